@@ -1,0 +1,48 @@
+"""Stochastic batch active learning for scikit-learn users."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+# Where each public name lives. Nothing is imported before it is asked for (PEP 562): torch alone takes a second.
+_MODULE_OF = {
+    "MCDropoutClassifier": "mc_dropout",
+    "MCDropoutRegressor": "mc_dropout",
+    "StochasticBatchQuery": "query",
+    "repair_modal": "_modal",
+    "sample_posterior": "posterior",
+}
+_MODULES = {"datasets", "posterior", "samplers", "scores"}
+
+__all__ = [
+    "MCDropoutClassifier",
+    "MCDropoutRegressor",
+    "StochasticBatchQuery",
+    "datasets",
+    "repair_modal",
+    "sample_posterior",
+    "samplers",
+    "scores",
+]
+
+if TYPE_CHECKING:
+    from . import datasets, samplers, scores
+    from ._modal import repair_modal
+    from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
+    from .posterior import sample_posterior
+    from .query import StochasticBatchQuery
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,86 @@
+"""Rows of a pool, whatever holds it: the only file that knows containers.
+
+numpy arrays of any number of axes, memory maps, scipy sparse arrays, DataFrames, lists, torch tensors and dask arrays. A
+chunk is the container's own kind of slice (a view where it can be); chunks of dask arrays are numpy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import get_config
+
+from . import _validation as validation
+
+_MAX_CHUNK_BYTES = 64 * 2**20
+
+
+def prepare_pool(X: Any) -> Any:
+    """The pool in a form whose rows can be sliced; only sparse formats without fast rows are converted."""
+    if sparse.issparse(X) and X.format != "csr":
+        return X.tocsr()
+    if _is_dask(X):
+        if hasattr(X, "iloc"):
+            raise validation.dask_frame_error()
+        return X.compute_chunk_sizes() if np.isnan(X.shape[0]) else X
+    return X
+
+
+def count_rows(X: Any) -> int:
+    """Number of rows, also of sparse arrays, which have no length."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def count_columns(X: Any) -> int | None:
+    """Length of the second axis; None where there is none, as in a list of texts."""
+    if isinstance(X, list | tuple):
+        return len(X[0]) if len(X) and isinstance(X[0], list | tuple | np.ndarray) else None
+    shape = getattr(X, "shape", ())
+    return int(shape[1]) if len(shape) > 1 else None
+
+
+def rows_per_chunk(X: Any, n_values: int) -> int:
+    """Rows that fit scikit-learn's `working_memory`, 64 MiB at most.
+
+    ``n_values`` is how many float64 a row takes once drawn: n_draws * n_classes, say.
+    """
+    limit = min(get_config()["working_memory"] * 2**20, _MAX_CHUNK_BYTES)
+    return max(1, int(limit // (8 * n_values + _bytes_per_row(X))))
+
+
+def iter_chunks(X: Any, rows: NDArray[np.int64] | None, size: int) -> Iterator[Any]:
+    """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
+    n = count_rows(X) if rows is None else len(rows)
+    for start in range(0, n, size):
+        yield _slice(X, start, start + size) if rows is None else take_rows(X, rows[start : start + size])
+
+
+def take_rows(X: Any, rows: NDArray[np.int64]) -> Any:
+    """The rows at these positions (never index labels), in this order."""
+    if isinstance(X, list | tuple):
+        return [X[i] for i in rows]
+    return _as_chunk(X.iloc[rows] if hasattr(X, "iloc") else X[rows])
+
+
+def _slice(X: Any, start: int, stop: int) -> Any:
+    return _as_chunk(X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop])
+
+
+def _as_chunk(chunk: Any) -> Any:
+    return chunk.compute() if _is_dask(chunk) else chunk
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}
+
+
+def _bytes_per_row(X: Any) -> float:
+    if sparse.issparse(X):
+        return float(X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
+    if hasattr(X, "dtype") and hasattr(X, "shape"):
+        return float(np.prod(X.shape[1:])) * getattr(X.dtype, "itemsize", 8)
+    return 8.0 * (count_columns(X) or 1)

@@ -1,0 +1,114 @@
+"""What modAL 0.4 needs on today's scikit-learn and pandas: the only file that knows modAL's versions.
+
+modAL is imported by nobody but `repair_modal`, which replaces names inside modAL's own modules where the installed
+scikit-learn, pandas and numpy no longer have what they call. Learners are recognised by what they carry.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+def unwrap(learner: Any) -> tuple[Any, Any, Any]:
+    """The estimator of a modAL learner and its training data; an estimator by itself, and None twice."""
+    if hasattr(learner, "estimator") and hasattr(learner, "query_strategy"):
+        return learner.estimator, getattr(learner, "X_training", None), getattr(learner, "y_training", None)
+    return learner, None, None
+
+
+def answer(learner: Any, indices: NDArray[np.int64], metrics: NDArray[np.float64]) -> Any:
+    """What the learner's ``query`` expects of a strategy.
+
+    modAL 0.4.1 takes bare indices. 0.4.2 unpacks a pair and, given anything else, calls the strategy a second time
+    (or, given two indices, loses one).
+    """
+    query = getattr(learner, "query", None)
+    if query is not None and "return_metrics" in inspect.signature(query).parameters:
+        return indices, metrics
+    return indices
+
+
+def repair_modal() -> list[str]:
+    """Make modAL 0.4 work with the installed scikit-learn and pandas.
+
+    Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
+    inside modAL's own modules are replaced, and only those that would fail.
+
+    Returns
+    -------
+    list of str
+        What was replaced; empty if modAL is not installed or needs nothing (any more).
+
+    Examples
+    --------
+    >>> from skactive import repair_modal
+    >>> repaired = repair_modal()
+    >>> repair_modal()
+    []
+    """
+    if importlib.util.find_spec("modAL") is None:
+        return []
+    data = importlib.import_module("modAL.utils.data")
+    base = importlib.import_module("modAL.models.base")
+    learners = importlib.import_module("modAL.models.learners")
+    repaired = [_replace_check(module) for module in (base, learners) if _check_is_outdated(module)]
+    if not hasattr(data.data_vstack, "_repaired"):
+        repaired += _replace_everywhere("data_vstack", _stacking(data.data_vstack))
+        repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
+    return repaired
+
+
+def _check_is_outdated(module: ModuleType) -> bool:
+    """Whether the module calls a ``check_X_y`` that no longer knows ``force_all_finite`` (scikit-learn 1.8)."""
+    check = getattr(module, "check_X_y", None)
+    return check is not None and "force_all_finite" not in inspect.signature(check).parameters
+
+
+def _replace_check(module: ModuleType) -> str:
+    check = module.check_X_y
+
+    @functools.wraps(check)
+    def check_X_y(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
+        return check(X, y, ensure_all_finite=force_all_finite, **options)
+
+    # `wraps` would show the signature of the wrapped function.
+    del check_X_y.__wrapped__  # type: ignore[attr-defined]
+    module.check_X_y = check_X_y  # type: ignore[attr-defined]
+    return f"{module.__name__}.check_X_y"
+
+
+def _stacking(original: Any, axis: int = 0) -> Any:
+    """modAL's stacking for arrays, sparse arrays and lists; pandas' own for frames and series; torch's for tensors."""
+
+    @functools.wraps(original)
+    def stack(blocks: Any) -> Any:
+        first = blocks[0]
+        if hasattr(first, "iloc"):
+            return sys.modules["pandas"].concat(blocks, axis=axis)
+        if hasattr(first, "detach"):
+            return sys.modules["torch"].cat(list(blocks), dim=axis)
+        if any(sp.issparse(block) for block in blocks):
+            # CSR, so that the rows can be addressed again
+            return (sp.hstack if axis else sp.vstack)(blocks, format="csr")
+        return original(blocks)
+
+    stack._repaired = True  # type: ignore[attr-defined]
+    return stack
+
+
+def _replace_everywhere(name: str, replacement: Any) -> list[str]:
+    """modAL's modules import these functions by name: replace each copy."""
+    modules = [m for key, m in sys.modules.items() if key.partition(".")[0] == "modAL" and hasattr(m, name)]
+    for module in modules:
+        setattr(module, name, replacement)
+    return [f"{module.__name__}.{name}" for module in modules]

@@ -1,0 +1,478 @@
+"""What is checked at the boundary, and every error and warning that the package words.
+
+A message names the parameter in backticks, the rule, what was got and, where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """Turn `random_state` (None, int, RandomState, Generator, SeedSequence) into a `numpy.random.Generator`."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"`random_state` must be None, a non-negative integer, a numpy Generator or a RandomState. "
+            f"Got {random_state!r} instead."
+        ) from error
+
+
+def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
+    """``n`` independent generators, whatever ``rng`` was made from."""
+    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
+
+
+def check_rng(rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"`rng` must be a numpy.random.Generator, as numpy.random.default_rng(seed) makes it. Got {rng!r} instead."
+        )
+
+
+def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
+    """An integer from 1 to ``n_points``."""
+    if isinstance(k, bool | np.bool_) or not isinstance(k, numbers.Integral):
+        raise TypeError(f"`{name}` must be an integer from 1 to the number of {of}, {n_points}. Got {k!r} instead.")
+    if n_points == 0:
+        raise ValueError(f"`{name}`={k} rows cannot be chosen: there are 0 {of}.")
+    if not 1 <= k <= n_points:
+        raise ValueError(f"`{name}` must be from 1 to the number of {of}, {n_points}. Got {k} instead.")
+    return int(k)
+
+
+def check_beta(beta: Any) -> float:
+    if isinstance(beta, bool | np.bool_) or not isinstance(beta, numbers.Real):
+        raise TypeError(f"`beta` must be a number, 0 or larger. Got {beta!r} instead.")
+    if not 0 <= beta < float("inf"):
+        raise ValueError(
+            f"`beta` must be a finite number, 0 (uniform) or larger. Got {beta!r} instead. "
+            'The limit of a large beta is sampler="topk".'
+        )
+    return float(beta)
+
+
+def check_scores(
+    scores: Any, name: str = "scores", *, minus_inf: bool = False, non_negative: bool = False
+) -> NDArray[np.float64]:
+    """One float64 a row, from an array-like or a tensor on any device; no copy of what is float64 already."""
+    if hasattr(scores, "detach"):
+        scores = scores.detach().cpu().double().numpy()
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (n_points,). Got shape {scores.shape} instead.")
+    lowest, highest = scores.min(initial=0.0), scores.max(initial=0.0)  # NaN if any is
+    if not highest < np.inf:
+        raise _score_error(name, scores, ~(scores < np.inf), "be finite numbers")
+    if not minus_inf and lowest == -np.inf:
+        raise _score_error(name, scores, scores == -np.inf, "be finite numbers")
+    if non_negative and lowest < 0:
+        if lowest < -1e-9:
+            rule = 'be 0 or larger under power sampling (sampler="softmax" or "softrank" take any number)'
+            raise _score_error(name, scores, scores < -1e-9, rule)
+        return np.maximum(scores, 0.0)
+    return scores
+
+
+class ScoreError(ValueError):
+    """A score that its sampler cannot take."""
+
+    def __init__(self, name: str, rule: str, value: float, row: int, n_bad: int) -> None:
+        super().__init__(f"`{name}` must {rule}. Got {value} in row {row}, and {n_bad} such rows in all.")
+        self._parts = (name, rule, value, row, n_bad)
+
+    def of_rows(self, rows: NDArray[np.int64] | None) -> ScoreError:
+        """The same, where row i of the scores is row ``rows[i]`` of the pool."""
+        name, rule, value, row, n_bad = self._parts
+        return self if rows is None else ScoreError(name, rule, value, int(rows[row]), n_bad)
+
+
+def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_], rule: str) -> ScoreError:
+    row = int(np.flatnonzero(bad)[0])
+    return ScoreError(name, rule, float(scores[row]), row, int(bad.sum()))
+
+
+def warn_few_positive(n_positive: int, k: int) -> None:
+    if n_positive < k:
+        warnings.warn(
+            f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
+            f"ones come first and the other {k - n_positive} are chosen uniformly at random.",
+            UserWarning,
+            stacklevel=_stack_level(),
+        )
+
+
+def check_draws_shape(draws: Any, score: str, regression: bool) -> Any:
+    """Draws as an array or tensor of the number of axes that a score can take."""
+    if not hasattr(draws, "detach"):
+        draws = np.asarray(draws)
+    if draws.ndim != 3 and not (draws.ndim == 2 and regression):
+        also = " or (n_draws, n_points)" if regression else ""
+        remedy = (
+            f' "{score}" is a score of class probabilities; for a regressor use "std_dev".'
+            if draws.ndim == 2
+            else ""
+        )
+        raise ValueError(
+            f"`draws` must have shape (n_draws, n_points, n_classes){also}. Got shape {tuple(draws.shape)} instead.{remedy}"
+        )
+    if draws.shape[0] == 0 or draws.shape[-1] == 0 and draws.ndim == 3:
+        raise ValueError(f"`draws` must hold at least one draw and one class. Got shape {tuple(draws.shape)} instead.")
+    return draws
+
+
+def sum_tolerance(draws: Any) -> float:
+    """How far from 1 the probabilities of a row may sum in the dtype of the draws."""
+    bits = {"float16": 10, "bfloat16": 7}.get(str(draws.dtype).removeprefix("torch."))
+    return max(1e-4, draws.shape[-1] * 2.0**-bits) if bits else 1e-4
+
+
+def check_block(block: Any, first_point: int, tolerance: float) -> None:
+    """A float64 tensor holds probabilities (3 axes) or predicted values (2 axes)."""
+    if block.ndim == 2:
+        if not bool(block.isfinite().all()):
+            draw, point = (~block.isfinite()).nonzero()[0].tolist()
+            raise ValueError(
+                f"`draws` must be finite. Got {block[draw, point].item()} in draw {draw} of point {first_point + point}."
+            )
+        return
+    wrong = ~((block >= 0).all(-1) & ((block.sum(-1) - 1).abs() <= tolerance))
+    if bool(wrong.any()):
+        draw, point = wrong.nonzero()[0].tolist()
+        row = block[draw, point]
+        shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
+        raise ValueError(
+            "`draws` must hold probabilities: not negative, and summing to 1 over the classes "
+            f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in draw {draw} of point "
+            f"{first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
+            "column p of a binary model becomes (1 - p, p)."
+        )
+
+
+def _stack_level() -> int:
+    """The stack level, seen from the caller, of the first frame outside this package (and outside modAL)."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in {"skactive", "modAL"}:
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    return level
+
+
+def check_n_instances(n_instances: Any, n_candidates: int, n_points: int) -> int:
+    if n_points == 0:
+        raise ValueError(f"`X_pool` is empty: there are 0 rows to choose n_instances={n_instances!r} from.")
+    of = "rows of the pool" if n_candidates == n_points else f"candidates among the {n_points} rows of the pool"
+    return check_k(n_instances, n_candidates, "n_instances", of)
+
+
+def check_max_candidates(max_candidates: int, k: int) -> None:
+    if max_candidates < k:
+        raise ValueError(f"`max_candidates` must be `n_instances` or more. Got {max_candidates} for n_instances={k}.")
+
+
+def check_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
+    """Sorted distinct positions, from positions in any order or a mask."""
+    given = np.asarray(candidates)
+    if given.dtype == bool and given.shape != (n_points,):
+        raise ValueError(f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead.")
+    if given.dtype == bool:
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise TypeError(
+            "`candidates` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
+            f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
+        )
+    if given.size and not (0 <= given.min() and given.max() < n_points):
+        raise ValueError(
+            f"`candidates` must be positions from 0 to {n_points - 1} (not index labels). "
+            f"Got positions from {given.min()} to {given.max()}."
+        )
+    return np.unique(given).astype(np.int64)
+
+
+def check_positive_integers(**parameters: Any) -> None:
+    for name, value in parameters.items():
+        if value is None:
+            continue
+        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+            raise TypeError(f"`{name}` must be a positive integer or None. Got {value!r} instead.")
+        if value < 1:
+            raise ValueError(f"`{name}` must be 1 or more, or None. Got {value} instead.")
+
+
+def check_overrides(query: type, overrides: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    unknown = sorted(set(overrides) - set(parameters))
+    if unknown:
+        known = ", ".join([*parameters, "candidates", "X_training", "y_training"])
+        raise TypeError(f"{query.__name__} takes no keyword `{unknown[0]}`. It takes: n_instances, {known}.")
+
+
+def look_up(kind: str, value: Any, registry: Mapping[str, Any]) -> Any:
+    """A registered function by its name, or a callable as it is."""
+    if callable(value):
+        return value
+    names = ", ".join(repr(name) for name in sorted(registry))
+    if not isinstance(value, str):
+        raise TypeError(f"`{kind}` must be a callable or one of {names}. Got {value!r} instead.")
+    if value not in registry:
+        raise ValueError(f"`{kind}` must be a callable or one of {names}. Got {value!r} instead.")
+    return registry[value]
+
+
+def check_posterior(posterior: str) -> str:
+    if posterior not in ("auto", "bootstrap"):
+        raise ValueError(f'`posterior` must be "auto", "bootstrap" or an estimator. Got {posterior!r} instead.')
+    return posterior
+
+
+def check_task(estimator: Any, name: Any, score: Any) -> None:
+    """The estimator is of a kind that can be drawn from, and the score one for its kind."""
+    kind = _task(estimator)
+    if kind is None:
+        raise TypeError(
+            f"`estimator` must be a classifier or a regressor. Got a {type(estimator).__name__}, which is neither. "
+            "Give a classifier or regressor fitted to the labels bought so far, or give your class a method "
+            "`sample_posterior(n_draws, rng)`."
+        )
+    if kind == "regressor" and not getattr(score, "regression", True):
+        raise ValueError(
+            f"`score`={name!r} is a score of class probabilities, and {type(estimator).__name__} is a regressor. "
+            'Use score="std_dev" or a callable that takes draws of shape (n_draws, n_points); or fit a classifier.'
+        )
+
+
+def _task(estimator: Any) -> str | None:
+    """ "classifier", "regressor", "any" for what only shows in its draws, or None."""
+    try:
+        if is_classifier(estimator):
+            return "classifier"
+        if is_regressor(estimator):
+            return "regressor"
+    except AttributeError:  # no scikit-learn tags: not one of its estimators
+        pass
+    drawable = hasattr(estimator, "sample_posterior") or isinstance(estimator, _net_types())
+    return "any" if drawable else None
+
+
+def _net_types() -> tuple[type, ...]:
+    """torch's and skorch's nets, as far as they are loaded at all."""
+    names = [("torch.nn", "Module"), ("skorch.net", "NeuralNet")]
+    return tuple(getattr(sys.modules[module], name) for module, name in names if module in sys.modules)
+
+
+def is_fitted(estimator: Any) -> bool:
+    if hasattr(estimator, "initialized_"):  # skorch
+        return bool(estimator.initialized_)
+    if not hasattr(estimator, "fit"):  # a torch module, or an object with draws of its own
+        return True
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def not_fitted_error(estimator: Any) -> NotFittedError:
+    return NotFittedError(
+        f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch at "
+        'random: a modAL learner that is not fitted gets a uniform batch, and so does sampler="uniform".'
+    )
+
+
+def warn_cold_start(estimator: Any) -> None:
+    warnings.warn(
+        f"{type(estimator).__name__} is not fitted yet, so there are no scores: the batch is uniform at random.",
+        UserWarning,
+        stacklevel=_stack_level(),
+    )
+
+
+def check_columns(estimator: Any, n_columns: int | None) -> None:
+    fitted_on = getattr(estimator, "n_features_in_", None)
+    if fitted_on is not None and n_columns is not None and n_columns != fitted_on:
+        raise ValueError(
+            f"`X_pool` has {n_columns} columns, but {type(estimator).__name__} was fitted on {fitted_on}. "
+            "Give the pool the columns of the training data."
+        )
+
+
+def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
+    if X is None or y is None:
+        raise ValueError(
+            "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
+            "`y_training`, or query through a modAL learner that was fitted."
+        )
+    return X, y
+
+
+def no_draws_error(estimator: Any) -> ValueError:
+    return ValueError(
+        f'`posterior`="auto" found no draws: {type(estimator).__name__} has none of its own, and there is no training '
+        "data to bootstrap it on. Give `X_training` and `y_training`, posterior=<an estimator to draw from instead>, or "
+        'a score that needs a single prediction ("entropy", "margin", "variation_ratio").'
+    )
+
+
+def warn_bootstrap(estimator: Any) -> None:
+    warnings.warn(
+        f"{type(estimator).__name__} has no posterior draws of its own: it is refitted to resampled training data at "
+        'every query. posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another '
+        "model, such as RandomForestClassifier(), fitted to the same data.",
+        UserWarning,
+        stacklevel=_stack_level(),
+    )
+
+
+def no_target_error(score: Any) -> ValueError:
+    return ValueError(f"`X_target` must be given for score={score!r}, which asks for draws at the rows that matter.")
+
+
+def check_score_output(scores: Any, n_points: int) -> Any:
+    """One number a row, as a numpy array."""
+    scores = scores.detach().cpu().numpy() if hasattr(scores, "detach") else np.asarray(scores)
+    if scores.shape != (n_points,):
+        raise ValueError(
+            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape} instead."
+        )
+    return scores
+
+
+def check_batch(indices: Any, k: int, n_points: int) -> NDArray[np.int64]:
+    """What a sampler of the user's own returned."""
+    indices = np.asarray(indices)
+    distinct = indices.ndim == 1 and len(np.unique(indices)) == len(indices) == k
+    if not (distinct and indices.dtype.kind in "iu" and 0 <= indices.min() and indices.max() < n_points):
+        raise ValueError(
+            f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {indices!r} instead."
+        )
+    return indices.astype(np.int64)
+
+
+@contextmanager
+def failure_explained(doing: str) -> Iterator[None]:
+    """Chain an error of the model or of a user's score under one sentence that says what was being done."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{doing} failed: {error}") from error
+    except Exception as error:
+        raise RuntimeError(f"{doing} failed: {type(error).__name__}: {error}") from error
+
+
+def abstract_error(query: type, method: str) -> TypeError:
+    return TypeError(f"{query.__name__} has no method `{method}`: a query must say how it chooses.")
+
+
+class NoPosteriorError(TypeError):
+    """An estimator has no posterior draws of its own."""
+
+    def __init__(self, estimator: Any) -> None:
+        super().__init__(
+            f"{type(estimator).__name__} has no posterior draws of its own. Give the query posterior=\"bootstrap\" "
+            "(and the training data, which a modAL learner brings along) or posterior=<an estimator to draw from "
+            "instead, such as RandomForestClassifier()>; or register a source with `sample_posterior.register`."
+        )
+
+
+def check_n_draws(n_draws: Any) -> int:
+    if isinstance(n_draws, bool | np.bool_) or not isinstance(n_draws, numbers.Integral):
+        raise TypeError(f"`n_draws` must be a positive integer or None. Got {n_draws!r} instead.")
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` must be 1 or more. Got {n_draws} instead.")
+    return int(n_draws)
+
+
+def check_features(estimator: Any, X: Any) -> Any:
+    """X as the fitted estimator takes it: its number of columns, its feature names; missing values are its business."""
+    return validate_data(estimator, X, accept_sparse="csr", reset=False, ensure_all_finite="allow-nan", dtype="numeric")
+
+
+def check_labels(y: Any) -> NDArray[Any]:
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y.ravel()
+    if y.ndim != 1:
+        raise ValueError(f"`y_training` must have shape (n_labelled,). Got shape {y.shape} instead.")
+    return y
+
+
+def check_single_output(estimator: Any) -> None:
+    """Refuse what predicts several targets at once: its predict_proba is a list, one array a target."""
+    if getattr(estimator, "n_outputs_", 1) > 1:
+        raise several_outputs_error(estimator)
+
+
+def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
+    if isinstance(probabilities, list):
+        raise several_outputs_error(estimator)
+    return np.asarray(probabilities)
+
+
+def several_outputs_error(estimator: Any) -> ValueError:
+    return ValueError(
+        f"`estimator` must predict one target, and this {type(estimator).__name__} has several outputs. Fit one "
+        "estimator a target, or one on the target that the labels are bought for."
+    )
+
+
+def check_one_target(predictions: Any) -> Any:
+    """Regression outputs (n_draws, n_points, 1) or (n_draws, n_points) without the last axis."""
+    if predictions.ndim == 2:
+        return predictions
+    if predictions.ndim == 3 and predictions.shape[-1] == 1:
+        return predictions[..., 0]
+    raise ValueError(
+        f"`estimator` must predict one target. Its draws have shape {tuple(predictions.shape)}: several outputs."
+    )
+
+
+def check_class_outputs(outputs: Any) -> None:
+    if outputs.ndim != 3 or outputs.shape[-1] < 2:
+        raise ValueError(
+            "`estimator` is a torch module and must return one column a class. Got outputs of shape "
+            f"{tuple(outputs.shape[1:])} for a batch. Wrap a binary or a regression net in skorch's "
+            "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
+        )
+
+
+def search_without_refit_error(search: Any) -> ValueError:
+    return ValueError(
+        f"`estimator` is a {type(search).__name__} with refit={search.refit!r}, so it holds no fitted model to draw from. "
+        "Set refit=True."
+    )
+
+
+def dask_frame_error() -> TypeError:
+    return TypeError(
+        "`X_pool` must not be a dask DataFrame, whose rows cannot be addressed by position. Give its "
+        "`.to_dask_array(lengths=True)`, or `.compute()` it."
+    )
+
+
+def no_dropout_error() -> ValueError:
+    return ValueError(
+        "`estimator` must have a dropout layer to be drawn from, and this net has none with a rate above 0: all draws "
+        "would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers, or give the query "
+        'posterior="bootstrap".'
+    )
+
+
+def changing_shape_error(before: tuple[int, ...], now: tuple[int, ...]) -> ValueError:
+    return ValueError(
+        "A fixed dropout mask needs rows of one shape at every call: a dropout layer saw rows of shape "
+        f"{before} first and {now} now. Pad the rows to one length."
+    )

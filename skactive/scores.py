@@ -1,0 +1,237 @@
+"""Scores: draws from the posterior in, one number per point out; larger means more informative.
+
+A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, or (n_draws, n_points)
+of predicted values for regression. numpy in, numpy out; a torch tensor in, a tensor on its device out. Every kernel
+below is written once, in torch and in float64, for a block of points small enough to stay in the cache; `_score` feeds
+it block after block, so that no temporary is as large as the draws.
+
+Letters in names: K draws, n points of a block, C classes. Formulas use natural logarithms and 0 log 0 = 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import _validation as validation
+
+__all__ = ["SCORES", "bald", "entropy", "margin", "std_dev", "variation_ratio"]
+
+SCORES: dict[str, Callable[..., Any]] = {}
+"""Scores by name. A score may carry two attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough) and
+``regression`` (draws of predicted values are accepted, too)."""
+
+_BLOCK_ELEMENTS = 2**17  # 1 MiB of float64
+_EPS = torch.finfo(torch.float64).eps
+_TINY = torch.finfo(torch.float64).tiny
+
+
+def _score(*, one_draw: bool = False, regression: bool = False) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
+    """Turn a kernel for one float64 block into a registered score."""
+
+    def register(kernel: Callable[..., Tensor]) -> Callable[..., Any]:
+        @functools.wraps(kernel)
+        def score(draws: Any) -> Any:
+            draws = validation.check_draws_shape(draws, kernel.__name__, regression)
+            scores_n = [kernel(block) for block in _blocks(draws)]
+            if isinstance(draws, Tensor):
+                return torch.cat(scores_n) if scores_n else draws.new_zeros(0, dtype=torch.float64)
+            return torch.cat(scores_n).numpy() if scores_n else np.zeros(0)
+
+        score.one_draw, score.regression = one_draw, regression  # type: ignore[attr-defined]
+        SCORES[kernel.__name__] = score
+        return score
+
+    return register
+
+
+def _blocks(draws: Any) -> Iterator[Tensor]:
+    """Float64 blocks of some points each, checked to hold probabilities where they have classes."""
+    n_points = draws.shape[1]
+    step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
+    for start in range(0, n_points, step):
+        part = draws[:, start : start + step]
+        # A copied block, and never the whole, also does away with read-only, byte-swapped and negatively strided arrays.
+        block = part.double() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, dtype=np.float64))
+        validation.check_block(block, start, validation.sum_tolerance(draws))
+        yield block
+
+
+@_score()
+def bald(draws: Tensor) -> Tensor:
+    r"""Mutual information between a point's label and the model's parameters.
+
+    :math:`\frac1K \sum_k KL(p_k \| \bar p)`, which is the entropy of the mean minus the mean entropy, in nats. Between 0
+    and min(log n_classes, log n_draws); exactly 0 where all draws agree.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, eq. 2.
+
+    Examples
+    --------
+    >>> from skactive.scores import bald
+    >>> bald([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    array([0.69314718, 0.        ])
+    """
+    n_draws, _, n_classes = draws.shape
+    # One division and one logarithm an element; the tiny floor turns 0/0 into 0 and changes nothing else.
+    ratio_KnC = draws / draws.mean(0).clamp_min(_TINY)
+    scores_n = torch.special.xlogy(draws, ratio_KnC).sum((0, 2)) / n_draws
+    # What is left of equal draws is rounding of either sign; power sampling would buy it.
+    return torch.where(scores_n < n_draws * n_classes * _EPS, 0.0, scores_n)
+
+
+@_score(one_draw=True)
+def entropy(draws: Tensor) -> Tensor:
+    r"""Entropy of the predictive distribution, :math:`H[\bar p]`, in nats.
+
+    Between 0 and log n_classes. One draw is enough: it then is the entropy of ``predict_proba``.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Shannon (1948); Gal, Islam and Ghahramani (2017), Deep Bayesian Active Learning with Image Data, sec. 2.
+
+    Examples
+    --------
+    >>> from skactive.scores import entropy
+    >>> entropy([[[1.0, 0.0], [0.5, 0.5]]])
+    array([0.        , 0.69314718])
+    """
+    return torch.special.entr(draws.mean(0)).sum(-1).clamp_min(0)
+
+
+@_score(one_draw=True)
+def margin(draws: Tensor) -> Tensor:
+    r"""One minus the lead of the most probable class over the second.
+
+    :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Scheffer, Decomain and Wrobel (2001), Active Hidden Markov Models for Information Extraction.
+
+    Examples
+    --------
+    >>> from skactive.scores import margin
+    >>> margin([[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]])
+    array([0. , 0.8])
+    """
+    top_n2 = torch.nn.functional.pad(draws.mean(0), (0, 1)).topk(2, dim=-1).values
+    return (1 - (top_n2[:, 0] - top_n2[:, 1])).clamp_min(0)
+
+
+@_score(regression=True)
+def std_dev(draws: Tensor) -> Tensor:
+    r"""Standard deviation over draws, summed over classes.
+
+    :math:`\sum_y \sqrt{Var_k\, p_k(y)}` with the population variance (divisor n_draws). For regression draws it is the
+    standard deviation of the predicted value, in the target's units.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes) or (n_draws, n_points)
+        Probabilities whose rows sum to 1, or predicted values; of any float dtype.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Kampffmeyer, Salberg and Jenssen (2016); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
+
+    Examples
+    --------
+    >>> from skactive.scores import std_dev
+    >>> std_dev([[1e8, 5.0], [1e8 + 1, 5.0], [1e8 + 2, 5.0]])
+    array([0.81649658, 0.        ])
+    """
+    # Deviations from the first draw: exactly 0 where all agree, and no digits lost to a large common offset.
+    std_nC = (draws - draws[0]).var(0, correction=0).sqrt()
+    return std_nC if std_nC.ndim == 1 else std_nC.sum(-1)
+
+
+@_score(one_draw=True)
+def variation_ratio(draws: Tensor) -> Tensor:
+    r"""Probability that the most probable class is wrong (least confidence), :math:`1 - \max_y \bar p(y)`.
+
+    Between 0 and 1 - 1/n_classes.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Freeman (1965); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
+
+    Examples
+    --------
+    >>> from skactive.scores import variation_ratio
+    >>> variation_ratio([[[1.0, 0.0], [0.4, 0.6]]])
+    array([0. , 0.4])
+    """
+    return (1 - draws.mean(0).amax(-1)).clamp_min(0)
