@@ -65,6 +65,8 @@ def repair_modal() -> list[str]:
     if not hasattr(data.data_vstack, "_repaired"):
         repaired += _replace_everywhere("data_vstack", _stacking(data.data_vstack))
         repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
+        repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
+        repaired += [_make_learner_whole(learners.ActiveLearner)]
     return repaired
 
 
@@ -77,18 +79,15 @@ def _check_is_outdated(module: ModuleType) -> bool:
 def _replace_check(module: ModuleType) -> str:
     check = module.check_X_y
 
-    @functools.wraps(check)
     def check_X_y(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
         return check(X, y, ensure_all_finite=force_all_finite, **options)
 
-    # `wraps` would show the signature of the wrapped function.
-    del check_X_y.__wrapped__  # type: ignore[attr-defined]
     module.check_X_y = check_X_y  # type: ignore[attr-defined]
     return f"{module.__name__}.check_X_y"
 
 
 def _stacking(original: Any, axis: int = 0) -> Any:
-    """modAL's stacking for arrays, sparse arrays and lists; pandas' own for frames and series; torch's for tensors."""
+    """modAL's stacking, which knows no pandas >= 2, no tensors, and turns mixed lists into strings."""
 
     @functools.wraps(original)
     def stack(blocks: Any) -> Any:
@@ -100,10 +99,43 @@ def _stacking(original: Any, axis: int = 0) -> Any:
         if any(sp.issparse(block) for block in blocks):
             # CSR, so that the rows can be addressed again
             return (sp.hstack if axis else sp.vstack)(blocks, format="csr")
+        if isinstance(first, list) and axis == 0:
+            return [row for block in blocks for row in block]
         return original(blocks)
 
     stack._repaired = True  # type: ignore[attr-defined]
     return stack
+
+
+def _retrieving(original: Any) -> Any:
+    """modAL's row access, which knows no tensors and turns mixed lists into strings."""
+
+    @functools.wraps(original)
+    def retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
+        if isinstance(X, list):
+            return X[I] if np.ndim(I) == 0 else [X[i] for i in I]
+        return X[I] if hasattr(X, "detach") else original(X, I)
+
+    return retrieve_rows
+
+
+def _make_learner_whole(learner_class: Any) -> str:
+    """Labels of a wrong shape leave the stored data as they were, and ``repr`` finds every parameter."""
+    owner = next(c for c in learner_class.__mro__ if "_add_training_data" in vars(c))
+    add = owner._add_training_data
+
+    @functools.wraps(add)
+    def _add_training_data(self: Any, X: Any, y: Any) -> Any:
+        before = self.X_training, self.y_training
+        try:
+            return add(self, X, y)
+        except Exception:
+            self.X_training, self.y_training = before
+            raise
+
+    owner._add_training_data = _add_training_data
+    owner.bootstrap_init = False
+    return f"{owner.__module__}.{owner.__name__}._add_training_data"
 
 
 def _replace_everywhere(name: str, replacement: Any) -> list[str]:

@@ -1,0 +1,83 @@
+"""Rows of every container, by position, without copies."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn import config_context
+
+from skactive import _chunks as chunks
+
+X = np.arange(21.0).reshape(7, 3)
+CONTAINERS = {
+    "array": X,
+    "fortran": np.asfortranarray(X),
+    "list": X.tolist(),
+    "tuple": tuple(map(tuple, X)),
+    "frame": pd.DataFrame(X, index=[3, 1, 1, 0, 9, 9, 9]),
+    "csr": sparse.csr_matrix(X),
+    "csc": sparse.csc_array(X),
+    "coo": sparse.coo_matrix(X),
+    "dia": sparse.dia_matrix(X),
+    "tensor": torch.from_numpy(X),
+}
+
+
+def dense(chunk):
+    return chunk.toarray() if sparse.issparse(chunk) else np.asarray(chunk, dtype=float)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_chunks_in_order_are_the_pool(name, size):
+    pool = chunks.prepare_pool(CONTAINERS[name])
+    parts = [dense(part) for part in chunks.iter_chunks(pool, None, size)]
+    assert [len(p) for p in parts] == [min(size, 7 - start) for start in range(0, 7, size)]
+    np.testing.assert_array_equal(np.concatenate(parts), X)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_rows_are_taken_by_position_never_by_label(name):
+    pool = chunks.prepare_pool(CONTAINERS[name])
+    rows = np.array([6, 0, 3])
+    np.testing.assert_array_equal(dense(chunks.take_rows(pool, rows)), X[rows])
+    np.testing.assert_array_equal(np.concatenate([dense(c) for c in chunks.iter_chunks(pool, rows, 2)]), X[rows])
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_counts(name):
+    pool = chunks.prepare_pool(CONTAINERS[name])
+    assert (chunks.count_rows(pool), chunks.count_columns(pool)) == (7, 3)
+
+
+def test_a_list_of_texts_has_no_columns():
+    assert chunks.count_columns(["a", "bc"]) is None
+
+
+def test_dask_arrays_are_read_chunk_by_chunk():
+    da = pytest.importorskip("dask.array", reason="dask is an extra")
+    pool = chunks.prepare_pool(da.from_array(X, chunks=(2, 3)))
+    np.testing.assert_array_equal(np.concatenate(list(chunks.iter_chunks(pool, None, 4))), X)
+    unknown = chunks.prepare_pool(da.from_array(X, chunks=(2, 3))[da.from_array(X[:, 0] > 5, chunks=2)])
+    assert chunks.count_rows(unknown) == 5
+
+
+def test_a_dask_frame_is_refused_with_the_way_out():
+    dd = pytest.importorskip("dask.dataframe", reason="dask is an extra")
+    with pytest.raises(TypeError, match="to_dask_array"):
+        chunks.prepare_pool(dd.from_pandas(pd.DataFrame(X), npartitions=2))
+
+
+def test_chunks_of_arrays_and_memory_maps_are_views():
+    for part in chunks.iter_chunks(X, None, 3):
+        assert np.shares_memory(part, X)
+
+
+def test_rows_per_chunk_follow_working_memory_up_to_64_mib():
+    wide = np.zeros((2, 128), dtype=np.float32)  # 512 bytes a row
+    with config_context(working_memory=1):
+        assert chunks.rows_per_chunk(wide, 192) == 2**20 // (8 * 192 + 512)
+    with config_context(working_memory=10_000):
+        assert chunks.rows_per_chunk(wide, 192) == 64 * 2**20 // (8 * 192 + 512)
+    assert chunks.rows_per_chunk(wide, 10**9) == 1

@@ -1,0 +1,322 @@
+"""StochasticBatchQuery: the same batch however the pool is held and cut, and nothing changed on the way."""
+
+import hashlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skactive import MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery, sample_posterior, samplers, scores
+
+X, y = load_digits(return_X_y=True)
+X = (X / 16).astype(np.float32)
+LABELLED, POOL = X[:100], X[100:700]
+FOREST = RandomForestClassifier(25, random_state=0).fit(LABELLED, y[:100])
+
+
+@pytest.fixture(scope="module")
+def net():
+    return MCDropoutClassifier((32,), max_epochs=20, random_state=0).fit(LABELLED, y[:100])
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    return make_pipeline(StandardScaler(), MCDropoutClassifier((32,), max_epochs=20, random_state=0)).fit(
+        LABELLED, y[:100]
+    )
+
+
+def query(**parameters):
+    return StochasticBatchQuery(**{"random_state": 0, "n_draws": 10, **parameters})
+
+
+@pytest.mark.parametrize("sampler", samplers.SAMPLERS)
+@pytest.mark.parametrize("score", scores.SCORES)
+def test_a_batch_is_the_sampler_on_the_score_of_the_draws(score, sampler):
+    q = query(score=score, sampler=sampler, beta=2.0)
+    indices = q.select(FOREST, POOL, 20)
+    draws_rng, batch_rng = (np.random.default_rng(s) for s in np.random.default_rng(0).integers(2**63, size=(2, 4)))
+    expected = scores.SCORES[score](sample_posterior(FOREST, 10, draws_rng)(POOL))
+    np.testing.assert_array_equal(q.scores_, expected)
+    batch = samplers.SAMPLERS[sampler].draw(expected, 20, batch_rng, beta=2.0)
+    np.testing.assert_array_equal(indices, batch.indices)
+    np.testing.assert_array_equal(q.log_proba_, batch.log_proba())
+    assert q.n_features_in_ == 64
+
+
+@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank", "topk"])
+@pytest.mark.parametrize("model", ["forest", "net", "pipe"])
+def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, sampler, request):
+    estimator = FOREST if model == "forest" else request.getfixturevalue(model)
+    pool = np.concatenate([POOL, POOL[:300]])
+    batches = [query(sampler=sampler, chunk_size=size).select(estimator, pool, 40) for size in (7, 100, 1000, None)]
+    for batch in batches[1:]:
+        np.testing.assert_array_equal(batch, batches[0])
+
+
+def memory_map(a, tmp_path):
+    path = tmp_path / "pool.f32"
+    a.astype(np.float32).tofile(path)
+    return np.memmap(path, dtype=np.float32, mode="r", shape=a.shape)
+
+
+CONTAINERS = {
+    "float64": lambda a, _: a.astype(np.float64),
+    "fortran": lambda a, _: np.asfortranarray(a),
+    "strided": lambda a, _: np.repeat(a, 2, axis=0)[::2],
+    "frame": lambda a, _: pd.DataFrame(a, index=[5] * len(a)),
+    "list": lambda a, _: a.tolist(),
+    "read-only memory map": memory_map,
+    "csr": lambda a, _: sparse.csr_matrix(a),
+    "csc": lambda a, _: sparse.csc_array(a),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("model", ["forest", "net", "pipe"])
+def test_the_batch_is_the_same_for_every_container(model, container, request, tmp_path):
+    estimator = FOREST if model == "forest" else request.getfixturevalue(model)
+    if container in {"csr", "csc"} and model != "forest":
+        pytest.skip("the net, and a scaler that centres, take dense rows only")
+    pool = CONTAINERS[container](POOL, tmp_path)
+    np.testing.assert_array_equal(query().select(estimator, pool, 30), query().select(estimator, POOL, 30))
+
+
+def test_the_batch_is_the_same_in_another_process():
+    code = (
+        "from sklearn.datasets import load_digits\n"
+        "from skactive import MCDropoutClassifier, StochasticBatchQuery\n"
+        "X, y = load_digits(return_X_y=True); X = (X / 16).astype('f4')\n"
+        "net = MCDropoutClassifier((32,), max_epochs=5, random_state=0).fit(X[:100], y[:100])\n"
+        "print(*StochasticBatchQuery(n_draws=10, random_state=0).select(net, X[100:700], 30))"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
+    mine = MCDropoutClassifier((32,), max_epochs=5, random_state=0).fit(LABELLED, y[:100])
+    expected = query().select(mine, POOL, 30)
+    for run in runs:
+        np.testing.assert_array_equal(np.array(run.stdout.split(), dtype=int), expected)
+
+
+def test_the_stream_goes_on_from_query_to_query_and_starts_afresh_when_asked():
+    q = query()
+    first, second = q.select(FOREST, POOL, 10), q.select(FOREST, POOL, 10)
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(clone(q).select(FOREST, POOL, 10), first)
+    np.testing.assert_array_equal(q.set_params(random_state=0).select(FOREST, POOL, 10), first)
+    np.testing.assert_array_equal(q.set_params(beta=1.0).select(FOREST, POOL, 10), second)
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_generators_of_both_kinds_are_taken(make):
+    np.testing.assert_array_equal(
+        query(random_state=make(3)).select(FOREST, POOL, 5), query(random_state=make(3)).select(FOREST, POOL, 5)
+    )
+
+
+def test_samplers_are_compared_on_the_same_draws(net):
+    of = {s: query(sampler=s) for s in samplers.SAMPLERS}
+    for q in of.values():
+        q.select(net, POOL, 3)
+    for q in of.values():
+        np.testing.assert_array_equal(q.scores_, of["topk"].scores_)
+
+
+def test_a_query_survives_pickling_with_its_stream():
+    q = query()
+    q.select(FOREST, POOL, 5)
+    twin = pickle.loads(pickle.dumps(q))
+    np.testing.assert_array_equal(twin.log_proba_, q.log_proba_)
+    np.testing.assert_array_equal(twin.select(FOREST, POOL, 5), q.select(FOREST, POOL, 5))
+
+
+def test_log_proba_is_missing_before_a_query_and_for_samplers_without_a_law():
+    assert not hasattr(query(), "log_proba_")
+    q = query(sampler=lambda scores, k, rng, *, beta: np.arange(k))
+    np.testing.assert_array_equal(q.select(FOREST, POOL, 3), [0, 1, 2])
+    assert not hasattr(q, "log_proba_")
+
+
+@pytest.mark.parametrize("as_mask", [False, True])
+def test_only_candidates_are_scored_and_chosen(as_mask):
+    rows = np.array([4, 8, 15, 16, 23, 42, 599])
+    mask = np.isin(np.arange(600), rows)
+    q = query()
+    indices = q.select(FOREST, POOL, 3, candidates=mask if as_mask else rows[::-1])
+    assert set(indices) <= set(rows)
+    assert np.flatnonzero(~np.isnan(q.scores_)).tolist() == rows.tolist()
+    alone = query()
+    np.testing.assert_array_equal(rows[alone.select(FOREST, POOL[rows], 3)], indices)
+    np.testing.assert_array_equal(alone.log_proba_, q.log_proba_)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "error", "match"),
+    [
+        ([1, 600], ValueError, "599"),
+        ([-1, 3], ValueError, "-1"),
+        (np.ones(3, dtype=bool), ValueError, "mask"),
+        ([0.5, 1.0], TypeError, "positions"),
+        ([1, 2], ValueError, r"`n_instances`.*600.*, 2\."),
+        ([], ValueError, "`n_instances`"),
+    ],
+)
+def test_candidates_that_do_not_fit_are_refused(candidates, error, match):
+    with pytest.raises(error, match=match):
+        query().select(FOREST, POOL, 3, candidates=candidates)
+
+
+def test_max_candidates_scores_a_random_part_of_the_pool():
+    q = query(max_candidates=50)
+    seen = []
+    for _ in range(2):
+        indices = q.select(FOREST, POOL, 5)
+        seen.append(np.flatnonzero(~np.isnan(q.scores_)))
+        assert set(indices) <= set(seen[-1])
+    assert len(seen[0]) == len(seen[1]) == 50
+    assert not np.array_equal(*seen)
+    with pytest.raises(ValueError, match="`max_candidates`"):
+        query(max_candidates=4).select(FOREST, POOL, 5)
+
+
+def test_a_score_of_the_users_own_sees_the_draws_and_the_targets():
+    shapes = []
+
+    def score(draws, *, target_draws):
+        shapes.append((draws.shape[1], target_draws.shape))
+        return draws[:, :, 0].mean(0)
+
+    query(score=score, X_target=X[:9], chunk_size=250).select(FOREST, POOL, 3)
+    assert shapes == [(250, (10, 9, 10)), (250, (10, 9, 10)), (100, (10, 9, 10))]
+    with pytest.raises(ValueError, match="`X_target`"):
+        query(score=score).select(FOREST, POOL, 3)
+
+
+def test_a_score_of_a_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match="one number a row"):
+        query(score=lambda draws: draws[0]).select(FOREST, POOL, 3)
+
+
+def test_a_bad_score_is_named_with_its_row_in_the_pool():
+    def score(draws):
+        return np.where(np.arange(draws.shape[1]) == 3, np.nan, 1.0)
+
+    with pytest.raises(ValueError, match="nan in row 8,"):
+        query(score=score).select(FOREST, POOL, 3, candidates=np.arange(5, 100))
+    with pytest.raises(ValueError, match="-1.0 in row 5,"):
+        query(score=lambda draws: np.full(draws.shape[1], -1.0)).select(FOREST, POOL, 3, candidates=[5, 6, 7])
+
+
+def test_what_a_sampler_of_the_users_own_returns_is_checked():
+    for wrong in ([0, 0, 1], [0, 1], [0, 1, 600], [0.0, 1.0, 2.0]):
+        with pytest.raises(ValueError, match="`sampler` must return 3 distinct"):
+            query(sampler=lambda s, k, rng, *, beta, wrong=wrong: np.array(wrong)).select(FOREST, POOL, 3)
+
+
+def test_an_error_of_the_model_is_chained_under_one_sentence_of_ours():
+    class Broken:
+        def sample_posterior(self, n_draws, rng):
+            def predict_draws(X):
+                raise KeyError("lost")
+
+            return predict_draws
+
+    with pytest.raises(RuntimeError, match=r"Scoring rows 0 to 599 failed: KeyError: 'lost'") as caught:
+        query(chunk_size=600).select(Broken(), POOL, 3)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+# --- where draws come from
+
+
+def test_scores_of_one_draw_take_predict_proba_of_anything():
+    model = LogisticRegression(max_iter=500).fit(LABELLED, y[:100])
+    q = query(score="entropy", sampler="topk")
+    indices = q.select(model, POOL, 5)
+    p = model.predict_proba(POOL).astype(np.float64)
+    np.testing.assert_allclose(q.scores_, -(p * np.log(p)).sum(1))
+    np.testing.assert_array_equal(indices, np.argsort(-q.scores_)[:5])
+
+
+def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so_once():
+    model = LogisticRegression(max_iter=500).fit(LABELLED, y[:100])
+    training = {"X_training": LABELLED, "y_training": y[:100]}
+    q = query(n_draws=3)
+    with pytest.warns(UserWarning, match="bootstrap") as caught:
+        first = q.select(model, POOL, 3, **training)
+        q.select(model, POOL, 3, **training)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(query(n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training), first)
+    with pytest.raises(ValueError, match="`posterior`"):
+        query().select(model, POOL, 3)
+
+
+def test_a_surrogate_is_fitted_to_the_training_data_and_left_as_it_was():
+    model = RidgeClassifier().fit(LABELLED, y[:100])
+    surrogate = RandomForestClassifier(15)
+    q = query(posterior=surrogate, n_draws=None)
+    indices = q.select(model, POOL, 5, X_training=LABELLED, y_training=y[:100])
+    assert not hasattr(surrogate, "estimators_")
+    np.testing.assert_array_equal(
+        query(posterior=surrogate, n_draws=None).select(model, POOL, 5, X_training=LABELLED, y_training=y[:100]), indices
+    )
+    with pytest.raises(ValueError, match="`X_training`"):
+        q.select(model, POOL, 5)
+
+
+@pytest.mark.parametrize("posterior", ["laplace", ""])
+def test_an_unknown_posterior_is_refused(posterior):
+    with pytest.raises(ValueError, match='`posterior` must be "auto"'):
+        query(posterior=posterior).select(FOREST, POOL, 3)
+
+
+def test_std_dev_of_a_regressor_buys_where_the_members_disagree():
+    target = X[:, 20] * 3 + X[:, 30]
+    for model in (RandomForestRegressor(10, random_state=0), MCDropoutRegressor((16,), max_epochs=10, random_state=0)):
+        model.fit(LABELLED, target[:100])
+        q = query(score="std_dev", sampler="topk")
+        indices = q.select(model, POOL, 5)
+        np.testing.assert_array_equal(np.sort(q.scores_)[-5:], np.sort(q.scores_[indices]))
+        with pytest.raises(ValueError, match="regressor"):
+            query(score="bald").select(model, POOL, 5)
+
+
+# --- nothing is lost or changed
+
+
+def test_the_pool_and_its_copy_stay_the_same_to_the_byte(net):
+    pool = POOL.copy()
+    digest = hashlib.sha256(pool).hexdigest()
+    for estimator in (FOREST, net):
+        query().select(estimator, pool, 5)
+    assert hashlib.sha256(pool).hexdigest() == digest
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
+def test_memory_of_a_query_is_bounded_whatever_the_pool():
+    code = """
+import numpy as np, sys
+from skactive import MCDropoutClassifier, StochasticBatchQuery
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
+rng = np.random.default_rng(0)
+pool = rng.standard_normal((int(sys.argv[1]), 32), dtype=np.float32)
+net = MCDropoutClassifier((16,), max_epochs=1, random_state=0).fit(pool[:200], (pool[:200, 0] > 0).astype(int))
+query = StochasticBatchQuery(n_draws=20, random_state=0)
+query.select(net, pool[:50_000], 10)
+before = peak()
+query.select(net, pool, 10)
+print(peak() - before)
+"""
+    run = subprocess.run([sys.executable, "-c", code, "400000"], capture_output=True, text=True, check=True)
+    # The pool is 49 MiB, all its draws at once would be 61 MiB a float32 copy. Scores and keys are a few MiB.
+    assert float(run.stdout) < 40
