@@ -34,7 +34,7 @@ from sklearn.ensemble import (
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
-from skorch import NeuralNet
+from skorch import NeuralNet, NeuralNetBinaryClassifier
 
 from . import _chunks as chunks
 from . import _thinning as thinning
@@ -161,15 +161,25 @@ def _search(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> Pr
 def _skorch_net(estimator: NeuralNet, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     estimator.check_is_fitted()
     nonlinearity = estimator._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
+    binary = type(estimator).infer is NeuralNetBinaryClassifier.infer
+    own_infer = not binary and type(estimator).infer is not NeuralNet.infer
 
-    def forward(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    def infer(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         net = copy.copy(estimator)
         vars(net)["module_"] = module
         outputs = net.infer(x)
-        return nonlinearity(outputs[0] if isinstance(outputs, tuple) else outputs)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
 
-    draws = _module_draws(estimator.module_, n_draws, rng, forward)
-    return (lambda X: validation.check_one_target(draws(X))) if is_regressor(estimator) else draws
+    draws = _module_draws(estimator.module_, n_draws, rng, infer if own_infer else None)
+
+    def predict_draws(X: Any) -> torch.Tensor:
+        outputs = draws(X)
+        outputs = outputs.squeeze(-1) if binary and outputs.ndim == 3 else outputs
+        # One draw at a time: the function may take its first axis for the rows.
+        predictions = torch.stack([nonlinearity(draw) for draw in outputs])
+        return validation.check_one_target(predictions) if is_regressor(estimator) else predictions
+
+    return predict_draws
 
 
 @sample_posterior.register(torch.nn.Module)

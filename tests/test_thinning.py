@@ -9,6 +9,7 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
+from skactive import _thinning
 from skactive._thinning import MICRO_BATCH, fixed_mask_draws, forward_rows, has_dropout
 
 
@@ -167,3 +168,73 @@ def test_forward_rows_pads_every_batch_to_one_shape_and_returns_the_real_rows():
     x = torch.arange(14.0).reshape(7, 2)
     assert torch.equal(forward_rows(double, x, batch_size=3), 2 * x)
     assert seen == [(3, 2)] * 3
+
+
+CHAINS = {
+    "MLP": nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 32), nn.Tanh(), nn.Dropout(0.2), nn.Linear(32, 3)),
+    "dropout on the inputs": nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Linear(16, 3)),
+    "two dropouts in a row": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.3), nn.Dropout(0.3), nn.Linear(16, 3, bias=False)),
+    "nested": nn.Sequential(
+        nn.Sequential(nn.Linear(6, 16), nn.GELU()), nn.Dropout(0.0), nn.Dropout(0.4), nn.Sequential(nn.Linear(16, 3), nn.Softmax(-1))
+    ),
+    "batch norm": nn.Sequential(
+        nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.BatchNorm1d(12), nn.ELU(), nn.Dropout(0.5), nn.Linear(12, 3)
+    ),
+    "everything dropped": nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(1.0), nn.Linear(16, 3)),
+    "log-softmax": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3), nn.LogSoftmax(1)),
+}
+NOT_DENSE = {
+    "layer norm": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.LayerNorm(12), nn.Dropout(0.5), nn.Linear(12, 3)),
+    "alpha dropout": nn.Sequential(nn.Linear(6, 16), nn.SELU(), nn.AlphaDropout(0.5), nn.Linear(16, 3)),
+    "dropout last": nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3), nn.Dropout(0.5)),
+    "functions": Functional,
+}
+
+
+def plain_draws(module, x, n_draws, seed):
+    """Fixed masks in a forward pass of the whole module, one draw after the other."""
+    whole = fixed_mask_draws(module, n_draws, np.random.default_rng(seed), forward=lambda m, batch: m(batch))
+    return whole(x)
+
+
+@pytest.mark.parametrize("name", CHAINS | NOT_DENSE)
+def test_thinned_draws_equal_a_forward_pass_under_the_same_masks(name):
+    torch.manual_seed(0)
+    module = (CHAINS | NOT_DENSE)[name]
+    module = (Functional() if module is Functional else module).eval()
+    for m in module.modules():
+        if isinstance(m, nn.BatchNorm1d):
+            m.running_mean.uniform_(-1, 1)
+            m.running_var.uniform_(0.5, 2)
+            nn.init.uniform_(m.weight, 0.5, 2)
+    x = torch.randn(300, 5 if name == "functions" else 6)
+    np.testing.assert_allclose(draw(module, x, 7, seed=3), plain_draws(module, x, 7, seed=3), rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_dense_chains_are_recognised(name):
+    chain = _thinning._as_chain(CHAINS[name].eval())
+    first = next(i for i, step in enumerate(chain) if step.is_dropout)
+    assert _thinning._as_dense(chain[first:]) is not None
+
+
+@pytest.mark.parametrize("name", ["layer norm", "alpha dropout", "dropout last"])
+def test_chains_with_other_layers_behind_a_dropout_are_not_thinned(name):
+    chain = _thinning._as_chain(NOT_DENSE[name].eval())
+    first = next(i for i, step in enumerate(chain) if step.is_dropout)
+    assert _thinning._as_dense(chain[first:]) is None
+
+
+def test_weights_too_large_to_keep_for_all_draws_are_cut_out_each_time(monkeypatch):
+    module, x = CHAINS["MLP"], torch.ones(3, 6)
+    kept = draw(module, x)
+    monkeypatch.setattr("skactive._thinning._MAX_KEPT_BYTES", 0)
+    assert torch.equal(draw(module, x), kept)
+
+
+def test_a_hook_on_a_layer_is_still_called():
+    calls = []
+    module = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3))
+    module[2].register_forward_hook(lambda *_: calls.append(1))
+    draw(module, torch.ones(1, 6), n_draws=4)
+    assert len(calls) == 4
