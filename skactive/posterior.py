@@ -170,29 +170,32 @@ def _skorch_net(estimator: NeuralNet, n_draws: int | None, rng: np.random.Genera
         outputs = net.infer(x)
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
-    draws = _module_draws(estimator.module_, n_draws, rng, infer if own_infer else None)
-
-    def predict_draws(X: Any) -> torch.Tensor:
-        outputs = draws(X)
+    def answer(outputs: torch.Tensor) -> torch.Tensor:
         outputs = outputs.squeeze(-1) if binary and outputs.ndim == 3 else outputs
         # One draw at a time: the function may take its first axis for the rows.
         predictions = torch.stack([nonlinearity(draw) for draw in outputs])
         return validation.check_one_target(predictions) if is_regressor(estimator) else predictions
 
-    return predict_draws
+    return _module_draws(estimator.module_, n_draws, rng, answer, infer if own_infer else None)
 
 
 @sample_posterior.register(torch.nn.Module)
 def _torch_module(estimator: torch.nn.Module, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    draws = _module_draws(estimator, n_draws, rng)
-    return lambda X: _as_probabilities(draws(X))
+    return _module_draws(estimator, n_draws, rng, _as_probabilities)
 
 
-def _module_draws(module: torch.nn.Module, n_draws: int | None, rng: np.random.Generator, forward: Any = None) -> Any:
+def _module_draws(
+    module: torch.nn.Module,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    answer: Callable[[torch.Tensor], torch.Tensor],
+    infer: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor] | None = None,
+) -> PredictDraws:
     n_draws = NET_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
-    draws = thinning.fixed_mask_draws(module, n_draws, rng, forward=forward)
+    draws = thinning.fixed_mask_draws(module, n_draws, rng, forward=infer)
     first = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
-    return lambda X: draws(_as_tensor(X, first))
+    # The last step belongs into the micro-batch, too: vectorised functions round by position.
+    return lambda X: thinning.forward_rows(lambda batch: answer(draws(batch)), _as_tensor(X, first), axis=1)
 
 
 def _as_tensor(X: Any, like: torch.Tensor) -> torch.Tensor:
