@@ -1,7 +1,7 @@
 """``python -m skactive``: watch a modAL loop buy labels in batches, by sampling and by taking the top.
 
-Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. Rows of a batch that rank high alone are then often
-copies of each other, which is what top-k pays for. All strategies start from the same labels and the same weights.
+Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. Rows that rank high alone are then often copies of
+each other, which is what top-k pays for. All strategies start from the same labels and the same weights.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class Curve:
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Options of the command."""
     parser = argparse.ArgumentParser(
         prog="python -m skactive",
-        description="A modAL loop on Repeated-digits buys labels in batches; strategies are compared on the same trials.",
+        description="A modAL loop on Repeated-digits buys labels in batches, by several strategies on the same trials.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--trials", type=int, default=4, help="paired trials: split, noise, first labels, weights")
@@ -119,7 +120,9 @@ def run_all(options: argparse.Namespace) -> list[Curve]:
 def mean_and_interval(values: Iterable[float]) -> tuple[float, float]:
     """Mean and half-width of its 95 % interval (Student's t); NaN for fewer than two values."""
     values = np.fromiter(values, dtype=float)
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    half = (
+        stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    )
     return float(values.mean()), float(half)
 
 
@@ -171,6 +174,7 @@ def plot_curves(curves: list[Curve], options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run all trials, print the table, save the picture."""
     options = parse_arguments(arguments)
     start = time.perf_counter()
     curves = run_all(options)

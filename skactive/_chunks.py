@@ -1,7 +1,7 @@
 """Rows of a pool, whatever holds it: the only file that knows containers.
 
-numpy arrays of any number of axes, memory maps, scipy sparse arrays, DataFrames, lists, torch tensors and dask arrays. A
-chunk is the container's own kind of slice (a view where it can be); chunks of dask arrays are numpy arrays.
+numpy arrays of any number of axes, memory maps, scipy sparse arrays, DataFrames, lists, torch tensors and dask arrays.
+A chunk is the container's own kind of slice (a view where it can be); chunks of dask arrays are numpy arrays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def count_columns(X: Any) -> int | None:
     """Length of the second axis; None where there is none, as in a list of texts."""
     if isinstance(X, list | tuple):
         return len(X[0]) if len(X) and isinstance(X[0], list | tuple | np.ndarray) else None
-    shape = getattr(X, "shape", ())
+    shape: tuple[Any, ...] = getattr(X, "shape", ())
     return int(shape[1]) if len(shape) > 1 else None
 
 

@@ -79,15 +79,15 @@ def _check_is_outdated(module: ModuleType) -> bool:
 def _replace_check(module: ModuleType) -> str:
     check = module.check_X_y
 
-    def check_X_y(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
+    def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
         return check(X, y, ensure_all_finite=force_all_finite, **options)
 
-    module.check_X_y = check_X_y  # type: ignore[attr-defined]
+    module.check_X_y = checked  # type: ignore[attr-defined]
     return f"{module.__name__}.check_X_y"
 
 
 def _stacking(original: Any, axis: int = 0) -> Any:
-    """modAL's stacking, which knows no pandas >= 2, no tensors, and turns mixed lists into strings."""
+    """ModAL's stacking, which knows no pandas >= 2, no tensors, and turns mixed lists into strings."""
 
     @functools.wraps(original)
     def stack(blocks: Any) -> Any:
@@ -108,7 +108,7 @@ def _stacking(original: Any, axis: int = 0) -> Any:
 
 
 def _retrieving(original: Any) -> Any:
-    """modAL's row access, which knows no tensors and turns mixed lists into strings."""
+    """ModAL's row access, which knows no tensors and turns mixed lists into strings."""
 
     @functools.wraps(original)
     def retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
@@ -139,7 +139,7 @@ def _make_learner_whole(learner_class: Any) -> str:
 
 
 def _replace_everywhere(name: str, replacement: Any) -> list[str]:
-    """modAL's modules import these functions by name: replace each copy."""
+    """ModAL's modules import these functions by name: replace each copy."""
     modules = [m for key, m in sys.modules.items() if key.partition(".")[0] == "modAL" and hasattr(m, name)]
     for module in modules:
         setattr(module, name, replacement)

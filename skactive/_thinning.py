@@ -89,7 +89,9 @@ def fixed_mask_draws(
     return _chain_draws(chain, masks, batch_size)
 
 
-def forward_rows(function: Callable[[Tensor], Tensor], x: Tensor, batch_size: int = MICRO_BATCH, axis: int = 0) -> Tensor:
+def forward_rows(
+    function: Callable[[Tensor], Tensor], x: Tensor, batch_size: int = MICRO_BATCH, axis: int = 0
+) -> Tensor:
     """Apply ``function`` to micro-batches of exactly ``batch_size`` rows and join the results along ``axis``."""
     with torch.no_grad():
         parts = [function(batch).narrow(axis, 0, n) for batch, n in _padded(x, batch_size)]
@@ -161,7 +163,9 @@ class _Masks(TorchFunctionMode):
             return func(*args, **kwargs)
         return self._dropout(func, *args, **kwargs)
 
-    def _dropout(self, func: Any, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    def _dropout(
+        self, func: Any, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+    ) -> Tensor:
         if p == 0:
             return input
         shape = input.shape[1:2] + (1,) * (input.ndim - 2) if func in _CHANNELWISE else input.shape[1:]
@@ -208,14 +212,14 @@ def _as_chain(module: nn.Module) -> list[_Step] | None:
 def _as_step(node: fx.Node, module: nn.Module) -> _Step:
     if node.op == "call_module":
         return _layer_step(module.get_submodule(str(node.target)))
-    target = node.target
+    target: Any = node.target
 
     def call(x: Tensor) -> Tensor:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda _: x)
         return getattr(args[0], target)(*args[1:], **kwargs) if node.op == "call_method" else target(*args, **kwargs)
 
     if target in _ELEMENTWISE | _CHANNELWISE:
-        rate = node.kwargs.get("p", node.args[1] if len(node.args) > 1 else 0.5)
+        rate: Any = node.kwargs.get("p", node.args[1] if len(node.args) > 1 else 0.5)
         return _Step(call, dropout=rate if target is F.dropout else 0.0, is_dropout=rate > 0)
     unitwise = target in (_UNITWISE_METHODS if node.op == "call_method" else _UNITWISE_FUNCTIONS)
     return _Step(call, is_unitwise=unitwise)
@@ -279,7 +283,7 @@ class _DenseChain:
 
 
 def _as_dense(tail: list[_Step]) -> _DenseChain | None:
-    """A tail of (dropout, linear, [batch norm], unitwise layers) and so on as dense layers; None if it is anything else."""
+    """A tail of dropout, linear, [batch norm], unitwise layers, and so on, as dense layers; else None."""
     steps = list(tail)
     first = _take_dropouts(steps)
     layers = []
@@ -305,15 +309,17 @@ def _count_leading(steps: list[_Step], holds: Callable[[_Step], bool]) -> int:
 
 def _folded(steps: list[_Step]) -> tuple[Tensor, Tensor]:
     """Remove the linear layer that the steps begin with and a batch norm after it: their weight and bias as one."""
-    linear = steps.pop(0).layer
-    weight, bias = linear.weight, linear.bias if linear.bias is not None else linear.weight.new_zeros(linear.out_features)
-    norm = steps[0].layer if steps else None
-    if type(norm) is not nn.BatchNorm1d or norm.running_mean is None:
+    linear: Any = steps.pop(0).layer
+    weight: Tensor = linear.weight
+    bias: Tensor = weight.new_zeros(len(weight)) if linear.bias is None else linear.bias
+    norm: Any = steps[0].layer if steps else None
+    if type(norm) is not nn.BatchNorm1d or norm.running_var is None:
         return weight, bias
     steps.pop(0)
-    gain = (norm.running_var + norm.eps).rsqrt() * (1 if norm.weight is None else norm.weight)
+    variance: Tensor = norm.running_var
+    gain = (variance + norm.eps).rsqrt() * (1 if norm.weight is None else norm.weight)
     shift = 0 if norm.bias is None else norm.bias
-    return weight * gain[:, None], (bias - norm.running_mean) * gain + shift
+    return weight * gain[:, None], (bias - torch.as_tensor(norm.running_mean)) * gain + shift
 
 
 def _is_softmax(layer: nn.Module | None) -> bool:

@@ -37,6 +37,14 @@ def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
 def check_rng(rng: Any) -> None:
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
@@ -45,8 +53,8 @@ def check_rng(rng: Any) -> None:
 
 
 def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
-    """An integer from 1 to ``n_points``."""
-    if isinstance(k, bool | np.bool_) or not isinstance(k, numbers.Integral):
+    """Check that k is an integer from 1 to ``n_points``."""
+    if not _is_integer(k):
         raise TypeError(f"`{name}` must be an integer from 1 to the number of {of}, {n_points}. Got {k!r} instead.")
     if n_points == 0:
         raise ValueError(f"`{name}`={k} rows cannot be chosen: there are 0 {of}.")
@@ -56,7 +64,7 @@ def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
 
 
 def check_beta(beta: Any) -> float:
-    if isinstance(beta, bool | np.bool_) or not isinstance(beta, numbers.Real):
+    if not _is_number(beta):
         raise TypeError(f"`beta` must be a number, 0 or larger. Got {beta!r} instead.")
     if not 0 <= beta < float("inf"):
         raise ValueError(
@@ -123,14 +131,13 @@ def check_draws_shape(draws: Any, score: str, regression: bool) -> Any:
     if draws.ndim != 3 and not (draws.ndim == 2 and regression):
         also = " or (n_draws, n_points)" if regression else ""
         remedy = (
-            f' "{score}" is a score of class probabilities; for a regressor use "std_dev".'
-            if draws.ndim == 2
-            else ""
+            f' "{score}" is a score of class probabilities; for a regressor use "std_dev".' if draws.ndim == 2 else ""
         )
         raise ValueError(
-            f"`draws` must have shape (n_draws, n_points, n_classes){also}. Got shape {tuple(draws.shape)} instead.{remedy}"
+            f"`draws` must have shape (n_draws, n_points, n_classes){also}. "
+            f"Got shape {tuple(draws.shape)} instead.{remedy}"
         )
-    if draws.shape[0] == 0 or draws.shape[-1] == 0 and draws.ndim == 3:
+    if draws.shape[0] == 0 or (draws.shape[-1] == 0 and draws.ndim == 3):
         raise ValueError(f"`draws` must hold at least one draw and one class. Got shape {tuple(draws.shape)} instead.")
     return draws
 
@@ -147,7 +154,8 @@ def check_block(block: Any, first_point: int, tolerance: float) -> None:
         if not bool(block.isfinite().all()):
             draw, point = (~block.isfinite()).nonzero()[0].tolist()
             raise ValueError(
-                f"`draws` must be finite. Got {block[draw, point].item()} in draw {draw} of point {first_point + point}."
+                f"`draws` must be finite. "
+                f"Got {block[draw, point].item()} in draw {draw} of point {first_point + point}."
             )
         return
     wrong = ~((block >= 0).all(-1) & ((block.sum(-1) - 1).abs() <= tolerance))
@@ -157,8 +165,8 @@ def check_block(block: Any, first_point: int, tolerance: float) -> None:
         shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
         raise ValueError(
             "`draws` must hold probabilities: not negative, and summing to 1 over the classes "
-            f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in draw {draw} of point "
-            f"{first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
+            f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in draw {draw} of "
+            f"point {first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
             "column p of a binary model becomes (1 - p, p)."
         )
 
@@ -187,7 +195,9 @@ def check_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
     """Sorted distinct positions, from positions in any order or a mask."""
     given = np.asarray(candidates)
     if given.dtype == bool and given.shape != (n_points,):
-        raise ValueError(f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead.")
+        raise ValueError(
+            f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
+        )
     if given.dtype == bool:
         return np.flatnonzero(given)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
@@ -195,7 +205,7 @@ def check_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
             "`candidates` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
             f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
         )
-    if given.size and not (0 <= given.min() and given.max() < n_points):
+    if given.size and not (given.min() >= 0 and given.max() < n_points):
         raise ValueError(
             f"`candidates` must be positions from 0 to {n_points - 1} (not index labels). "
             f"Got positions from {given.min()} to {given.max()}."
@@ -207,7 +217,7 @@ def check_positive_integers(**parameters: Any) -> None:
     for name, value in parameters.items():
         if value is None:
             continue
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        if not _is_integer(value):
             raise TypeError(f"`{name}` must be a positive integer or None. Got {value!r} instead.")
         if value < 1:
             raise ValueError(f"`{name}` must be 1 or more, or None. Got {value} instead.")
@@ -255,7 +265,7 @@ def check_task(estimator: Any, name: Any, score: Any) -> None:
 
 
 def _task(estimator: Any) -> str | None:
-    """ "classifier", "regressor", "any" for what only shows in its draws, or None."""
+    """Return "classifier", "regressor", "any" for what only shows in its draws, or None."""
     try:
         if is_classifier(estimator):
             return "classifier"
@@ -268,7 +278,7 @@ def _task(estimator: Any) -> str | None:
 
 
 def _net_types() -> tuple[type, ...]:
-    """torch's and skorch's nets, as far as they are loaded at all."""
+    """Torch's and skorch's nets, as far as they are loaded at all."""
     names = [("torch.nn", "Module"), ("skorch.net", "NeuralNet")]
     return tuple(getattr(sys.modules[module], name) for module, name in names if module in sys.modules)
 
@@ -287,8 +297,8 @@ def is_fitted(estimator: Any) -> bool:
 
 def not_fitted_error(estimator: Any) -> NotFittedError:
     return NotFittedError(
-        f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch at "
-        'random: a modAL learner that is not fitted gets a uniform batch, and so does sampler="uniform".'
+        f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch "
+        'at random: a modAL learner that is not fitted gets a uniform batch, and so does sampler="uniform".'
     )
 
 
@@ -321,16 +331,16 @@ def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
 def no_draws_error(estimator: Any) -> ValueError:
     return ValueError(
         f'`posterior`="auto" found no draws: {type(estimator).__name__} has none of its own, and there is no training '
-        "data to bootstrap it on. Give `X_training` and `y_training`, posterior=<an estimator to draw from instead>, or "
-        'a score that needs a single prediction ("entropy", "margin", "variation_ratio").'
+        "data to bootstrap it on. Give `X_training` and `y_training`, posterior=<an estimator to draw from instead>, "
+        'or a score that needs a single prediction ("entropy", "margin", "variation_ratio").'
     )
 
 
 def warn_bootstrap(estimator: Any) -> None:
     warnings.warn(
         f"{type(estimator).__name__} has no posterior draws of its own: it is refitted to resampled training data at "
-        'every query. posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another '
-        "model, such as RandomForestClassifier(), fitted to the same data.",
+        'every query. posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from '
+        "another model, such as RandomForestClassifier(), fitted to the same data.",
         UserWarning,
         stacklevel=_stack_level(),
     )
@@ -345,7 +355,7 @@ def check_score_output(scores: Any, n_points: int) -> Any:
     scores = scores.detach().cpu().numpy() if hasattr(scores, "detach") else np.asarray(scores)
     if scores.shape != (n_points,):
         raise ValueError(
-            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape} instead."
+            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}."
         )
     return scores
 
@@ -354,7 +364,7 @@ def check_batch(indices: Any, k: int, n_points: int) -> NDArray[np.int64]:
     """What a sampler of the user's own returned."""
     indices = np.asarray(indices)
     distinct = indices.ndim == 1 and len(np.unique(indices)) == len(indices) == k
-    if not (distinct and indices.dtype.kind in "iu" and 0 <= indices.min() and indices.max() < n_points):
+    if not (distinct and indices.dtype.kind in "iu" and indices.min() >= 0 and indices.max() < n_points):
         raise ValueError(
             f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {indices!r} instead."
         )
@@ -382,14 +392,14 @@ class NoPosteriorError(TypeError):
 
     def __init__(self, estimator: Any) -> None:
         super().__init__(
-            f"{type(estimator).__name__} has no posterior draws of its own. Give the query posterior=\"bootstrap\" "
+            f'{type(estimator).__name__} has no posterior draws of its own. Give the query posterior="bootstrap" '
             "(and the training data, which a modAL learner brings along) or posterior=<an estimator to draw from "
             "instead, such as RandomForestClassifier()>; or register a source with `sample_posterior.register`."
         )
 
 
 def check_n_draws(n_draws: Any) -> int:
-    if isinstance(n_draws, bool | np.bool_) or not isinstance(n_draws, numbers.Integral):
+    if not _is_integer(n_draws):
         raise TypeError(f"`n_draws` must be a positive integer or None. Got {n_draws!r} instead.")
     if n_draws < 1:
         raise ValueError(f"`n_draws` must be 1 or more. Got {n_draws} instead.")
@@ -451,8 +461,8 @@ def check_class_outputs(outputs: Any) -> None:
 
 def search_without_refit_error(search: Any) -> ValueError:
     return ValueError(
-        f"`estimator` is a {type(search).__name__} with refit={search.refit!r}, so it holds no fitted model to draw from. "
-        "Set refit=True."
+        f"`estimator` is a {type(search).__name__} with refit={search.refit!r}, so it holds no fitted model to draw "
+        "from. Set refit=True."
     )
 
 
@@ -475,4 +485,80 @@ def changing_shape_error(before: tuple[int, ...], now: tuple[int, ...]) -> Value
     return ValueError(
         "A fixed dropout mask needs rows of one shape at every call: a dropout layer saw rows of shape "
         f"{before} first and {now} now. Pad the rows to one length."
+    )
+
+
+def parameter_error(name: str, rule: str, value: Any) -> ValueError:
+    return ValueError(f"`{name}` must be {rule}. Got {value!r} instead.")
+
+
+def one_class_error(labels: NDArray[Any]) -> ValueError:
+    return ValueError(
+        f"`y` must hold two classes or more to train a classifier. Got one class, {labels[0]!r}. Labels that have not "
+        "been seen yet can be declared with `classes`."
+    )
+
+
+def undeclared_labels_error(labels: NDArray[Any], classes: NDArray[Any]) -> ValueError:
+    return ValueError(f"`classes` must list every label in `y`. Got {classes}, which lacks {labels}.")
+
+
+def first_partial_fit_error() -> ValueError:
+    return ValueError("`classes` must be passed on the first call to partial_fit: all labels that may ever come.")
+
+
+def changed_classes_error(classes: NDArray[Any], before: NDArray[Any]) -> ValueError:
+    return ValueError(f"`classes` must be the same at every call to partial_fit. Got {classes}, and {before} before.")
+
+
+def weights_error(name: str, got: str) -> ValueError:
+    return ValueError(f"`{name}` must be finite, never negative, and not all of the weights may be zero. Got {got}.")
+
+
+def needs_module_error(shape: Any) -> ValueError:
+    return ValueError(
+        f"`X` must be 2-dimensional for the built-in net. Found rows of shape {tuple(shape)}. Give a net for such rows "
+        "as `module`."
+    )
+
+
+def module_error(rule: str, got: str) -> ValueError:
+    return ValueError(f"`module` must {rule}. Got {got} instead.")
+
+
+def output_error(output: str, rule: str, remedy: str) -> ValueError:
+    return ValueError(f"`output`={output!r} says that `module` returns {rule}, which its outputs are not. {remedy}")
+
+
+def module_failed_error(shape: Any, error: Exception) -> ValueError:
+    return ValueError(
+        f"`module` could not answer float32 rows of shape {tuple(shape)}. {type(error).__name__}: {error}"
+    )
+
+
+def last_layer_error(n_before: int, n_now: int) -> ValueError:
+    return ValueError(
+        f"`classes` grew from {n_before} to {n_now}, but this `module` does not end in a torch.nn.Linear layer of one "
+        "unit a class that could grow. Declare all labels with `classes` from the start, or set warm_start=False."
+    )
+
+
+def no_linear_layer_error() -> ValueError:
+    return ValueError("`module` must run a torch.nn.Linear layer for its input to be an embedding. Got none that ran.")
+
+
+def diverged_error() -> ValueError:
+    return ValueError("Training diverged to weights that are not finite: lower `lr`, or scale the features.")
+
+
+def device_error(device: Any, reason: str) -> ValueError:
+    return ValueError(f'`device` must be "auto", "cpu" or a torch device of this machine. Got {device!r}: {reason}')
+
+
+def warn_no_validation(n_rows: int) -> None:
+    warnings.warn(
+        f"`early_stopping` needs rows to validate on, and {n_rows} training rows leave none to spare: trained for "
+        "`max_epochs` on all of them.",
+        UserWarning,
+        stacklevel=_stack_level(),
     )

@@ -40,7 +40,7 @@ from . import _chunks as chunks
 from . import _thinning as thinning
 from . import _validation as validation
 
-__all__ = ["bootstrap", "sample_posterior"]
+__all__ = ["bootstrap", "one_draw", "sample_posterior", "seeded_clone"]
 
 PredictDraws = Callable[[Any], Any]
 

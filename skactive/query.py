@@ -138,7 +138,7 @@ class BatchQuery(BaseEstimator):
     def set_params(self, **params: Any) -> BatchQuery:
         """Set parameters; a new ``random_state`` starts its stream afresh."""
         if "random_state" in params:
-            vars(self).pop("rng_", None)
+            self.__dict__.pop("rng_", None)
         return super().set_params(**params)
 
     @property
@@ -146,7 +146,9 @@ class BatchQuery(BaseEstimator):
         """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
         batch = vars(self).get("_batch")
         if batch is None or batch.log_proba is None:
-            raise AttributeError(f"{type(self).__name__} has no `log_proba_`: no query yet, or a sampler without a law.")
+            raise AttributeError(
+                f"{type(self).__name__} has no `log_proba_`: no query yet, or a sampler without a law."
+            )
         return batch.log_proba()
 
     def _choose(self, request: Request) -> Batch:
@@ -256,8 +258,8 @@ class StochasticBatchQuery(BatchQuery):
     Parameters
     ----------
     score : str or callable, default="bald"
-        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. A callable
-        with a keyword-only parameter ``target_draws`` gets the draws at ``X_target``.
+        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. A
+        callable with a keyword-only parameter ``target_draws`` gets the draws at ``X_target``.
     sampler : str or callable, default="power"
         A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
     beta : float, default=1.0
@@ -266,9 +268,9 @@ class StochasticBatchQuery(BatchQuery):
         Posterior draws. By default all members of an ensemble, 20 of a bootstrap, else 100.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, its ``predict_proba``
-        serves the scores that need one draw only, and for the others the estimator is bootstrapped on the training data,
-        which is said in a warning. "bootstrap": asks for just that. An estimator: it is fitted to the training data, and
-        its draws are used.
+        serves the scores that need one draw only, and for the others the estimator is bootstrapped on the training
+        data, which is said in a warning. "bootstrap": asks for just that. An estimator: it is fitted to the training
+        data, and its draws are used.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for scores that ask for ``target_draws``.
     chunk_size : int, optional
@@ -411,7 +413,9 @@ class StochasticBatchQuery(BatchQuery):
         return chunks.rows_per_chunk(request.X_pool, n_values)
 
 
-def _draw(sampler: Callable[..., Any], scores: NDArray[np.float64], k: int, rng: np.random.Generator, beta: float) -> Batch:
+def _draw(
+    sampler: Callable[..., Any], scores: NDArray[np.float64], k: int, rng: np.random.Generator, beta: float
+) -> Batch:
     if hasattr(sampler, "draw"):
         return sampler.draw(scores, k, rng, beta=beta)
     return Batch(validation.check_batch(sampler(scores, k, rng, beta=beta), k, len(scores)))

@@ -24,7 +24,6 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,8 +33,8 @@ from . import _validation as validation
 __all__ = ["SAMPLERS", "Batch", "gumbel_top_k", "log_proba", "power", "softmax", "softrank", "topk", "uniform"]
 
 SAMPLERS: dict[str, Callable[..., NDArray[np.int64]]] = {}
-"""Samplers by name. Each has two companions: ``log_weights(scores, beta)``, its law, and ``draw(scores, k, rng, beta=)``,
-which returns the whole `Batch`."""
+"""Samplers by name. Each has two companions: ``log_weights(scores, beta)``, its law, and ``draw(scores, k, rng, *,
+beta)``, which returns the whole `Batch`."""
 
 Scores = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -145,7 +144,9 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     return result
 
 
-def _sampler(*, log_weights: Callable[[Scores, float], Scores]) -> Callable[[Callable[..., Batch]], Callable[..., Indices]]:
+def _sampler(
+    *, log_weights: Callable[[Scores, float], Scores]
+) -> Callable[[Callable[..., Batch]], Callable[..., Indices]]:
     """Register a function that draws a `Batch` as a sampler, which returns the batch's indices."""
 
     def register(draw: Callable[..., Batch]) -> Callable[..., Indices]:

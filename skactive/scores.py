@@ -1,9 +1,9 @@
 """Scores: draws from the posterior in, one number per point out; larger means more informative.
 
-A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, or (n_draws, n_points)
-of predicted values for regression. numpy in, numpy out; a torch tensor in, a tensor on its device out. Every kernel
-below is written once, in torch and in float64, for a block of points small enough to stay in the cache; `_score` feeds
-it block after block, so that no temporary is as large as the draws.
+A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, or (n_draws,
+n_points) of predicted values for regression. numpy in, numpy out; a torch tensor in, a tensor on its device out. Every
+kernel below is written once, in torch and in float64, for a block of points small enough to stay in the cache; `_score`
+feeds it block after block, so that no temporary is as large as the draws.
 
 Letters in names: K draws, n points of a block, C classes. Formulas use natural logarithms and 0 log 0 = 0.
 """
@@ -31,7 +31,9 @@ _EPS = torch.finfo(torch.float64).eps
 _TINY = torch.finfo(torch.float64).tiny
 
 
-def _score(*, one_draw: bool = False, regression: bool = False) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
+def _score(
+    *, one_draw: bool = False, regression: bool = False
+) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
     """Turn a kernel for one float64 block into a registered score."""
 
     def register(kernel: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -56,7 +58,7 @@ def _blocks(draws: Any) -> Iterator[Tensor]:
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
     for start in range(0, n_points, step):
         part = draws[:, start : start + step]
-        # A copied block, and never the whole, also does away with read-only, byte-swapped and negatively strided arrays.
+        # A copied block, never the whole, also does away with read-only, byte-swapped and negatively strided arrays.
         block = part.double() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, dtype=np.float64))
         validation.check_block(block, start, validation.sum_tolerance(draws))
         yield block
@@ -66,8 +68,8 @@ def _blocks(draws: Any) -> Iterator[Tensor]:
 def bald(draws: Tensor) -> Tensor:
     r"""Mutual information between a point's label and the model's parameters.
 
-    :math:`\frac1K \sum_k KL(p_k \| \bar p)`, which is the entropy of the mean minus the mean entropy, in nats. Between 0
-    and min(log n_classes, log n_draws); exactly 0 where all draws agree.
+    :math:`\frac1K \sum_k KL(p_k \| \bar p)`, which is the entropy of the mean minus the mean entropy, in nats. Between
+    0 and min(log n_classes, log n_draws); exactly 0 where all draws agree.
 
     Parameters
     ----------

@@ -57,12 +57,12 @@ CLASSIFIERS = {
 }
 NETS = {
     "our net": lambda: MCDropoutClassifier((16,), max_epochs=5, random_state=0).fit(X, y),
-    "our net in a pipeline": lambda: make_pipeline(StandardScaler(), MCDropoutClassifier((16,), max_epochs=5)).fit(X, y),
+    "our net in a pipeline": lambda: make_pipeline(StandardScaler(), MCDropoutClassifier((16,), max_epochs=5)).fit(
+        X, y
+    ),
     "skorch, logits": lambda: skorch_net(skorch.NeuralNetClassifier, mlp(3), codes, criterion=nn.CrossEntropyLoss),
     "skorch, probabilities": lambda: skorch_net(skorch.NeuralNetClassifier, mlp(3, nn.Softmax(-1)), codes),
-    "skorch, binary": lambda: skorch_net(
-        skorch.NeuralNetBinaryClassifier, mlp(1), (codes == 1).astype(np.float32)
-    ),
+    "skorch, binary": lambda: skorch_net(skorch.NeuralNetBinaryClassifier, mlp(1), (codes == 1).astype(np.float32)),
     "torch, logits": lambda: mlp(3),
     "torch, probabilities": lambda: mlp(3, nn.Softmax(-1)),
     "torch, log-probabilities": lambda: mlp(3, nn.LogSoftmax(-1)),
@@ -259,7 +259,9 @@ def test_members_without_probabilities_vote():
 
 
 def test_bootstrap_columns_are_those_of_the_estimator_also_for_classes_it_never_saw():
-    net = MCDropoutClassifier((8,), max_epochs=2, classes=["never", "setosa", "versicolor", "virginica"], random_state=0)
+    net = MCDropoutClassifier(
+        (8,), max_epochs=2, classes=["never", "setosa", "versicolor", "virginica"], random_state=0
+    )
     draws = bootstrap(net.fit(X, y), X, y, 2, rng())(X)
     assert draws.shape == (2, 150, 4)
 

@@ -86,8 +86,8 @@ CONTAINERS = {
 @pytest.mark.parametrize("model", ["forest", "net", "pipe"])
 def test_the_batch_is_the_same_for_every_container(model, container, request, tmp_path):
     estimator = FOREST if model == "forest" else request.getfixturevalue(model)
-    if container in {"csr", "csc"} and model != "forest":
-        pytest.skip("the net, and a scaler that centres, take dense rows only")
+    if container in {"csr", "csc"} and model == "pipe":
+        pytest.skip("a scaler that centres takes dense rows only")
     pool = CONTAINERS[container](POOL, tmp_path)
     np.testing.assert_array_equal(query().select(estimator, pool, 30), query().select(estimator, POOL, 30))
 
@@ -210,9 +210,9 @@ def test_a_bad_score_is_named_with_its_row_in_the_pool():
     def score(draws):
         return np.where(np.arange(draws.shape[1]) == 3, np.nan, 1.0)
 
-    with pytest.raises(ValueError, match="nan in row 8,"):
+    with pytest.raises(ValueError, match=r"nan in row 8,"):
         query(score=score).select(FOREST, POOL, 3, candidates=np.arange(5, 100))
-    with pytest.raises(ValueError, match="-1.0 in row 5,"):
+    with pytest.raises(ValueError, match=r"-1\.0 in row 5,"):
         query(score=lambda draws: np.full(draws.shape[1], -1.0)).select(FOREST, POOL, 3, candidates=[5, 6, 7])
 
 
@@ -253,8 +253,8 @@ def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so_once():
     q = query(n_draws=3)
     with pytest.warns(UserWarning, match="bootstrap") as caught:
         first = q.select(model, POOL, 3, **training)
-        q.select(model, POOL, 3, **training)
     assert len(caught) == 1
+    q.select(model, POOL, 3, **training)  # a warning is an error in these tests
     np.testing.assert_array_equal(query(n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training), first)
     with pytest.raises(ValueError, match="`posterior`"):
         query().select(model, POOL, 3)
@@ -267,7 +267,8 @@ def test_a_surrogate_is_fitted_to_the_training_data_and_left_as_it_was():
     indices = q.select(model, POOL, 5, X_training=LABELLED, y_training=y[:100])
     assert not hasattr(surrogate, "estimators_")
     np.testing.assert_array_equal(
-        query(posterior=surrogate, n_draws=None).select(model, POOL, 5, X_training=LABELLED, y_training=y[:100]), indices
+        query(posterior=surrogate, n_draws=None).select(model, POOL, 5, X_training=LABELLED, y_training=y[:100]),
+        indices,
     )
     with pytest.raises(ValueError, match="`X_training`"):
         q.select(model, POOL, 5)

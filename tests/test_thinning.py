@@ -43,9 +43,14 @@ NETS = {
     "MLP": (nn.Sequential(nn.Linear(5, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 3)), (5,)),
     "wide MLP": (nn.Sequential(nn.Linear(3072, 700), nn.ReLU(), nn.Dropout(0.5), nn.Linear(700, 11)), (3072,)),
     "functional": (Functional(), (5,)),
-    "batch norm": (nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2)), (5,)),
+    "batch norm": (
+        nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2)),
+        (5,),
+    ),
     "images": (
-        nn.Sequential(nn.Conv2d(1, 8, 3), nn.Dropout2d(0.5), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(288, 2)),
+        nn.Sequential(
+            nn.Conv2d(1, 8, 3), nn.Dropout2d(0.5), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(288, 2)
+        ),
         (1, 8, 8),
     ),
 }
@@ -103,7 +108,9 @@ def test_rows_are_equal_to_the_bit_for_every_chunking(name):
     assert torch.equal(whole[:, 7], whole[:, 300])
     for size in (37, MICRO_BATCH, 300):
         assert torch.equal(torch.cat([functions(part) for part in x.split(size)], dim=1), whole)
-    assert torch.equal(torch.cat([functions(x[i : i + 1]) for i in (0, 7, 255, 256, 541)], dim=1), whole[:, [0, 7, 255, 256, 541]])
+    assert torch.equal(
+        torch.cat([functions(x[i : i + 1]) for i in (0, 7, 255, 256, 541)], dim=1), whole[:, [0, 7, 255, 256, 541]]
+    )
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -116,13 +123,13 @@ def test_the_module_and_the_global_generators_are_left_alone(name):
     before = {k: v.clone() for k, v in module.state_dict().items()}
     grads = [p.grad.clone() for p in module.parameters()]
     modes = [m.training for m in module.modules()]
-    states = torch.get_rng_state(), np.random.get_state()[1].copy()
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     draw(module, x)
     assert all(torch.equal(before[k], v) for k, v in module.state_dict().items())
     assert all(torch.equal(g, p.grad) and p.requires_grad for g, p in zip(grads, module.parameters(), strict=True))
     assert modes == [m.training for m in module.modules()]
     assert torch.equal(states[0], torch.get_rng_state())
-    assert np.array_equal(states[1], np.random.get_state()[1])
+    assert np.array_equal(states[1], np.random.get_state()[1])  # noqa: NPY002
 
 
 def test_draws_stay_the_same_functions_when_the_module_is_trained_on():
@@ -171,20 +178,35 @@ def test_forward_rows_pads_every_batch_to_one_shape_and_returns_the_real_rows():
 
 
 CHAINS = {
-    "MLP": nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 32), nn.Tanh(), nn.Dropout(0.2), nn.Linear(32, 3)),
+    "MLP": nn.Sequential(
+        nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 32), nn.Tanh(), nn.Dropout(0.2), nn.Linear(32, 3)
+    ),
     "dropout on the inputs": nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Linear(16, 3)),
-    "two dropouts in a row": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.3), nn.Dropout(0.3), nn.Linear(16, 3, bias=False)),
+    "two dropouts in a row": nn.Sequential(
+        nn.Linear(6, 16), nn.Dropout(0.3), nn.Dropout(0.3), nn.Linear(16, 3, bias=False)
+    ),
     "nested": nn.Sequential(
-        nn.Sequential(nn.Linear(6, 16), nn.GELU()), nn.Dropout(0.0), nn.Dropout(0.4), nn.Sequential(nn.Linear(16, 3), nn.Softmax(-1))
+        nn.Sequential(nn.Linear(6, 16), nn.GELU()),
+        nn.Dropout(0.0),
+        nn.Dropout(0.4),
+        nn.Sequential(nn.Linear(16, 3), nn.Softmax(-1)),
     ),
     "batch norm": nn.Sequential(
-        nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.BatchNorm1d(12), nn.ELU(), nn.Dropout(0.5), nn.Linear(12, 3)
+        nn.Linear(6, 16),
+        nn.Dropout(0.5),
+        nn.Linear(16, 12),
+        nn.BatchNorm1d(12),
+        nn.ELU(),
+        nn.Dropout(0.5),
+        nn.Linear(12, 3),
     ),
     "everything dropped": nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(1.0), nn.Linear(16, 3)),
     "log-softmax": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3), nn.LogSoftmax(1)),
 }
 NOT_DENSE = {
-    "layer norm": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.LayerNorm(12), nn.Dropout(0.5), nn.Linear(12, 3)),
+    "layer norm": nn.Sequential(
+        nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.LayerNorm(12), nn.Dropout(0.5), nn.Linear(12, 3)
+    ),
     "alpha dropout": nn.Sequential(nn.Linear(6, 16), nn.SELU(), nn.AlphaDropout(0.5), nn.Linear(16, 3)),
     "dropout last": nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3), nn.Dropout(0.5)),
     "functions": Functional,

@@ -1,0 +1,61 @@
+"""
+What power, softmax and soft-rank sampling prefer
+=================================================
+
+Three samplers turn the same scores into three laws. How likely is a row to be the first of a batch, and to be in a
+batch of ten at all, by its place in the ranking?
+"""
+
+# %%
+# Scores as they come
+# -------------------
+# BALD scores are mostly small with a tail: many rows that a model is sure of, a few that its draws disagree on.
+
+import numpy as np
+
+rng = np.random.default_rng(0)
+scores = np.sort(rng.gamma(1.0, 0.12, size=100))[::-1]
+
+# %%
+# The law of the first pick
+# -------------------------
+# Each sampler has a companion, ``log_weights``, which gives its law. Power sampling is proportional to
+# ``score ** beta``, so rows of score 0 are never taken; softmax looks at differences of scores, so it is flat where all
+# scores are small; soft-rank looks at nothing but the order.
+
+import matplotlib.pyplot as plt
+
+from skactive.samplers import power, softmax, softrank
+
+BETAS = (0.5, 1, 4, 16)
+ranks = np.arange(1, 101)
+
+figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
+for ax, sampler in zip(axes, (power, softmax, softrank), strict=True):
+    for beta in BETAS:
+        log_weights = sampler.log_weights(scores, beta)
+        law = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+        ax.plot(ranks, law, label=f"beta = {beta}")
+    ax.axhline(1 / len(scores), color="grey", linewidth=0.8, linestyle=":")
+    ax.set(title=sampler.__name__, xlabel="rank of the score", yscale="log", ylim=(1e-5, 1.5))
+axes[0].set_ylabel("probability of the first pick")
+axes[2].legend(title="dotted: uniform", fontsize="small")
+plt.show()
+
+# %%
+# Who gets into a batch
+# ---------------------
+# The rows of a batch are drawn one after the other, without replacement. With beta large all three take the top ten;
+# with beta = 0 each row has a chance of ten in a hundred.
+
+figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
+for ax, sampler in zip(axes, (power, softmax, softrank), strict=True):
+    for beta in BETAS:
+        batches = [sampler(scores, 10, rng, beta=beta) for _ in range(3000)]
+        share = np.bincount(np.concatenate(batches), minlength=100) / len(batches)
+        ax.plot(ranks, share, label=f"beta = {beta}")
+    ax.axvline(10.5, color="grey", linewidth=0.8, linestyle=":")
+    ax.set(title=sampler.__name__, xlabel="rank of the score")
+axes[0].set_ylabel("share of batches of 10 that hold the row")
+axes[2].legend(title="dotted: top ten", fontsize="small")
+plt.show()

@@ -1,0 +1,51 @@
+"""Fixtures for all tests. Nothing here is slow, and nothing is loaded that a test does not load itself."""
+
+from __future__ import annotations
+
+import os
+import random
+
+# Waiting OpenMP threads spin: on a busy machine a second thread makes small nets slower, up to twentyfold. This must
+# come before the libraries that read it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import hypothesis
+import numpy as np
+import pytest
+
+# The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=60)
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("default"))
+hypothesis.settings.register_profile("explore", deadline=None, derandomize=False, database=None, max_examples=1000)
+hypothesis.settings.load_profile("default")
+
+
+@pytest.fixture
+def rng():
+    """A generator with a fixed seed, new for every test."""
+    return np.random.default_rng(20230915)
+
+
+@pytest.fixture
+def global_state_untouched():
+    """Fails the test that consumes global random state or leaves another global setting behind."""
+    import torch
+
+    def snapshot():
+        name, keys, *rest = np.random.get_state()  # noqa: NPY002 - read, never written
+        return {
+            "numpy.random": (name, keys.tobytes(), *rest),
+            "random": random.getstate(),
+            "torch generator": torch.get_rng_state().numpy().tobytes(),
+            "torch threads": torch.get_num_threads(),
+            "torch default dtype": torch.get_default_dtype(),
+            "torch grad mode": torch.is_grad_enabled(),
+            "torch deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+            "numpy error state": np.geterr(),
+        }
+
+    before = snapshot()
+    yield
+    after = snapshot()
+    changed = [name for name in before if before[name] != after[name]]
+    assert not changed, f"global state was changed: {changed}"

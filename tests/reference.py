@@ -1,0 +1,270 @@
+"""Slow oracles: loops written from the formulas, in exact fractions or 50-digit decimals, and exact tails of counts.
+
+Scores take draws (n_draws, n_points, n_classes), regression draws (n_draws, n_points). Laws of ordered batches are
+enumerated. Nothing here shares code with the package.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+DIGITS = 50
+
+
+def _exact(draws):
+    """The same numbers as nested lists of Decimal; a float is a finite binary fraction, so nothing is rounded."""
+    array = draws.detach().cpu().double().numpy() if hasattr(draws, "detach") else np.asarray(draws, dtype=np.float64)
+    return [[[Decimal(float(p)) for p in np.atleast_1d(point)] for point in draw] for draw in array]
+
+
+def _xlogy(x, y):
+    return x * y.ln() if x else Decimal(0)
+
+
+def _per_point(formula, draws):
+    """``formula(members)`` for each point, where ``members[k][c]`` is the probability of class c under draw k."""
+    with decimal.localcontext(prec=DIGITS):
+        members = list(zip(*_exact(draws), strict=True))
+        return np.array([float(formula(member)) for member in members])
+
+
+def _mean(members):
+    return [sum(column) / len(members) for column in zip(*members, strict=True)]
+
+
+def bald(draws):
+    """1/K Σ_k KL(p_k ‖ p̄): Houlsby 2011."""
+
+    def formula(members):
+        mean = _mean(members)
+        terms = [_xlogy(p, p) - _xlogy(p, q) for member in members for p, q in zip(member, mean, strict=True)]
+        return sum(terms) / len(members)
+
+    return _per_point(formula, draws)
+
+
+def bald_as_entropies(draws):
+    """H[p̄] − 1/K Σ_k H[p_k], the other form of the same number."""
+
+    def formula(members):
+        inner = -sum(_xlogy(p, p) for member in members for p in member) / len(members)
+        return -sum(_xlogy(q, q) for q in _mean(members)) - inner
+
+    return _per_point(formula, draws)
+
+
+def entropy(draws):
+    """H[p̄]: Gal 2017."""
+    return _per_point(lambda members: -sum(_xlogy(q, q) for q in _mean(members)), draws)
+
+
+def variation_ratio(draws):
+    """1 − max_y p̄(y)."""
+    return _per_point(lambda members: 1 - max(_mean(members)), draws)
+
+
+def std_dev(draws):
+    """Σ_y sqrt(1/K Σ_k (p_k(y) − p̄(y))²); for regression draws the one standard deviation."""
+
+    def formula(members):
+        variances = [
+            sum((p - q) ** 2 for p in column) / len(members)
+            for column, q in zip(zip(*members, strict=True), _mean(members), strict=True)
+        ]
+        return sum(variance.sqrt() for variance in variances)
+
+    return _per_point(formula, draws)
+
+
+def margin(draws):
+    """1 − (p̄_(1) − p̄_(2)); one class has no second probability: 0 stands for it."""
+
+    def formula(members):
+        first, second = sorted([*_mean(members), Decimal(0)], reverse=True)[:2]
+        return 1 - (first - second)
+
+    return _per_point(formula, draws)
+
+
+SCORES = {
+    "bald": bald,
+    "entropy": entropy,
+    "variation_ratio": variation_ratio,
+    "std_dev": std_dev,
+    "margin": margin,
+}
+
+
+def random_draws(rng, n_draws, n_points, n_classes, dtype=np.float64, concentration=0.5):
+    """Dirichlet rows; in float64 they sum to 1 within rounding."""
+    draws = rng.dirichlet(np.full(n_classes, concentration), size=(n_draws, n_points))
+    return draws.astype(dtype)
+
+
+def power_weights(scores, beta):
+    """s^β; at β = 0 every row counts, by definition."""
+    return [Fraction(1 if beta == 0 else float(s) ** beta) for s in scores]
+
+
+def softmax_weights(scores, beta):
+    """exp(β (s − max)); at β = 0 every row counts."""
+    highest = max(scores)
+    if highest == -math.inf:
+        return [Fraction(0)] * len(scores)
+    return [Fraction(1 if beta == 0 else math.exp(beta * (s - highest))) for s in scores]
+
+
+def softrank_weights(ranks, beta):
+    """r^−β."""
+    return [Fraction(float(r) ** -beta) for r in ranks]
+
+
+def tied_ranks(scores):
+    """Every descending ranking that agrees with the scores: rows with equal scores in every order."""
+    n = len(scores)
+    for order in itertools.permutations(range(n)):
+        if all(scores[a] >= scores[b] for a, b in itertools.pairwise(order)):
+            ranks = [0] * n
+            for rank, row in enumerate(order, start=1):
+                ranks[row] = rank
+            yield ranks
+
+
+def ordered_batches(weights, k):
+    """Plackett–Luce: the probability of every ordered batch of k rows, drawn in proportion to the weights left.
+
+    Rows of weight 0 are drawn only when nothing else is left, and then uniformly.
+    """
+    batches = {(): Fraction(1)}
+    for _ in range(k):
+        longer = {}
+        for batch, probability in batches.items():
+            left = [i for i in range(len(weights)) if i not in batch]
+            total = sum(weights[i] for i in left)
+            for i in left:
+                step = Fraction(weights[i]) / total if total else Fraction(1, len(left))
+                if step:
+                    longer[(*batch, i)] = probability * step
+        batches = longer
+    return batches
+
+
+def mixture(laws):
+    """The law that is one of these, each as likely."""
+    laws = list(laws)
+    mixed = {}
+    for law in laws:
+        for batch, probability in law.items():
+            mixed[batch] = mixed.get(batch, Fraction(0)) + probability / len(laws)
+    return mixed
+
+
+def batch_law(sampler, scores, k, beta):
+    """The law of the ordered batch of a sampler, by its name."""
+    scores = [float(s) for s in scores]
+    if sampler == "power":
+        return ordered_batches(power_weights(scores, beta), k)
+    if sampler == "softmax":
+        return ordered_batches(softmax_weights(scores, beta), k)
+    if sampler == "softrank":
+        if beta == 0:
+            return ordered_batches([1] * len(scores), k)
+        possible = [s > -math.inf for s in scores]
+        # Rows of score −inf come last in every ranking and have no mass.
+        laws = [
+            [w * p for w, p in zip(softrank_weights(ranks, beta), possible, strict=True)]
+            for ranks in tied_ranks(scores)
+        ]
+        return mixture(ordered_batches(law, k) for law in laws)
+    if sampler == "topk":
+        return mixture(
+            {tuple(sorted(range(len(scores)), key=ranks.__getitem__)[:k]): Fraction(1)} for ranks in tied_ranks(scores)
+        )
+    if sampler == "uniform":
+        return ordered_batches([1] * len(scores), k)
+    raise KeyError(sampler)
+
+
+def prefixes(law, length):
+    """The law of the first picks."""
+    marginal = {}
+    for batch, probability in law.items():
+        marginal[batch[:length]] = marginal.get(batch[:length], Fraction(0)) + probability
+    return marginal
+
+
+def inclusions(law, n_rows):
+    """The probability of each row to be in the batch, wherever."""
+    return [sum(probability for batch, probability in law.items() if row in batch) for row in range(n_rows)]
+
+
+def log_proba(log_weights, positions):
+    """Log-probability of each pick given those before it, in decimals; `None` stands for a weight of 0."""
+    with decimal.localcontext(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
+        left = dict(enumerate(log_weights))
+        picks = []
+        for position in positions:
+            possible = [w for w in left.values() if w is not None]
+            if not possible:
+                picks.append(-Decimal(len(left)).ln())
+            elif left[position] is None:
+                picks.append(Decimal("-Infinity"))
+            else:
+                highest = max(possible)
+                total = sum((w - highest).exp() for w in possible)
+                picks.append(left[position] - highest - total.ln())
+            del left[position]
+        return np.array([float(pick) for pick in picks])
+
+
+def exact_log_weights(sampler, scores, beta, ranks=None):
+    """Logs of the weights in decimals, for `log_proba`."""
+    with decimal.localcontext(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
+        beta = Decimal(float(beta))
+        scores = [float(s) for s in scores]
+        if beta == 0 or sampler == "uniform":
+            return [Decimal(0)] * len(scores)
+        if sampler == "power":
+            return [beta * Decimal(s).ln() if s > 0 else None for s in scores]
+        if sampler == "softmax":
+            return [beta * Decimal(s) if s > -math.inf else None for s in scores]
+        if sampler == "softrank":
+            return [-beta * Decimal(int(r)).ln() if s > -math.inf else None for s, r in zip(scores, ranks, strict=True)]
+    raise KeyError(sampler)
+
+
+def tail(count, n_trials, probability):
+    """The smaller exact binomial tail that holds the count: small where the count does not fit."""
+    probability = min(1.0, float(probability))
+    return min(
+        stats.binom.cdf(count, n_trials, probability),
+        stats.binom.sf(count - 1, n_trials, probability),
+    )
+
+
+def assert_counts_fit(counts, law, n_trials, level=1e-6):
+    """Every cell's count lies within exact binomial tails of `level`; impossible cells were never seen."""
+    assert sum(counts.values()) == n_trials
+    impossible = [cell for cell in counts if not law.get(cell)]
+    assert not impossible, f"seen, but impossible: {impossible[:3]}"
+    tails = {cell: tail(counts.get(cell, 0), n_trials, probability) for cell, probability in law.items()}
+    worst = min(tails, key=tails.get)
+    assert tails[worst] > level, (
+        f"{worst}: {counts.get(worst, 0)} of {n_trials}, expected {n_trials * float(law[worst]):.1f}"
+    )
+
+
+def martingale_bound(variance, level=1e-6):
+    """Freedman's inequality solved for the excess: P(sum of bounded differences >= bound) <= level.
+
+    Differences are at most 1 and their conditional variances sum to `variance`.
+    """
+    log_level = math.log(1 / level)
+    return log_level / 3 + math.sqrt(log_level**2 / 9 + 2 * variance * log_level)

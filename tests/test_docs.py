@@ -1,0 +1,46 @@
+"""The code that people will copy out of README.md and docs/ runs as it stands there."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.rst") if not {"generated", "auto_examples"} & set(path.parts))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = list(re.finditer(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what an example writes does not land in the checkout
+
+
+def test_readme_shows_one_example_of_ten_statements():
+    (block,) = BLOCKS
+    assert len(ast.parse(block[1]).body) <= 10
+
+
+def test_readme_example_runs():
+    (block,) = BLOCKS
+    names: dict = {}
+    blank = "\n" * README.count("\n", 0, block.start(1))  # a traceback then names the line of the README
+    exec(compile(blank + block[1], "README.md", "exec"), names)
+    assert names["learner"].X_training.shape == (30, 64)  # 20 labels to begin with and 10 bought
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page_runs_on_its_own(page):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+    assert failed == 0
+
+
+def test_every_user_guide_page_has_examples():
+    for page in (ROOT / "docs" / "user_guide").glob("*.rst"):
+        has_code = ">>> " in page.read_text(encoding="utf-8")
+        assert has_code or page.stem == "index", page

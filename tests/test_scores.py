@@ -1,0 +1,349 @@
+"""Scores against their formulas, in 50 digits, and against the numbers of reported cases."""
+
+from __future__ import annotations
+
+import math
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from skactive import scores
+from skactive.scores import bald, entropy, margin, std_dev, variation_ratio
+
+NAMES = ["bald", "entropy", "variation_ratio", "std_dev", "margin"]
+CLASS_SCORES = ["bald", "entropy", "variation_ratio", "margin"]
+LN2, LN3 = math.log(2), math.log(3)
+
+
+def members(*points):
+    """Draws from one list of members a point: the axes of the reported cases are (point, member, class)."""
+    return np.array(points, dtype=float).transpose(1, 0, 2)
+
+
+@st.composite
+def class_draws(draw, max_draws=6, max_points=5, max_classes=6):
+    """Draws with exact zeros, certain rows and repeated draws among them."""
+    shape = (
+        draw(st.integers(1, max_draws)),
+        draw(st.integers(1, max_points)),
+        draw(st.integers(1, max_classes)),
+    )
+    counts = draw(hnp.arrays(np.int64, shape, elements=st.sampled_from([0, 0, 1, 2, 3, 7, 1000, 10**9])))
+    empty = counts.sum(axis=-1) == 0
+    counts[empty, 0] = 1
+    return counts / counts.sum(axis=-1, keepdims=True)
+
+
+# ---------------------------------------------------------------------------------------------- against the formulas
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(draws=class_draws())
+def test_scores_equal_their_formulas_in_fifty_digits(name, draws):
+    np.testing.assert_allclose(scores.SCORES[name](draws), reference.SCORES[name](draws), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(20, 15, 10), (100, 3, 2), (2, 10, 60), (3, 3, 3), (1, 4, 1)])
+def test_scores_equal_their_formulas_on_dirichlet_draws(name, shape, rng):
+    draws = reference.random_draws(rng, *shape)
+    np.testing.assert_allclose(scores.SCORES[name](draws), reference.SCORES[name](draws), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_low_precision_draws_are_scored_as_the_numbers_they_are(name, dtype, rng):
+    # The reference sees the cast values. 2e-6 allows elementwise work in float32 (one ulp of x log x is below 6e-8, a
+    # sum over 10 classes stays below 1e-6); arithmetic or sums in float16 (ulp 5e-4) would miss it by far.
+    draws = reference.random_draws(rng, 20, 15, 10, dtype)
+    np.testing.assert_allclose(scores.SCORES[name](draws), reference.SCORES[name](draws), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_tensors_are_scored_as_the_numbers_they_are(name, rng):
+    draws = torch.from_numpy(reference.random_draws(rng, 20, 15, 10)).to(torch.bfloat16)
+    np.testing.assert_allclose(scores.SCORES[name](draws).numpy(), reference.SCORES[name](draws), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("n_draws", [2, 1000])
+def test_bald_keeps_small_disagreements(n_draws, rng):
+    # Two draws differ by 1e-6 in two classes: BALD is (1e-6)² / (2 · 4) · (1/p + 1/q), some 1e-12, and the difference
+    # of two entropies near 1 would leave three digits of it. Below K·C·eps the score may be 0.
+    point = np.array([0.3, 0.2, 0.5])
+    draws = np.stack([point + 1e-6 * sign * np.array([1, -1, 0]) for sign in (1, -1)]).reshape(2, 1, 3)
+    draws = np.repeat(draws, n_draws // 2, axis=0)
+    expected = reference.bald(draws)
+    assert 1e-13 < expected[0] < 1e-10
+    # The rounding of K·C terms, each below eps, may stay; where that is 0.01 of the score the score may even be 0.
+    assert abs(bald(draws)[0] - expected[0]) <= max(n_draws * 3 * np.finfo(float).eps, 1e-3 * expected[0])
+
+
+def test_the_two_forms_of_bald_agree(rng):
+    draws = reference.random_draws(rng, 10, 20, 4)
+    np.testing.assert_allclose(reference.bald(draws), reference.bald_as_entropies(draws), rtol=0, atol=1e-14)
+
+
+# ----------------------------------------------------------------------------------------------------- what BALD means
+
+
+@given(draws=class_draws())
+def test_bald_lies_between_zero_and_the_logs_of_classes_and_draws(draws):
+    n_draws, _, n_classes = draws.shape
+    values = bald(draws)
+    assert (values >= 0).all()
+    assert (values <= min(math.log(n_draws), math.log(n_classes)) + 1e-9).all()
+
+
+@given(draws=class_draws(), dtype=st.sampled_from([np.float32, np.float16]))
+def test_bald_is_never_negative_in_low_precision(draws, dtype):
+    assert (bald(draws.astype(dtype)) >= 0).all()
+
+
+@given(point=class_draws(max_draws=1), n_draws=st.integers(2, 40), dtype=st.sampled_from("efd"))
+def test_bald_is_exactly_zero_where_all_draws_agree(point, n_draws, dtype):
+    draws = np.repeat(point.astype(dtype), n_draws, axis=0)
+    assert (bald(draws) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("n_draws", [2, 3, 7, 20, 100])
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
+def test_bald_of_many_agreeing_draws_is_exactly_zero(n_draws, n_classes, dtype, rng):
+    # A difference of entropies, and the KL form without a floor, leave ±2e-15 on about half of such rows.
+    draws = np.repeat(reference.random_draws(rng, 1, 200, n_classes, dtype), n_draws, axis=0)
+    values = bald(draws)
+    assert np.count_nonzero(values) == 0
+    assert not np.signbit(values).any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_bald_of_a_single_draw_is_exactly_zero(dtype, rng):
+    # Riashat/Active-Learning-Bayesian-Convolutional-Neural-Networks #3: the two entropies in two dtypes.
+    points = members([[0.7, 0.2, 0.1]], [[0.34, 0.33, 0.33]], [[1.0, 0.0, 0.0]])
+    assert (bald(points.astype(dtype)) == 0).all()
+    assert (bald(reference.random_draws(rng, 1, 100, 7, dtype)) == 0).all()
+
+
+@given(draws=class_draws(max_draws=3), seed=st.integers(0, 2**16))
+def test_scores_of_a_posterior_do_not_change_when_each_draw_is_repeated(draws, seed):
+    order = np.random.default_rng(seed).permutation(3 * len(draws))
+    repeated = np.concatenate([draws] * 3)[order]
+    for name in NAMES:
+        score = scores.SCORES[name]
+        np.testing.assert_allclose(score(repeated), score(draws), rtol=0, atol=2e-8 if name == "std_dev" else 1e-12)
+    # std_dev is the root of a variance: a rounding of 1e-16 in it is 1e-8 of the root.
+
+
+@pytest.mark.parametrize("n_members", [2, 3, 10, 1000])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_members_certain_of_different_classes_reach_the_bound(n_members, dtype):
+    draws = np.eye(n_members, dtype=dtype)[:, None, :]
+    np.testing.assert_allclose(bald(draws), [math.log(n_members)], rtol=0, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------- bounds of the others
+
+
+@given(draws=class_draws())
+def test_the_other_scores_keep_their_bounds(draws):
+    n_classes = draws.shape[-1]
+    eps = 1e-12
+    assert ((entropy(draws) >= -eps) & (entropy(draws) <= math.log(n_classes) + eps)).all()
+    assert ((variation_ratio(draws) >= -eps) & (variation_ratio(draws) <= 1 - 1 / n_classes + eps)).all()
+    assert ((margin(draws) >= -eps) & (margin(draws) <= 1 + eps)).all()
+    assert (std_dev(draws) >= 0).all()
+
+
+@given(draws=class_draws())
+def test_bald_is_at_most_the_entropy(draws):
+    assert (bald(draws) <= entropy(draws) + 1e-12).all()
+
+
+@pytest.mark.parametrize("n_draws", [1, 5])
+@pytest.mark.parametrize("name", NAMES)
+def test_one_class_leaves_nothing_to_learn(name, n_draws):
+    np.testing.assert_array_equal(scores.SCORES[name](np.ones((n_draws, 3, 1))), np.zeros(3))
+
+
+@pytest.mark.parametrize("n_draws", [1, 2, 17])
+def test_std_dev_of_agreeing_draws_is_zero_within_rounding(n_draws, rng):
+    draws = np.repeat(reference.random_draws(rng, 1, 50, 5), n_draws, axis=0)
+    np.testing.assert_allclose(std_dev(draws), 0, rtol=0, atol=5 * 2e-16)  # two-pass: |p − p̄| stays below an ulp
+
+
+# ------------------------------------------------------------------------------------------------------ reported cases
+
+
+def test_bald_when_members_are_certain():
+    # google/uncertainty-baselines PR #810: 0 · log 0 became NaN and spread. ln 2; 0; H(1/4, 3/4) − ln 2 / 2.
+    two = members([[1, 0], [0, 1]], [[1, 0], [1, 0]], [[0, 1], [0.5, 0.5]])
+    three = members([[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 0], [0, 1, 0], [1, 0, 0]])
+    np.testing.assert_allclose(bald(two), [LN2, 0, 0.21576155433883565], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(bald(three), [LN3, 0.6365141682948128], rtol=0, atol=1e-9)
+
+
+def test_binary_draws_of_two_columns():
+    # baal-org/baal #59 and PR #61: the softmax of a single column made every score 0.
+    p = np.array([[0.1, 0.9], [0.5, 0.5], [0.2, 0.2], [0.0, 1.0]]).T
+    draws = np.stack([1 - p, p], axis=-1)
+    np.testing.assert_allclose(bald(draws), [0.3680642071684971, 0, 0, LN2], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(entropy(draws), [LN2, LN2, 0.5004024235381879, LN2], rtol=0, atol=1e-9)
+
+
+def test_four_scores_on_one_array():
+    # damienlancry/DBAL #1; modAL modAL/dropout.py: ddof 1, a mean over classes, or counted votes give other numbers.
+    draws = members(
+        [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.5, 0.2, 0.3], [0.1, 0.1, 0.8]],
+        [[0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.7, 0.2, 0.1], [0.6, 0.3, 0.1]],
+        [[1 / 3, 1 / 3, 1 / 3]] * 4,
+        [[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 1]],
+    )
+    expected = {
+        "bald": [0.3094304025464064, 0.012681126210295712, 0.0, 0.5623351446188083],
+        "entropy": [1.0868142240234726, 0.8979457248567797, LN3, 0.5623351446188083],
+        "variation_ratio": [0.6, 0.4, 2 / 3, 0.25],
+        "std_dev": [0.808746216585728, 0.1414213562373095, 0.0, 0.8660254037844386],
+        "margin": [1 - (0.4 - 0.325), 1 - (0.6 - 0.3), 1.0, 1 - (0.75 - 0.25)],
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(scores.SCORES[name](draws), values, rtol=0, atol=1e-9, err_msg=name)
+    assert np.argsort(-bald(draws)).tolist() == [3, 0, 1, 2]
+
+
+def test_axes_are_draws_points_classes():
+    # baal-org/baal #59; BlackHC/batchbald_redux orders its axes otherwise: with equal sizes no check of shapes helps.
+    draws = members(
+        [[0.0216, 0.7116, 0.2668], [0.8021, 0.1278, 0.0701], [0.1661, 0.0235, 0.8104]],
+        [[0.3367, 0.6118, 0.0515], [0.1313, 0.1267, 0.742], [0.3299, 0.2021, 0.468]],
+        [[0.5092, 0.4121, 0.0787], [0.2887, 0.6975, 0.0138], [0.0861, 0.913, 0.0009]],
+    )
+    expected = [0.47176863807249714, 0.20885029221307783, 0.10764214332418476]
+    np.testing.assert_allclose(bald(draws), expected, rtol=0, atol=1e-9)
+
+
+def test_logits_are_refused_and_their_softmax_is_scored():
+    # skorch-dev/skorch #637, #519, #136; modAL modAL/dropout.py: logits taken for probabilities, or softmax twice.
+    logits = torch.tensor(
+        members(
+            [[2.0, 0.0, -1.0], [0.0, 2.0, -1.0]],
+            [[3.0, 0.0, 0.0], [3.0, 0.0, 0.0]],
+            [[0.2, 0.1, 0.0], [-0.2, 0.4, 0.1]],
+        )
+    )
+    expected = [0.31404186598999984, 0, 0.010517928635829676]
+    np.testing.assert_allclose(bald(logits.softmax(-1)), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(bald(logits.log_softmax(-1).exp()), expected, rtol=0, atol=1e-9)
+    for wrong in (logits, logits.log_softmax(-1)):
+        with pytest.raises(ValueError, match="-"):
+            bald(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_softmax_of_extreme_logits_gives_finite_scores(dtype):
+    # meta-pytorch/botorch PR #3222; skorch-dev/skorch #637: inf/inf and log 0 where a net is very sure.
+    logits = members(
+        [[1000, 0], [0, 1000]], [[-1000, -1000], [-1000, -1000]], [[90, 0], [90, 0]], [[10000, 0], [0, -10000]]
+    )
+    draws = torch.tensor(logits, dtype=dtype).softmax(-1)
+    np.testing.assert_allclose(bald(draws), [LN2, 0, 0, 0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(entropy(draws), [LN2, LN2, 0, 0], rtol=0, atol=1e-6)
+
+
+def test_regression_std_dev_keeps_its_digits_for_large_targets():
+    # scikit-learn/scikit-learn #23257, #3645, #17394: E[x²] − E[x]² loses all of them at 1e8.
+    draws = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0], [0.0, 10.0, 0.0], [1e8, 1e8 + 1, 1e8 + 2]]).T
+    root = math.sqrt(2 / 3)
+    np.testing.assert_allclose(std_dev(draws), [root, 0, 4.714045207910317, root], rtol=0, atol=1e-9)
+
+
+@given(
+    draws=hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 5)),
+        elements=st.floats(-1e9, 1e9, allow_subnormal=False),
+    )
+)
+def test_regression_std_dev_equals_its_formula(draws):
+    # Two passes: an error of some ulps of the largest target, times the root of the number of draws.
+    scale = np.abs(draws).max(initial=1.0)
+    np.testing.assert_allclose(std_dev(draws), reference.std_dev(draws), rtol=1e-12, atol=1e-15 * scale)
+
+
+def test_regression_std_dev_ignores_a_shift(rng):
+    draws = rng.integers(-1000, 1000, size=(7, 50)).astype(float)
+    np.testing.assert_allclose(std_dev(draws + 2.0**30), std_dev(draws), rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------- invalid draws
+
+
+@pytest.mark.parametrize("name", CLASS_SCORES)
+def test_class_scores_refuse_regression_draws(name):
+    with pytest.raises(ValueError, match=r"\(4, 6\)"):
+        scores.SCORES[name](np.full((4, 6), 0.5))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_may_miss_the_sum_one_by_a_ten_thousandth(dtype, sign):
+    draws = np.full((2, 3, 4), 0.25, dtype=dtype)
+    draws[1, 2, 0] += sign * 0.9e-4
+    assert np.isfinite(bald(draws)).all()
+    draws[1, 2, 0] += sign * 0.3e-4
+    with pytest.raises(ValueError, match=r"1\.0001\d*|0\.9998\d*"):
+        bald(draws)
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+def test_half_precision_rows_may_miss_the_sum_one_by_the_number_of_classes_over_1024(n_classes):
+    allowed = n_classes / 1024
+    draws = np.zeros((2, 3, n_classes), dtype=np.float16)
+    draws[..., 0] = 1
+    draws[1, 2, 1] = 0.9 * allowed
+    assert np.isfinite(bald(draws)).all()
+    draws[1, 2, 1] = 1.1 * allowed
+    with pytest.raises(ValueError, match=r"1\.[01]"):
+        bald(draws)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 10, 1000])
+def test_rounding_a_softmax_to_half_precision_is_not_an_error(n_classes, dtype, rng):
+    logits = torch.from_numpy(rng.normal(scale=3, size=(20, 200, n_classes)))
+    draws = logits.softmax(-1).to(dtype)
+    assert torch.isfinite(entropy(draws)).all()
+
+
+@given(draws=class_draws(), where=st.integers(0, 10**6), value=st.sampled_from([math.nan, math.inf, -math.inf, -0.25]))
+def test_one_bad_number_anywhere_is_refused(draws, where, value):
+    assume(draws.size)
+    draws.flat[where % draws.size] = value
+    for name in NAMES:
+        with pytest.raises(ValueError, match=r"(?i)nan|inf|-0\.25|sum"):
+            scores.SCORES[name](draws)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_regression_draws_that_are_not_finite_are_refused(value):
+    with pytest.raises(ValueError, match=r"(?i)nan|inf"):
+        std_dev(np.array([[0.0, 1.0], [value, 1.0]]))
+
+
+# ---------------------------------------------------------------------------------------------------------- GPU tensors
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_of_tensors_stay_on_the_gpu(name, dtype, rng):
+    draws = torch.from_numpy(reference.random_draws(rng, 20, 30, 10)).to(dtype)
+    values = scores.SCORES[name](draws.cuda())
+    assert values.device.type == "cuda"
+    assert values.dtype == torch.float64
+    np.testing.assert_allclose(values.cpu(), reference.SCORES[name](draws), rtol=0, atol=2e-6)
