@@ -144,12 +144,12 @@ def check_draws_shape(draws: Any, score: str, regression: bool) -> Any:
 
 def sum_tolerance(draws: Any) -> float:
     """How far from 1 the probabilities of a row may sum in the dtype of the draws."""
-    bits = {"float16": 10, "bfloat16": 7}.get(str(draws.dtype).removeprefix("torch."))
+    bits = {"torch.bfloat16": 7, "torch.float16": 10, "float16": 10, ">f2": 10}.get(str(draws.dtype))
     return max(1e-4, draws.shape[-1] * 2.0**-bits) if bits else 1e-4
 
 
 def check_block(block: Any, first_point: int, tolerance: float) -> None:
-    """A float64 tensor holds probabilities (3 axes) or predicted values (2 axes)."""
+    """Check that a float64 tensor holds probabilities (n_draws, n_classes, n) or predicted values (n_draws, n)."""
     if block.ndim == 2:
         if not bool(block.isfinite().all()):
             draw, point = (~block.isfinite()).nonzero()[0].tolist()
@@ -158,17 +158,19 @@ def check_block(block: Any, first_point: int, tolerance: float) -> None:
                 f"Got {block[draw, point].item()} in draw {draw} of point {first_point + point}."
             )
         return
-    wrong = ~((block >= 0).all(-1) & ((block.sum(-1) - 1).abs() <= tolerance))
-    if bool(wrong.any()):
-        draw, point = wrong.nonzero()[0].tolist()
-        row = block[draw, point]
-        shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
-        raise ValueError(
-            "`draws` must hold probabilities: not negative, and summing to 1 over the classes "
-            f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in draw {draw} of "
-            f"point {first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
-            "column p of a binary model becomes (1 - p, p)."
-        )
+    sums = block.sum(1)
+    if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
+        return
+    wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
+    draw, point = wrong.nonzero()[0].tolist()
+    row = block[draw, :, point]
+    shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
+    raise ValueError(
+        "`draws` must hold probabilities: not negative, and summing to 1 over the classes "
+        f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in draw {draw} of point "
+        f"{first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
+        "column p of a binary model becomes (1 - p, p)."
+    )
 
 
 def _stack_level() -> int:
@@ -383,6 +385,18 @@ def failure_explained(doing: str) -> Iterator[None]:
         raise RuntimeError(f"{doing} failed: {type(error).__name__}: {error}") from error
 
 
+@contextmanager
+def net_failure_explained(X: Any) -> Iterator[None]:
+    """Say which rows a net could not take where torch says which matrices do not fit."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "out of memory" in str(error):
+            raise
+        shape = np.shape(X[:1])[1:]
+        raise ValueError(f"`X_pool` has rows of shape {shape}, and the net cannot take them: {error}") from error
+
+
 def abstract_error(query: type, method: str) -> TypeError:
     return TypeError(f"{query.__name__} has no method `{method}`: a query must say how it chooses.")
 
@@ -416,7 +430,10 @@ def check_labels(y: Any) -> NDArray[Any]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.ravel()
     if y.ndim != 1:
-        raise ValueError(f"`y_training` must have shape (n_labelled,). Got shape {y.shape} instead.")
+        raise ValueError(
+            f"`y_training` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
+            "not supported, fit one a target."
+        )
     return y
 
 

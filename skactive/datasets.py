@@ -51,7 +51,7 @@ def make_repeated(
     >>> import numpy as np
     >>> from skactive.datasets import make_repeated
     >>> X, y = make_repeated([[0.0], [1.0]], ["a", "b"], 3, 0.1, np.random.default_rng(0))
-    >>> X.shape, list(y)
+    >>> X.shape, y.tolist()
     ((6, 1), ['a', 'b', 'a', 'b', 'a', 'b'])
     """
     validation.check_positive_integers(repeats=repeats)

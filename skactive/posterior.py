@@ -59,8 +59,8 @@ def sample_posterior(estimator: Any, n_draws: int | None, rng: np.random.Generat
         module with dropout layers; a Pipeline or a GridSearchCV / RandomizedSearchCV around one of these; or anything
         with a method ``sample_posterior(n_draws, rng)``.
     n_draws : int or None
-        Number of functions. None is all members of an ensemble and 100 draws of a net. Fewer than an ensemble has are
-        distinct members, chosen at random.
+        Number of functions. None is all members of an ensemble and 100 draws of everything else. Fewer than an ensemble
+        has are distinct members, chosen at random.
     rng : numpy.random.Generator
 
     Returns
@@ -96,7 +96,7 @@ def sample_posterior(estimator: Any, n_draws: int | None, rng: np.random.Generat
     (5, 150, 3)
     """
     if hasattr(estimator, "sample_posterior"):
-        return estimator.sample_posterior(n_draws, rng)
+        return estimator.sample_posterior(NET_DRAWS if n_draws is None else n_draws, rng)
     raise validation.NoPosteriorError(estimator)
 
 
@@ -195,7 +195,12 @@ def _module_draws(
     draws = thinning.fixed_mask_draws(module, n_draws, rng, forward=infer)
     first = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
     # The last step belongs into the micro-batch, too: vectorised functions round by position.
-    return lambda X: thinning.forward_rows(lambda batch: answer(draws(batch)), _as_tensor(X, first), axis=1)
+
+    def predict_draws(X: Any) -> torch.Tensor:
+        with validation.net_failure_explained(X):
+            return thinning.forward_rows(lambda batch: answer(draws(batch)), _as_tensor(X, first), axis=1)
+
+    return predict_draws
 
 
 def _as_tensor(X: Any, like: torch.Tensor) -> torch.Tensor:

@@ -36,6 +36,9 @@ SAMPLERS: dict[str, Callable[..., NDArray[np.int64]]] = {}
 """Samplers by name. Each has two companions: ``log_weights(scores, beta)``, its law, and ``draw(scores, k, rng, *,
 beta)``, which returns the whole `Batch`."""
 
+_MAX_NATS = 1e9  # a range of log-weights in which float64 keeps noise to 1e-7
+_MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with probability exp(-200)
+
 Scores = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -404,13 +407,32 @@ def _gumbel_batch(values: Scores, k: int, rng: np.random.Generator, beta: float)
 def _perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
     if beta == 0:
         return rng.choice(len(values), k, replace=False)
-    with np.errstate(divide="ignore", over="ignore"):
-        gumbel = -np.log(rng.standard_exponential(len(values)))
-        # Rows near the k-th largest value decide what is in the batch: centred there, they keep their digits.
-        keys = values - _finite_kth_largest(values, k)
-        # The product or the quotient, whichever cannot overflow.
-        keys = beta * keys + gumbel if beta <= 1 else keys + gumbel / beta
-    return _top_k(keys, k, rng)
+    top, low = float(values.max()), float(values.min(where=values > -np.inf, initial=np.inf))
+    if top - low > _MAX_NATS / beta:
+        return _far_apart_top_k(values, k, rng, beta)
+    keys = beta * (values - top) if top > -math.inf else values
+    return _top_k(keys + _gumbel(len(values), rng), k, rng)
+
+
+def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
+    """Where the largest values would drown the noise of smaller ones: perturb each group of near values by itself.
+
+    Groups are as far apart as noise can't bridge, so they follow each other in order.
+    """
+    reach = _MAX_NOISE / beta
+    rows = rng.permutation(np.flatnonzero(values >= _kth_largest(values, k) - reach))
+    rows = rows[np.argsort(-values[rows], kind="stable")]
+    with np.errstate(over="ignore", invalid="ignore"):
+        begins_group = np.r_[True, ~(values[rows[:-1]] - values[rows[1:]] <= reach)]
+        group = begins_group.cumsum() - 1
+        keys = beta * (values[rows] - values[rows[begins_group]][group])
+    keys = np.where(values[rows] > -np.inf, keys, 0.0) + _gumbel(len(rows), rng)
+    return rows[np.lexsort((-keys, group))[:k]]
+
+
+def _gumbel(n: int, rng: np.random.Generator) -> Scores:
+    with np.errstate(divide="ignore"):
+        return -np.log(rng.standard_exponential(n))
 
 
 def _log(scores: Scores) -> Scores:
@@ -421,11 +443,6 @@ def _log(scores: Scores) -> Scores:
 def _log_weights(values: Scores, beta: float) -> Scores:
     beta = validation.check_beta(beta)
     return beta * values if beta > 0 else np.zeros(len(values))
-
-
-def _finite_kth_largest(values: Scores, k: int) -> float:
-    kth = float(_kth_largest(values, k))
-    return kth if kth > -math.inf else float(values[values > -np.inf].min(initial=0.0))
 
 
 def _kth_largest(values: Scores, k: int) -> np.float64:

@@ -5,7 +5,8 @@ n_points) of predicted values for regression. numpy in, numpy out; a torch tenso
 kernel below is written once, in torch and in float64, for a block of points small enough to stay in the cache; `_score`
 feeds it block after block, so that no temporary is as large as the draws.
 
-Letters in names: K draws, n points of a block, C classes. Formulas use natural logarithms and 0 log 0 = 0.
+Kernels see a block as (K, C, n), points last, where reductions over few classes are fast. Letters in names: K draws,
+C classes, n points of a block. Formulas use natural logarithms and 0 log 0 = 0.
 """
 
 from __future__ import annotations
@@ -53,15 +54,35 @@ def _score(
 
 
 def _blocks(draws: Any) -> Iterator[Tensor]:
-    """Float64 blocks of some points each, checked to hold probabilities where they have classes."""
+    """Float64 blocks (K, C, n), or (K, n), of some points each, checked to hold what they should."""
     n_points = draws.shape[1]
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
     for start in range(0, n_points, step):
         part = draws[:, start : start + step]
+        part = part.swapaxes(1, 2) if part.ndim == 3 else part
         # A copied block, never the whole, also does away with read-only, byte-swapped and negatively strided arrays.
-        block = part.double() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, dtype=np.float64))
+        block = part.double() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, np.float64, order="C"))
         validation.check_block(block, start, validation.sum_tolerance(draws))
-        yield block
+        yield block.contiguous()
+
+
+def _fold(x: Tensor) -> Tensor:
+    """Sum over the first axis, halves onto halves.
+
+    torch's own sums add in an order that depends on a point's place in the block, so that twins in two chunks would
+    get scores that differ in the last bit, and top-k would depend on the chunk size. Here only elements are added.
+    """
+    while len(x) > 1:
+        half = len(x) // 2
+        folded = x[:half] + x[half : 2 * half]
+        if len(x) % 2:
+            folded[0] += x[-1]
+        x = folded
+    return x[0]
+
+
+def _mean(draws: Tensor) -> Tensor:
+    return _fold(draws) / len(draws)
 
 
 @_score()
@@ -95,10 +116,10 @@ def bald(draws: Tensor) -> Tensor:
     >>> bald([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
     array([0.69314718, 0.        ])
     """
-    n_draws, _, n_classes = draws.shape
+    n_draws, n_classes, _ = draws.shape
     # One division and one logarithm an element; the tiny floor turns 0/0 into 0 and changes nothing else.
-    ratio_KnC = draws / draws.mean(0).clamp_min(_TINY)
-    scores_n = torch.special.xlogy(draws, ratio_KnC).sum((0, 2)) / n_draws
+    ratio_KCn = draws / _mean(draws).clamp_min(_TINY)
+    scores_n = _fold(torch.special.xlogy(draws, ratio_KCn).flatten(0, 1)) / n_draws
     # What is left of equal draws is rounding of either sign; power sampling would buy it.
     return torch.where(scores_n < n_draws * n_classes * _EPS, 0.0, scores_n)
 
@@ -133,7 +154,7 @@ def entropy(draws: Tensor) -> Tensor:
     >>> entropy([[[1.0, 0.0], [0.5, 0.5]]])
     array([0.        , 0.69314718])
     """
-    return torch.special.entr(draws.mean(0)).sum(-1).clamp_min(0)
+    return _fold(torch.special.entr(_mean(draws))).clamp_min(0)
 
 
 @_score(one_draw=True)
@@ -166,8 +187,10 @@ def margin(draws: Tensor) -> Tensor:
     >>> margin([[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]])
     array([0. , 0.8])
     """
-    top_n2 = torch.nn.functional.pad(draws.mean(0), (0, 1)).topk(2, dim=-1).values
-    return (1 - (top_n2[:, 0] - top_n2[:, 1])).clamp_min(0)
+    mean_Cn = _mean(draws)
+    first_n, label_n = mean_Cn.max(0)
+    second_n = mean_Cn.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
+    return (1 - (first_n - second_n)).clamp_min(0)
 
 
 @_score(regression=True)
@@ -202,8 +225,9 @@ def std_dev(draws: Tensor) -> Tensor:
     array([0.81649658, 0.        ])
     """
     # Deviations from the first draw: exactly 0 where all agree, and no digits lost to a large common offset.
-    std_nC = (draws - draws[0]).var(0, correction=0).sqrt()
-    return std_nC if std_nC.ndim == 1 else std_nC.sum(-1)
+    shifted = draws - draws[0]
+    deviations = _mean((shifted - _mean(shifted)).square()).sqrt()
+    return deviations if deviations.ndim == 1 else _fold(deviations)
 
 
 @_score(one_draw=True)
@@ -236,4 +260,4 @@ def variation_ratio(draws: Tensor) -> Tensor:
     >>> variation_ratio([[[1.0, 0.0], [0.4, 0.6]]])
     array([0. , 0.4])
     """
-    return (1 - draws.mean(0).amax(-1)).clamp_min(0)
+    return (1 - _mean(draws).amax(0)).clamp_min(0)

@@ -368,6 +368,15 @@ def test_softmax_of_the_largest_floats_takes_the_best_first(beta, rng):
     np.testing.assert_array_equal(softmax(scores, 5, rng, beta=beta), [1, 3, 0, 4, 2])
 
 
+@pytest.mark.parametrize("low", [-1e6, -1e16, -1e30])
+def test_softmax_keeps_the_law_when_the_batch_reaches_a_far_lower_score(low):
+    # Such as a large negative number that stands for "never": centred there, the others would lose their digits.
+    rest = reference.ordered_batches(reference.softmax_weights([0, 2, 1], 1), 3)
+    law = {(*((0, 2, 3)[i] for i in batch), 1): probability for batch, probability in rest.items()}
+    counts = batches(softmax, np.array([0.0, low, 2.0, 1.0]), 4, 1.0, 1500, seed=29)
+    reference.assert_counts_fit(counts, law, 1500)
+
+
 @pytest.mark.parametrize("beta", [1.0, 1e300])
 def test_softmax_keeps_the_order_of_scores_a_whole_range_above_the_last(beta, rng):
     scores = np.array([-1.7e308, 1.6e308, 1.7e308, 1.5e308])
@@ -433,6 +442,7 @@ def test_power_under_the_largest_beta_returns_the_highest_scores_in_order(task):
 @given(task=tasks(REAL))
 def test_softmax_under_the_largest_beta_returns_the_highest_scores_in_order(task):
     scores, k, _, seed = task
+    scores = np.where(np.abs(scores) < 1e-290, 0.0, scores)  # now β times the smallest difference is 100 and more
     indices = softmax(scores, k, np.random.default_rng(seed), beta=np.finfo(float).max)
     np.testing.assert_array_equal(scores[indices], np.sort(scores)[::-1][:k])
 
