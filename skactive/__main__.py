@@ -52,7 +52,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         description="A modAL loop on Repeated-digits buys labels in batches, by several strategies on the same trials.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--trials", type=int, default=4, help="paired trials: split, noise, first labels, weights")
+    parser.add_argument("--trials", type=int, default=3, help="paired trials: split, noise, first labels, weights")
     parser.add_argument("--rounds", type=int, default=15, help="batches bought in a trial")
     parser.add_argument("--batch-size", type=int, default=10, help="labels bought in a round")
     parser.add_argument("--initial", type=int, default=20, help="labels to begin with, the same number of each digit")
@@ -61,7 +61,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--score", choices=sorted(SCORES), default="bald", help="what makes a row worth a label")
     parser.add_argument("--draws", type=int, default=50, help="posterior draws in a query")
     parser.add_argument("--epochs", type=int, default=150, help="full-batch training steps of a refit")
-    parser.add_argument("--jobs", type=int, default=2, help="processes, of one thread each")
+    parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes, of one thread each")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first trial")
     parser.add_argument("--output", default="learning_curves.png", help="where the picture goes")
     return parser.parse_args(arguments)

@@ -38,6 +38,14 @@ def answer(learner: Any, indices: NDArray[np.int64], metrics: NDArray[np.float64
     return indices
 
 
+def committee_types() -> tuple[type, ...]:
+    """modAL's Committee and CommitteeRegressor; nothing if it is not installed."""
+    if importlib.util.find_spec("modAL") is None:
+        return ()
+    models = importlib.import_module("modAL.models")
+    return models.Committee, models.CommitteeRegressor
+
+
 def repair_modal() -> list[str]:
     """Make modAL 0.4 work with the installed scikit-learn and pandas.
 

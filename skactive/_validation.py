@@ -476,6 +476,14 @@ def check_class_outputs(outputs: Any) -> None:
         )
 
 
+def no_noise_variance_error(estimator: Any) -> ValueError:
+    return ValueError(
+        f"`score` asks for the variance of the noise on a label, and {type(estimator).__name__} has none. Give it an "
+        "attribute `noise_variance_`, fix it with functools.partial(gaussian_bald, noise_variance=...), or use "
+        'score="variance".'
+    )
+
+
 def search_without_refit_error(search: Any) -> ValueError:
     return ValueError(
         f"`estimator` is a {type(search).__name__} with refit={search.refit!r}, so it holds no fitted model to draw "

@@ -15,7 +15,6 @@ import pytest
 
 # The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=60)
-hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("default"))
 hypothesis.settings.register_profile("explore", deadline=None, derandomize=False, database=None, max_examples=1000)
 hypothesis.settings.load_profile("default")
 

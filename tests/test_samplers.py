@@ -181,9 +181,10 @@ def test_no_row_is_preferred_by_its_position_when_all_scores_are_equal(name, val
     reference.assert_counts_fit(counts, dict.fromkeys(itertools.permutations(range(5), 2), 1 / 20), 1500)
 
 
-def test_ties_at_the_edge_of_a_top_k_batch_are_broken_at_random():
-    counts = batches(topk, np.array([1.0, 3.0, 1.0, 2.0, 1.0, 0.0]), 3, 1.0, 1500, seed=6)
-    reference.assert_counts_fit(counts, {(1, 3, i): 1 / 3 for i in (0, 2, 4)}, 1500)
+def test_ties_inside_and_at_the_edge_of_a_top_k_batch_are_broken_at_random():
+    counts = batches(topk, np.array([1.0, 3.0, 1.0, 2.0, 1.0, 2.0]), 4, 1.0, 1500, seed=6)
+    law = {(1, *inside, edge): 1 / 6 for inside in ((3, 5), (5, 3)) for edge in (0, 2, 4)}
+    reference.assert_counts_fit(counts, law, 1500)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -375,6 +376,20 @@ def test_softmax_keeps_the_law_when_the_batch_reaches_a_far_lower_score(low):
     law = {(*((0, 2, 3)[i] for i in batch), 1): probability for batch, probability in rest.items()}
     counts = batches(softmax, np.array([0.0, low, 2.0, 1.0]), 4, 1.0, 1500, seed=29)
     reference.assert_counts_fit(counts, law, 1500)
+
+
+def test_softmax_keeps_the_law_within_each_of_far_apart_groups():
+    scores = np.array([0.0, 1e9, 2.0, 1e9 + 1, 1.0, -1e20])
+    upper = reference.ordered_batches(reference.softmax_weights([0, 1], 1), 2)
+    lower = reference.ordered_batches(reference.softmax_weights([0, 2, 1], 1), 3)
+    law = {
+        (*((1, 3)[i] for i in first), *((0, 2, 4)[i] for i in second)): p * q
+        for first, p in upper.items()
+        for second, q in lower.items()
+    }
+    counts = batches(softmax, scores, 5, 1.0, 1500, seed=30)
+    reference.assert_counts_fit(counts, law, 1500)
+    assert {batch[4] for batch in batches(softmax, scores, 6, 1.0, 50, seed=31)} <= {0, 2, 4}
 
 
 @pytest.mark.parametrize("beta", [1.0, 1e300])

@@ -1,0 +1,87 @@
+"""Draws for anything: clones of an estimator, refitted to resampled training data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+
+from . import _chunks as chunks
+from . import _validation as validation
+from ._dispatch import PredictDraws
+from ._ensembles import member_probabilities
+
+BOOTSTRAP_DRAWS = 20
+
+
+def bootstrap(
+    estimator: Any, X: Any, y: Any, n_draws: int | None, rng: np.random.Generator, *, n_jobs: int | None = None
+) -> PredictDraws:
+    """Draw functions by refitting clones of an estimator to resampled training data.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Anything that scikit-learn can clone; a fitted search is represented by its best estimator. Members without
+        ``predict_proba`` vote.
+    X : array-like of shape (n_labelled, ...)
+        Training data.
+    y : array-like of shape (n_labelled,)
+        Labels. Classes are resampled one by one, so every member knows all of them.
+    n_draws : int or None
+        Number of members; None is 20.
+    rng : numpy.random.Generator
+    n_jobs : int, optional
+        Members fitted at once, as in joblib.
+
+    Returns
+    -------
+    predict_draws : callable
+        As of `sample_posterior`; columns in the order of the estimator's ``classes_`` (sorted labels, if it has none).
+
+    References
+    ----------
+    Efron (1979), Bootstrap Methods; Lakshminarayanan et al. (2017), on ensembles as draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive.posterior import bootstrap
+    >>> X, y = load_iris(return_X_y=True)
+    >>> predict_draws = bootstrap(LogisticRegression(max_iter=500), X, y, 4, np.random.default_rng(0))
+    >>> predict_draws(X).shape
+    (4, 150, 3)
+    """
+    n_draws = BOOTSTRAP_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    X, y = chunks.prepare_pool(X), validation.check_labels(y)
+    labels = y if is_classifier(estimator) else np.zeros(len(y))
+    resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
+    clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
+    members = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(member.fit)(chunks.take_rows(X, rows), y[rows])
+        for member, rows in zip(clones, resamples, strict=True)
+    )
+    if not is_classifier(estimator):
+        return lambda X: np.stack([member.predict(X) for member in members])
+    classes = np.asarray(getattr(estimator, "classes_", np.unique(y)))
+    return lambda X: np.stack([member_probabilities(member, X, classes) for member in members])
+
+
+def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
+    """A clone whose every ``random_state``, also of its parts, is a new seed."""
+    twin = clone(estimator)
+    names = sorted(name for name in twin.get_params() if name.split("__")[-1] == "random_state")
+    return twin.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+
+
+def _stratified_resample(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    """As many rows of each label as there are, drawn with replacement."""
+    _, which = np.unique(labels, return_inverse=True)
+    rows_of = [np.flatnonzero(which == c) for c in range(which.max() + 1)]
+    return np.sort(np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of]))
