@@ -77,9 +77,7 @@ def _bagging_draws(
     bagging: Any, answer: Callable[[Any, Any], Any], n_draws: int | None, rng: np.random.Generator
 ) -> PredictDraws:
     check_is_fitted(bagging)
-    members = choose_members(
-        list(zip(bagging.estimators_, bagging.estimators_features_, strict=True)), n_draws, rng
-    )
+    members = choose_members(list(zip(bagging.estimators_, bagging.estimators_features_, strict=True)), n_draws, rng)
 
     def predict_draws(X: Any) -> NDArray[np.float64]:
         X = validation.check_features(bagging, X)
@@ -111,7 +109,11 @@ def _weighted_members(voting: Any, n_draws: int | None, rng: np.random.Generator
         return choose_members(voting.estimators_, n_draws, rng)
     weights = np.asarray(weights, dtype=float)
     whole = bool((weights == weights.round()).all()) and weights.sum() <= _WEIGHTED_DRAWS
-    counts = weights.astype(int) if whole else np.diff(np.round(np.r_[0, weights.cumsum()] / weights.sum() * _WEIGHTED_DRAWS))
+    counts = (
+        weights.astype(int)
+        if whole
+        else np.diff(np.round(np.r_[0, weights.cumsum()] / weights.sum() * _WEIGHTED_DRAWS))
+    )
     repeated = np.repeat(np.arange(len(weights)), counts.astype(int))
     return choose_members([voting.estimators_[i] for i in repeated], n_draws, rng)
 

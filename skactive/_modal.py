@@ -39,7 +39,7 @@ def answer(learner: Any, indices: NDArray[np.int64], metrics: NDArray[np.float64
 
 
 def committee_types() -> tuple[type, ...]:
-    """modAL's Committee and CommitteeRegressor; nothing if it is not installed."""
+    """ModAL's Committee and CommitteeRegressor; nothing if it is not installed."""
     if importlib.util.find_spec("modAL") is None:
         return ()
     models = importlib.import_module("modAL.models")
@@ -74,7 +74,7 @@ def repair_modal() -> list[str]:
         repaired += _replace_everywhere("data_vstack", _stacking(data.data_vstack))
         repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
         repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
-        repaired += [_make_learner_whole(learners.ActiveLearner)]
+        repaired += [_make_learner_whole(learners.ActiveLearner), _repair_vote(learners.Committee)]
     return repaired
 
 
@@ -144,6 +144,16 @@ def _make_learner_whole(learner_class: Any) -> str:
     owner._add_training_data = _add_training_data
     owner.bootstrap_init = False
     return f"{owner.__module__}.{owner.__name__}._add_training_data"
+
+
+def _repair_vote(committee_class: Any) -> str:
+    """Votes of any type, on any container: modAL's buffer holds numbers only."""
+
+    def vote(self: Any, X: Any, **predict_kwargs: Any) -> NDArray[Any]:
+        return np.stack([learner.predict(X, **predict_kwargs) for learner in self.learner_list], axis=1)
+
+    committee_class.vote = vote
+    return f"{committee_class.__module__}.{committee_class.__name__}.vote"
 
 
 def _replace_everywhere(name: str, replacement: Any) -> list[str]:

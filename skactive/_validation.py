@@ -124,22 +124,31 @@ def warn_few_positive(n_positive: int, k: int) -> None:
         )
 
 
-def check_draws_shape(draws: Any, score: str, regression: bool) -> Any:
+def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     """Draws as an array or tensor of the number of axes that a score can take."""
     if not hasattr(draws, "detach"):
         draws = np.asarray(draws)
-    if draws.ndim != 3 and not (draws.ndim == 2 and regression):
-        also = " or (n_draws, n_points)" if regression else ""
-        remedy = (
-            f' "{score}" is a score of class probabilities; for a regressor use "std_dev".' if draws.ndim == 2 else ""
-        )
-        raise ValueError(
-            f"`draws` must have shape (n_draws, n_points, n_classes){also}. "
-            f"Got shape {tuple(draws.shape)} instead.{remedy}"
-        )
+    axes = {"classifier": "(n_draws, n_points, n_classes)", "regressor": "(n_draws, n_points)"}
+    if draws.ndim not in [axes[task].count(",") + 1 for task in tasks]:
+        wanted = " or ".join(axes[task] for task in tasks)
+        others = {2: f' "{score}" scores class probabilities; for a regressor there are "std_dev" and "variance".'}
+        remedy = others.get(draws.ndim, "") if tasks == ("classifier",) else ""
+        raise ValueError(f"`draws` must have shape {wanted}. Got shape {tuple(draws.shape)} instead.{remedy}")
     if draws.shape[0] == 0 or (draws.shape[-1] == 0 and draws.ndim == 3):
         raise ValueError(f"`draws` must hold at least one draw and one class. Got shape {tuple(draws.shape)} instead.")
     return draws
+
+
+def check_positive_by_point(name: str, value: Any, shape: Any) -> None:
+    """Check a tensor of positive numbers of shape (), (n_points,) or (n_draws, n_points)."""
+    n_draws, n_points = shape
+    if tuple(value.shape) not in [(), (1,), (n_points,), (n_draws, n_points)]:
+        raise ValueError(
+            f"`{name}` must be a number, or have shape ({n_points},) or ({n_draws}, {n_points}) as the draws. "
+            f"Got shape {tuple(value.shape)} instead."
+        )
+    if not bool(((value > 0) & (value < float("inf"))).all()):
+        raise ValueError(f"`{name}` must be positive and finite. Got {value.min().item()} as the smallest.")
 
 
 def sum_tolerance(draws: Any) -> float:
@@ -250,24 +259,25 @@ def check_posterior(posterior: str) -> str:
     return posterior
 
 
-def check_task(estimator: Any, name: Any, score: Any) -> None:
-    """The estimator is of a kind that can be drawn from, and the score one for its kind."""
-    kind = _task(estimator)
+def check_task(estimator: Any, name: Any, score: Any, has_source: bool) -> None:
+    """Check that the estimator is of a kind that can be drawn from, and the score one for its kind."""
+    kind = _task(estimator) or ("any" if has_source else None)
     if kind is None:
         raise TypeError(
             f"`estimator` must be a classifier or a regressor. Got a {type(estimator).__name__}, which is neither. "
             "Give a classifier or regressor fitted to the labels bought so far, or give your class a method "
             "`sample_posterior(n_draws, rng)`."
         )
-    if kind == "regressor" and not getattr(score, "regression", True):
+    if kind in ("classifier", "regressor") and kind not in getattr(score, "tasks", (kind,)):
+        fitting = '"std_dev", "variance" or "gaussian_bald"' if kind == "regressor" else '"bald" or "std_dev"'
         raise ValueError(
-            f"`score`={name!r} is a score of class probabilities, and {type(estimator).__name__} is a regressor. "
-            'Use score="std_dev" or a callable that takes draws of shape (n_draws, n_points); or fit a classifier.'
+            f"`score`={name!r} is no score for a {kind}, and {type(estimator).__name__} is one. Use score={fitting}, a "
+            f"callable that takes its draws, or a {'classifier' if kind == 'regressor' else 'regressor'}."
         )
 
 
 def _task(estimator: Any) -> str | None:
-    """Return "classifier", "regressor", "any" for what only shows in its draws, or None."""
+    """Return "classifier", "regressor", or None for what is neither by its tags."""
     try:
         if is_classifier(estimator):
             return "classifier"
@@ -275,17 +285,12 @@ def _task(estimator: Any) -> str | None:
             return "regressor"
     except AttributeError:  # no scikit-learn tags: not one of its estimators
         pass
-    drawable = hasattr(estimator, "sample_posterior") or isinstance(estimator, _net_types())
-    return "any" if drawable else None
-
-
-def _net_types() -> tuple[type, ...]:
-    """Torch's and skorch's nets, as far as they are loaded at all."""
-    names = [("torch.nn", "Module"), ("skorch.net", "NeuralNet")]
-    return tuple(getattr(sys.modules[module], name) for module, name in names if module in sys.modules)
+    return None
 
 
 def is_fitted(estimator: Any) -> bool:
+    if hasattr(estimator, "learner_list"):  # a modAL committee
+        return all(is_fitted(learner.estimator) for learner in estimator.learner_list)
     if hasattr(estimator, "initialized_"):  # skorch
         return bool(estimator.initialized_)
     if not hasattr(estimator, "fit"):  # a torch module, or an object with draws of its own
@@ -348,8 +353,10 @@ def warn_bootstrap(estimator: Any) -> None:
     )
 
 
-def no_target_error(score: Any) -> ValueError:
-    return ValueError(f"`X_target` must be given for score={score!r}, which asks for draws at the rows that matter.")
+def check_target(X_target: Any, score: Any) -> Any:
+    if X_target is None:
+        raise ValueError(f"`X_target` must be given for score={score!r}, which asks for draws at the rows that matter.")
+    return X_target
 
 
 def check_score_output(scores: Any, n_points: int) -> Any:
@@ -410,6 +417,56 @@ class NoPosteriorError(TypeError):
             "(and the training data, which a modAL learner brings along) or posterior=<an estimator to draw from "
             "instead, such as RandomForestClassifier()>; or register a source with `sample_posterior.register`."
         )
+
+
+def as_array(draws: Any) -> NDArray[Any]:
+    return draws.detach().cpu().numpy() if hasattr(draws, "detach") else np.asarray(draws)
+
+
+def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_draws: int | None = None) -> None:
+    """Check that ``predict_draws`` answered with draws first and points second."""
+    shape = tuple(getattr(draws, "shape", ()))
+    fits = len(shape) in (2, 3) and shape[1] == n_points
+    fits = fits and (n_draws is None or shape[0] == n_draws)
+    fits = fits and (len(shape) == 2 or n_classes is None or shape[2] == n_classes)
+    if not fits:
+        raise ValueError(
+            f"`predict_draws` must return draws of shape (n_draws, n_points, n_classes), or (n_draws, n_points) for a "
+            f"regressor: here n_draws={n_draws or 'any'}, n_points={n_points}, n_classes={n_classes or 'any'}. "
+            f"Got shape {shape} instead."
+        )
+
+
+def check_same_functions(draws: Any, again: Any, what: str) -> None:
+    if draws.shape != again.shape or not np.allclose(draws, again, rtol=1e-4, atol=1e-5):
+        raise ValueError(
+            f"`predict_draws` must be the same functions at every call, whatever rows stand beside: {what} gave other "
+            "values. Draw parameters (or masks, or members) once, in `sample_posterior`, and only evaluate them after."
+        )
+
+
+def check_draws_differ(draws: Any) -> None:
+    if len(draws) < 2 or np.ptp(draws, axis=0).max() == 0:
+        raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")
+
+
+def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
+    """Check that a score that looks at how draws differ has two of them."""
+    if n_draws < 2 and not getattr(score, "one_draw", True):
+        raise ValueError(
+            f"`score`={name!r} needs two draws or more, and there is {n_draws}: it would be 0 everywhere. Raise "
+            '`n_draws`, use an ensemble of more members, or posterior="bootstrap".'
+        )
+
+
+def check_surrogate_classes(surrogate: Any, estimator: Any) -> None:
+    theirs, ours = getattr(surrogate, "classes_", None), getattr(estimator, "classes_", None)
+    if theirs is None or ours is None or set(np.ravel(theirs).tolist()) <= set(np.ravel(ours).tolist()):
+        return
+    raise ValueError(
+        f"`posterior` was fitted to the classes {np.ravel(theirs).tolist()}, and the learner knows "
+        f"{np.ravel(ours).tolist()}. Give `X_training` and `y_training` with the learner's labels."
+    )
 
 
 def check_n_draws(n_draws: Any) -> int:

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV, TunedThresholdClassifierCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,9 +22,27 @@ from ._dispatch import PredictDraws, has_noise_variance, noise_variance, sample_
 _INSIDE = {"draws": "those of what is inside", "kind": "as inside", "cost": "none"}
 
 
+def innermost(estimator: Any) -> Any:
+    """The model at the end of pipelines and inside of searches."""
+    while True:
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, GridSearchCV | RandomizedSearchCV) and hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        else:
+            return estimator
+
+
 @source(Pipeline, **_INSIDE)
 def _pipeline(
-    estimator: Pipeline, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+    estimator: Pipeline,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
 ) -> PredictDraws:
     last = estimator.steps[-1][1]
     if len(estimator.steps) == 1:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
@@ -38,8 +39,8 @@ class Request:
 
     Attributes
     ----------
-    estimator : object
-        The fitted model.
+    learner, estimator : object
+        Who asks (a modAL learner, or the estimator itself), and the fitted model.
     X_pool : array-like
         The whole pool, as `_chunks.prepare_pool` leaves it.
     rows : ndarray of shape (n_candidates,), int64, or None
@@ -52,6 +53,7 @@ class Request:
         Separate streams, so that samplers can be compared on the same draws.
     """
 
+    learner: Any
     estimator: Any
     X_pool: Any
     rows: NDArray[np.int64] | None
@@ -190,6 +192,7 @@ class BatchQuery(BaseEstimator):
         draws_rng, batch_rng = validation.spawn(self._generator(), 2)
         rows = self._limited(rows, n_points, k, batch_rng)
         return Request(
+            learner,
             estimator,
             X_pool,
             rows,
@@ -259,7 +262,9 @@ class StochasticBatchQuery(BatchQuery):
     ----------
     score : str or callable, default="bald"
         A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. A
-        callable with a keyword-only parameter ``target_draws`` gets the draws at ``X_target``.
+        callable may ask for more by keyword-only parameters: ``target_draws`` gets the draws at ``X_target``,
+        ``noise_variance`` the noise of a regressor. One with two positional parameters is called as
+        ``score(learner, X)``, chunk by chunk: modAL's own utilities, say, which need no draws.
     sampler : str or callable, default="power"
         A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
     beta : float, default=1.0
@@ -270,7 +275,7 @@ class StochasticBatchQuery(BatchQuery):
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, its ``predict_proba``
         serves the scores that need one draw only, and for the others the estimator is bootstrapped on the training
         data, which is said in a warning. "bootstrap": asks for just that. An estimator: it is fitted to the training
-        data, and its draws are used.
+        data, and its draws are used. Members of a bootstrap are kept until the training data change.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for scores that ask for ``target_draws``.
     chunk_size : int, optional
@@ -345,7 +350,8 @@ class StochasticBatchQuery(BatchQuery):
         sampler = validation.look_up("sampler", self.sampler, SAMPLERS)
         beta = validation.check_beta(self.beta)
         validation.check_positive_integers(chunk_size=self.chunk_size)
-        validation.check_task(request.estimator, self.score, score)
+        has_source = posteriors.has_source(posteriors.innermost(request.estimator))
+        validation.check_task(request.estimator, self.score, score, has_source)
         scores = self._score_rows(request, score)
         try:
             scores = validation.check_scores(scores, minus_inf=True)
@@ -357,19 +363,34 @@ class StochasticBatchQuery(BatchQuery):
 
     def _score_rows(self, request: Request, score: Callable[..., Any]) -> NDArray[np.float64]:
         """Stream the candidates through the draws, one chunk of draws alive at a time."""
-        predict_draws = self._predict_draws(request, getattr(score, "one_draw", False))
-        score = self._with_targets(score, predict_draws)
-        size = self._rows_per_chunk(request, predict_draws)
+        score_chunk, n_values = self._chunk_scorer(request, score)
+        size = self.chunk_size or chunks.rows_per_chunk(request.X_pool, n_values)
         scores = np.empty(request.n_candidates)
         done = 0
         with tqdm(total=len(scores), desc="scoring", unit="row", disable=not self.verbose) as bar:
             for chunk in chunks.iter_chunks(request.X_pool, request.rows, size):
                 n = chunks.count_rows(chunk)
                 with validation.failure_explained(f"Scoring rows {done} to {done + n - 1}"):
-                    scores[done : done + n] = validation.check_score_output(score(predict_draws(chunk)), n)
+                    scores[done : done + n] = validation.check_score_output(score_chunk(chunk), n)
                 done += n
                 bar.update(n)
         return scores
+
+    def _chunk_scorer(self, request: Request, score: Callable[..., Any]) -> tuple[Callable[[Any], Any], int]:
+        """Scores of a chunk of rows as a function, and how many numbers it makes of a row on the way."""
+        if _is_score_of_learner(score):
+            return functools.partial(score, request.learner), 1
+        predict_draws = self._predict_draws(request, getattr(score, "one_draw", False))
+        first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
+        with validation.failure_explained("Drawing predictions for one row of the pool"):
+            draws = predict_draws(first)
+            validation.check_draws_of(draws, 1)
+            if self.verbose:
+                again = validation.as_array(predict_draws(first))
+                validation.check_same_functions(validation.as_array(draws), again, "a second call")
+        validation.check_enough_draws(len(draws), self.score, score)
+        score = self._with_what_it_asks_for(score, request, predict_draws)
+        return (lambda chunk: score(predict_draws(chunk))), int(np.prod(draws.shape))
 
     def _predict_draws(self, request: Request, one_draw: bool) -> posteriors.PredictDraws:
         estimator, rng = request.estimator, request.draws_rng
@@ -377,10 +398,10 @@ class StochasticBatchQuery(BatchQuery):
             if validation.check_posterior(self.posterior) == "bootstrap":
                 return self._bootstrap(estimator, request)
         else:
-            X, y = validation.check_training_data(request.X_training, request.y_training)
-            estimator = posteriors.seeded_clone(self.posterior, rng).fit(X, y)
+            estimator = self._fitted_surrogate(request)
+        training = {"X_training": request.X_training, "y_training": request.y_training}
         try:
-            return posteriors.sample_posterior(estimator, self.n_draws, rng)
+            return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
         except validation.NoPosteriorError as error:
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
@@ -391,26 +412,50 @@ class StochasticBatchQuery(BatchQuery):
             self._told_of_bootstrap = True
         return self._bootstrap(estimator, request)
 
-    def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
+    def _fitted_surrogate(self, request: Request) -> Any:
         X, y = validation.check_training_data(request.X_training, request.y_training)
-        return posteriors.bootstrap(estimator, X, y, self.n_draws, request.draws_rng, n_jobs=self.n_jobs)
+        surrogate = posteriors.seeded_clone(self.posterior, request.draws_rng)
+        with validation.failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
+            surrogate.fit(X, y)
+        validation.check_surrogate_classes(surrogate, request.estimator)
+        return surrogate
 
-    def _with_targets(self, score: Callable[..., Any], predict_draws: posteriors.PredictDraws) -> Callable[..., Any]:
-        """The score with what it asks for by keyword-only name."""
-        parameter = inspect.signature(score).parameters.get("target_draws")
-        if parameter is None or parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            return score
-        if self.X_target is None:
-            raise validation.no_target_error(self.score)
-        return functools.partial(score, target_draws=predict_draws(self.X_target))
+    def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
+        """Refitted members, those of the last query again if nothing has been taught since."""
+        X, y = validation.check_training_data(request.X_training, request.y_training)
+        fitted_to = type(estimator), str(estimator.get_params()), self.n_draws, joblib.hash((X, y))
+        known, predict_draws = vars(self).get("_members", (None, None))
+        if known != fitted_to:
+            with validation.failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
+                predict_draws = posteriors.bootstrap(
+                    estimator, X, y, self.n_draws, request.draws_rng, n_jobs=self.n_jobs
+                )
+            self._members = fitted_to, predict_draws
+        return predict_draws
 
-    def _rows_per_chunk(self, request: Request, predict_draws: posteriors.PredictDraws) -> int:
-        if self.chunk_size is not None:
-            return self.chunk_size
-        first = np.array([0]) if request.rows is None else request.rows[:1]
-        with validation.failure_explained("Drawing predictions for one row of the pool"):
-            n_values = int(np.prod(predict_draws(chunks.take_rows(request.X_pool, first)).shape))
-        return chunks.rows_per_chunk(request.X_pool, n_values)
+    def _with_what_it_asks_for(
+        self, score: Callable[..., Any], request: Request, predict_draws: posteriors.PredictDraws
+    ) -> Callable[..., Any]:
+        """The score with what its keyword-only parameters without a default name."""
+        asked = {p.name for p in _parameters(score) if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+        given: dict[str, Any] = {}
+        if "target_draws" in asked:
+            given["target_draws"] = predict_draws(validation.check_target(self.X_target, self.score))
+        if "noise_variance" in asked:
+            given["noise_variance"] = posteriors.noise_variance(request.estimator)
+        return functools.partial(score, **given) if given else score
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def _is_score_of_learner(score: Callable[..., Any]) -> bool:
+    """Whether it is called as ``score(learner, X)``: two positional parameters, or (as modAL's combinations) any."""
+    positional = [p for p in _parameters(score) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if not positional:
+        return any(p.kind is p.VAR_POSITIONAL for p in _parameters(score))
+    return len([p for p in positional if p.default is p.empty]) == 2
 
 
 def _draw(

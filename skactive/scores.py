@@ -21,49 +21,63 @@ from torch import Tensor
 
 from . import _validation as validation
 
-__all__ = ["SCORES", "bald", "entropy", "margin", "std_dev", "variation_ratio"]
+__all__ = ["SCORES", "bald", "entropy", "gaussian_bald", "margin", "std_dev", "variance", "variation_ratio"]
 
 SCORES: dict[str, Callable[..., Any]] = {}
 """Scores by name. A score may carry two attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough) and
-``regression`` (draws of predicted values are accepted, too)."""
+``tasks`` (what it can score: draws of "classifier" and/or "regressor" models)."""
 
 _BLOCK_ELEMENTS = 2**17  # 1 MiB of float64
 _EPS = torch.finfo(torch.float64).eps
 _TINY = torch.finfo(torch.float64).tiny
 
 
-def _score(
-    *, one_draw: bool = False, regression: bool = False
-) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
-    """Turn a kernel for one float64 block into a registered score."""
+def _score(*tasks: str, one_draw: bool = False) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
+    """Turn a kernel for one float64 block into a registered score.
+
+    What a kernel takes by keyword has its points on the last axis, and is cut into blocks along with the draws.
+    """
 
     def register(kernel: Callable[..., Tensor]) -> Callable[..., Any]:
         @functools.wraps(kernel)
-        def score(draws: Any) -> Any:
-            draws = validation.check_draws_shape(draws, kernel.__name__, regression)
-            scores_n = [kernel(block) for block in _blocks(draws)]
+        def score(draws: Any, **by_point: Any) -> Any:
+            draws = validation.check_draws_shape(draws, kernel.__name__, tasks)
+            by_point = {name: _by_point(name, value, draws) for name, value in by_point.items()}
+            scores_n = [
+                kernel(block, **{name: value[..., points] for name, value in by_point.items()})
+                for block, points in _blocks(draws)
+            ]
             if isinstance(draws, Tensor):
                 return torch.cat(scores_n) if scores_n else draws.new_zeros(0, dtype=torch.float64)
             return torch.cat(scores_n).numpy() if scores_n else np.zeros(0)
 
-        score.one_draw, score.regression = one_draw, regression  # type: ignore[attr-defined]
+        score.one_draw, score.tasks = one_draw, tasks  # type: ignore[attr-defined]
         SCORES[kernel.__name__] = score
         return score
 
     return register
 
 
-def _blocks(draws: Any) -> Iterator[Tensor]:
-    """Float64 blocks (K, C, n), or (K, n), of some points each, checked to hold what they should."""
+def _by_point(name: str, value: Any, draws: Any) -> Tensor:
+    """A float64 tensor beside the draws, of shape (n_points,) or (n_draws, n_points)."""
+    device = draws.device if isinstance(draws, Tensor) else "cpu"
+    value = torch.as_tensor(value, dtype=torch.float64, device=device)
+    validation.check_positive_by_point(name, value, draws.shape[:2])
+    return value.expand(*value.shape[:-1], draws.shape[1])
+
+
+def _blocks(draws: Any) -> Iterator[tuple[Tensor, slice]]:
+    """Float64 blocks (K, C, n), or (K, n), checked to hold what they should, and the points that they are of."""
     n_points = draws.shape[1]
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
     for start in range(0, n_points, step):
-        part = draws[:, start : start + step]
+        points = slice(start, min(start + step, n_points))
+        part = draws[:, points]
         part = part.swapaxes(1, 2) if part.ndim == 3 else part
         # A copied block, never the whole, also does away with read-only, byte-swapped and negatively strided arrays.
         block = part.double() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, np.float64, order="C"))
         validation.check_block(block, start, validation.sum_tolerance(draws))
-        yield block.contiguous()
+        yield block.contiguous(), points
 
 
 def _fold(x: Tensor) -> Tensor:
@@ -85,7 +99,13 @@ def _mean(draws: Tensor) -> Tensor:
     return _fold(draws) / len(draws)
 
 
-@_score()
+def _variance(draws: Tensor) -> Tensor:
+    """Population variance over draws: exactly 0 where all agree, and no digits lost to a large common offset."""
+    shifted = draws - draws[0]
+    return _mean((shifted - _mean(shifted)).square())
+
+
+@_score("classifier")
 def bald(draws: Tensor) -> Tensor:
     r"""Mutual information between a point's label and the model's parameters.
 
@@ -124,7 +144,7 @@ def bald(draws: Tensor) -> Tensor:
     return torch.where(scores_n < n_draws * n_classes * _EPS, 0.0, scores_n)
 
 
-@_score(one_draw=True)
+@_score("classifier", one_draw=True)
 def entropy(draws: Tensor) -> Tensor:
     r"""Entropy of the predictive distribution, :math:`H[\bar p]`, in nats.
 
@@ -157,7 +177,48 @@ def entropy(draws: Tensor) -> Tensor:
     return _fold(torch.special.entr(_mean(draws))).clamp_min(0)
 
 
-@_score(one_draw=True)
+@_score("regressor")
+def gaussian_bald(draws: Tensor, *, noise_variance: Tensor) -> Tensor:
+    r"""Mutual information between a point's label and the model, if both are taken for Gaussian.
+
+    :math:`\frac12 \log(1 + Var_k \mu_k / \sigma^2)` in nats, with the population variance over draws. Where each draw
+    has a noise of its own, :math:`\frac12 \log[(Var_k \mu_k + mean_k \sigma_k^2) / \exp(mean_k \log \sigma_k^2)]`. Not
+    bounded by log n_draws.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points)
+        Predicted means, of any float dtype.
+    noise_variance : float or array-like of shape (n_points,) or (n_draws, n_points)
+        Variance of the noise on a label, in the target's units squared; positive. A query takes it from the model.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes or is not finite, or a variance is not positive.
+
+    References
+    ----------
+    Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, for Gaussian labels.
+
+    Examples
+    --------
+    >>> from skactive.scores import gaussian_bald
+    >>> gaussian_bald([[0.0, 5.0], [2.0, 5.0]], noise_variance=1.0)
+    array([0.34657359, 0.        ])
+    """
+    variance_n = _variance(draws)
+    if noise_variance.ndim < 2:
+        return torch.log1p(variance_n / noise_variance) / 2
+    mean_n, log_mean_n = _mean(noise_variance), _mean(noise_variance.log())
+    return (((variance_n + mean_n).log() - log_mean_n) / 2).clamp_min(0)
+
+
+@_score("classifier", one_draw=True)
 def margin(draws: Tensor) -> Tensor:
     r"""One minus the lead of the most probable class over the second.
 
@@ -193,7 +254,7 @@ def margin(draws: Tensor) -> Tensor:
     return (1 - (first_n - second_n)).clamp_min(0)
 
 
-@_score(regression=True)
+@_score("classifier", "regressor")
 def std_dev(draws: Tensor) -> Tensor:
     r"""Standard deviation over draws, summed over classes.
 
@@ -224,13 +285,43 @@ def std_dev(draws: Tensor) -> Tensor:
     >>> std_dev([[1e8, 5.0], [1e8 + 1, 5.0], [1e8 + 2, 5.0]])
     array([0.81649658, 0.        ])
     """
-    # Deviations from the first draw: exactly 0 where all agree, and no digits lost to a large common offset.
-    shifted = draws - draws[0]
-    deviations = _mean((shifted - _mean(shifted)).square()).sqrt()
+    deviations = _variance(draws).sqrt()
     return deviations if deviations.ndim == 1 else _fold(deviations)
 
 
-@_score(one_draw=True)
+@_score("regressor")
+def variance(draws: Tensor) -> Tensor:
+    r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points)
+        Predicted values, of any float dtype.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+        In the target's units squared.
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes or is not finite.
+
+    References
+    ----------
+    Burbidge, Rowland and King (2007), Active Learning for Regression Based on Query by Committee.
+
+    Examples
+    --------
+    >>> from skactive.scores import variance
+    >>> variance([[1.0, 5.0], [3.0, 5.0]])
+    array([1., 0.])
+    """
+    return _variance(draws)
+
+
+@_score("classifier", one_draw=True)
 def variation_ratio(draws: Tensor) -> Tensor:
     r"""Probability that the most probable class is wrong (least confidence), :math:`1 - \max_y \bar p(y)`.
 
