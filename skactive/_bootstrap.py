@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
 
 from . import _chunks as chunks
 from . import _validation as validation
@@ -64,8 +65,7 @@ def bootstrap(
     resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
     members = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(member.fit)(chunks.take_rows(X, rows), y[rows])
-        for member, rows in zip(clones, resamples, strict=True)
+        joblib.delayed(_fitted)(member, X, y, rows) for member, rows in zip(clones, resamples, strict=True)
     )
     if not is_classifier(estimator):
         return lambda X: np.stack([member.predict(X) for member in members])
@@ -78,6 +78,22 @@ def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
     twin = clone(estimator)
     names = sorted(name for name in twin.get_params() if name.split("__")[-1] == "random_state")
     return twin.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+
+
+def _fitted(member: Any, X: Any, y: NDArray[Any], rows: NDArray[np.int64]) -> Any:
+    if _takes_counts(member):
+        return member.fit(X, y, sample_weight=np.bincount(rows, minlength=len(y)).astype(np.float64))
+    return member.fit(chunks.take_rows(X, rows), y[rows])
+
+
+def _takes_counts(member: Any) -> bool:
+    """Whether rows may be weighted by how often they were drawn, which saves copies and leaves no category unknown.
+
+    Not where parts of the data are fitted by themselves: all rows of a fold or a mini-batch might weigh nothing.
+    """
+    parameters = member.get_params(deep=False)
+    by_parts = "cv" in parameters or "batch_size" in parameters or parameters.get("early_stopping") is True
+    return has_fit_parameter(member, "sample_weight") and not by_parts
 
 
 def _stratified_resample(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -644,3 +644,16 @@ def warn_no_validation(n_rows: int) -> None:
         UserWarning,
         stacklevel=_stack_level(),
     )
+
+
+def check_kernel_input(estimator: Any, X: Any) -> Any:
+    """X as a fitted Gaussian process takes it: finite numbers in columns, or whatever its kernel compares."""
+    vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
+    return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
+
+
+def one_vs_one_error(estimator: Any) -> ValueError:
+    return ValueError(
+        f'`multi_class` must be "one_vs_rest" to draw from a {type(estimator).__name__} of more than two classes. With '
+        '"one_vs_one" it has no probabilities.'
+    )

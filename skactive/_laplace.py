@@ -1,0 +1,241 @@
+"""Normal approximations to the posterior of logistic weights: arrays in, random weights out.
+
+For rows x_i of weight s_i with class probabilities p_i at the mode, and a normal prior on the coefficients, the
+negative log-posterior has the Hessian Σ_i S_i ⊗ x_i x_i' + prior precision, with S_i = s_i (diag(p_i) - p_i p_i') for
+a softmax over all classes, and s_i p_i (1 - p_i) for a binary model, which has one logit. Draws are normal with its
+inverse as covariance. They are taken from the Hessian, or, where that is larger than the rows are many, from the
+kernel of the rows, without any array of (features, features). The prior of an intercept is flat. A shift common to the
+intercepts of all classes changes no probability and has no curvature: it is pinned, which no prediction can see.
+
+Letters: n rows, m rows to predict, p features, C classes (one, for a binary model), K draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.optimize import linprog
+from scipy.special import expit, softmax
+
+Floats = NDArray[np.float64]
+
+_VAGUE = 1e8
+"""How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
+
+
+def linear(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    """Values (n_points, n_classes, n_draws) of linear functions at the rows of an array or a sparse matrix."""
+    n_features, *shape = coef_pCK.shape
+    return (X @ coef_pCK.reshape(n_features, -1)).reshape(-1, *shape) + intercept_CK
+
+
+def probabilities(logits_mCK: Floats) -> Floats:
+    """Of shape (n_draws, n_points, n_classes); a single logit is that of the second of two classes."""
+    if logits_mCK.shape[1] == 1:
+        logits_mCK = np.concatenate([-logits_mCK, logits_mCK], axis=1)
+        return expit(logits_mCK).transpose(2, 0, 1)
+    return softmax(logits_mCK, axis=1).transpose(2, 0, 1)
+
+
+def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
+    """What `draw_weights` needs to know of the labelled rows: s p, or s p (1 - p) of a binary model."""
+    if logits_nC.shape[1] == 1:
+        return weight_n[:, np.newaxis] * expit(logits_nC) * expit(-logits_nC)
+    return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
+
+
+def draw_weights(
+    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Draw deviations from the mode: coefficients (p, C, K) and intercepts (C, K), zero if there are none.
+
+    ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature. The time is that of
+    factorising C + 1 matrices (n, n) or one of (C p, C p), the memory that of these matrices and the result.
+    """
+    return _cheaper_way(D_nC.shape, X.shape[1])(X, D_nC, prior_p, intercept, n_draws, rng)
+
+
+def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
+    """Size of the arrays that `draw_weights` factorises for a ``D_nC`` of this shape."""
+    n, n_classes = shape
+    return n_classes * n**2 if _cheaper_way(shape, n_features) is _draw_dual else (n_classes * n_features) ** 2
+
+
+def vague_variances(X: Any, D_nC: Floats) -> Floats:
+    """Prior variances of coefficients that the fit does not penalise: as good as flat where the data speak.
+
+    Directions that no labelled row has are left as uncertain as can be, which is how it is.
+    """
+    information_p = np.asarray(_squared(X).T @ D_nC.mean(axis=1))
+    return _VAGUE / np.where(information_p > 0, information_p, 1.0)
+
+
+def is_separable(X: Any, codes_n: NDArray[np.int64], n_classes: int) -> bool:
+    """Whether some weights favour the right class in all rows, none against it: then the likelihood has no maximum.
+
+    Konis (2007), Linear Programming Algorithms for Detecting Separated Data in Binary Logistic Regression Models: such
+    weights, scaled to margins up to 1, reach a sum of margins of 1 or more, others 0.
+    """
+    margins = _margins(X, codes_n, n_classes)
+    ones = np.ones(margins.shape[0])
+    best = linprog(
+        -np.asarray(margins.sum(axis=0)).ravel(),
+        A_ub=sparse.vstack([margins, -margins]),
+        b_ub=np.concatenate([ones, 0 * ones]),
+        bounds=(None, None),
+        method="highs",
+    )
+    return bool(best.fun < -0.5)
+
+
+def with_column(X: Any, value: float) -> Any:
+    """The rows with a constant feature."""
+    column = np.full((X.shape[0], 1), value)
+    return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
+
+
+# By the Hessian
+
+
+def hessian(X: Any, D_nC: Floats) -> Floats:
+    """Second derivatives (C p, C p) of the negative log-likelihood, class by class."""
+    (_, n_classes), n_features = D_nC.shape, X.shape[1]
+    blocks = np.empty((n_classes, n_features, n_classes, n_features))
+    for c in range(n_classes):
+        for d in range(c + 1):
+            block = X.T @ _scaled_rows(X, _curvature_of_pair(D_nC, c, d))
+            blocks[c, :, d] = blocks[d, :, c] = block.toarray() if sparse.issparse(block) else block
+    return blocks.reshape(n_classes * n_features, -1)
+
+
+def _curvature_of_pair(D_nC: Floats, c: int, d: int) -> Floats:
+    if D_nC.shape[1] == 1:
+        return D_nC[:, 0]
+    # 1 - p is summed up from the other classes: a difference from 1 would have no digits where p is nearly 1.
+    other_n = -D_nC[:, d] if c != d else np.delete(D_nC, c, axis=1).sum(axis=1)
+    return D_nC[:, c] * other_n / D_nC.sum(axis=1)
+
+
+def _draw_primal(
+    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    n_classes, n_features = D_nC.shape[1], X.shape[1]
+    precision = hessian(with_column(X, 1.0) if intercept else X, D_nC)
+    diagonal_Cp = np.einsum("ii->i", precision).reshape(n_classes, -1)  # a view
+    if intercept and n_classes > 1:
+        last = slice(n_features, None, n_features + 1)
+        precision[last, last] += _pin(diagonal_Cp[:, -1])
+    diagonal_Cp[:, :n_features] += 1 / prior_p
+    factor = cholesky(precision, lower=True, overwrite_a=True, check_finite=False)
+    noise = rng.standard_normal((len(factor), n_draws))
+    draws_CpK = solve_triangular(factor, noise, lower=True, trans="T").reshape(n_classes, -1, n_draws)
+    coef_pCK = np.ascontiguousarray(draws_CpK[:, :n_features].transpose(1, 0, 2))
+    return coef_pCK, draws_CpK[:, n_features] if intercept else np.zeros((n_classes, n_draws))
+
+
+def _pin(diagonal_C: Floats) -> float:
+    """Curvature for the shift that has none, of the size of the others."""
+    return float(diagonal_C.mean())
+
+
+# By the kernel of the rows
+
+
+def _draw_dual(
+    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Weights of the prior, moved to where they answer the labelled rows as the data want them to (up to noise).
+
+    With kernel K = X prior X' and noise ε of covariance S⁻¹, the move by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws w of
+    the prior into draws of the posterior (Hoffman and Ribak 1991; Wilson et al. 2020, eq. 13).
+    """
+    n, n_classes = D_nC.shape
+    coef = rng.standard_normal((X.shape[1], n_classes * n_draws)) * np.sqrt(prior_p)[:, np.newaxis]
+    solver = _KernelSolver(_kernel(X, prior_p), D_nC)
+    logits_CnK = (X @ coef).reshape(n, n_classes, n_draws).transpose(1, 0, 2)
+    push_CnK = solver.solve(logits_CnK, rng.standard_normal(logits_CnK.shape))
+    intercept_CK = np.zeros((n_classes, n_draws))
+    if intercept:
+        intercept_CK, change_CnK = solver.flat_intercept(push_CnK)
+        push_CnK += change_CnK
+    coef -= prior_p[:, np.newaxis] * (X.T @ push_CnK.transpose(1, 0, 2).reshape(n, -1))
+    return coef.reshape(-1, n_classes, n_draws), intercept_CK
+
+
+class _KernelSolver:
+    """Solves with G = (K + S⁻¹)⁻¹ for all classes at once: Rasmussen and Williams (2006), algorithm 3.3.
+
+    They write G = E - E R (R' E R)⁻¹ R' E, where E is block-diagonal with E_c = √D_c (1 + √D_c K √D_c)⁻¹ √D_c, and R
+    adds up the classes. A binary model has a single class, and G = E.
+    """
+
+    def __init__(self, kernel: Floats, D_nC: Floats) -> None:
+        self._roots_Cn1 = np.sqrt(D_nC).T[:, :, np.newaxis]
+        unit = np.eye(len(kernel))
+        self._factors = [cho_factor(unit + root * kernel * root.T, lower=True) for root in self._roots_Cn1]
+        self._total: Any = None
+        if len(self._factors) > 1:
+            self._total = cho_factor(sum(self._E(c, unit) for c in range(len(self._factors))), lower=True)
+
+    def solve(self, v_CnK: Floats, noise_CnK: Floats) -> Floats:
+        """G (v + ε) where ε = D^-1/2 noise; what this adds to a covariance of S⁻¹, G does not see."""
+        parts = zip(self._roots_Cn1, self._factors, v_CnK, noise_CnK, strict=True)
+        return self._project(np.stack([root * cho_solve(f, root * v + noise) for root, f, v, noise in parts]))
+
+    def flat_intercept(self, push_CnK: Floats) -> tuple[Floats, Floats]:
+        """Intercepts, and what they change in a solution: the limit of a prior of ever larger variance (eq. 2.42)."""
+        n_classes, n, _ = push_CnK.shape
+        ones_CnC = np.zeros((n_classes, n, n_classes))
+        for c in range(n_classes):
+            ones_CnC[c, :, c] = self._E(c, np.ones((n, 1)))[:, 0]
+        ones_CnC = self._project(ones_CnC)  # G times a column of ones for each class
+        information_CC = ones_CnC.sum(axis=1)
+        if n_classes > 1:
+            information_CC = information_CC + _pin(np.diag(information_CC))
+        intercept_CK = -np.linalg.solve(information_CC, push_CnK.sum(axis=1))
+        return intercept_CK, ones_CnC @ intercept_CK
+
+    def _project(self, v_CnK: Floats) -> Floats:
+        if self._total is None:
+            return v_CnK
+        common_nK = cho_solve(self._total, v_CnK.sum(axis=0))
+        return np.stack([v - self._E(c, common_nK) for c, v in enumerate(v_CnK)])
+
+    def _E(self, c: int, v_nK: Floats) -> Floats:
+        root = self._roots_Cn1[c]
+        return root * cho_solve(self._factors[c], root * v_nK)
+
+
+# Arrays and sparse matrices alike
+
+
+def _kernel(X: Any, prior_p: Floats) -> Floats:
+    scaled = X.multiply(prior_p).tocsr() if sparse.issparse(X) else X * prior_p
+    kernel = scaled @ X.T
+    return kernel.toarray() if sparse.issparse(kernel) else kernel
+
+
+def _scaled_rows(X: Any, scale_n: Floats) -> Any:
+    return X.multiply(scale_n[:, np.newaxis]).tocsr() if sparse.issparse(X) else X * scale_n[:, np.newaxis]
+
+
+def _squared(X: Any) -> Any:
+    return X.multiply(X) if sparse.issparse(X) else X**2
+
+
+def _margins(X: Any, codes_n: NDArray[np.int64], n_classes: int) -> Any:
+    """Rows whose products with all weights say by how much the right class leads over each other one."""
+    X, unit = sparse.csr_array(X), np.eye(n_classes)
+    pairs = [(right, wrong) for right in range(n_classes) for wrong in range(n_classes) if right != wrong]
+    parts = [sparse.kron(unit[[right]] - unit[[wrong]], X[codes_n == right]) for right, wrong in pairs]
+    return sparse.vstack(parts, format="csr")
+
+
+def _cheaper_way(shape: tuple[int, ...], n_features: int) -> Callable[..., tuple[Floats, Floats]]:
+    n, n_classes = shape
+    return _draw_dual if n_classes * n**3 < (n_classes * n_features) ** 3 else _draw_primal

@@ -1,0 +1,128 @@
+"""Every classifier and regressor of scikit-learn in a query: a valid batch, or an error that says what to do.
+
+``python tests/test_all_estimators.py`` prints how many have draws of their own, are bootstrapped, or are refused.
+"""
+
+import collections
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_regression
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils.discovery import all_estimators
+
+from skactive import StochasticBatchQuery
+
+X, y = make_classification(60, 5, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0)
+X = np.abs(X)  # some take no negative numbers
+names = np.array(["c", "a", "b"])[y]
+X_reg, t = make_regression(60, 5, noise=20.0, random_state=0)
+X_reg, t = np.abs(X_reg), np.abs(t) + 1.0
+
+# What a constructor asks for where it has no default.
+CLASSIFIER, REGRESSOR = (
+    DecisionTreeClassifier(max_depth=3, random_state=0),
+    DecisionTreeRegressor(max_depth=3, random_state=0),
+)
+ARGUMENTS = {
+    "StackingClassifier": {"estimators": [("a", CLASSIFIER), ("b", LogisticRegression())], "cv": 2},
+    "VotingClassifier": {"estimators": [("a", CLASSIFIER), ("b", LogisticRegression())]},
+    "StackingRegressor": {"estimators": [("a", REGRESSOR), ("b", Ridge())], "cv": 2},
+    "VotingRegressor": {"estimators": [("a", REGRESSOR), ("b", Ridge())]},
+    "GridSearchCV": {"param_grid": {"max_depth": [2]}, "cv": 2},
+    "HalvingGridSearchCV": {"param_grid": {"max_depth": [2]}, "cv": 2},
+    "RandomizedSearchCV": {"param_distributions": {"max_depth": [2, 3]}, "n_iter": 1, "cv": 2},
+    "HalvingRandomSearchCV": {"param_distributions": {"max_depth": [2, 3]}, "cv": 2},
+    "Pipeline": {"steps": [("tree", CLASSIFIER)]},
+    "CalibratedClassifierCV": {"cv": 2},
+    "RadiusNeighborsClassifier": {"radius": 10.0},
+    "RadiusNeighborsRegressor": {"radius": 10.0},
+    "CCA": {"n_components": 1},
+    "PLSCanonical": {"n_components": 1},
+    "RANSACRegressor": {"min_samples": 0.5},
+    "IsotonicRegression": {"out_of_bounds": "clip"},  # NaN outside of what a member saw is refused as draws
+}
+SMALL = {"n_estimators": 5, "max_iter": 50}
+ITERATIVE = {"LogisticRegressionCV", "MLPClassifier", "MLPRegressor", "ElasticNetCV", "LassoCV"}
+BINARY = {"FixedThresholdClassifier", "TunedThresholdClassifierCV"}
+
+
+def make(name, kind):
+    estimator_class = dict(all_estimators(type_filter=kind))[name]
+    arguments = dict(ARGUMENTS.get(name, {}))
+    default = CLASSIFIER if kind == "classifier" else REGRESSOR
+    parameters = estimator_class._get_param_names()
+    if "estimator" in parameters and "estimators" not in parameters:
+        arguments["estimator"] = clone(default)
+    if "random_state" in parameters:
+        arguments["random_state"] = 0
+    for parameter in ("n_estimators", "max_iter"):
+        if parameter in parameters and (parameter != "max_iter" or name in ITERATIVE or "HistGradient" in name):
+            arguments[parameter] = SMALL[parameter]
+    return estimator_class(**arguments)
+
+
+def outcome(name, kind):
+    """What a query on the fitted estimator came to: (kind of outcome, message)."""
+    data, target = (X, names) if kind == "classifier" else (X_reg, t)
+    target = y if name == "SelfTrainingClassifier" else target  # which takes no text
+    target = target == "a" if name in BINARY else target
+    data = data[:, :1] if name == "IsotonicRegression" else data
+    estimator = make(name, kind)
+    try:
+        estimator.fit(data, target)
+    except Exception as error:
+        return "cannot be fitted to one target", str(error)
+    query = StochasticBatchQuery("bald" if kind == "classifier" else "variance", n_draws=2, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            indices = query.select(estimator, data, 7, X_training=data, y_training=target)
+        except (ValueError, TypeError, NotFittedError) as error:
+            return "documented error", str(error)
+    assert len(set(indices.tolist())) == 7
+    assert np.isfinite(query.scores_).all()
+    bootstrapped = any("no posterior draws of its own" in str(w.message) for w in caught)
+    return ("bootstrapped" if bootstrapped else "draws of its own"), ""
+
+
+CASES = [(kind, name) for kind in ("classifier", "regressor") for name, _ in all_estimators(type_filter=kind)]
+# Estimators of several targets, which are refused, and those that need more than features and labels.
+REFUSED = {
+    "ClassifierChain": "cannot be fitted",
+    "MultiOutputClassifier": "cannot be fitted",
+    "MultiOutputRegressor": "cannot be fitted",
+    "RegressorChain": "cannot be fitted",
+    "MultiTaskElasticNet": "cannot be fitted",
+    "MultiTaskElasticNetCV": "cannot be fitted",
+    "MultiTaskLasso": "cannot be fitted",
+    "MultiTaskLassoCV": "cannot be fitted",
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of tiny data: convergence, collinearity, classes with few members
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{name}" for _, name in CASES])
+def test_every_estimator_gives_a_batch_or_an_error_that_names_the_way_out(kind, name):
+    result, message = outcome(name, kind)
+    if name in REFUSED:
+        assert result.startswith(REFUSED[name])
+    else:
+        assert result in ("draws of its own", "bootstrapped"), message
+
+
+def main():
+    warnings.simplefilter("ignore")
+    for kind in ("classifier", "regressor"):
+        by_result = collections.defaultdict(list)
+        for name, _ in all_estimators(type_filter=kind):
+            by_result[outcome(name, kind)[0]].append(name)
+        for result, found in by_result.items():
+            print(f"{kind}s, {result}: {len(found)}: {', '.join(found)}")
+
+
+if __name__ == "__main__":
+    main()
