@@ -14,7 +14,8 @@ single rows (BALD, standard deviations) are exact up to the number of draws. How
   dot products. Exact in the limit of many features; with dot products alone, exact.
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
   another row is drawn for this row by itself, from a seed that the row's content gives (the FITC approximation,
-  Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows alone, which few rows do badly.
+  Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows alone: away from them, two rows
+  that are alike but not equal pass for independent.
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
@@ -54,8 +55,8 @@ from ._dispatch import DEFAULT_DRAWS, PredictDraws, source
 
 Floats = NDArray[np.float64]
 
-# A correlation is then off by 1/sqrt(1024) = 0.03 at most (standard deviation): a third of the 0.1 that the default of
-# a hundred draws leave in it anyhow.
+# A correlation of the prior is then off by 1/sqrt(1024) = 0.03 at most (standard deviation): a third of the 0.1 that
+# the default of a hundred draws leave in it anyhow. Close to data, where little variance is left, it is off by more.
 _N_FREQUENCIES = 1024
 _MAX_FEATURES = 2**15  # 26 MB of weights for a hundred draws; kernels of more features are drawn like unknown ones
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64 for the largest temporary
@@ -70,17 +71,17 @@ _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64 for the largest temporary
 def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     """Each class against the rest has a function; their probabilities are normalised as in ``predict_proba``."""
     check_is_fitted(estimator)
-    binary = estimator.n_classes_ == 2
-    if not binary and estimator.multi_class == "one_vs_one":
+    n_classes = estimator.n_classes_
+    if n_classes > 2 and estimator.multi_class == "one_vs_one":
         raise validation.one_vs_one_error(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
-    parts = [estimator.base_estimator_] if binary else estimator.base_estimator_.estimators_
+    parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
     functions = [_draw_functions(_laplace_posterior(part), n_draws, rng) for part in parts]
     noise = [_white_noise(part.kernel_, part.X_train_).mean() for part in parts]
 
     def predict_draws(X: Any) -> Floats:
         X = validation.check_kernel_input(estimator, X)
-        draws = np.empty((n_draws, len(X), estimator.n_classes_))
+        draws = np.empty((n_draws, len(X), n_classes))
         for rows in functions[0].blocks(len(X)):
             latent_CKb = np.stack([f(X[rows]) for f in functions])
             draws[:, rows] = _probabilities(latent_CKb, noise)
@@ -147,11 +148,11 @@ def _laplace_posterior(part: Any) -> _Posterior:
 
     Written with the well-conditioned B = I + W^1/2 K W^1/2 = L L^T, as W may be 0 and K singular.
     """
-    root_n = part.W_sr_[:, np.newaxis]
+    root_n, factor = part.W_sr_[:, np.newaxis], (part.L_, True)
     noise_n = np.sqrt(1 + _white_noise(part.kernel_, part.X_train_)[:, np.newaxis] * root_n**2)
 
     def gain(kernel_nb: Floats) -> tuple[Floats, Floats]:
-        solved_nb = cho_solve((part.L_, True), root_n * kernel_nb)
+        solved_nb = cho_solve(factor, root_n * kernel_nb)
         return root_n * solved_nb, noise_n * solved_nb
 
     return _Posterior(_without_noise(part.kernel_), part.X_train_, part.y_train_ - part.pi_, gain)
@@ -162,9 +163,10 @@ def _regression_posterior(estimator: Any) -> _Posterior:
     if estimator.y_train_.ndim > 1 and estimator.y_train_.shape[1] > 1:
         raise validation.several_outputs_error(estimator)
     noise_n = np.sqrt(_label_noise(estimator))[:, np.newaxis]
+    factor = (estimator.L_, True)  # bound now: the draws stay what they are if the estimator is refitted
 
     def gain(kernel_nb: Floats) -> tuple[Floats, Floats]:
-        solved_nb = cho_solve((estimator.L_, True), kernel_nb)
+        solved_nb = cho_solve(factor, kernel_nb)
         return solved_nb, noise_n * solved_nb
 
     return _Posterior(_without_noise(estimator.kernel_), estimator.X_train_, np.ravel(estimator.alpha_), gain)
@@ -207,12 +209,12 @@ def _probabilities(latent_CKb: Floats, noise: list[float]) -> Floats:
 
 
 def _log_link(latent: Floats, noise: float) -> Floats:
-    """Log of the expected logistic function of ``latent`` plus white noise; errors below 1e-8."""
+    """Log of the expected logistic function of ``latent`` plus white noise, to an error below 1e-6."""
     if noise == 0:
         return log_expit(latent)
     sd = np.sqrt(noise)
-    if sd < 1:  # Gauss-Hermite over the noise
-        nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    if sd < 2:  # Gauss-Hermite over the noise
+        nodes, weights = np.polynomial.hermite_e.hermegauss(32)
         log_values = (log_expit(latent + sd * node) for node in nodes)
     else:  # the logistic function becomes a step: trapezoids over its density instead, whose poles are at a distance pi
         nodes = np.arange(-40.0, 41.0)

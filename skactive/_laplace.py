@@ -21,11 +21,14 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import linprog
 from scipy.special import expit, softmax
+from sklearn.utils import gen_batches
 
 Floats = NDArray[np.float64]
 
 _VAGUE = 1e8
 """How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
+
+_BATCH = 1024
 
 
 def linear(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
@@ -151,11 +154,12 @@ def _draw_dual(
 ) -> tuple[Floats, Floats]:
     """Weights of the prior, moved to where they answer the labelled rows as the data want them to (up to noise).
 
-    With kernel K = X prior X' and noise ε of covariance S⁻¹, the move by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws w of
-    the prior into draws of the posterior (Hoffman and Ribak 1991; Wilson et al. 2020, eq. 13).
+    With kernel K = X prior X' and noise ε of covariance S⁻¹, a step back by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws
+    w of the prior into draws of the posterior (Hoffman and Ribak 1991; Wilson et al. 2020, eq. 13).
     """
     n, n_classes = D_nC.shape
-    coef = rng.standard_normal((X.shape[1], n_classes * n_draws)) * np.sqrt(prior_p)[:, np.newaxis]
+    coef = rng.standard_normal((X.shape[1], n_classes * n_draws))
+    coef *= np.sqrt(prior_p)[:, np.newaxis]
     solver = _KernelSolver(_kernel(X, prior_p), D_nC)
     logits_CnK = (X @ coef).reshape(n, n_classes, n_draws).transpose(1, 0, 2)
     push_CnK = solver.solve(logits_CnK, rng.standard_normal(logits_CnK.shape))
@@ -163,15 +167,17 @@ def _draw_dual(
     if intercept:
         intercept_CK, change_CnK = solver.flat_intercept(push_CnK)
         push_CnK += change_CnK
-    coef -= prior_p[:, np.newaxis] * (X.T @ push_CnK.transpose(1, 0, 2).reshape(n, -1))
+    X_T, push = X.T.tocsr() if sparse.issparse(X) else X.T, push_CnK.transpose(1, 0, 2).reshape(n, -1)
+    for features in gen_batches(len(coef), _BATCH):  # the weights are the largest array by far: no second one
+        coef[features] -= prior_p[features, np.newaxis] * (X_T[features] @ push)
     return coef.reshape(-1, n_classes, n_draws), intercept_CK
 
 
 class _KernelSolver:
     """Solves with G = (K + S⁻¹)⁻¹ for all classes at once: Rasmussen and Williams (2006), algorithm 3.3.
 
-    They write G = E - E R (R' E R)⁻¹ R' E, where E is block-diagonal with E_c = √D_c (1 + √D_c K √D_c)⁻¹ √D_c, and R
-    adds up the classes. A binary model has a single class, and G = E.
+    G = E - E R (R' E R)⁻¹ R' E, where E is block-diagonal with E_c = √D_c (1 + √D_c K √D_c)⁻¹ √D_c, and R' adds up the
+    classes. A binary model has a single class, and G = E.
     """
 
     def __init__(self, kernel: Floats, D_nC: Floats) -> None:
@@ -180,7 +186,7 @@ class _KernelSolver:
         self._factors = [cho_factor(unit + root * kernel * root.T, lower=True) for root in self._roots_Cn1]
         self._total: Any = None
         if len(self._factors) > 1:
-            self._total = cho_factor(sum(self._E(c, unit) for c in range(len(self._factors))), lower=True)
+            self._total = cho_factor(sum(self._smooth(c, unit) for c in range(len(self._factors))), lower=True)
 
     def solve(self, v_CnK: Floats, noise_CnK: Floats) -> Floats:
         """G (v + ε) where ε = D^-1/2 noise; what this adds to a covariance of S⁻¹, G does not see."""
@@ -192,7 +198,7 @@ class _KernelSolver:
         n_classes, n, _ = push_CnK.shape
         ones_CnC = np.zeros((n_classes, n, n_classes))
         for c in range(n_classes):
-            ones_CnC[c, :, c] = self._E(c, np.ones((n, 1)))[:, 0]
+            ones_CnC[c, :, c] = self._smooth(c, np.ones((n, 1)))[:, 0]
         ones_CnC = self._project(ones_CnC)  # G times a column of ones for each class
         information_CC = ones_CnC.sum(axis=1)
         if n_classes > 1:
@@ -204,9 +210,9 @@ class _KernelSolver:
         if self._total is None:
             return v_CnK
         common_nK = cho_solve(self._total, v_CnK.sum(axis=0))
-        return np.stack([v - self._E(c, common_nK) for c, v in enumerate(v_CnK)])
+        return np.stack([v - self._smooth(c, common_nK) for c, v in enumerate(v_CnK)])
 
-    def _E(self, c: int, v_nK: Floats) -> Floats:
+    def _smooth(self, c: int, v_nK: Floats) -> Floats:
         root = self._roots_Cn1[c]
         return root * cho_solve(self._factors[c], root * v_nK)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 
@@ -656,4 +656,52 @@ def one_vs_one_error(estimator: Any) -> ValueError:
     return ValueError(
         f'`multi_class` must be "one_vs_rest" to draw from a {type(estimator).__name__} of more than two classes. With '
         '"one_vs_one" it has no probabilities.'
+    )
+
+
+class NoTrainingDataError(ValueError):
+    """Draws around a fit need the data that it was fitted to."""
+
+    def __init__(self, estimator: Any) -> None:
+        super().__init__(
+            f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: they are what its "
+            "fit does not keep, and its uncertainty follows from. A query through a fitted modAL learner brings them."
+        )
+
+
+class NoPosteriorHereError(NoPosteriorError):
+    """An estimator of a kind that can be drawn from, fitted to data that determine no posterior."""
+
+    def __init__(self, estimator: Any, reason: str) -> None:
+        TypeError.__init__(
+            self,
+            f"{type(estimator).__name__} has no posterior draws here: {reason}. Give the query "
+            'posterior="bootstrap", or posterior=<an estimator to draw from instead>.',
+        )
+
+
+def unknown_labels_error(labels: NDArray[Any], classes: NDArray[Any]) -> ValueError:
+    return ValueError(
+        f"`y_training` must hold labels that the estimator was fitted to, {classes}. Got {labels} as well."
+    )
+
+
+def no_embed_error(net: Any) -> TypeError:
+    return TypeError(
+        f"`net` must have a method `embed(X)` that returns features (n_points, n_units). Got a {type(net).__name__} "
+        "without one."
+    )
+
+
+def embedding_error(features: NDArray[Any]) -> ValueError:
+    got = f"shape {features.shape}" if features.ndim != 2 else "features that are infinite or NaN"
+    return ValueError(f"`net` must embed rows as finite features of shape (n_points, n_units). Got {got}.")
+
+
+def warn_last_layer(n_steps: int) -> None:
+    warnings.warn(
+        f"The search for the weights of the last layer has not converged after {n_steps} steps: scale the features of "
+        "`net`, or raise `prior_precision`.",
+        ConvergenceWarning,
+        stacklevel=_stack_level(),
     )

@@ -291,7 +291,7 @@ class StochasticBatchQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
+    scores_ : ndarray of shape (n_points,), float64, read-only
         Scores of the last pool; NaN for rows that were not scored.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
@@ -355,6 +355,7 @@ class StochasticBatchQuery(BatchQuery):
         scores = self._score_rows(request, score)
         try:
             scores = validation.check_scores(scores, minus_inf=True)
+            scores.flags.writeable = False  # log-probabilities may be asked of them later
             batch = _draw(sampler, scores, request.k, request.batch_rng, beta)
         except validation.ScoreError as error:
             raise error.of_rows(request.rows) from None

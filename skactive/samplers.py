@@ -24,11 +24,13 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validation as validation
+from ._selection import sample_by_blocks
 
 __all__ = ["SAMPLERS", "Batch", "gumbel_top_k", "log_proba", "power", "softmax", "softrank", "topk", "uniform"]
 
@@ -36,6 +38,7 @@ SAMPLERS: dict[str, Callable[..., NDArray[np.int64]]] = {}
 """Samplers by name. Each has two companions: ``log_weights(scores, beta)``, its law, and ``draw(scores, k, rng, *,
 beta)``, which returns the whole `Batch`."""
 
+_MANY_ROWS = 2**14  # from here on blocks are faster than noise for every row
 _MAX_NATS = 1e9  # a range of log-weights in which float64 keeps noise to 1e-7
 _MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with probability exp(-200)
 
@@ -98,7 +101,7 @@ def gumbel_top_k(values: ArrayLike, k: int, rng: np.random.Generator, *, beta: f
     values = validation.check_scores(values, "values", minus_inf=True)
     k, beta = validation.check_k(k, len(values)), validation.check_beta(beta)
     validation.check_rng(rng)
-    return _perturbed_top_k(values, k, rng, beta)
+    return _sample(len(values), k, rng, beta, lambda: values, _exp_weights(values, beta))
 
 
 def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> Scores:
@@ -157,12 +160,22 @@ def _sampler(
         def sampler(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
             return draw(scores, k, rng, beta=beta).indices
 
+        def draw_batch(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
+            return draw(_kept(scores), k, rng, beta=beta)
+
         sampler.__annotations__["return"] = "Indices"
-        sampler.draw, sampler.log_weights = draw, log_weights  # type: ignore[attr-defined]
+        sampler.draw, sampler.log_weights = draw_batch, log_weights  # type: ignore[attr-defined]
         SAMPLERS[draw.__name__] = sampler
         return sampler
 
     return register
+
+
+def _kept(scores: Any) -> Any:
+    """What a batch may be asked about later: a copy, unless nobody can change it in between."""
+    if hasattr(scores, "detach"):
+        return scores.clone()
+    return scores.copy() if isinstance(scores, np.ndarray) and scores.flags.writeable else scores
 
 
 def _power_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
@@ -178,7 +191,7 @@ def _softrank_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
     """Tied rows are ranked in the order they stand in; the batch knows the ranks that were drawn."""
     scores = validation.check_scores(scores, "scores", minus_inf=True)
     values = np.empty(len(scores))
-    values[np.argsort(-scores, kind="stable")] = _rank_values(scores)
+    values[np.argsort(-scores, kind="stable")] = _rank_logs(len(scores), int(np.count_nonzero(scores > -np.inf)))
     return _log_weights(values, beta)
 
 
@@ -229,9 +242,16 @@ def power(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 
     """
     scores = validation.check_scores(scores, "scores", non_negative=True)
     k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
+    validation.check_rng(rng)
     if beta > 0:
         validation.warn_few_positive(int(np.count_nonzero(scores)), k)
-    return _gumbel_batch(_log(scores), k, rng, beta)
+    top = float(scores.max()) or 1.0
+
+    def weights(rows: slice) -> Scores:
+        return scores[rows] / top if beta == 1 else (scores[rows] / top) ** beta
+
+    indices = _sample(len(scores), k, rng, beta, lambda: _log(scores), weights)
+    return Batch(indices, functools.partial(_power_log_proba, scores, indices, beta))
 
 
 @_sampler(log_weights=_softmax_log_weights)
@@ -272,7 +292,10 @@ def softmax(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     array([0, 1])
     """
     scores = validation.check_scores(scores, "scores", minus_inf=True)
-    return _gumbel_batch(scores, k, rng, beta)
+    k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
+    validation.check_rng(rng)
+    indices = _sample(len(scores), k, rng, beta, lambda: scores, _exp_weights(scores, beta))
+    return Batch(indices, functools.partial(log_proba, scores, indices, beta=beta))
 
 
 @_sampler(log_weights=_softrank_log_weights)
@@ -316,9 +339,14 @@ def softrank(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float
     scores = validation.check_scores(scores, "scores", minus_inf=True)
     k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
     validation.check_rng(rng)
-    values = _rank_values(scores)
-    positions = _perturbed_top_k(values, k, rng, beta)
-    return Batch(_rows_of_ranks(scores, positions, rng), functools.partial(log_proba, values, positions, beta=beta))
+    n_ranked = int(np.count_nonzero(scores > -np.inf))
+
+    def weights(rows: slice) -> Scores:
+        return _rank_weights(rows.start, rows.stop, n_ranked, beta)
+
+    positions = _sample(len(scores), k, rng, beta, lambda: _rank_logs(len(scores), n_ranked), weights)
+    log_probabilities = functools.partial(_softrank_log_proba, len(scores), n_ranked, positions, beta)
+    return Batch(_rows_of_ranks(scores, positions, rng), log_probabilities)
 
 
 @_sampler(log_weights=_topk_log_weights)
@@ -394,19 +422,37 @@ def uniform(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     """
     scores = validation.check_scores(scores, "scores", minus_inf=True)
     validation.check_beta(beta)
-    return _gumbel_batch(scores, k, rng, 0.0)
-
-
-def _gumbel_batch(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Batch:
-    k, beta = validation.check_k(k, len(values)), validation.check_beta(beta)
+    k = validation.check_k(k, len(scores))
     validation.check_rng(rng)
-    indices = _perturbed_top_k(values, k, rng, beta)
-    return Batch(indices, functools.partial(log_proba, values, indices, beta=beta))
+    indices = rng.choice(len(scores), k, replace=False)
+    return Batch(indices, functools.partial(log_proba, scores, indices, beta=0.0))
+
+
+def _sample(
+    n: int,
+    k: int,
+    rng: np.random.Generator,
+    beta: float,
+    values: Callable[[], Scores],
+    weights: Callable[[slice], Scores],
+) -> Indices:
+    """Draw k of n rows under weights ``exp(beta * values)``; ``weights(rows)`` are relative to the largest.
+
+    Many rows are sampled by blocks, which takes one pass over the weights; few, and those left when the mass has run
+    out, by Gumbel noise on their values.
+    """
+    if beta == 0:
+        return rng.choice(n, k, replace=False)
+    if n < _MANY_ROWS or k > n // 8:
+        return _perturbed_top_k(values(), k, rng, beta)
+    drawn = sample_by_blocks(weights, n, k, rng)
+    if len(drawn) == k:
+        return drawn
+    left = np.delete(np.arange(n), drawn)
+    return np.concatenate([drawn, left[_perturbed_top_k(values()[left], k - len(drawn), rng, beta)]])
 
 
 def _perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
-    if beta == 0:
-        return rng.choice(len(values), k, replace=False)
     top, low = float(values.max()), float(values.min(where=values > -np.inf, initial=np.inf))
     if top - low > _MAX_NATS / beta:
         return _far_apart_top_k(values, k, rng, beta)
@@ -428,6 +474,16 @@ def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: flo
         keys = beta * (values[rows] - values[rows[begins_group]][group])
     keys = np.where(values[rows] > -np.inf, keys, 0.0) + _gumbel(len(rows), rng)
     return rows[np.lexsort((-keys, group))[:k]]
+
+
+def _exp_weights(values: Scores, beta: float) -> Callable[[slice], Scores]:
+    top = float(values.max())
+
+    def weights(rows: slice) -> Scores:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.exp(beta * (values[rows] - top)) if top > -math.inf else np.zeros(len(values[rows]))
+
+    return weights
 
 
 def _gumbel(n: int, rng: np.random.Generator) -> Scores:
@@ -467,11 +523,25 @@ def _topk_log_proba(scores: Scores, indices: Indices) -> Scores:
     return -np.log(n_tied[which] - (np.arange(len(indices)) - first[which]))
 
 
-def _rank_values(scores: Scores) -> Scores:
+def _rank_logs(n: int, n_ranked: int) -> Scores:
     """-log rank by rank (not by row); ranks of -inf scores have no mass."""
-    values = -np.log(np.arange(1.0, len(scores) + 1))
-    values[np.count_nonzero(scores > -np.inf) :] = -np.inf
+    values = -np.log(np.arange(1.0, n + 1))
+    values[n_ranked:] = -np.inf
     return values
+
+
+def _rank_weights(start: int, stop: int, n_ranked: int, beta: float) -> Scores:
+    weights = np.arange(start + 1.0, stop + 1.0) ** -beta
+    weights[max(0, n_ranked - start) :] = 0.0
+    return weights
+
+
+def _power_log_proba(scores: Scores, indices: Indices, beta: float) -> Scores:
+    return log_proba(_log(scores), indices, beta=beta)
+
+
+def _softrank_log_proba(n: int, n_ranked: int, positions: Indices, beta: float) -> Scores:
+    return log_proba(_rank_logs(n, n_ranked), positions, beta=beta)
 
 
 def _rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) -> Indices:
