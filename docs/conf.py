@@ -1,6 +1,9 @@
 """Settings of the documentation: `python -m sphinx docs docs/_build`, from the top of the checkout."""
 
+from pathlib import Path
+
 import skactive
+from skactive import posterior
 
 project = "skactive"
 author = "The skactive developers"
@@ -32,6 +35,29 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "abort_on_example_error": True,
 }
+
+
+
+def write_table_of_sources(app: object) -> None:
+    """Write what draws which estimator gives, from the registrations themselves, for the page on draws to include."""
+    rows = [("estimator", "a draw is", "its law", "cost beyond one prediction a draw")]
+    for source in posterior.SOURCES:
+        names = ", ".join(f"``{type_.__name__}``" for type_ in source.types)
+        rows.append((names, source.draws, source.kind, source.cost))
+    rows.append(("any other classifier or regressor", "a refit to resampled rows", "bootstrap", "a fit a draw"))
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in rows:
+        lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+    table = "\n".join(lines) + "\n"
+    path = Path(__file__).parent / "user_guide" / "sources.inc"
+    if not path.exists() or path.read_text(encoding="utf-8") != table:
+        path.write_text(table, encoding="utf-8")
+
+
+def setup(app: object) -> None:
+    """Make the table before any page is read."""
+    app.connect("builder-inited", write_table_of_sources)  # type: ignore[attr-defined]
+
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skactive {release}"

@@ -25,10 +25,11 @@ from . import _chunks as chunks
 from . import _ensembles, _nets, _wrappers, scores  # noqa: F401 - importing them registers their sources
 from . import _validation as validation
 from ._bootstrap import bootstrap, seeded_clone
-from ._dispatch import PredictDraws, has_source, noise_variance, sample_posterior
+from ._dispatch import SOURCES, PredictDraws, has_source, noise_variance, sample_posterior
 from ._wrappers import innermost
 
 __all__ = [
+    "SOURCES",
     "PredictDraws",
     "bootstrap",
     "check_posterior",

@@ -407,9 +407,9 @@ class StochasticBatchQuery(BatchQuery):
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
             if request.X_training is None:
-                raise validation.no_draws_error(estimator) from error
+                raise validation.no_draws_error(posteriors.innermost(estimator)) from error
         if not vars(self).get("_told_of_bootstrap"):
-            validation.warn_bootstrap(estimator)
+            validation.warn_bootstrap(posteriors.innermost(estimator))
             self._told_of_bootstrap = True
         return self._bootstrap(estimator, request)
 
