@@ -4,14 +4,14 @@ A draw is a function of the prior plus what the data add to it (pathwise conditi
 
     f(x) = prior(x) + k(x, X) (K + noise)^-1 (targets - prior(X) - a draw of the noise).
 
-Mean and variance of f(x) are those of the fitted model, without approximation: only the prior's part of the deviation
-from the mean is sampled by features, and it is scaled to the variance that the row is known to have. So scores of
-single rows (BALD, standard deviations) are exact up to the number of draws. How the values at *two* rows hang together
-(what BatchBALD asks) depends on the kernel:
+Mean and variance of f(x) are the fitted model's own: only the prior's part of the deviation from the mean is drawn by
+way of features, and it is scaled to the variance that the row is known to have. So scores of single rows (BALD,
+standard deviations) are exact up to the number of draws, given the Laplace approximation of a classifier. How values
+at *two* rows hang together (what BatchBALD asks) depends on the kernel:
 
-* RBF, Matern, RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and sums, products and whole
-  powers of these: random Fourier features (Rahimi and Recht 2007) for what is stationary, the feature map itself for
-  dot products. Exact in the limit of many features; with dot products alone, exact.
+* RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and
+  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007) for what is stationary, the
+  feature map itself for dot products. Exact in the limit of many features; with dot products alone, exact.
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
   another row is drawn for this row by itself, from a seed that the row's content gives (the FITC approximation,
   Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows alone: away from them, two rows
@@ -51,7 +51,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from . import _validation as validation
-from ._dispatch import DEFAULT_DRAWS, PredictDraws, source
+from ._dispatch import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64 for the largest temporary
     GaussianProcessClassifier,
     draws="latent functions of the Laplace posterior, through the logistic link",
     kind="approximate",
-    cost="features of the rows: some 2000 cosines a row and class",
+    cost="2048 random features a row and class",
 )
 def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     """Each class against the rest has a function; their probabilities are normalised as in ``predict_proba``."""
@@ -92,9 +92,9 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
 
 @source(
     GaussianProcessRegressor,
-    draws="functions of the posterior",
+    draws="functions of the posterior, without the noise",
     kind="approximate",
-    cost="features of the rows: some 2000 cosines a row",
+    cost="2048 random features a row",
 )
 def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     posterior = _regression_posterior(estimator)
@@ -112,6 +112,7 @@ def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
     return predict_draws
 
 
+@has_noise_variance(GaussianProcessRegressor)
 def noise_variance(estimator: GaussianProcessRegressor) -> float:
     """Variance of a label around the function, in squared units of the labels: ``alpha`` and the kernel's white noise.
 
@@ -137,10 +138,12 @@ class _Posterior:
 
     def mean_and_variance(self, X: Any) -> tuple[Floats, Floats]:
         kernel_nb = self.kernel(self.X, X)
-        return self.weights @ kernel_nb, self.variance(X, kernel_nb, self.gain(kernel_nb)[0])
+        gain_nb, _ = self.gain(kernel_nb)
+        return self.weights @ kernel_nb, _variance_left(self.kernel.diag(X), kernel_nb, gain_nb)
 
-    def variance(self, X: Any, kernel_nb: Floats, gain_nb: Floats) -> Floats:
-        return np.maximum(self.kernel.diag(X) - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
+
+def _variance_left(prior_b: Floats, kernel_nb: Floats, gain_nb: Floats) -> Floats:
+    return np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
 
 
 def _laplace_posterior(part: Any) -> _Posterior:
@@ -242,18 +245,18 @@ class _Functions:
 
     def __call__(self, X: Any) -> Floats:
         """(K, b): mean plus deviation."""
-        kernel_nb = self.posterior.kernel(self.posterior.X, X)
+        kernel_nb, prior_b = self.posterior.kernel(self.posterior.X, X), self.posterior.kernel.diag(X)
         gain_nb, noise_nb = self.posterior.gain(kernel_nb)
         features_Fb = self.features(X)
         updated_Fb = features_Fb - self.training_features @ gain_nb
         deviation_Kb = self.weights @ updated_Fb - self.noise @ noise_nb
         variance_b = _sum_of_squares(updated_Fb) + _sum_of_squares(noise_nb)
         if self.row_seed is not None:
-            rest_b = np.maximum(self.posterior.kernel.diag(X) - _sum_of_squares(features_Fb), 0)
+            rest_b = np.maximum(prior_b - _sum_of_squares(features_Fb), 0)
             deviation_Kb += np.sqrt(rest_b) * _row_normals(X, len(deviation_Kb), self.row_seed)
             variance_b += rest_b
         # Close to data few frequencies make up what is left of the variance, which could be off by a factor.
-        known_b = self.posterior.variance(X, kernel_nb, gain_nb)
+        known_b = _variance_left(prior_b, kernel_nb, gain_nb)
         deviation_Kb *= np.sqrt(known_b / np.maximum(variance_b, np.finfo(float).tiny))
         return self.posterior.weights @ kernel_nb + deviation_Kb
 
@@ -355,9 +358,17 @@ def _terms(kernel: Any, n_columns: int) -> list[_Term]:
         return [_Term(variance=kernel.constant_value)]
     if kind is DotProduct:
         return [_Term(dots=(kernel,))]
-    if kind in _SPECTRA and not (kind is ExpSineSquared and n_columns > 1):  # of distances, it is no product of columns
+    if _has_spectrum(kernel, n_columns):
         return [_Term(stationary=(kernel,))]
     raise _NoFeaturesError
+
+
+def _has_spectrum(kernel: Any, n_columns: int) -> bool:
+    if type(kernel) is ExpSineSquared:
+        return n_columns == 1  # of several it takes the distance, and is no product over columns
+    if type(kernel) is Matern:
+        return kernel.nu >= 0.5  # below, frequencies get so high that phases are mere rounding
+    return type(kernel) in _SPECTRA
 
 
 def _multiply(first: list[_Term], second: list[_Term]) -> list[_Term]:

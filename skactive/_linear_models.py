@@ -141,15 +141,15 @@ def _draw_around(
     X, intercept = rows.X, estimator.fit_intercept
     logits_nC = laplace.linear(X, mode.coef.T, mode.intercept)
     D_nC = laplace.curvature(logits_nC, rows.weight)
+    _check_size(estimator, D_nC.shape, X.shape[1])
     if np.isfinite(mode.variance):
         prior_p = np.full(X.shape[1], mode.variance)
     else:
-        _check_overlap(estimator, rows, logits_nC)
+        _check_maximum(estimator, rows, logits_nC)
         prior_p = laplace.vague_variances(X, D_nC)
     as_feature = intercept and estimator.solver == "liblinear"  # which penalises it like a coefficient
     if as_feature:
         X, prior_p = laplace.with_column(X, estimator.intercept_scaling), np.append(prior_p, mode.variance)
-    _check_size(estimator, D_nC.shape, X.shape[1])
     try:
         coef_pCK, intercept_CK = laplace.draw_weights(X, D_nC, prior_p, intercept and not as_feature, n_draws, rng)
     except LinAlgError as error:
@@ -162,13 +162,11 @@ def _draw_around(
     return coef_pCK, intercept_CK + mode.intercept[:, np.newaxis]
 
 
-def _check_overlap(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
-    """Unpenalised weights have a finite maximum only if no hyperplane separates the classes (Albert, Anderson 1984)."""
-    n_classes = logits_nC.shape[1]
-    predicted_n = logits_nC[:, 0] > 0 if n_classes == 1 else logits_nC.argmax(axis=1)
+def _check_maximum(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
+    """Weights without a penalty have a best value only if no hyperplane separates classes, as it does few rows."""
     X = laplace.with_column(rows.X, 1.0) if estimator.fit_intercept else rows.X
-    if (predicted_n == rows.codes).all() or laplace.is_separable(X, rows.codes, max(n_classes, 2)):
-        reason = "it has no penalty, and weights without a finite best value, since a hyperplane separates classes"
+    if X.shape[0] <= X.shape[1] or not laplace.is_at_maximum(X, logits_nC, rows.codes, rows.weight):
+        reason = "without a penalty, weights that separate classes have no best value, and the fit has not found one"
         raise validation.NoPosteriorHereError(estimator, reason)
 
 

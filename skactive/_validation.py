@@ -299,7 +299,12 @@ def is_fitted(estimator: Any) -> bool:
         check_is_fitted(estimator)
     except NotFittedError:
         return False
-    return True
+    # A Gaussian process may predict from its prior, says scikit-learn; to be asked for labels, it must have seen some.
+    return any(name.endswith("_") and not name.startswith("__") for name in vars(estimator)) or _is_composed(estimator)
+
+
+def _is_composed(estimator: Any) -> bool:
+    return hasattr(estimator, "__sklearn_is_fitted__")
 
 
 def not_fitted_error(estimator: Any) -> NotFittedError:
@@ -337,8 +342,8 @@ def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
 
 def no_draws_error(estimator: Any) -> ValueError:
     return ValueError(
-        f'`posterior`="auto" found no draws: {type(estimator).__name__} has none of its own, and there is no training '
-        "data to bootstrap it on. Give `X_training` and `y_training`, posterior=<an estimator to draw from instead>, "
+        f'`posterior`="auto" found no draws: {type(estimator).__name__} gives none without the training data it was '
+        "fitted to. Give `X_training` and `y_training`, posterior=<an estimator to draw from instead>, "
         'or a score that needs a single prediction ("entropy", "margin", "variation_ratio").'
     )
 

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _chunks as chunks
-from . import _ensembles, _nets, _wrappers, scores  # noqa: F401 - importing them registers their sources
+from . import _ensembles, _gaussian_processes, _linear_models, _nets, _wrappers, scores  # noqa: F401 - for their sources
 from . import _validation as validation
 from ._bootstrap import bootstrap, seeded_clone
 from ._dispatch import SOURCES, PredictDraws, has_source, noise_variance, sample_posterior

@@ -403,7 +403,7 @@ class StochasticBatchQuery(BatchQuery):
         training = {"X_training": request.X_training, "y_training": request.y_training}
         try:
             return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
-        except validation.NoPosteriorError as error:
+        except (validation.NoPosteriorError, validation.NoTrainingDataError) as error:
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
             if request.X_training is None:

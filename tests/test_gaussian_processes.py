@@ -83,7 +83,9 @@ FALLBACK = {
     "pairwise": (2, 1.5 * PairwiseKernel(gamma=0.5, metric="laplacian")),
     "pairwise and noise": (2, PairwiseKernel(gamma=0.3, metric="rbf") + WhiteKernel(0.2)),
     "subclass": (1, ScaledRBF(0.8)),
+    "Matern 0.3": (2, Matern(1.0, nu=0.3)),
     "odd power": (2, RationalQuadratic(1.0) ** 1.5),
+    "too many products": (20, RBF(3.0) * DotProduct(1.0)),
     "too many terms": (1, (RBF(1.0) + Matern(1.0) + RationalQuadratic(1.0)) ** 3),
 }
 KERNELS = EXACT_LIMIT | FALLBACK
@@ -149,7 +151,8 @@ def test_regression_draws_are_the_same_functions_at_every_call_and_in_all_chunks
     predict_draws = sample_posterior(estimator, 30, rng())
     draws = predict_draws(X)
     assert draws.shape == (30, len(X))
-    assert_same = partial(np.testing.assert_allclose, rtol=0, atol=1e-6)  # root of rounding in a variance of 0
+    # Where the training rows determine the rest, a variance of 0 is rounded, and its root is taken.
+    assert_same = partial(np.testing.assert_allclose, rtol=0, atol=1e-9 if name in EXACT_LIMIT else 1e-6)
     assert_same(predict_draws(X), draws)
     assert_same(np.concatenate([predict_draws(X[i : i + 1]) for i in range(len(X))], axis=1), draws)
     assert_same(np.concatenate([predict_draws(X[:5]), predict_draws(X[5:])], axis=1), draws)
@@ -238,6 +241,22 @@ def test_products_of_features_are_the_kernel(name):
     assert (np.abs(difference) <= 5 * scale / np.sqrt(16 * 1024)).all()
 
 
+@pytest.mark.parametrize("name", FALLBACK)
+def test_other_kernels_have_no_features_or_too_many(name):
+    n_columns, kernel = FALLBACK[name]
+    with pytest.raises(gp._NoFeaturesError):
+        gp._fourier_features(kernel, np.zeros((3, n_columns)), rng())
+
+
+def test_a_periodic_kernel_of_distances_is_drawn_like_an_unknown_one():
+    X, y, X_pool = problem(2)
+    estimator = GaussianProcessRegressor(ExpSineSquared(1.0, 8.0), alpha=0.1, optimizer=None).fit(X, y)
+    draws = sample_posterior(estimator, 2000, rng())(X_pool)
+    assert_mean_of_draws(draws, estimator.predict(X_pool))
+    with pytest.raises(gp._NoFeaturesError):
+        gp._fourier_features(estimator.kernel_, X, rng())
+
+
 @pytest.mark.parametrize(
     ("name", "normalize_y"), [*((name, False) for name in KERNELS), ("sum", True), ("pairwise and noise", True)]
 )
@@ -281,6 +300,22 @@ def test_other_kernels_relate_rows_through_the_training_rows(name):
     sd = np.sqrt(np.maximum(np.diag(covariance), 0))
     tolerance = 5 * np.sqrt(2 / n_draws) * np.outer(sd, sd) + 1e-7  # 5 sigma of a covariance
     assert (np.abs(np.cov(draws.T) - covariance) <= tolerance).all()
+
+
+@pytest.mark.parametrize("kernel", [DotProduct(0.5), DotProduct(0.5) ** 2 + WhiteKernel(2.0)])
+def test_deviations_have_the_exact_covariance_where_features_are_exact(kernel):
+    X, y, X_pool = problem(2, n=15)
+    regression = GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, y)
+    part = GaussianProcessClassifier(3.0 * kernel, optimizer=None).fit(X, y > 0).base_estimator_
+    for posterior, fitted in (
+        (gp._regression_posterior(regression), regression),
+        (gp._laplace_posterior(part), part),
+    ):
+        functions = gp._draw_functions(posterior, 1, rng())
+        gain, noise = posterior.gain(fitted.kernel_(X, X_pool))
+        updated = functions.features(X_pool) - functions.training_features @ gain
+        expected = fitted.kernel_(X_pool, X_pool) - fitted.kernel_(X_pool, X) @ gain
+        np.testing.assert_allclose(updated.T @ updated + noise.T @ noise, expected, rtol=0, atol=1e-9)
 
 
 def test_draws_pass_through_labels_without_noise():

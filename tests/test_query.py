@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -248,7 +249,7 @@ def test_scores_of_one_draw_take_predict_proba_of_anything():
 
 
 def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so_once():
-    model = LogisticRegression(max_iter=500).fit(LABELLED, y[:100])
+    model = KNeighborsClassifier(3).fit(LABELLED, y[:100])
     training = {"X_training": LABELLED, "y_training": y[:100]}
     q = query(n_draws=3)
     with pytest.warns(UserWarning, match="bootstrap") as caught:
