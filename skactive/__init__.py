@@ -9,6 +9,7 @@ __version__ = "0.1.0.dev0"
 
 # Where each public name lives. Nothing is imported before it is asked for (PEP 562): torch alone takes a second.
 _MODULE_OF = {
+    "LastLayerClassifier": "_last_layer",
     "MCDropoutClassifier": "mc_dropout",
     "MCDropoutRegressor": "mc_dropout",
     "StochasticBatchQuery": "query",
@@ -18,6 +19,7 @@ _MODULE_OF = {
 _MODULES = {"datasets", "posterior", "samplers", "scores"}
 
 __all__ = [
+    "LastLayerClassifier",
     "MCDropoutClassifier",
     "MCDropoutRegressor",
     "StochasticBatchQuery",
@@ -30,6 +32,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import datasets, samplers, scores
+    from ._last_layer import LastLayerClassifier
     from ._modal import repair_modal
     from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from .posterior import sample_posterior

@@ -23,7 +23,9 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -31,9 +33,9 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skactive import StochasticBatchQuery, sample_posterior
+from skactive import MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery, sample_posterior
 from skactive.posterior import check_posterior
-from skactive.scores import bald, variation_ratio
+from skactive.scores import bald, std_dev, variation_ratio
 
 X, codes = load_iris(return_X_y=True)
 y = np.array(["virginica", "setosa", "versicolor"])[codes]  # sorted order is not the order of the codes
@@ -385,3 +387,43 @@ def test_gaussian_bald_of_a_model_without_noise_names_the_ways_out():
     forest = RandomForestRegressor(5, random_state=0).fit(X_reg, t)
     with pytest.raises(ValueError, match="noise_variance_"):
         StochasticBatchQuery("gaussian_bald").select(forest, X_reg, 3)
+
+
+# --- scores are high where a class of models cannot know, and low where data abound
+
+
+def heaps():
+    """Two heaps of rows on a line with a gap between them, and places in the heaps and in the gap."""
+    r = rng(3)
+    x = np.concatenate([r.normal(-3, 0.3, 40), r.normal(3, 0.3, 40)])[:, None]
+    return x, np.repeat([0, 1], 40), np.linspace(-3.3, -2.7, 20)[:, None], np.linspace(-1, 1, 20)[:, None]
+
+
+@pytest.mark.parametrize("name", ["Gaussian process", "net", "forest", "logistic regression"])
+def test_bald_is_higher_in_the_gap_between_the_classes_than_among_the_data(name):
+    x, labels, known, unknown = heaps()
+    model = {
+        "Gaussian process": GaussianProcessClassifier(1.0 * RBF(1.0), optimizer=None),
+        "net": MCDropoutClassifier((32, 32), dropout=0.3, lr=3e-3, batch_size=-1, random_state=0),
+        "forest": RandomForestClassifier(50, random_state=0),
+        "logistic regression": LogisticRegression(),
+    }[name].fit(x, labels)
+    draws = sample_posterior(model, 50, rng(), X_training=x, y_training=labels)
+    assert np.asarray(bald(draws(unknown))).mean() > 2 * np.asarray(bald(draws(known))).mean()
+
+
+@pytest.mark.parametrize("name", ["Gaussian process", "net", "Bayesian ridge", "bagging"])
+def test_std_dev_of_a_regressor_is_higher_where_there_are_no_data(name):
+    x, _, known, gap = heaps()
+    r = rng(4)
+    y = np.sin(x[:, 0]) + 0.1 * r.normal(size=80)
+    model = {
+        "Gaussian process": GaussianProcessRegressor(1.0 * RBF(1.0), alpha=0.01, optimizer=None),
+        "net": MCDropoutRegressor((64, 64), dropout=0.1, lr=3e-3, batch_size=-1, random_state=0),
+        "Bayesian ridge": BayesianRidge(),
+        "bagging": BaggingRegressor(n_estimators=50, random_state=0),
+    }[name].fit(x, y)
+    # A line is most certain between the heaps, and a net interpolates: what they do not know is how it goes on.
+    unknown = np.linspace(6, 8, 20)[:, None] if name in {"Bayesian ridge", "net"} else gap
+    draws = sample_posterior(model, 50, rng())
+    assert np.asarray(std_dev(draws(unknown))).mean() > 1.5 * np.asarray(std_dev(draws(known))).mean()

@@ -1,0 +1,59 @@
+"""
+Where do the draws of a model disagree?
+=======================================
+
+BALD is large where a label would tell draws apart. Where that is depends on what a class of models can express: a
+Gaussian process is unsure wherever there are no data; a net and a linear model along the boundary between the classes,
+the more, the further it is extended; a forest where its trees put their axis-parallel splits in different places.
+"""
+
+# %%
+# Two classes in four heaps
+# ------------------------
+
+import numpy as np
+
+rng = np.random.default_rng(0)
+centers = np.array([[-2.0, -1.0], [-2.0, 1.0], [2.0, 1.0], [2.0, -1.0]])
+labels = np.repeat([0, 1, 1, 0], 15)
+X = np.repeat(centers, 15, axis=0) + rng.normal(scale=0.45, size=(60, 2))
+
+# %%
+# Four models
+# -----------
+# Each gives draws in its own way: functions of a Gaussian process, dropout masks, weights from a Laplace approximation,
+# trees. What they were fitted to is handed over too: a logistic regression does not keep it.
+
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression
+
+from skactive import MCDropoutClassifier, sample_posterior
+from skactive.scores import bald
+
+models = {
+    "Gaussian process": GaussianProcessClassifier(4.0 * RBF(1.0), optimizer=None),
+    "net with dropout": MCDropoutClassifier((64, 64), dropout=0.2, lr=3e-3, batch_size=-1, random_state=0),
+    "logistic regression": LogisticRegression(),
+    "random forest": RandomForestClassifier(100, random_state=0),
+}
+
+# %%
+# BALD over the plane
+# -------------------
+
+import matplotlib.pyplot as plt
+
+x = np.linspace(-6, 6, 80)
+plane = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.1), sharex=True, sharey=True, layout="constrained")
+for ax, (name, model) in zip(axes, models.items(), strict=True):
+    model.fit(X, labels)
+    predict_draws = sample_posterior(model, 100, np.random.default_rng(0), X_training=X, y_training=labels)
+    scores = np.asarray(bald(predict_draws(plane))).reshape(80, 80)
+    image = ax.pcolormesh(x, x, scores, cmap="viridis", shading="nearest", vmin=0)
+    ax.scatter(*X.T, c=labels, cmap="coolwarm", s=10, edgecolor="white", linewidth=0.4)
+    ax.set(title=name, aspect="equal")
+    figure.colorbar(image, ax=ax, shrink=0.7, label="BALD (nats)" if ax is axes[-1] else None)
+plt.show()
