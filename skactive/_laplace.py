@@ -27,8 +27,9 @@ Floats = NDArray[np.float64]
 _VAGUE = 1e8
 """How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
 
-_BATCH = 1024
-_MAX_ODDS = 14.0
+_LEAST_LEAD = 0.2
+_MAX_ODDS = 14.0  # e^14 is a million
+_BATCH = 1024  # features
 
 
 def linear(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
@@ -99,6 +100,19 @@ def is_at_maximum(X: Any, logits_nC: Floats, codes_n: NDArray[np.int64], weight_
     relative_nC = change_nC - (p_nC * change_nC).sum(axis=1, keepdims=True)
     relative_nC[np.arange(len(codes_n)), codes_n] = 0  # the right class loses what the others gain
     return bool(relative_nC.min() > -0.5)  # -1 would do, but for rounding
+
+
+def know_labels(p_KnC: Floats, logits_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
+    """Whether draws get the labelled rows right, beyond chance, at least a fifth as well as the mode does.
+
+    The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
+    separable data. The normal then is wider than the posterior, by far, and its draws are functions at random. Fewer
+    than ten draws cannot tell.
+    """
+    predicted_n = logits_nC[:, 0] > 0 if logits_nC.shape[1] == 1 else logits_nC.argmax(axis=1)
+    chance = 1 / p_KnC.shape[2]
+    lead_of_draws = (p_KnC.argmax(axis=2) == codes_n).mean() - chance
+    return len(p_KnC) < 10 or bool(lead_of_draws >= _LEAST_LEAD * ((predicted_n == codes_n).mean() - chance))
 
 
 def with_column(X: Any, value: float) -> Any:

@@ -11,7 +11,6 @@ S points at which an expectation is taken.
 
 from __future__ import annotations
 
-import copy
 import numbers
 from collections.abc import Callable
 from typing import Any, Self
@@ -33,6 +32,7 @@ __all__ = ["LastLayerClassifier"]
 
 Floats = NDArray[np.float64]
 
+_PRIOR_VARIANCE_OF_LOGITS = 10
 _MAX_STEPS = 5000
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
 _N_NOISE = (8, 64)  # values of a logit: fewer where there are many rows, which have noise of their own
@@ -54,8 +54,9 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         The normal distribution that stands for the posterior of W: around the most probable weights, with the inverse
         Hessian as its covariance; or the one closest to the posterior in KL divergence among those with independent
         weights, which are too sure where features are correlated.
-    prior_precision : float, default=1.0
-        Inverse variance of a weight under the prior, for features of the size that the net gives them.
+    prior_precision : float or "scale", default="scale"
+        Inverse variance of a weight under the prior. "scale" is a tenth of the mean squared norm of the labelled rows'
+        features: logits then have a prior standard deviation of about 3, whatever the width of the net.
     classes : array-like, optional
         All labels, those not seen yet included.
     n_draws : int, default=100
@@ -72,6 +73,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         The fitted net.
     coef_, intercept_ : ndarray of shape (n_classes, n_units) and (n_classes,)
         Mean of the weights.
+    prior_precision_ : float
+        The precision that was used.
     n_features_in_ : int
         Columns of X, if the net knows them.
 
@@ -100,7 +103,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         net: Any,
         *,
         method: str = "laplace",
-        prior_precision: float = 1.0,
+        prior_precision: float | str = "scale",
         classes: ArrayLike | None = None,
         n_draws: int = 100,
         random_state: Any = None,
@@ -132,23 +135,27 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         TypeError
             If ``net`` has no method ``embed``.
         """
-        self._check_parameters()
+        n_draws = self._check_parameters()
         y = validation.check_labels(y)
         check_classification_targets(y)
         rng = validation.check_random_state(self.random_state)
-        self.net_, classes = self._fitted_net(X, y)
+        net, classes = self._fitted_net(X, y)
         if len(classes) < 2:
             raise validation.one_class_error(classes)
-        features_nF = self._features(X)
+        features_nF, codes_n = _embed(net, X), np.searchsorted(classes, y)
         check_consistent_length(features_nF, y)
-        self._draw_weights = _METHODS[self.method](
-            features_nF, np.searchsorted(classes, y), len(classes), self.prior_precision, rng
-        )
-        self.classes_, mean_CF = classes, self._draw_weights.mean_CF
-        self.coef_, self.intercept_ = mean_CF[:, :-1], mean_CF[:, -1]
-        self._own_weights_FCK = self._draw_weights(self.n_draws, rng)
-        if hasattr(self.net_, "n_features_in_"):
-            self.n_features_in_ = self.net_.n_features_in_
+        precision = self._precision(features_nF)
+        posterior = _METHODS[self.method](features_nF, codes_n, len(classes), precision, rng)
+        weights_FCK = posterior.draw(n_draws, rng)
+        if not laplace.know_labels(
+            _probabilities(features_nF, weights_FCK), features_nF @ posterior.mean_CF.T, codes_n
+        ):
+            validation.warn_wide_draws(self, 'a larger `prior_precision`, method="mean_field",')
+        self.net_, self.classes_, self.prior_precision_ = net, classes, precision
+        self.coef_, self.intercept_ = posterior.mean_CF[:, :-1], posterior.mean_CF[:, -1]
+        self._posterior, self._weights_FCK = posterior, weights_FCK
+        if hasattr(net, "n_features_in_"):
+            self.n_features_in_ = net.n_features_in_
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -178,7 +185,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        features_mF, weights_FCK = self._features(X), self._own_weights_FCK
+        features_mF, weights_FCK = _embed(self.net_, X), self._weights_FCK
         size = max(1, _BLOCK_ELEMENTS // weights_FCK[0].size)
         blocks = gen_batches(len(features_mF), size)
         means = [_probabilities(features_mF[block], weights_FCK).mean(axis=0) for block in blocks]
@@ -201,19 +208,24 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
-        weights_FCK = self._draw_weights(n_draws, validation.check_random_state(rng))
-        fitted = copy.copy(self)  # the functions stay what they are if this estimator is fitted again
-        return lambda X: _probabilities(fitted._features(X), weights_FCK)
+        net, weights_FCK = self.net_, self._posterior.draw(n_draws, validation.check_random_state(rng))
+        return lambda X: _probabilities(_embed(net, X), weights_FCK)
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> int:
         precision = self.prior_precision
         if not (isinstance(self.method, str) and self.method in _METHODS):
             raise validation.parameter_error("method", f"one of {sorted(_METHODS)}", self.method)
-        if not (isinstance(precision, numbers.Real) and 0 < precision < np.inf):
-            raise validation.parameter_error("prior_precision", "a finite number larger than 0", precision)
-        validation.check_positive_integers(n_draws=self.n_draws)
+        is_number = isinstance(precision, numbers.Real) and 0 < precision < np.inf
+        if not (is_number or (isinstance(precision, str) and precision == "scale")):
+            raise validation.parameter_error("prior_precision", 'a finite number larger than 0, or "scale"', precision)
         if not hasattr(self.net, "embed"):
             raise validation.no_embed_error(self.net)
+        return validation.check_n_draws(self.n_draws)
+
+    def _precision(self, features_nF: Floats) -> float:
+        if not isinstance(self.prior_precision, str):
+            return float(self.prior_precision)
+        return float((features_nF**2).sum(axis=1).mean() / _PRIOR_VARIANCE_OF_LOGITS)
 
     def _fitted_net(self, X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """The net, and the labels: those seen, those declared, and those that a net fitted here knows of."""
@@ -223,12 +235,13 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         net = clone(self.net).fit(X, y)
         return net, np.union1d(classes, getattr(net, "classes_", classes))
 
-    def _features(self, X: Any) -> Floats:
-        """What the net makes of the rows, and the constant."""
-        features = np.asarray(self.net_.embed(X), dtype=np.float64)
-        if features.ndim != 2 or not np.isfinite(features).all():
-            raise validation.embedding_error(features)
-        return laplace.with_column(features, 1.0)
+
+def _embed(net: Any, X: Any) -> Floats:
+    """What the net makes of the rows, and the constant."""
+    features = np.asarray(net.embed(X), dtype=np.float64)
+    if features.ndim != 2 or not np.isfinite(features).all():
+        raise validation.embedding_error(features)
+    return laplace.with_column(features, 1.0)
 
 
 def _probabilities(features_mF: Floats, weights_FCK: Floats) -> Floats:
@@ -244,7 +257,7 @@ class _Laplace:
         self._curvature_nC = laplace.curvature(features_nF @ self.mean_CF.T, np.ones(len(features_nF)))
         self._prior_F = np.full(features_nF.shape[1], 1 / precision)
 
-    def __call__(self, n_draws: int, rng: np.random.Generator) -> Floats:
+    def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
         """Weights (F, C, K)."""
         deviations_FCK, _ = laplace.draw_weights(
             self._features_nF, self._curvature_nC, self._prior_F, False, n_draws, rng
@@ -259,7 +272,7 @@ class _MeanField:
         mode_CF = most_probable(features_nF, codes_n, n_classes, precision)
         self.mean_CF, self.std_CF = mean_field(features_nF, codes_n, mode_CF, precision, rng)
 
-    def __call__(self, n_draws: int, rng: np.random.Generator) -> Floats:
+    def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
         """Weights (F, C, K)."""
         noise_FCK = rng.standard_normal((*self.mean_CF.T.shape, n_draws))
         return self.mean_CF.T[:, :, np.newaxis] + self.std_CF.T[:, :, np.newaxis] * noise_FCK

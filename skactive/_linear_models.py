@@ -16,6 +16,7 @@ Letters: n labelled rows, m rows to predict, p features, C classes (one, for a b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +39,7 @@ from ._dispatch import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 Floats = NDArray[np.float64]
 
 _MAX_ELEMENTS = 2**28  # 2 GiB of float64
+_MAX_ROWS_TO_CHECK = 1000
 _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7)
 
 
@@ -78,19 +80,20 @@ def _logistic_regression(
         raise validation.NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
     n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
     rows = _labelled_rows(estimator, X_training, y_training)
-    if len(modes) == 1:
-        coef_pCK, intercept_CK = _draw_around(estimator, modes[0], rows, n_draws, rng)
-        return lambda X: laplace.probabilities(laplace.linear(_check_rows(estimator, X), coef_pCK, intercept_CK))
-    against_rest = [replace(rows, codes=(rows.codes == c).astype(np.int64)) for c in range(len(modes))]
-    parts = [_draw_around(estimator, *part, n_draws, rng) for part in zip(modes, against_rest, strict=True)]
+    parts = [
+        _draw_around(estimator, mode, n_draws, rng, of) for mode, of in zip(modes, _rows_of(modes, rows), strict=True)
+    ]
+    coef_pCK, intercept_CK = parts[0]
+    if len(parts) > 1:
+        coef_pCK, intercept_CK = np.hstack([coef for coef, _ in parts]), np.vstack([b for _, b in parts])
 
-    def predict_draws(X: Any) -> Floats:
-        X = _check_rows(estimator, X)
-        logits_mCK = np.concatenate([laplace.linear(X, *part) for part in parts], axis=1)
-        # Probabilities are made to sum to 1, as in the fit; by logarithms, lest all of them are 0.
-        return laplace.probabilities(log_expit(logits_mCK))
+    def answer(X: Any) -> Floats:
+        logits_mCK = laplace.linear(X, coef_pCK, intercept_CK)
+        # One-vs-rest probabilities are made to sum to 1, as in the fit; by logarithms, lest all of them are 0.
+        return laplace.probabilities(logits_mCK if len(parts) == 1 else log_expit(logits_mCK))
 
-    return predict_draws
+    _check_width(estimator, modes, rows, answer)
+    return lambda X: answer(_check_rows(estimator, X))
 
 
 def _modes(estimator: Any) -> list[_Mode]:
@@ -107,6 +110,12 @@ def _modes(estimator: Any) -> list[_Mode]:
     if len(coef) == 1 and scheme == "multinomial":  # a softmax over the weights -w and w: its logit is 2 w
         return [_Mode(2 * coef, 2 * intercept, 2 * float(variance[0]))]
     return [_Mode(coef, intercept, float(variance[0]))]
+
+
+def _rows_of(modes: list[_Mode], rows: _Rows) -> list[_Rows]:
+    if len(modes) == 1:
+        return [rows]
+    return [replace(rows, codes=(rows.codes == c).astype(np.int64)) for c in range(len(modes))]
 
 
 def _is_penalised_by_l1(estimator: Any) -> bool:
@@ -135,7 +144,7 @@ def _check_rows(estimator: Any, X: Any) -> Any:
 
 
 def _draw_around(
-    estimator: Any, mode: _Mode, rows: _Rows, n_draws: int, rng: np.random.Generator
+    estimator: Any, mode: _Mode, n_draws: int, rng: np.random.Generator, rows: _Rows
 ) -> tuple[Floats, Floats]:
     """Coefficients (p, C, K) and intercepts (C, K)."""
     X, intercept = rows.X, estimator.fit_intercept
@@ -175,6 +184,14 @@ def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None
     if n_elements > _MAX_ELEMENTS:
         reason = f"the covariance of its weights at {shape[0]} training rows would take {n_elements / 2**27:.1f} GiB"
         raise validation.NoPosteriorHereError(estimator, reason)
+
+
+def _check_width(estimator: Any, modes: list[_Mode], rows: _Rows, answer: Callable[[Any], Floats]) -> None:
+    some = slice(0, _MAX_ROWS_TO_CHECK)
+    X, codes_n = rows.X[some], rows.codes[some]
+    logits_nC = np.hstack([laplace.linear(X, mode.coef.T, mode.intercept) for mode in modes])
+    if not laplace.know_labels(answer(X), logits_nC, codes_n):
+        validation.warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
 
 
 # Regression

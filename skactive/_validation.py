@@ -710,3 +710,13 @@ def warn_last_layer(n_steps: int) -> None:
         ConvergenceWarning,
         stacklevel=_stack_level(),
     )
+
+
+def warn_wide_draws(estimator: Any, remedy: str) -> None:
+    warnings.warn(
+        f"Draws from a Laplace approximation around this {type(estimator).__name__} hardly know the labels of its own "
+        f"training data: its curvature says little where probabilities are nearly 0 and 1. Try {remedy} or "
+        'posterior="bootstrap" in the query.',
+        UserWarning,
+        stacklevel=_stack_level(),
+    )
