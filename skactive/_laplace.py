@@ -103,7 +103,7 @@ def is_at_maximum(X: Any, logits_nC: Floats, codes_n: NDArray[np.int64], weight_
 
 
 def know_labels(p_KnC: Floats, logits_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
-    """Whether draws get the labelled rows right, beyond chance, at least a fifth as well as the mode does.
+    """Whether draws do better than chance at the labelled rows, at least a fifth as much as a mode that does well.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
     separable data. The normal then is wider than the posterior, by far, and its draws are functions at random. Fewer
@@ -111,8 +111,10 @@ def know_labels(p_KnC: Floats, logits_nC: Floats, codes_n: NDArray[np.int64]) ->
     """
     predicted_n = logits_nC[:, 0] > 0 if logits_nC.shape[1] == 1 else logits_nC.argmax(axis=1)
     chance = 1 / p_KnC.shape[2]
-    lead_of_draws = (p_KnC.argmax(axis=2) == codes_n).mean() - chance
-    return len(p_KnC) < 10 or bool(lead_of_draws >= _LEAST_LEAD * ((predicted_n == codes_n).mean() - chance))
+    lead_of_mode = (predicted_n == codes_n).mean() - chance
+    if len(p_KnC) < 10 or lead_of_mode < (1 - chance) / 2:
+        return True
+    return bool((p_KnC.argmax(axis=2) == codes_n).mean() - chance >= _LEAST_LEAD * lead_of_mode)
 
 
 def with_column(X: Any, value: float) -> Any:

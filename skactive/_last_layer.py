@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 
 _PRIOR_VARIANCE_OF_LOGITS = 10
 _MAX_STEPS = 5000
+_MAX_ROWS_TO_CHECK = 1000
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
 _N_NOISE = (8, 64)  # values of a logit: fewer where there are many rows, which have noise of their own
 
@@ -147,10 +148,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         precision = self._precision(features_nF)
         posterior = _METHODS[self.method](features_nF, codes_n, len(classes), precision, rng)
         weights_FCK = posterior.draw(n_draws, rng)
-        if not laplace.know_labels(
-            _probabilities(features_nF, weights_FCK), features_nF @ posterior.mean_CF.T, codes_n
-        ):
-            validation.warn_wide_draws(self, 'a larger `prior_precision`, method="mean_field",')
+        _check_width(self, posterior, weights_FCK, features_nF[:_MAX_ROWS_TO_CHECK], codes_n[:_MAX_ROWS_TO_CHECK])
         self.net_, self.classes_, self.prior_precision_ = net, classes, precision
         self.coef_, self.intercept_ = posterior.mean_CF[:, :-1], posterior.mean_CF[:, -1]
         self._posterior, self._weights_FCK = posterior, weights_FCK
@@ -232,7 +230,10 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         classes = np.unique(y) if self.classes is None else np.union1d(self.classes, y)
         if validation.is_fitted(self.net):
             return self.net, classes
-        net = clone(self.net).fit(X, y)
+        net = clone(self.net)
+        if self.classes is not None and getattr(net, "classes", ()) is None:
+            net.set_params(classes=self.classes)
+        net.fit(X, y)
         return net, np.union1d(classes, getattr(net, "classes_", classes))
 
 
@@ -242,6 +243,12 @@ def _embed(net: Any, X: Any) -> Floats:
     if features.ndim != 2 or not np.isfinite(features).all():
         raise validation.embedding_error(features)
     return laplace.with_column(features, 1.0)
+
+
+def _check_width(head: Any, posterior: Any, weights_FCK: Floats, features_nF: Floats, codes_n: Any) -> None:
+    draws = _probabilities(features_nF, weights_FCK)
+    if not laplace.know_labels(draws, features_nF @ posterior.mean_CF.T, codes_n):
+        validation.warn_wide_draws(head, 'a larger `prior_precision`, method="mean_field",')
 
 
 def _probabilities(features_mF: Floats, weights_FCK: Floats) -> Floats:

@@ -139,8 +139,8 @@ def _labelled_rows(estimator: Any, X_training: Any, y_training: Any) -> _Rows:
     return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
 
 
-def _check_rows(estimator: Any, X: Any) -> Any:
-    return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
+def _check_rows(estimator: Any, X: Any, accept_sparse: Any = "csr") -> Any:
+    return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
 
 
 def _draw_around(
@@ -210,10 +210,11 @@ def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Gen
     kept_p, root = _root_of_covariance(estimator)
     deviation_pK = np.zeros((len(kept_p), n_draws))
     deviation_pK[kept_p] = root @ rng.standard_normal((root.shape[1], n_draws))
-    offset_p, coef_p, intercept = (np.float64(a) for a in (estimator.X_offset_, estimator.coef_, estimator.intercept_))
+    coef_p, offset_p = (np.asarray(a, dtype=np.float64) for a in (estimator.coef_, estimator.X_offset_))
+    intercept = float(estimator.intercept_)
 
     def predict_draws(X: Any) -> Floats:
-        X = _check_rows(estimator, X)
+        X = _check_rows(estimator, X, accept_sparse=False)
         # The posterior is of functions of the centred features, and the fit holds the mean of y for known.
         return (X @ coef_p + intercept) + ((X - offset_p) @ deviation_pK).T
 

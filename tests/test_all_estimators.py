@@ -56,8 +56,9 @@ def make(name, kind):
     arguments = dict(ARGUMENTS.get(name, {}))
     default = CLASSIFIER if kind == "classifier" else REGRESSOR
     parameters = estimator_class._get_param_names()
-    if "estimator" in parameters and "estimators" not in parameters:
-        arguments["estimator"] = clone(default)
+    wanted = [p for p in ("estimator", "base_estimator") if p in parameters]  # the second as some have it in 1.6
+    if wanted:
+        arguments[wanted[0]] = clone(default)
     if "random_state" in parameters:
         arguments["random_state"] = 0
     for parameter in ("n_estimators", "max_iter"):
