@@ -37,7 +37,6 @@ sphinx_gallery_conf = {
 }
 
 
-
 def write_table_of_sources(app: object) -> None:
     """Write what draws which estimator gives, from the registrations themselves, for the page on draws to include."""
     rows = [("estimator", "a draw is", "its law", "cost beyond one prediction a draw")]

@@ -32,7 +32,7 @@ __all__ = ["LastLayerClassifier"]
 
 Floats = NDArray[np.float64]
 
-_PRIOR_VARIANCE_OF_LOGITS = 10
+_PRIOR_VARIANCE = 10  # of what the features add to a logit, and of what the bias adds
 _MAX_STEPS = 5000
 _MAX_ROWS_TO_CHECK = 1000
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
@@ -57,9 +57,9 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         weights, which are too sure where features are correlated.
     prior_precision : float or "scale", default="scale"
         Inverse variance of a weight under the prior. "scale" is a tenth of the mean squared norm of the labelled rows'
-        features: logits then have a prior standard deviation of about 3, whatever the width of the net.
+        features, and a tenth for biases: the logits then have a prior variance of 20, whatever the width of the net.
     classes : array-like, optional
-        All labels, those not seen yet included.
+        All labels, those not seen yet included: each gets a column.
     n_draws : int, default=100
         Draws that a prediction averages over.
     random_state : int, RandomState, Generator or None, default=None
@@ -75,7 +75,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     coef_, intercept_ : ndarray of shape (n_classes, n_units) and (n_classes,)
         Mean of the weights.
     prior_precision_ : float
-        The precision that was used.
+        The precision that was used for weights of features.
     n_features_in_ : int
         Columns of X, if the net knows them.
 
@@ -145,11 +145,11 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             raise validation.one_class_error(classes)
         features_nF, codes_n = _embed(net, X), np.searchsorted(classes, y)
         check_consistent_length(features_nF, y)
-        precision = self._precision(features_nF)
-        posterior = _METHODS[self.method](features_nF, codes_n, len(classes), precision, rng)
+        precision_F = self._precisions(features_nF)
+        posterior = _METHODS[self.method](features_nF, codes_n, len(classes), precision_F, rng)
         weights_FCK = posterior.draw(n_draws, rng)
         _check_width(self, posterior, weights_FCK, features_nF[:_MAX_ROWS_TO_CHECK], codes_n[:_MAX_ROWS_TO_CHECK])
-        self.net_, self.classes_, self.prior_precision_ = net, classes, precision
+        self.net_, self.classes_, self.prior_precision_ = net, classes, float(precision_F[0])
         self.coef_, self.intercept_ = posterior.mean_CF[:, :-1], posterior.mean_CF[:, -1]
         self._posterior, self._weights_FCK = posterior, weights_FCK
         if hasattr(net, "n_features_in_"):
@@ -220,14 +220,20 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             raise validation.no_embed_error(self.net)
         return validation.check_n_draws(self.n_draws)
 
-    def _precision(self, features_nF: Floats) -> float:
+    def _precisions(self, features_nF: Floats) -> Floats:
         if not isinstance(self.prior_precision, str):
-            return float(self.prior_precision)
-        return float((features_nF**2).sum(axis=1).mean() / _PRIOR_VARIANCE_OF_LOGITS)
+            return np.full(features_nF.shape[1], float(self.prior_precision))
+        squares_F = (features_nF**2).mean(axis=0)
+        squares_F[:-1] = squares_F[:-1].sum() or 1.0  # the mean squared norm, but of the constant, which is the last
+        return squares_F / _PRIOR_VARIANCE
 
     def _fitted_net(self, X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
-        """The net, and the labels: those seen, those declared, and those that a net fitted here knows of."""
-        classes = np.unique(y) if self.classes is None else np.union1d(self.classes, y)
+        """The net, and all labels: those seen or declared, and those that a net fitted here knows of."""
+        seen = np.unique(y)
+        classes = seen if self.classes is None else np.unique(self.classes)
+        unknown = np.setdiff1d(seen, classes)
+        if len(unknown):
+            raise validation.undeclared_labels_error(unknown, classes)
         if validation.is_fitted(self.net):
             return self.net, classes
         net = clone(self.net)
@@ -258,11 +264,11 @@ def _probabilities(features_mF: Floats, weights_FCK: Floats) -> Floats:
 class _Laplace:
     """Around the most probable weights, with the inverse Hessian of the negative log-posterior as covariance."""
 
-    def __init__(self, features_nF: Floats, codes_n: Any, n_classes: int, precision: float, rng: Any) -> None:
-        self.mean_CF = most_probable(features_nF, codes_n, n_classes, precision)
+    def __init__(self, features_nF: Floats, codes_n: Any, n_classes: int, precision_F: Floats, rng: Any) -> None:
+        self.mean_CF = most_probable(features_nF, codes_n, n_classes, precision_F)
         self._features_nF = features_nF
         self._curvature_nC = laplace.curvature(features_nF @ self.mean_CF.T, np.ones(len(features_nF)))
-        self._prior_F = np.full(features_nF.shape[1], 1 / precision)
+        self._prior_F = 1 / precision_F
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
         """Weights (F, C, K)."""
@@ -275,9 +281,9 @@ class _Laplace:
 class _MeanField:
     """Independent normals that minimise the KL divergence to the posterior."""
 
-    def __init__(self, features_nF: Floats, codes_n: Any, n_classes: int, precision: float, rng: Any) -> None:
-        mode_CF = most_probable(features_nF, codes_n, n_classes, precision)
-        self.mean_CF, self.std_CF = mean_field(features_nF, codes_n, mode_CF, precision, rng)
+    def __init__(self, features_nF: Floats, codes_n: Any, n_classes: int, precision_F: Floats, rng: Any) -> None:
+        mode_CF = most_probable(features_nF, codes_n, n_classes, precision_F)
+        self.mean_CF, self.std_CF = mean_field(features_nF, codes_n, mode_CF, precision_F, rng)
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
         """Weights (F, C, K)."""
@@ -288,34 +294,34 @@ class _MeanField:
 _METHODS: dict[str, Callable[..., Any]] = {"laplace": _Laplace, "mean_field": _MeanField}
 
 
-def most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision: float) -> Floats:
+def most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
     """Weights (C, F) of a softmax regression with a normal prior."""
     hot_nC = np.eye(n_classes)[codes_n]
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         weights_CF = weights.reshape(n_classes, -1)
         log_p_nC = log_softmax(features_nF @ weights_CF.T, axis=1)
-        value = precision / 2 * (weights**2).sum() - (hot_nC * log_p_nC).sum()
-        return value, (precision * weights_CF + (np.exp(log_p_nC) - hot_nC).T @ features_nF).ravel()
+        value = (precision_F * weights_CF**2).sum() / 2 - (hot_nC * log_p_nC).sum()
+        return value, (precision_F * weights_CF + (np.exp(log_p_nC) - hot_nC).T @ features_nF).ravel()
 
     return _minimise(loss, np.zeros(n_classes * features_nF.shape[1])).reshape(n_classes, -1)
 
 
 def mean_field(
-    features_nF: Floats, codes_n: NDArray[np.int64], mode_CF: Floats, precision: float, rng: np.random.Generator
+    features_nF: Floats, codes_n: NDArray[np.int64], mode_CF: Floats, precision_F: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Means and standard deviations (C, F) of independent normals that minimise `negative_elbo`.
 
     The search goes by steps in units of what a Laplace approximation without correlations would give.
     """
     p_nC = np.exp(log_softmax(features_nF @ mode_CF.T, axis=1))
-    unit_CF = 1 / np.sqrt((p_nC * (1 - p_nC)).T @ features_nF**2 + precision)
+    unit_CF = 1 / np.sqrt((p_nC * (1 - p_nC)).T @ features_nF**2 + precision_F)
     noise_SnC = stratified_noise(p_nC.shape, rng)
 
     def loss(steps: Floats) -> tuple[float, Floats]:
         step_CF, log_factor_CF = steps.reshape(2, *mode_CF.shape)
         mean_CF, std_CF = mode_CF + unit_CF * step_CF, unit_CF * np.exp(log_factor_CF)
-        value, by_mean, by_std = negative_elbo(mean_CF, std_CF, features_nF, codes_n, precision, noise_SnC)
+        value, by_mean, by_std = negative_elbo(mean_CF, std_CF, features_nF, codes_n, precision_F, noise_SnC)
         return value, np.concatenate([(by_mean * unit_CF).ravel(), (by_std * std_CF).ravel()])
 
     step_CF, log_factor_CF = _minimise(loss, np.zeros(2 * mode_CF.size)).reshape(2, *mode_CF.shape)
@@ -327,7 +333,7 @@ def negative_elbo(
     std_CF: Floats,
     features_nF: Floats,
     codes_n: NDArray[np.int64],
-    precision: float,
+    precision_F: Floats,
     noise_SnC: Floats,
 ) -> tuple[float, Floats, Floats]:
     """KL divergence to the prior minus the expected log-likelihood; and its gradients by means and deviations.
@@ -339,14 +345,14 @@ def negative_elbo(
     spread_nC = np.sqrt(features_nF**2 @ (std_CF**2).T)
     log_p_SnC = log_softmax(center_nC + spread_nC * noise_SnC, axis=2)
     hot_nC = np.eye(len(mean_CF))[codes_n]
-    relative_CF = precision * std_CF**2
-    divergence = (precision * mean_CF**2 + relative_CF - 1 - np.log(relative_CF)).sum() / 2
+    relative_CF = precision_F * std_CF**2
+    divergence = (precision_F * mean_CF**2 + relative_CF - 1 - np.log(relative_CF)).sum() / 2
     value = divergence - (log_p_SnC * hot_nC).sum() / len(noise_SnC)
     residual_SnC = np.exp(log_p_SnC) - hot_nC
     by_center_nC = residual_SnC.mean(axis=0)
     by_variance_nC = (residual_SnC * noise_SnC).mean(axis=0) / spread_nC  # half of it, and twice the deviation below
-    by_mean_CF = precision * mean_CF + by_center_nC.T @ features_nF
-    return value, by_mean_CF, precision * std_CF - 1 / std_CF + std_CF * (by_variance_nC.T @ features_nF**2)
+    by_mean_CF = precision_F * mean_CF + by_center_nC.T @ features_nF
+    return value, by_mean_CF, precision_F * std_CF - 1 / std_CF + std_CF * (by_variance_nC.T @ features_nF**2)
 
 
 def stratified_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
