@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _VAGUE = 1e8
 """How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
 
-_LEAST_LEAD = 0.2
+_SURE, _LEAST_LEAD = 0.9, 0.2
 _MAX_ODDS = 14.0  # e^14 is a million
 _BATCH = 1024  # features
 
@@ -102,19 +102,17 @@ def is_at_maximum(X: Any, logits_nC: Floats, codes_n: NDArray[np.int64], weight_
     return bool(relative_nC.min() > -0.5)  # -1 would do, but for rounding
 
 
-def know_labels(p_KnC: Floats, logits_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
-    """Whether draws do better than chance at the labelled rows, at least a fifth as much as a mode that does well.
+def are_too_wide(p_KnC: Floats, mode_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
+    """Whether draws hardly do better than chance at the labelled rows, of whose labels the mode is sure.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
     separable data. The normal then is wider than the posterior, by far, and its draws are functions at random. Fewer
     than ten draws cannot tell.
     """
-    predicted_n = logits_nC[:, 0] > 0 if logits_nC.shape[1] == 1 else logits_nC.argmax(axis=1)
+    is_sure = mode_nC[np.arange(len(codes_n)), codes_n].mean() > _SURE
     chance = 1 / p_KnC.shape[2]
-    lead_of_mode = (predicted_n == codes_n).mean() - chance
-    if len(p_KnC) < 10 or lead_of_mode < (1 - chance) / 2:
-        return True
-    return bool((p_KnC.argmax(axis=2) == codes_n).mean() - chance >= _LEAST_LEAD * lead_of_mode)
+    lead = ((p_KnC.argmax(axis=2) == codes_n).mean() - chance) / (1 - chance)
+    return bool(len(p_KnC) >= 10 and is_sure and lead < _LEAST_LEAD)
 
 
 def with_column(X: Any, value: float) -> Any:

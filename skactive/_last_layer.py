@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import log_softmax, ndtri
+from scipy.special import log_softmax, ndtri, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_consistent_length, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
@@ -252,8 +252,8 @@ def _embed(net: Any, X: Any) -> Floats:
 
 
 def _check_width(head: Any, posterior: Any, weights_FCK: Floats, features_nF: Floats, codes_n: Any) -> None:
-    draws = _probabilities(features_nF, weights_FCK)
-    if not laplace.know_labels(draws, features_nF @ posterior.mean_CF.T, codes_n):
+    mode_nC = softmax(features_nF @ posterior.mean_CF.T, axis=1)
+    if laplace.are_too_wide(_probabilities(features_nF, weights_FCK), mode_nC, codes_n):
         validation.warn_wide_draws(head, 'a larger `prior_precision`, method="mean_field",')
 
 

@@ -80,20 +80,36 @@ def _logistic_regression(
         raise validation.NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
     n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
     rows = _labelled_rows(estimator, X_training, y_training)
-    parts = [
-        _draw_around(estimator, mode, n_draws, rng, of) for mode, of in zip(modes, _rows_of(modes, rows), strict=True)
-    ]
-    coef_pCK, intercept_CK = parts[0]
-    if len(parts) > 1:
-        coef_pCK, intercept_CK = np.hstack([coef for coef, _ in parts]), np.vstack([b for _, b in parts])
+    of_modes = zip(modes, _rows_of(modes, rows), strict=True)
+    weights = _joined([_draw_around(estimator, mode, n_draws, rng, its_rows) for mode, its_rows in of_modes])
+    answer = _one_vs_rest if len(modes) > 1 else _softmax
+    if _are_too_wide(answer, modes, weights, rows):
+        validation.warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
+    return lambda X: answer(_check_rows(estimator, X), *weights)
 
-    def answer(X: Any) -> Floats:
-        logits_mCK = laplace.linear(X, coef_pCK, intercept_CK)
-        # One-vs-rest probabilities are made to sum to 1, as in the fit; by logarithms, lest all of them are 0.
-        return laplace.probabilities(logits_mCK if len(parts) == 1 else log_expit(logits_mCK))
 
-    _check_width(estimator, modes, rows, answer)
-    return lambda X: answer(_check_rows(estimator, X))
+def _softmax(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    return laplace.probabilities(laplace.linear(X, coef_pCK, intercept_CK))
+
+
+def _one_vs_rest(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    """Binary probabilities made to sum to 1, as in ``predict_proba``; by logarithms, lest all of them are 0."""
+    return laplace.probabilities(log_expit(laplace.linear(X, coef_pCK, intercept_CK)))
+
+
+def _joined(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Weights of all models; one model's as they are, since they may be large."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.hstack([coef_pCK for coef_pCK, _ in parts]), np.vstack([intercept_CK for _, intercept_CK in parts])
+
+
+def _are_too_wide(
+    answer: Callable[..., Floats], modes: list[_Mode], weights: tuple[Floats, Floats], rows: _Rows
+) -> bool:
+    X, codes_n = rows.X[:_MAX_ROWS_TO_CHECK], rows.codes[:_MAX_ROWS_TO_CHECK]
+    coef_pC1, intercept_C1 = _joined([(mode.coef.T[..., np.newaxis], mode.intercept[:, np.newaxis]) for mode in modes])
+    return laplace.are_too_wide(answer(X, *weights), answer(X, coef_pC1, intercept_C1)[0], codes_n)
 
 
 def _modes(estimator: Any) -> list[_Mode]:
@@ -162,9 +178,7 @@ def _draw_around(
     try:
         coef_pCK, intercept_CK = laplace.draw_weights(X, D_nC, prior_p, intercept and not as_feature, n_draws, rng)
     except LinAlgError as error:
-        raise validation.NoPosteriorHereError(
-            estimator, "all its probabilities are 0 or 1, to the last digit"
-        ) from error
+        raise validation.NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
     if as_feature:
         coef_pCK, intercept_CK = coef_pCK[:-1], estimator.intercept_scaling * coef_pCK[-1]
     coef_pCK += mode.coef.T[:, :, np.newaxis]  # in place: it may be large
@@ -176,22 +190,14 @@ def _check_maximum(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
     X = laplace.with_column(rows.X, 1.0) if estimator.fit_intercept else rows.X
     if X.shape[0] <= X.shape[1] or not laplace.is_at_maximum(X, logits_nC, rows.codes, rows.weight):
         reason = "without a penalty, weights that separate classes have no best value, and the fit has not found one"
-        raise validation.NoPosteriorHereError(estimator, reason)
+        raise validation.NoPosteriorError(estimator, reason)
 
 
 def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None:
     n_elements = laplace.matrix_elements(shape, n_features)
     if n_elements > _MAX_ELEMENTS:
         reason = f"the covariance of its weights at {shape[0]} training rows would take {n_elements / 2**27:.1f} GiB"
-        raise validation.NoPosteriorHereError(estimator, reason)
-
-
-def _check_width(estimator: Any, modes: list[_Mode], rows: _Rows, answer: Callable[[Any], Floats]) -> None:
-    some = slice(0, _MAX_ROWS_TO_CHECK)
-    X, codes_n = rows.X[some], rows.codes[some]
-    logits_nC = np.hstack([laplace.linear(X, mode.coef.T, mode.intercept) for mode in modes])
-    if not laplace.know_labels(answer(X), logits_nC, codes_n):
-        validation.warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
+        raise validation.NoPosteriorError(estimator, reason)
 
 
 # Regression
@@ -269,7 +275,7 @@ def _discriminant_analysis(
     priors_C = None if estimator.priors is None else estimator.priors_
     parts = [_draw_discriminants(estimator.means_, factor_pp, counts_C, priors_C, rng) for _ in range(n_draws)]
     coef_pCK, intercept_CK = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
-    return lambda X: laplace.probabilities(laplace.linear(_check_rows(estimator, X), coef_pCK, intercept_CK))
+    return lambda X: _softmax(_check_rows(estimator, X), coef_pCK, intercept_CK)
 
 
 def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:
@@ -279,12 +285,12 @@ def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -
         reason = (
             f"a covariance of {n_features} features takes {n_features + n_classes} training rows, some of each class"
         )
-        raise validation.NoPosteriorHereError(estimator, f"{reason}, and it has {n}")
+        raise validation.NoPosteriorError(estimator, f"{reason}, and it has {n}")
     centred = rows.X - estimator.means_[rows.codes]
     std_p = centred.std(axis=0)
     scaled = centred / np.where(std_p > 0, std_p, 1.0)
     if not np.linalg.svd(scaled / np.sqrt(n), compute_uv=False)[-1] > estimator.tol:  # by which the fit decides as well
-        raise validation.NoPosteriorHereError(estimator, "its features are collinear within the classes")
+        raise validation.NoPosteriorError(estimator, "its features are collinear within the classes")
     return qr(scaled, mode="economic")[1] * std_p
 
 

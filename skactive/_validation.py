@@ -348,11 +348,12 @@ def no_draws_error(estimator: Any) -> ValueError:
     )
 
 
-def warn_bootstrap(estimator: Any) -> None:
+def warn_bootstrap(error: Any) -> None:
+    why = getattr(error, "why", str(error))
     warnings.warn(
-        f"{type(estimator).__name__} has no posterior draws of its own: it is refitted to resampled training data at "
-        'every query. posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from '
-        "another model, such as RandomForestClassifier(), fitted to the same data.",
+        f"{why}: it is refitted to resampled training data whenever they have changed. "
+        'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another model, '
+        "such as RandomForestClassifier(), fitted to the same data.",
         UserWarning,
         stacklevel=_stack_level(),
     )
@@ -409,18 +410,17 @@ def net_failure_explained(X: Any) -> Iterator[None]:
         raise ValueError(f"`X_pool` has rows of shape {shape}, and the net cannot take them: {error}") from error
 
 
-def abstract_error(query: type, method: str) -> TypeError:
-    return TypeError(f"{query.__name__} has no method `{method}`: a query must say how it chooses.")
-
-
 class NoPosteriorError(TypeError):
     """An estimator has no posterior draws of its own."""
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: Any, reason: str = "") -> None:
+        self.why = f"{type(estimator).__name__} has no posterior draws " + (
+            f"here: {reason}" if reason else "of its own"
+        )
         super().__init__(
-            f'{type(estimator).__name__} has no posterior draws of its own. Give the query posterior="bootstrap" '
-            "(and the training data, which a modAL learner brings along) or posterior=<an estimator to draw from "
-            "instead, such as RandomForestClassifier()>; or register a source with `sample_posterior.register`."
+            f'{self.why}. Give the query posterior="bootstrap" (and the training data, which a modAL learner brings '
+            "along) or posterior=<an estimator to draw from instead, such as RandomForestClassifier()>; or register a source "
+            "with `sample_posterior.register`."
         )
 
 
@@ -671,17 +671,6 @@ class NoTrainingDataError(ValueError):
         super().__init__(
             f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: they are what its "
             "fit does not keep, and its uncertainty follows from. A query through a fitted modAL learner brings them."
-        )
-
-
-class NoPosteriorHereError(NoPosteriorError):
-    """An estimator of a kind that can be drawn from, fitted to data that determine no posterior."""
-
-    def __init__(self, estimator: Any, reason: str) -> None:
-        TypeError.__init__(
-            self,
-            f"{type(estimator).__name__} has no posterior draws here: {reason}. Give the query "
-            'posterior="bootstrap", or posterior=<an estimator to draw from instead>.',
         )
 
 

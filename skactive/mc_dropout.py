@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -98,7 +99,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-class _MCDropout(BaseEstimator):
+class _MCDropout(BaseEstimator, ABC):
     """What the classifier and the regressor share: the net, its training and its draws."""
 
     _net_class: Any  # a skorch net
@@ -342,14 +343,17 @@ class _MCDropout(BaseEstimator):
 
     # What the classifier and the regressor do in their own ways
 
+    @abstractmethod
     def _net_params(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What the skorch net is told beside the parameters that both share."""
 
+    @abstractmethod
     def _answer(self, outputs: Tensor) -> Tensor:
-        raise NotImplementedError
+        """The module's outputs (n_draws, n_points, ...) as draws: probabilities, or values in the units of y."""
 
+    @abstractmethod
     def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
-        raise NotImplementedError
+        """Refuse a module that does not return what it should."""
 
 
 class MCDropoutClassifier(ClassifierMixin, _MCDropout):

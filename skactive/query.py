@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class Request:
     batch_rng: np.random.Generator
 
 
-class BatchQuery(BaseEstimator):
+class BatchQuery(BaseEstimator, ABC):
     """Base of all queries. A subclass has a parameter ``random_state`` and a method ``_choose(request) -> Batch``.
 
     ``_choose`` returns positions among the candidates, and may set further attributes ending in an underscore.
@@ -153,8 +154,9 @@ class BatchQuery(BaseEstimator):
             )
         return batch.log_proba()
 
+    @abstractmethod
     def _choose(self, request: Request) -> Batch:
-        raise validation.abstract_error(type(self), "_choose")
+        """Choose ``request.k`` of the candidates, by their positions among the candidates."""
 
     def _select(
         self, learner: Any, X_pool: Any, n_instances: int, *, cold_start: bool = False, **given: Any
@@ -408,10 +410,13 @@ class StochasticBatchQuery(BatchQuery):
                 return posteriors.one_draw(estimator)
             if request.X_training is None:
                 raise validation.no_draws_error(posteriors.innermost(estimator)) from error
-        if not vars(self).get("_told_of_bootstrap"):
-            validation.warn_bootstrap(posteriors.innermost(estimator))
-            self._told_of_bootstrap = True
+            self._tell_of_bootstrap(error)
         return self._bootstrap(estimator, request)
+
+    def _tell_of_bootstrap(self, error: Exception) -> None:
+        if not vars(self).get("_told_of_bootstrap"):
+            validation.warn_bootstrap(error)
+            self._told_of_bootstrap = True
 
     def _fitted_surrogate(self, request: Request) -> Any:
         X, y = validation.check_training_data(request.X_training, request.y_training)

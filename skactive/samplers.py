@@ -30,17 +30,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validation as validation
-from ._selection import sample_by_blocks
+from ._selection import draw_rows, rows_of_ranks, top_rows
 
 __all__ = ["SAMPLERS", "Batch", "gumbel_top_k", "log_proba", "power", "softmax", "softrank", "topk", "uniform"]
 
 SAMPLERS: dict[str, Callable[..., NDArray[np.int64]]] = {}
 """Samplers by name. Each has two companions: ``log_weights(scores, beta)``, its law, and ``draw(scores, k, rng, *,
 beta)``, which returns the whole `Batch`."""
-
-_MANY_ROWS = 2**14  # from here on blocks are faster than noise for every row
-_MAX_NATS = 1e9  # a range of log-weights in which float64 keeps noise to 1e-7
-_MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with probability exp(-200)
 
 Scores = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -101,7 +97,7 @@ def gumbel_top_k(values: ArrayLike, k: int, rng: np.random.Generator, *, beta: f
     values = validation.check_scores(values, "values", minus_inf=True)
     k, beta = validation.check_k(k, len(values)), validation.check_beta(beta)
     validation.check_rng(rng)
-    return _sample(len(values), k, rng, beta, lambda: values, _exp_weights(values, beta))
+    return draw_rows(len(values), k, rng, beta, lambda: values, _exp_weights(values, beta))
 
 
 def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> Scores:
@@ -250,7 +246,7 @@ def power(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 
     def weights(rows: slice) -> Scores:
         return scores[rows] / top if beta == 1 else (scores[rows] / top) ** beta
 
-    indices = _sample(len(scores), k, rng, beta, lambda: _log(scores), weights)
+    indices = draw_rows(len(scores), k, rng, beta, lambda: _log(scores), weights)
     return Batch(indices, functools.partial(_power_log_proba, scores, indices, beta))
 
 
@@ -294,7 +290,7 @@ def softmax(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     scores = validation.check_scores(scores, "scores", minus_inf=True)
     k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
     validation.check_rng(rng)
-    indices = _sample(len(scores), k, rng, beta, lambda: scores, _exp_weights(scores, beta))
+    indices = draw_rows(len(scores), k, rng, beta, lambda: scores, _exp_weights(scores, beta))
     return Batch(indices, functools.partial(log_proba, scores, indices, beta=beta))
 
 
@@ -344,9 +340,9 @@ def softrank(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float
     def weights(rows: slice) -> Scores:
         return _rank_weights(rows.start, rows.stop, n_ranked, beta)
 
-    positions = _sample(len(scores), k, rng, beta, lambda: _rank_logs(len(scores), n_ranked), weights)
+    positions = draw_rows(len(scores), k, rng, beta, lambda: _rank_logs(len(scores), n_ranked), weights)
     log_probabilities = functools.partial(_softrank_log_proba, len(scores), n_ranked, positions, beta)
-    return Batch(_rows_of_ranks(scores, positions, rng), log_probabilities)
+    return Batch(rows_of_ranks(scores, positions, rng), log_probabilities)
 
 
 @_sampler(log_weights=_topk_log_weights)
@@ -385,7 +381,7 @@ def topk(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1
     k = validation.check_k(k, len(scores))
     validation.check_beta(beta)
     validation.check_rng(rng)
-    indices = _top_k(scores, k, rng)
+    indices = top_rows(scores, k, rng)
     return Batch(indices, functools.partial(_topk_log_proba, scores, indices))
 
 
@@ -428,54 +424,6 @@ def uniform(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     return Batch(indices, functools.partial(log_proba, scores, indices, beta=0.0))
 
 
-def _sample(
-    n: int,
-    k: int,
-    rng: np.random.Generator,
-    beta: float,
-    values: Callable[[], Scores],
-    weights: Callable[[slice], Scores],
-) -> Indices:
-    """Draw k of n rows under weights ``exp(beta * values)``; ``weights(rows)`` are relative to the largest.
-
-    Many rows are sampled by blocks, which takes one pass over the weights; few, and those left when the mass has run
-    out, by Gumbel noise on their values.
-    """
-    if beta == 0:
-        return rng.choice(n, k, replace=False)
-    if n < _MANY_ROWS or k > n // 8:
-        return _perturbed_top_k(values(), k, rng, beta)
-    drawn = sample_by_blocks(weights, n, k, rng)
-    if len(drawn) == k:
-        return drawn
-    left = np.delete(np.arange(n), drawn)
-    return np.concatenate([drawn, left[_perturbed_top_k(values()[left], k - len(drawn), rng, beta)]])
-
-
-def _perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
-    top, low = float(values.max()), float(values.min(where=values > -np.inf, initial=np.inf))
-    if top - low > _MAX_NATS / beta:
-        return _far_apart_top_k(values, k, rng, beta)
-    keys = beta * (values - top) if top > -math.inf else values
-    return _top_k(keys + _gumbel(len(values), rng), k, rng)
-
-
-def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
-    """Where the largest values would drown the noise of smaller ones: perturb each group of near values by itself.
-
-    Groups are as far apart as noise can't bridge, so they follow each other in order.
-    """
-    reach = _MAX_NOISE / beta
-    rows = rng.permutation(np.flatnonzero(values >= _kth_largest(values, k) - reach))
-    rows = rows[np.argsort(-values[rows], kind="stable")]
-    with np.errstate(over="ignore", invalid="ignore"):
-        begins_group = np.r_[True, ~(values[rows[:-1]] - values[rows[1:]] <= reach)]
-        group = begins_group.cumsum() - 1
-        keys = beta * (values[rows] - values[rows[begins_group]][group])
-    keys = np.where(values[rows] > -np.inf, keys, 0.0) + _gumbel(len(rows), rng)
-    return rows[np.lexsort((-keys, group))[:k]]
-
-
 def _exp_weights(values: Scores, beta: float) -> Callable[[slice], Scores]:
     top = float(values.max())
 
@@ -486,11 +434,6 @@ def _exp_weights(values: Scores, beta: float) -> Callable[[slice], Scores]:
     return weights
 
 
-def _gumbel(n: int, rng: np.random.Generator) -> Scores:
-    with np.errstate(divide="ignore"):
-        return -np.log(rng.standard_exponential(n))
-
-
 def _log(scores: Scores) -> Scores:
     with np.errstate(divide="ignore"):
         return np.log(scores)
@@ -499,19 +442,6 @@ def _log(scores: Scores) -> Scores:
 def _log_weights(values: Scores, beta: float) -> Scores:
     beta = validation.check_beta(beta)
     return beta * values if beta > 0 else np.zeros(len(values))
-
-
-def _kth_largest(values: Scores, k: int) -> np.float64:
-    return np.partition(values, len(values) - k)[len(values) - k]
-
-
-def _top_k(keys: Scores, k: int, rng: np.random.Generator) -> Indices:
-    """The k largest, in descending order; ties at random, both for a place in the batch and for the order in it."""
-    kth = _kth_largest(keys, k)
-    above, tied = np.flatnonzero(keys > kth), np.flatnonzero(keys == kth)
-    chosen = np.concatenate([above, rng.choice(tied, k - len(above), replace=False)])
-    chosen = rng.permutation(chosen)
-    return chosen[np.argsort(-keys[chosen], kind="stable")]
 
 
 def _topk_log_proba(scores: Scores, indices: Indices) -> Scores:
@@ -542,22 +472,6 @@ def _power_log_proba(scores: Scores, indices: Indices, beta: float) -> Scores:
 
 def _softrank_log_proba(n: int, n_ranked: int, positions: Indices, beta: float) -> Scores:
     return log_proba(_rank_logs(n, n_ranked), positions, beta=beta)
-
-
-def _rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) -> Indices:
-    """Rows that hold the ranks ``positions`` (from 0) of the scores in descending order, ties at random.
-
-    O(n_points log k): the k scores are found by partition, and only rows of just these scores are put in order.
-    """
-    costs = -scores
-    wanted = np.unique(np.partition(costs, np.unique(positions))[positions])
-    slot = np.searchsorted(wanted, costs)  # how many of the wanted costs are smaller
-    tied = rng.permutation(np.flatnonzero(wanted[np.minimum(slot, len(wanted) - 1)] == costs))
-    tied = tied[np.argsort(slot[tied], kind="stable")]
-    n_tied = np.bincount(slot[tied], minlength=len(wanted))
-    n_before = np.bincount(slot, minlength=len(wanted)).cumsum()[: len(wanted)] - n_tied
-    group = np.searchsorted(n_before, positions, side="right") - 1
-    return tied[n_tied.cumsum()[group] - n_tied[group] + positions - n_before[group]]
 
 
 def _log_mass(values: Scores, beta: float) -> tuple[float, float]:

@@ -87,7 +87,7 @@ def outcome(name, kind):
             return "documented error", str(error)
     assert len(set(indices.tolist())) == 7
     assert np.isfinite(query.scores_).all()
-    bootstrapped = any("no posterior draws of its own" in str(w.message) for w in caught)
+    bootstrapped = any("refitted to resampled training data" in str(w.message) for w in caught)
     return ("bootstrapped" if bootstrapped else "draws of its own"), ""
 
 

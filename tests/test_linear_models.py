@@ -379,7 +379,7 @@ def test_separated_classes_without_a_penalty_are_left_to_the_bootstrap(kind, sca
     x, labels = separated(kind, rng(6))
     x = x * scale
     estimator = LogisticRegression(C=np.inf, solver="newton-cholesky", max_iter=1000).fit(x, labels)
-    with pytest.raises(validation.NoPosteriorHereError, match="no best value") as caught:
+    with pytest.raises(validation.NoPosteriorError, match="no best value") as caught:
         draw(estimator, 5, x, labels)
     assert isinstance(caught.value, validation.NoPosteriorError)
     assert draw(LogisticRegression().fit(x, labels), 5, x, labels)(x).shape[0] == 5
@@ -408,20 +408,20 @@ def test_redundant_columns_without_a_penalty_change_nothing_where_the_data_are()
 def test_fewer_rows_than_columns_without_a_penalty_are_left_to_the_bootstrap():
     x = rng(7).standard_normal((12, 20))
     estimator = LogisticRegression(C=np.inf, max_iter=1000).fit(x, np.arange(12) % 2)
-    with pytest.raises(validation.NoPosteriorHereError):
+    with pytest.raises(validation.NoPosteriorError):
         draw(estimator, 5, x, np.arange(12) % 2)
 
 
 def test_a_fit_that_is_sure_to_the_last_digit_is_left_to_the_bootstrap():
     estimator = LogisticRegression().fit(X, y_binary)
     estimator.coef_ = estimator.coef_ * 1e6
-    with pytest.raises(validation.NoPosteriorHereError, match="0 or 1"):
+    with pytest.raises(validation.NoPosteriorError, match="0 or 1"):
         draw(estimator, 5, X, y_binary)
 
 
 def test_a_covariance_beyond_memory_is_left_to_the_bootstrap(monkeypatch):
     monkeypatch.setattr(linear_models, "_MAX_ELEMENTS", 100)
-    with pytest.raises(validation.NoPosteriorHereError, match="GiB"):
+    with pytest.raises(validation.NoPosteriorError, match="GiB"):
         draw(LogisticRegression().fit(X, y), 5, X, y)
 
 
@@ -675,7 +675,7 @@ def test_discriminants_know_less_where_the_data_do_not_reach():
 )
 def test_discriminants_without_a_covariance_are_left_to_the_bootstrap(estimator, x, labels):
     estimator.fit(x, labels)
-    with pytest.raises(validation.NoPosteriorHereError):
+    with pytest.raises(validation.NoPosteriorError):
         draw(estimator, 5, x, labels)
 
 

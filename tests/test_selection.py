@@ -65,7 +65,7 @@ def test_many_rows_and_few_follow_the_same_law(sampler, beta, monkeypatch):
     draw = samplers.SAMPLERS[sampler].draw
     means = []
     for many in (1, 10**9):
-        monkeypatch.setattr(samplers, "_MANY_ROWS", many)
+        monkeypatch.setattr(_selection, "_MANY_ROWS", many)
         rng = np.random.default_rng(1)
         means.append([draw(scores, 20, rng, beta=beta).log_proba().sum() for _ in range(300)])
     # Welch's test of equal means, and Kolmogorov-Smirnov of equal distributions
