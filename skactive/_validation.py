@@ -419,8 +419,8 @@ class NoPosteriorError(TypeError):
         )
         super().__init__(
             f'{self.why}. Give the query posterior="bootstrap" (and the training data, which a modAL learner brings '
-            "along) or posterior=<an estimator to draw from instead, such as RandomForestClassifier()>; or register a source "
-            "with `sample_posterior.register`."
+            "along) or posterior=<an estimator to draw from instead, such as RandomForestClassifier()>; or register a "
+            "source with `sample_posterior.register`."
         )
 
 
