@@ -37,8 +37,8 @@ sphinx_gallery_conf = {
 }
 
 
-def write_table_of_sources(app: object) -> None:
-    """Write what draws which estimator gives, from the registrations themselves, for the page on draws to include."""
+def table_of_sources() -> str:
+    """Tell what draws which estimator gives, from the registrations themselves."""
     rows = [("estimator", "a draw is", "its law", "cost beyond one prediction a draw")]
     for source in posterior.SOURCES:
         names = ", ".join(f"``{type_.__name__}``" for type_ in source.types)
@@ -47,7 +47,12 @@ def write_table_of_sources(app: object) -> None:
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for row in rows:
         lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
-    table = "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
+
+
+def write_table_of_sources(app: object) -> None:
+    """Write the table where the page on draws includes it; a test compares it with the registrations."""
+    table = table_of_sources()
     path = Path(__file__).parent / "user_guide" / "sources.inc"
     if not path.exists() or path.read_text(encoding="utf-8") != table:
         path.write_text(table, encoding="utf-8")

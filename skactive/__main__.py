@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -33,6 +34,9 @@ STRATEGIES: dict[str, tuple[str, float]] = {
     "topk": ("topk", 1.0),
     "uniform": ("uniform", 1.0),
 }
+
+PICTURES = (".png", ".pdf", ".svg")
+CLASS_SCORES = sorted(name for name, score in SCORES.items() if "classifier" in score.tasks)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,20 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--initial", type=int, default=20, help="labels to begin with, the same number of each digit")
     parser.add_argument("--repeats", type=int, default=4, help="copies of each digit in the pool")
     parser.add_argument("--noise", type=float, default=0.1, help="standard deviation of the noise, features in [0, 1]")
-    parser.add_argument("--score", choices=sorted(SCORES), default="bald", help="what makes a row worth a label")
+    parser.add_argument("--score", choices=CLASS_SCORES, default="bald", help="what makes a row worth a label")
     parser.add_argument("--draws", type=int, default=50, help="posterior draws in a query")
     parser.add_argument("--epochs", type=int, default=150, help="full-batch training steps of a refit")
     parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes, of one thread each")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first trial")
     parser.add_argument("--output", default="learning_curves.png", help="where the picture goes")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    picture = Path(options.output)
+    if not picture.absolute().parent.is_dir() or picture.suffix.lower() not in PICTURES:
+        parser.error(f"--output must be a file {', '.join(PICTURES)} in a folder that exists. Got {options.output!r}.")
+    for name in ("trials", "rounds", "batch_size", "repeats", "draws", "epochs"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be 1 or more. Got {getattr(options, name)}.")
+    return options
 
 
 def run_trial(strategy: str, trial: int, options: argparse.Namespace) -> Curve:
@@ -127,25 +138,26 @@ def mean_and_interval(values: Iterable[float]) -> tuple[float, float]:
 
 
 def format_table(curves: list[Curve], options: argparse.Namespace) -> str:
-    """Accuracy against labels, mean over acquisitions, paired difference to uniform, seconds a query."""
+    """Accuracy against labels, mean over acquisitions, paired difference to top-k, seconds a query."""
     shown = sorted({*range(0, options.rounds + 1, max(1, options.rounds // 5)), options.rounds})
     labels = [options.initial + options.batch_size * r for r in shown]
-    header = f"{'':17}" + "".join(f"{n:>7}" for n in labels) + f"{'mean':>18}{'minus uniform':>18}{'s/query':>9}"
+    header = f"{'':17}" + "".join(f"{n:>7}" for n in labels) + f"{'mean':>18}{'minus topk':>18}{'s/query':>9}"
     lines = [f"accuracy, mean of {options.trials} paired trials, by number of labels", header]
-    uniform = {c.trial: c.accuracies[1:].mean() for c in curves if c.strategy == "uniform"}
+    topk = {c.trial: c.accuracies[1:].mean() for c in curves if c.strategy == "topk"}
     for strategy in STRATEGIES:
         mine = [c for c in curves if c.strategy == strategy]
         mean = mean_and_interval(c.accuracies[1:].mean() for c in mine)
-        gain = mean_and_interval(c.accuracies[1:].mean() - uniform[c.trial] for c in mine)
+        gain = mean_and_interval(c.accuracies[1:].mean() - topk[c.trial] for c in mine)
         at = np.mean([c.accuracies for c in mine], axis=0)[shown]
         lines.append(
             f"{strategy:17}"
             + "".join(f"{a:7.3f}" for a in at)
             + f"{mean[0]:10.3f} ± {mean[1]:.3f}"
-            + (f"{gain[0]:+10.3f} ± {gain[1]:.3f}" if strategy != "uniform" else f"{'':18}")
+            + (f"{gain[0]:+10.3f} ± {gain[1]:.3f}" if strategy != "topk" else f"{'':18}")
             + f"{np.mean([c.query_seconds for c in mine]):9.2f}"
         )
-    lines.append("mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t).")
+    lines.append("mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),")
+    lines.append("which are wide with few trials: --trials 8 tells more.")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import joblib
@@ -68,9 +69,16 @@ def bootstrap(
         joblib.delayed(_fitted)(member, X, y, rows) for member, rows in zip(clones, resamples, strict=True)
     )
     if not is_classifier(estimator):
-        return lambda X: np.stack([member.predict(X) for member in members])
-    classes = np.asarray(getattr(estimator, "classes_", np.unique(y)))
-    return lambda X: np.stack([member_probabilities(member, X, classes) for member in members])
+        return functools.partial(_predictions, members)
+    return functools.partial(_probabilities, members, np.asarray(getattr(estimator, "classes_", np.unique(y))))
+
+
+def _predictions(members: list[Any], X: Any) -> NDArray[np.float64]:
+    return np.stack([member.predict(X) for member in members])
+
+
+def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> NDArray[np.float64]:
+    return np.stack([member_probabilities(member, X, classes) for member in members])
 
 
 def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:

@@ -90,13 +90,17 @@ def sample_posterior(
     Parameters
     ----------
     estimator : object
-        A fitted `MCDropoutClassifier` or `MCDropoutRegressor`; a random forest or extra trees; a skorch net or a torch
-        module with dropout layers; a Pipeline or a GridSearchCV / RandomizedSearchCV around one of these; or anything
-        with a method ``sample_posterior(n_draws, rng)``.
+        A fitted estimator with a method ``sample_posterior(n_draws, rng)``, such as `MCDropoutClassifier`,
+        `MCDropoutRegressor` and `LastLayerClassifier`; or one of a registered type: forests, bagging, voting and
+        calibrated ensembles, modAL's committees, Gaussian processes, logistic and Bayesian linear regressions, linear
+        discriminant analysis, skorch nets and torch modules with dropout layers; or a Pipeline, a search or another
+        wrapper around one.
     n_draws : int or None
         Number of functions. None is all members of an ensemble and 100 draws of everything else. Fewer than an ensemble
         has are distinct members, chosen at random.
     rng : numpy.random.Generator
+    X_training, y_training : array-like, optional
+        What the estimator was fitted to: needed by logistic regressions and linear discriminant analysis.
 
     Returns
     -------
@@ -109,6 +113,8 @@ def sample_posterior(
     ------
     NoPosteriorError
         A TypeError: the estimator has no draws of its own; `bootstrap` gives any estimator some.
+    NoTrainingDataError
+        A ValueError: the draws need the training data, and they are not given.
     ValueError
         If ``n_draws`` is more than an ensemble has members, a net has no dropout, or the estimator has several outputs.
     sklearn.exceptions.NotFittedError
@@ -130,6 +136,7 @@ def sample_posterior(
     >>> predict_draws(X).shape
     (5, 150, 3)
     """
+    validation.check_rng(rng)
     if hasattr(estimator, "sample_posterior"):
         return estimator.sample_posterior(DEFAULT_DRAWS if n_draws is None else n_draws, rng)
     function = _draw.dispatch(type(estimator))

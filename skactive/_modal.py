@@ -26,6 +26,14 @@ def unwrap(learner: Any) -> tuple[Any, Any, Any]:
     return learner, None, None
 
 
+def is_score_of_certainty(score: Any) -> bool:
+    """Whether it is modAL's margin, which is large where the model is sure: alone among its utilities."""
+    return (getattr(score, "__module__", ""), getattr(score, "__name__", "")) == (
+        "modAL.uncertainty",
+        "classifier_margin",
+    )
+
+
 def answer(learner: Any, indices: NDArray[np.int64], metrics: NDArray[np.float64]) -> Any:
     """What the learner's ``query`` expects of a strategy.
 

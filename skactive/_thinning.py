@@ -80,6 +80,8 @@ def fixed_mask_draws(
         functions at every call.
     """
     frozen = _frozen(module)
+    if _has_inner_dropout(frozen):
+        validation.warn_inner_dropout()
     masks = _Masks(n_draws, rng)
 
     chain = None if forward else _as_chain(frozen)
@@ -102,6 +104,12 @@ def has_dropout(module: nn.Module) -> bool:
     """Whether the module has a dropout layer with a rate above zero."""
     layers = [m for m in module.modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
     return any(layer.p > 0 for layer in layers)
+
+
+def _has_inner_dropout(module: nn.Module) -> bool:
+    """Whether an attention or a recurrent layer has dropout inside, which no function call shows."""
+    inner = [m.dropout for m in module.modules() if isinstance(m, nn.MultiheadAttention | nn.RNNBase)]
+    return any(p > 0 for p in inner)
 
 
 def _frozen(module: nn.Module) -> nn.Module:
@@ -210,17 +218,22 @@ def _as_chain(module: nn.Module) -> list[_Step] | None:
 
 
 def _as_step(node: fx.Node, module: nn.Module) -> _Step:
-    if node.op == "call_module":
-        return _layer_step(module.get_submodule(str(node.target)))
     target: Any = node.target
+    layer = module.get_submodule(target) if node.op == "call_module" else None
+    if layer is not None and node.args == tuple(node.all_input_nodes) and not node.kwargs:
+        return _layer_step(layer)
 
     def call(x: Tensor) -> Tensor:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda _: x)
+        if layer is not None:
+            return layer(*args, **kwargs)
         return getattr(args[0], target)(*args[1:], **kwargs) if node.op == "call_method" else target(*args, **kwargs)
 
     if target in _ELEMENTWISE | _CHANNELWISE:
         rate: Any = node.kwargs.get("p", node.args[1] if len(node.args) > 1 else 0.5)
         return _Step(call, dropout=rate if target is F.dropout else 0.0, is_dropout=rate > 0)
+    if layer is not None:
+        return _Step(call, is_dropout=has_dropout(layer))
     unitwise = target in (_UNITWISE_METHODS if node.op == "call_method" else _UNITWISE_FUNCTIONS)
     return _Step(call, is_unitwise=unitwise)
 
@@ -228,7 +241,8 @@ def _as_step(node: fx.Node, module: nn.Module) -> _Step:
 def _layer_step(layer: nn.Module) -> _Step:
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return _Step(layer, dropout=layer.p if type(layer) is nn.Dropout else 0.0, is_dropout=layer.p > 0)
-    return _Step(layer, layer, is_unitwise=type(layer) in _UNITWISE_LAYERS)
+    # Layers of torch's own are not looked into: a transformer's holds dropout.
+    return _Step(layer, layer, is_dropout=has_dropout(layer), is_unitwise=type(layer) in _UNITWISE_LAYERS)
 
 
 def _chain_draws(chain: list[_Step], masks: _Masks, batch_size: int) -> Callable[[Tensor], Tensor]:

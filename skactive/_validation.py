@@ -118,7 +118,8 @@ def warn_few_positive(n_positive: int, k: int) -> None:
     if n_positive < k:
         warnings.warn(
             f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
-            f"ones come first and the other {k - n_positive} are chosen uniformly at random.",
+            f"ones come first and the other {k - n_positive} are chosen uniformly at random. BALD is 0 where all draws "
+            "agree: a model that learned nothing from few labels, say, or is sure of everything.",
             UserWarning,
             stacklevel=_stack_level(),
         )
@@ -188,6 +189,15 @@ def _stack_level() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in {"skactive", "modAL"}:
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
     return level
+
+
+def check_pool(X_pool: Any) -> None:
+    """Refuse what has no rows to choose from: None, a text, a generator."""
+    if isinstance(X_pool, str | bytes) or not (hasattr(X_pool, "shape") or hasattr(X_pool, "__len__")):
+        raise TypeError(
+            "`X_pool` must hold rows: an array, a DataFrame, a sparse array, a list. "
+            f"Got a {type(X_pool).__name__} instead."
+        )
 
 
 def check_n_instances(n_instances: Any, n_candidates: int, n_points: int) -> int:
@@ -278,6 +288,8 @@ def check_task(estimator: Any, name: Any, score: Any, has_source: bool) -> None:
 
 def _task(estimator: Any) -> str | None:
     """Return "classifier", "regressor", or None for what is neither by its tags."""
+    if hasattr(estimator, "learner_list"):  # a modAL committee
+        return "classifier" if hasattr(estimator, "predict_proba") else "regressor"
     try:
         if is_classifier(estimator):
             return "classifier"
@@ -322,12 +334,13 @@ def warn_cold_start(estimator: Any) -> None:
     )
 
 
-def check_columns(estimator: Any, n_columns: int | None) -> None:
+def check_columns(estimator: Any, n_columns: int | None, n_axes: int = 2) -> None:
     fitted_on = getattr(estimator, "n_features_in_", None)
     if fitted_on is not None and n_columns is not None and n_columns != fitted_on:
+        what = "columns" if n_axes == 2 else "channels (the second axis)"
         raise ValueError(
-            f"`X_pool` has {n_columns} columns, but {type(estimator).__name__} was fitted on {fitted_on}. "
-            "Give the pool the columns of the training data."
+            f"`X_pool` has {n_columns} {what}, but {type(estimator).__name__} was fitted on {fitted_on}. "
+            "Give the pool the shape of the training data."
         )
 
 
@@ -340,11 +353,16 @@ def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def no_draws_error(estimator: Any) -> ValueError:
+def no_draws_error(estimator: Any, one_draw: bool) -> ValueError:
+    name = type(estimator).__name__
+    remedy = (
+        f"For this score predict_proba would do, and {name} has none: wrap it in CalibratedClassifierCV"
+        if one_draw
+        else 'Or use a score that needs a single prediction ("entropy", "margin", "variation_ratio")'
+    )
     return ValueError(
-        f'`posterior`="auto" found no draws: {type(estimator).__name__} gives none without the training data it was '
-        "fitted to. Give `X_training` and `y_training`, posterior=<an estimator to draw from instead>, "
-        'or a score that needs a single prediction ("entropy", "margin", "variation_ratio").'
+        f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted to. Give '
+        f"`X_training` and `y_training`, or posterior=<an estimator to draw from instead>. {remedy}."
     )
 
 
@@ -353,9 +371,16 @@ def warn_bootstrap(error: Any) -> None:
     warnings.warn(
         f"{why}: it is refitted to resampled training data whenever they have changed. "
         'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another model, '
-        "such as RandomForestClassifier(), fitted to the same data.",
+        "a random forest, say, fitted to the same data.",
         UserWarning,
         stacklevel=_stack_level(),
+    )
+
+
+def certainty_error() -> ValueError:
+    return ValueError(
+        "`score` must be larger for more informative rows, and modAL's classifier_margin is smaller for them. "
+        'Use score="margin", one minus it.'
     )
 
 
@@ -370,7 +395,8 @@ def check_score_output(scores: Any, n_points: int) -> Any:
     scores = scores.detach().cpu().numpy() if hasattr(scores, "detach") else np.asarray(scores)
     if scores.shape != (n_points,):
         raise ValueError(
-            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}."
+            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
+            "(The draws of a net are a torch tensor; np.asarray(draws) makes them an array.)"
         )
     return scores
 
@@ -562,9 +588,18 @@ def dask_frame_error() -> TypeError:
 
 def no_dropout_error() -> ValueError:
     return ValueError(
-        "`estimator` must have a dropout layer to be drawn from, and this net has none with a rate above 0: all draws "
-        "would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers, or give the query "
-        'posterior="bootstrap".'
+        "`estimator` must have a dropout layer to be drawn from, and this net has none with a rate above 0 (dropout "
+        "inside of attention and recurrent layers does not count): all draws would be the same function and BALD 0 "
+        'everywhere. Add torch.nn.Dropout layers, or give the query posterior="bootstrap".'
+    )
+
+
+def warn_inner_dropout() -> None:
+    warnings.warn(
+        "Dropout inside of attention and recurrent layers is left off in draws: it cannot be held fixed for all rows. "
+        "Draws differ by the net's other dropout layers only; set the inner rate to 0 to say that this is meant.",
+        UserWarning,
+        stacklevel=_stack_level(),
     )
 
 

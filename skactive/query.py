@@ -112,8 +112,8 @@ class BatchQuery(BaseEstimator, ABC):
         ----------
         estimator : fitted estimator
         X_pool : array-like of shape (n_points, ...)
-            numpy array or memory map of any number of axes, DataFrame, list, scipy sparse array, or dask array. Never
-            copied as a whole, never changed.
+            numpy array or memory map of any number of axes, torch tensor, DataFrame, list, scipy sparse or dask array.
+            Never copied as a whole, never changed.
         n_instances : int, default=1
             Rows to choose.
         X_training, y_training : array-like, optional
@@ -163,7 +163,8 @@ class BatchQuery(BaseEstimator, ABC):
     ) -> NDArray[np.int64]:
         request = self._request(learner, X_pool, n_instances, **given)
         if validation.is_fitted(request.estimator):
-            validation.check_columns(request.estimator, chunks.count_columns(request.X_pool))
+            n_axes = getattr(request.X_pool, "ndim", 2)
+            validation.check_columns(request.estimator, chunks.count_columns(request.X_pool), n_axes)
             batch = self._choose(request)
         elif cold_start:
             validation.warn_cold_start(request.estimator)
@@ -187,6 +188,7 @@ class BatchQuery(BaseEstimator, ABC):
         candidates: ArrayLike | None = None,
     ) -> Request:
         estimator, known_X, known_y = modal.unwrap(learner)
+        validation.check_pool(X_pool)
         X_pool = chunks.prepare_pool(X_pool)
         n_points = chunks.count_rows(X_pool)
         rows = None if candidates is None else validation.check_candidates(candidates, n_points)
@@ -272,7 +274,7 @@ class StochasticBatchQuery(BatchQuery):
     beta : float, default=1.0
         Coldness: 0 is uniform over all rows, large values take the top of the ranking.
     n_draws : int, optional
-        Posterior draws. By default all members of an ensemble, 20 of a bootstrap, else 100.
+        Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, its ``predict_proba``
         serves the scores that need one draw only, and for the others the estimator is bootstrapped on the training
@@ -381,6 +383,8 @@ class StochasticBatchQuery(BatchQuery):
 
     def _chunk_scorer(self, request: Request, score: Callable[..., Any]) -> tuple[Callable[[Any], Any], int]:
         """Scores of a chunk of rows as a function, and how many numbers it makes of a row on the way."""
+        if modal.is_score_of_certainty(score):
+            raise validation.certainty_error()
         if _is_score_of_learner(score):
             return functools.partial(score, request.learner), 1
         predict_draws = self._predict_draws(request, getattr(score, "one_draw", False))
@@ -409,7 +413,7 @@ class StochasticBatchQuery(BatchQuery):
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
             if request.X_training is None:
-                raise validation.no_draws_error(posteriors.innermost(estimator)) from error
+                raise validation.no_draws_error(posteriors.innermost(estimator), one_draw) from error
             self._tell_of_bootstrap(error)
         return self._bootstrap(estimator, request)
 
@@ -429,7 +433,8 @@ class StochasticBatchQuery(BatchQuery):
     def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
         """Refitted members, those of the last query again if nothing has been taught since."""
         X, y = validation.check_training_data(request.X_training, request.y_training)
-        fitted_to = type(estimator), str(estimator.get_params()), self.n_draws, joblib.hash((X, y))
+        data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
+        fitted_to = type(estimator), str(estimator.get_params()), self.n_draws, joblib.hash(data)
         known, predict_draws = vars(self).get("_members", (None, None))
         if known != fitted_to:
             with validation.failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,9 @@ def test_every_user_guide_page_has_examples():
     for page in (ROOT / "docs" / "user_guide").glob("*.rst"):
         has_code = ">>> " in page.read_text(encoding="utf-8")
         assert has_code or page.stem == "index", page
+
+
+def test_the_table_of_sources_is_that_of_the_registrations():
+    conf = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    table = (ROOT / "docs" / "user_guide" / "sources.inc").read_text(encoding="utf-8")
+    assert table == conf["table_of_sources"]()  # building the documentation writes it

@@ -1,5 +1,6 @@
 """Ensembles and wrappers: members are draws, in the ensemble's classes, and their mean is what the ensemble says."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from modAL.disagreement import vote_entropy
 from modAL.models import ActiveLearner, Committee, CommitteeRegressor
-from modAL.uncertainty import classifier_entropy, classifier_uncertainty
+from modAL.uncertainty import classifier_entropy, classifier_margin, classifier_uncertainty
 from modAL.utils.combination import make_linear_combination
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
@@ -427,3 +428,28 @@ def test_std_dev_of_a_regressor_is_higher_where_there_are_no_data(name):
     unknown = np.linspace(6, 8, 20)[:, None] if name in {"Bayesian ridge", "net"} else gap
     draws = sample_posterior(model, 50, rng())
     assert np.asarray(std_dev(draws(unknown))).mean() > 1.5 * np.asarray(std_dev(draws(known))).mean()
+
+
+def test_modals_margin_is_refused_because_it_is_small_where_a_model_is_unsure():
+    learner = ActiveLearner(GaussianNB(), StochasticBatchQuery(classifier_margin), X[::10], y[::10])
+    with pytest.raises(ValueError, match='score="margin"'):
+        learner.query(X, n_instances=3)
+
+
+def test_a_learner_survives_pickling_after_a_bootstrap_and_buys_the_same_batch():
+    learner = ActiveLearner(GaussianNB(), StochasticBatchQuery(posterior="bootstrap", random_state=0), X[::10], y[::10])
+    learner.query(X, n_instances=3)
+    twin = pickle.loads(pickle.dumps(learner))
+    np.testing.assert_array_equal(twin.query(X, n_instances=3)[0], learner.query(X, n_instances=3)[0])
+
+
+@pytest.mark.parametrize("pool", [None, "abc", (row for row in X)])
+def test_what_holds_no_rows_is_refused_by_its_type(pool):
+    with pytest.raises(TypeError, match="`X_pool` must hold rows"):
+        StochasticBatchQuery().select(RandomForestClassifier(5).fit(X, y), pool, 3)
+
+
+def test_text_columns_into_a_model_of_numbers_are_refused_with_the_models_own_words():
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"failed: .*could not convert string"):
+        StochasticBatchQuery().select(forest, np.full((9, 4), "rome", dtype=object), 3)

@@ -260,3 +260,53 @@ def test_a_hook_on_a_layer_is_still_called():
     module[2].register_forward_hook(lambda *_: calls.append(1))
     draw(module, torch.ones(1, 6), n_draws=4)
     assert len(calls) == 4
+
+
+class Encoder(nn.Module):
+    """A transformer layer, which holds dropout of its own, behind shapes that can be traced or not."""
+
+    def __init__(self, traced):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.TransformerEncoderLayer(12, 2, 16, dropout=0.4, batch_first=True)
+        self.layer.self_attn.dropout = 0.0
+        self.last = nn.Linear(12, 3)
+        self.traced = traced
+
+    def forward(self, x):
+        h = x.unsqueeze(1) if self.traced else x.reshape(len(x), 1, 12)
+        return self.last(self.layer(h)[:, 0])
+
+
+def test_dropout_inside_a_layer_of_torchs_own_is_drawn_whether_or_not_the_module_can_be_traced():
+    x = torch.randn(20, 12, generator=torch.Generator().manual_seed(1))
+    draws = [draw(Encoder(traced), x) for traced in (True, False)]
+    np.testing.assert_allclose(draws[0], draws[1], atol=1e-6)
+    assert draws[0].std(0).mean() > 0.05
+
+
+def test_dropout_inside_of_attention_is_left_off_with_a_warning():
+    module = Encoder(True)
+    module.layer.self_attn.dropout = 0.4
+    with pytest.warns(UserWarning, match="attention"):
+        draw(module, torch.ones(1, 12))
+    with pytest.warns(UserWarning, match="attention"), pytest.raises(ValueError, match="recurrent"):
+        draw(nn.LSTM(4, 4, num_layers=2, dropout=0.5), torch.ones(1, 4))
+
+
+def test_a_layer_that_takes_the_same_rows_several_times_is_called_with_all_of_them():
+    class SelfAttention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attend, self.drop, self.last = (
+                nn.MultiheadAttention(6, 1, batch_first=True),
+                nn.Dropout(0.3),
+                nn.Linear(6, 3),
+            )
+
+        def forward(self, x):
+            h = x[:, None]
+            return self.last(self.drop(self.attend(h, h, h)[0][:, 0]))
+
+    module, x = SelfAttention(), torch.randn(9, 6)
+    np.testing.assert_allclose(draw(module, x), plain_draws(module, x, 6, seed=0), atol=1e-6)
