@@ -47,7 +47,7 @@ model = make_pipeline(encode, RandomForestClassifier(50, random_state=0))
 # %%
 # Sixty labels, in batches of ten
 # -------------------------------
-# ``force_all_finite`` is modAL's own switch for data with gaps. The first twenty labels are a random sample.
+# The first twenty labels are a random sample.
 
 from modAL.models import ActiveLearner
 from sklearn.base import clone
@@ -63,7 +63,6 @@ def run(sampler, seed, n_rounds=6):
     start = np.random.default_rng(seed).choice(1000, 20, replace=False)
     pool = np.setdiff1d(np.arange(1000), start)
     learner = ActiveLearner(clone(model), query, table.iloc[start], outcome[start])
-    learner.force_all_finite = False
     accuracies = []
     for _ in range(n_rounds):
         indices, batch = learner.query(table.iloc[pool], n_instances=10)

@@ -58,7 +58,8 @@ def repair_modal() -> list[str]:
     """Make modAL 0.4 work with the installed scikit-learn and pandas.
 
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
-    inside modAL's own modules are replaced, and only those that would fail.
+    inside modAL's own modules are replaced: what fails on current versions, what turns lists of mixed types into text,
+    and what stores rows without labels when those have the wrong shape. Gaps in DataFrames are left to the estimator.
 
     Returns
     -------
@@ -77,8 +78,9 @@ def repair_modal() -> list[str]:
     data = importlib.import_module("modAL.utils.data")
     base = importlib.import_module("modAL.models.base")
     learners = importlib.import_module("modAL.models.learners")
-    repaired = [_replace_check(module) for module in (base, learners) if _check_is_outdated(module)]
+    repaired: list[str] = []
     if not hasattr(data.data_vstack, "_repaired"):
+        repaired += [_replace_check(module) for module in (base, learners) if hasattr(module, "check_X_y")]
         repaired += _replace_everywhere("data_vstack", _stacking(data.data_vstack))
         repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
         repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
@@ -86,17 +88,17 @@ def repair_modal() -> list[str]:
     return repaired
 
 
-def _check_is_outdated(module: ModuleType) -> bool:
-    """Whether the module calls a ``check_X_y`` that no longer knows ``force_all_finite`` (scikit-learn 1.8)."""
-    check = getattr(module, "check_X_y", None)
-    return check is not None and "force_all_finite" not in inspect.signature(check).parameters
-
-
 def _replace_check(module: ModuleType) -> str:
+    """The check of new data under the keyword that scikit-learn has for it, which was renamed in 1.6 and gone in 1.8.
+
+    Gaps in a DataFrame pass: they are the business of the estimator, a pipeline that fills them, say.
+    """
     check = module.check_X_y
+    keyword = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check).parameters else "force_all_finite"
 
     def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
-        return check(X, y, ensure_all_finite=force_all_finite, **options)
+        finite = False if hasattr(X, "iloc") else force_all_finite
+        return check(X, y, **{keyword: finite}, **options)
 
     module.check_X_y = checked  # type: ignore[attr-defined]
     return f"{module.__name__}.check_X_y"

@@ -90,7 +90,6 @@ def test_a_frame_of_texts_numbers_and_gaps_keeps_its_columns():
     pipe = make_pipeline(encode, RandomForestClassifier(20, random_state=0))
     query = StochasticBatchQuery(random_state=0)
     learner = ActiveLearner(pipe, query, frame[:40], labels[:40])
-    learner.force_all_finite = False  # modAL's own switch for missing values
     indices, batch = learner.query(frame[40:], n_instances=5)
     pd.testing.assert_frame_equal(batch, frame[40:].iloc[indices])
     learner.teach(batch, labels[40:][indices])
