@@ -305,7 +305,8 @@ def is_fitted(estimator: Any) -> bool:
         return all(is_fitted(learner.estimator) for learner in estimator.learner_list)
     if hasattr(estimator, "initialized_"):  # skorch
         return bool(estimator.initialized_)
-    if not hasattr(estimator, "fit"):  # a torch module, or an object with draws of its own
+    # A torch module, or an object with draws of its own and ways of its own
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         return True
     try:
         check_is_fitted(estimator)

@@ -322,3 +322,16 @@ print(peak() - before)
     run = subprocess.run([sys.executable, "-c", code, "400000"], capture_output=True, text=True, check=True)
     # The pool is 49 MiB, all its draws at once would be 61 MiB a float32 copy. Scores and keys are a few MiB.
     assert float(run.stdout) < 40
+
+
+def test_a_model_with_draws_of_its_own_need_not_follow_scikit_learns_ways():
+    class Own:
+        def fit(self, X, y):
+            self.rate = np.mean(y)
+            return self
+
+        def sample_posterior(self, n_draws, rng):
+            p = rng.beta(1 + self.rate, 2 - self.rate, size=(n_draws, 1))
+            return lambda X: np.stack([p * np.ones(len(X)), 1 - p * np.ones(len(X))], axis=-1)
+
+    assert len(query().select(Own().fit(POOL, np.ones(600)), POOL, 4)) == 4
