@@ -9,7 +9,7 @@ the more, the further it is extended; a forest where its trees put their axis-pa
 
 # %%
 # Two classes in four heaps
-# ------------------------
+# -------------------------
 
 import numpy as np
 
