@@ -116,12 +116,10 @@ def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_],
 
 def warn_few_positive(n_positive: int, k: int) -> None:
     if n_positive < k:
-        warnings.warn(
+        _warn(
             f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
             f"ones come first and the other {k - n_positive} are chosen uniformly at random. BALD is 0 where all draws "
             "agree: a model that learned nothing from few labels, say, or is sure of everything.",
-            UserWarning,
-            stacklevel=_stack_level(),
         )
 
 
@@ -181,6 +179,10 @@ def check_block(block: Any, first_point: int, tolerance: float) -> None:
         f"{first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
         "column p of a binary model becomes (1 - p, p)."
     )
+
+
+def _warn(message: str, category: type[Warning] = UserWarning) -> None:
+    warnings.warn(message, category, stacklevel=_stack_level())
 
 
 def _stack_level() -> int:
@@ -328,10 +330,8 @@ def not_fitted_error(estimator: Any) -> NotFittedError:
 
 
 def warn_cold_start(estimator: Any) -> None:
-    warnings.warn(
+    _warn(
         f"{type(estimator).__name__} is not fitted yet, so there are no scores: the batch is uniform at random.",
-        UserWarning,
-        stacklevel=_stack_level(),
     )
 
 
@@ -369,12 +369,10 @@ def no_draws_error(estimator: Any, one_draw: bool) -> ValueError:
 
 def warn_bootstrap(error: Any) -> None:
     why = getattr(error, "why", str(error))
-    warnings.warn(
+    _warn(
         f"{why}: it is refitted to resampled training data whenever they have changed. "
         'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another model, '
         "a random forest, say, fitted to the same data.",
-        UserWarning,
-        stacklevel=_stack_level(),
     )
 
 
@@ -596,11 +594,9 @@ def no_dropout_error() -> ValueError:
 
 
 def warn_inner_dropout() -> None:
-    warnings.warn(
+    _warn(
         "Dropout inside of attention and recurrent layers is left off in draws: it cannot be held fixed for all rows. "
         "Draws differ by the net's other dropout layers only; set the inner rate to 0 to say that this is meant.",
-        UserWarning,
-        stacklevel=_stack_level(),
     )
 
 
@@ -679,11 +675,9 @@ def device_error(device: Any, reason: str) -> ValueError:
 
 
 def warn_no_validation(n_rows: int) -> None:
-    warnings.warn(
+    _warn(
         f"`early_stopping` needs rows to validate on, and {n_rows} training rows leave none to spare: trained for "
         "`max_epochs` on all of them.",
-        UserWarning,
-        stacklevel=_stack_level(),
     )
 
 
@@ -729,19 +723,16 @@ def embedding_error(features: NDArray[Any]) -> ValueError:
 
 
 def warn_last_layer(n_steps: int) -> None:
-    warnings.warn(
+    _warn(
         f"The search for the weights of the last layer has not converged after {n_steps} steps: scale the features of "
         "`net`, or raise `prior_precision`.",
         ConvergenceWarning,
-        stacklevel=_stack_level(),
     )
 
 
 def warn_wide_draws(estimator: Any, remedy: str) -> None:
-    warnings.warn(
+    _warn(
         f"Draws from a Laplace approximation around this {type(estimator).__name__} hardly know the labels of its own "
         f"training data: its curvature says little where probabilities are nearly 0 and 1. Try {remedy} or "
         'posterior="bootstrap" in the query.',
-        UserWarning,
-        stacklevel=_stack_level(),
     )
