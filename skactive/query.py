@@ -1,261 +1,35 @@
-"""Queries: which rows of a pool to label next.
+"""Sampling a batch from the scores of a pool: which rows to label next.
 
-`BatchQuery` is what all queries share: it checks what it is asked for, finds the model and its training data in a modAL
-learner, keeps the random state, and answers in modAL's form. A query itself is one method, ``_choose``, that turns a
-`Request` into a `Batch`. `StochasticBatchQuery` is the composition at the heart of the package: draws, streamed over
-the pool in chunks, are reduced to scores, and a sampler takes a batch.
+`StochasticBatchQuery` is the composition at the heart of the package: draws, streamed over the pool in chunks, are
+reduced to scores, and a sampler takes a batch. `score_pool` is its first half: any number of scores in one pass over
+the draws.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from tqdm import tqdm
 
-from . import _chunks as chunks
 from . import _modal as modal
 from . import _validation as validation
 from . import posterior as posteriors
-from .samplers import SAMPLERS, Batch, uniform
+from ._base_query import BatchQuery, Request
+from ._draws_query import DrawsQuery, PoolDraws
+from .samplers import SAMPLERS, Batch
 from .scores import SCORES
 
-__all__ = ["BatchQuery", "Request", "StochasticBatchQuery"]
-
-modal.repair_modal()  # whoever uses a query may use it in modAL
+__all__ = ["BatchQuery", "DrawsQuery", "PoolDraws", "Request", "StochasticBatchQuery", "score_pool"]
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a query has to go on.
-
-    Attributes
-    ----------
-    learner, estimator : object
-        Who asks (a modAL learner, or the estimator itself), and the fitted model.
-    X_pool : array-like
-        The whole pool, as `_chunks.prepare_pool` leaves it.
-    rows : ndarray of shape (n_candidates,), int64, or None
-        Positions of the rows that may be chosen; None is all of them.
-    n_candidates, k : int
-        How many may be, and how many must be, chosen.
-    X_training, y_training : array-like or None
-        What the model was fitted to, if known.
-    draws_rng, batch_rng : numpy.random.Generator
-        Separate streams, so that samplers can be compared on the same draws.
-    """
-
-    learner: Any
-    estimator: Any
-    X_pool: Any
-    rows: NDArray[np.int64] | None
-    n_candidates: int
-    k: int
-    X_training: Any
-    y_training: Any
-    draws_rng: np.random.Generator
-    batch_rng: np.random.Generator
+Score = Callable[..., Any]
 
 
-class BatchQuery(BaseEstimator, ABC):
-    """Base of all queries. A subclass has a parameter ``random_state`` and a method ``_choose(request) -> Batch``.
-
-    ``_choose`` returns positions among the candidates, and may set further attributes ending in an underscore.
-    """
-
-    random_state: Any
-
-    def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
-        """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
-
-        Parameters
-        ----------
-        learner : modAL.models.ActiveLearner or estimator
-            Brings the model and its training data. If it is not fitted yet, the batch is uniform, with a warning.
-        X_pool : array-like of shape (n_points, ...)
-        n_instances : int, default=1
-        **overrides
-            Parameters of the query, and keywords of `select`, for this call only.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,), int64
-            Positions in the pool, most preferred first; with their scores beside them where modAL asks for a pair.
-        """
-        given = {name: overrides.pop(name) for name in ("X_training", "y_training", "candidates") if name in overrides}
-        with self._overridden(overrides):
-            indices = self._select(learner, X_pool, n_instances, cold_start=True, **given)
-        return modal.answer(learner, indices, self.scores_[indices])
-
-    def select(
-        self,
-        estimator: Any,
-        X_pool: Any,
-        n_instances: int = 1,
-        *,
-        X_training: Any = None,
-        y_training: Any = None,
-        candidates: ArrayLike | None = None,
-    ) -> NDArray[np.int64]:
-        """Choose rows of the pool for a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        X_pool : array-like of shape (n_points, ...)
-            numpy array or memory map of any number of axes, torch tensor, DataFrame, list, scipy sparse or dask array.
-            Never copied as a whole, never changed.
-        n_instances : int, default=1
-            Rows to choose.
-        X_training, y_training : array-like, optional
-            What the estimator was fitted to; needed where draws come from refitting.
-        candidates : array-like of int or bool, optional
-            Positions of the rows that may be chosen, or a mask of shape (n_points,); others are not even scored.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,), int64
-            Positions in the pool, most preferred first: every prefix is a batch of its own.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
-            rows that may be chosen, or a parameter of the query is not valid.
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        """
-        return self._select(
-            estimator, X_pool, n_instances, X_training=X_training, y_training=y_training, candidates=candidates
-        )
-
-    def set_params(self, **params: Any) -> BatchQuery:
-        """Set parameters; a new ``random_state`` starts its stream afresh."""
-        if "random_state" in params:
-            self.__dict__.pop("rng_", None)
-        return super().set_params(**params)
-
-    @property
-    def log_proba_(self) -> NDArray[np.float64]:
-        """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
-        batch = vars(self).get("_batch")
-        if batch is None or batch.log_proba is None:
-            raise AttributeError(
-                f"{type(self).__name__} has no `log_proba_`: no query yet, or a sampler without a law."
-            )
-        return batch.log_proba()
-
-    @abstractmethod
-    def _choose(self, request: Request) -> Batch:
-        """Choose ``request.k`` of the candidates, by their positions among the candidates."""
-
-    def _select(
-        self, learner: Any, X_pool: Any, n_instances: int, *, cold_start: bool = False, **given: Any
-    ) -> NDArray[np.int64]:
-        request = self._request(learner, X_pool, n_instances, **given)
-        if validation.is_fitted(request.estimator):
-            n_axes = getattr(request.X_pool, "ndim", 2)
-            validation.check_columns(request.estimator, chunks.count_columns(request.X_pool), n_axes)
-            batch = self._choose(request)
-        elif cold_start:
-            validation.warn_cold_start(request.estimator)
-            self._keep_scores(request, np.full(request.n_candidates, np.nan))
-            batch = uniform.draw(np.zeros(request.n_candidates), request.k, request.batch_rng)  # type: ignore[attr-defined]
-        else:
-            raise validation.not_fitted_error(request.estimator)
-        self._batch = batch
-        self.indices_ = batch.indices if request.rows is None else request.rows[batch.indices]
-        self._keep_n_features(request.X_pool)
-        return self.indices_.copy()
-
-    def _request(
-        self,
-        learner: Any,
-        X_pool: Any,
-        n_instances: int,
-        *,
-        X_training: Any = None,
-        y_training: Any = None,
-        candidates: ArrayLike | None = None,
-    ) -> Request:
-        estimator, known_X, known_y = modal.unwrap(learner)
-        validation.check_pool(X_pool)
-        X_pool = chunks.prepare_pool(X_pool)
-        n_points = chunks.count_rows(X_pool)
-        rows = None if candidates is None else validation.check_candidates(candidates, n_points)
-        k = validation.check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
-        draws_rng, batch_rng = validation.spawn(self._generator(), 2)
-        rows = self._limited(rows, n_points, k, batch_rng)
-        return Request(
-            learner,
-            estimator,
-            X_pool,
-            rows,
-            n_points if rows is None else len(rows),
-            k,
-            known_X if X_training is None else X_training,
-            known_y if y_training is None else y_training,
-            draws_rng,
-            batch_rng,
-        )
-
-    def _limited(
-        self, rows: NDArray[np.int64] | None, n_points: int, k: int, rng: np.random.Generator
-    ) -> NDArray[np.int64] | None:
-        """At most ``max_candidates`` of the rows, at random, where the query has that parameter and it is set."""
-        most = getattr(self, "max_candidates", None)
-        validation.check_positive_integers(max_candidates=most)
-        n = n_points if rows is None else len(rows)
-        if most is None or most >= n:
-            return rows
-        validation.check_max_candidates(most, k)
-        chosen = np.sort(rng.choice(n, most, replace=False))
-        return chosen if rows is None else rows[chosen]
-
-    def _generator(self) -> np.random.Generator:
-        """Kept and advanced: seeding anew at every query would put the same noise on the pool again."""
-        if "rng_" not in vars(self):
-            self.rng_ = validation.check_random_state(self.random_state)
-        return self.rng_
-
-    def _keep_scores(self, request: Request, scores: NDArray[np.float64]) -> None:
-        """One number a row of the pool; NaN for rows that were not scored."""
-        if request.rows is not None:
-            of_pool = np.full(chunks.count_rows(request.X_pool), np.nan)
-            of_pool[request.rows] = scores
-            scores = of_pool
-        self.scores_ = scores
-
-    def _keep_n_features(self, X_pool: Any) -> None:
-        n_columns = chunks.count_columns(X_pool)
-        if n_columns is not None:
-            self.n_features_in_ = n_columns
-
-    @contextmanager
-    def _overridden(self, overrides: dict[str, Any]) -> Iterator[None]:
-        """Other parameters for a while; the random state, unless it is among them, goes on."""
-        kept = self.get_params(deep=False)
-        validation.check_overrides(type(self), overrides, kept)
-        rng = vars(self).get("rng_")
-        try:
-            self.set_params(**overrides)
-            yield
-        finally:
-            self.set_params(**{name: kept[name] for name in overrides})
-            if rng is not None and "random_state" in overrides:
-                self.rng_ = rng
-
-
-class StochasticBatchQuery(BatchQuery):
+class StochasticBatchQuery(DrawsQuery):
     """Buy a batch of labels by sampling from the scores of a pool.
 
     Draws from the posterior of the model are streamed over the pool, reduced to one score a row, and a batch is sampled
@@ -353,108 +127,154 @@ class StochasticBatchQuery(BatchQuery):
         score = validation.look_up("score", self.score, SCORES)
         sampler = validation.look_up("sampler", self.sampler, SAMPLERS)
         beta = validation.check_beta(self.beta)
-        validation.check_positive_integers(chunk_size=self.chunk_size)
-        has_source = posteriors.has_source(posteriors.innermost(request.estimator))
-        validation.check_task(request.estimator, self.score, score, has_source)
-        scores = self._score_rows(request, score)
+        (scores,) = self._score_rows(request, {_name(self.score): score})
         try:
             scores = validation.check_scores(scores, minus_inf=True)
             scores.flags.writeable = False  # log-probabilities may be asked of them later
             batch = _draw(sampler, scores, request.k, request.batch_rng, beta)
         except validation.ScoreError as error:
             raise error.of_rows(request.rows) from None
-        self._keep_scores(request, scores)
+        self.scores_ = request.of_pool(scores)
         return batch
 
-    def _score_rows(self, request: Request, score: Callable[..., Any]) -> NDArray[np.float64]:
-        """Stream the candidates through the draws, one chunk of draws alive at a time."""
-        score_chunk, n_values = self._chunk_scorer(request, score)
-        size = self.chunk_size or chunks.rows_per_chunk(request.X_pool, n_values)
-        scores = np.empty(request.n_candidates)
-        done = 0
-        with tqdm(total=len(scores), desc="scoring", unit="row", disable=not self.verbose) as bar:
-            for chunk in chunks.iter_chunks(request.X_pool, request.rows, size):
-                n = chunks.count_rows(chunk)
-                with validation.failure_explained(f"Scoring rows {done} to {done + n - 1}"):
-                    scores[done : done + n] = validation.check_score_output(score_chunk(chunk), n)
-                done += n
-                bar.update(n)
-        return scores
+    def _score_rows(self, request: Request, scores: Mapping[str, Score]) -> NDArray[np.float64]:
+        """Scores of the candidates, (n_scores, n_candidates): one pass, one chunk of draws alive at a time."""
+        has_source = posteriors.has_source(posteriors.innermost(request.estimator))
+        for name, score in scores.items():
+            validation.check_task(request.estimator, name, score, has_source)
+        score_chunk, n_values = self._chunk_scorer(request, scores)
+        columns = np.empty((len(scores), request.n_candidates))
+        for rows, chunk in self._chunks(request, n_values, "scoring"):
+            with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
+                for column, values in zip(columns, score_chunk(chunk), strict=True):
+                    column[rows] = validation.check_score_output(values, rows.stop - rows.start)
+        return columns
 
-    def _chunk_scorer(self, request: Request, score: Callable[..., Any]) -> tuple[Callable[[Any], Any], int]:
-        """Scores of a chunk of rows as a function, and how many numbers it makes of a row on the way."""
-        if modal.is_score_of_certainty(score):
+    def _chunk_scorer(self, request: Request, scores: Mapping[str, Score]) -> tuple[Callable[[Any], list[Any]], int]:
+        """The scores of a chunk of rows as a function, and how many numbers it makes of a row on the way."""
+        validation.check_positive_integers(chunk_size=self.chunk_size)
+        if any(modal.is_score_of_certainty(score) for score in scores.values()):
             raise validation.certainty_error()
-        if _is_score_of_learner(score):
-            return functools.partial(score, request.learner), 1
-        predict_draws = self._predict_draws(request, getattr(score, "one_draw", False))
-        first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
-        with validation.failure_explained("Drawing predictions for one row of the pool"):
-            draws = predict_draws(first)
-            validation.check_draws_of(draws, 1)
-            if self.verbose:
-                again = validation.as_array(predict_draws(first))
-                validation.check_same_functions(validation.as_array(draws), again, "a second call")
-        validation.check_enough_draws(len(draws), self.score, score)
-        score = self._with_what_it_asks_for(score, request, predict_draws)
-        return (lambda chunk: score(predict_draws(chunk))), int(np.prod(draws.shape))
+        of_draws = {name: score for name, score in scores.items() if not _is_score_of_learner(score)}
+        if not of_draws:
+            return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1
+        draws = self._draws(request, one_draw=all(getattr(score, "one_draw", False) for score in of_draws.values()))
+        for name, score in of_draws.items():
+            validation.check_enough_draws(draws.n_draws, name, score)
+        ready = self._with_what_they_ask_for(of_draws, request, draws)
 
-    def _predict_draws(self, request: Request, one_draw: bool) -> posteriors.PredictDraws:
-        estimator, rng = request.estimator, request.draws_rng
-        if isinstance(self.posterior, str):
-            if validation.check_posterior(self.posterior) == "bootstrap":
-                return self._bootstrap(estimator, request)
-        else:
-            estimator = self._fitted_surrogate(request)
-        training = {"X_training": request.X_training, "y_training": request.y_training}
-        try:
-            return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
-        except (validation.NoPosteriorError, validation.NoTrainingDataError) as error:
-            if one_draw and hasattr(estimator, "predict_proba"):
-                return posteriors.one_draw(estimator)
-            if request.X_training is None:
-                raise validation.no_draws_error(posteriors.innermost(estimator), one_draw) from error
-            self._tell_of_bootstrap(error)
-        return self._bootstrap(estimator, request)
+        def score_chunk(chunk: Any) -> list[Any]:
+            of_chunk = draws.predict(chunk)
+            return [
+                ready[name](of_chunk) if name in ready else score(request.learner, chunk)
+                for name, score in scores.items()
+            ]
 
-    def _tell_of_bootstrap(self, error: Exception) -> None:
-        if not vars(self).get("_told_of_bootstrap"):
-            validation.warn_bootstrap(error)
-            self._told_of_bootstrap = True
+        return score_chunk, draws.n_values
 
-    def _fitted_surrogate(self, request: Request) -> Any:
-        X, y = validation.check_training_data(request.X_training, request.y_training)
-        surrogate = posteriors.seeded_clone(self.posterior, request.draws_rng)
-        with validation.failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
-            surrogate.fit(X, y)
-        validation.check_surrogate_classes(surrogate, request.estimator)
-        return surrogate
+    def _with_what_they_ask_for(
+        self, scores: Mapping[str, Score], request: Request, draws: PoolDraws
+    ) -> dict[str, Score]:
+        """Scores with what their keyword-only parameters without a default name."""
+        sources = {
+            "target_draws": lambda name: draws.predict(validation.check_target(self.X_target, name)),
+            "noise_variance": lambda name: posteriors.noise_variance(request.estimator),
+        }
+        asked = {name: _keywords_asked(score) & set(sources) for name, score in scores.items()}
+        given = {keyword: sources[keyword](name) for name, keywords in asked.items() for keyword in keywords}
+        return {
+            name: functools.partial(score, **{keyword: given[keyword] for keyword in asked[name]})
+            for name, score in scores.items()
+        }
 
-    def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
-        """Refitted members, those of the last query again if nothing has been taught since."""
-        X, y = validation.check_training_data(request.X_training, request.y_training)
-        data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
-        fitted_to = type(estimator), str(estimator.get_params()), self.n_draws, joblib.hash(data)
-        known, predict_draws = vars(self).get("_members", (None, None))
-        if known != fitted_to:
-            with validation.failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
-                predict_draws = posteriors.bootstrap(
-                    estimator, X, y, self.n_draws, request.draws_rng, n_jobs=self.n_jobs
-                )
-            self._members = fitted_to, predict_draws
-        return predict_draws
 
-    def _with_what_it_asks_for(
-        self, score: Callable[..., Any], request: Request, predict_draws: posteriors.PredictDraws
-    ) -> Callable[..., Any]:
-        """The score with what its keyword-only parameters without a default name."""
-        asked = {p.name for p in _parameters(score) if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
-        given: dict[str, Any] = {}
-        if "target_draws" in asked:
-            given["target_draws"] = predict_draws(validation.check_target(self.X_target, self.score))
-        if "noise_variance" in asked:
-            given["noise_variance"] = posteriors.noise_variance(request.estimator)
-        return functools.partial(score, **given) if given else score
+def score_pool(
+    estimator: Any,
+    X_pool: Any,
+    scores: Any = ("bald", "entropy"),
+    *,
+    n_draws: int | None = None,
+    posterior: Any = "auto",
+    X_target: Any = None,
+    X_training: Any = None,
+    y_training: Any = None,
+    candidates: ArrayLike | None = None,
+    chunk_size: int | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    verbose: int = 0,
+) -> dict[str, NDArray[np.float64]]:
+    """Score a pool by any number of scores at once: they share one pass over the draws.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or modAL learner
+    X_pool : array-like of shape (n_points, ...)
+        Any container that `StochasticBatchQuery.select` takes.
+    scores : str, callable, list of these, or dict of name to either, default=("bald", "entropy")
+        Names in `skactive.scores.SCORES`, or functions of draws or of (learner, X), as `StochasticBatchQuery` takes.
+    n_draws, posterior, X_target, chunk_size, n_jobs, random_state, verbose
+        As in `StochasticBatchQuery`.
+    X_training, y_training : array-like, optional
+        What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
+    candidates : array-like of int or bool, optional
+        Rows to score; the others get NaN.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_points,), float64
+        A column for each score, in the order asked for; ``pandas.DataFrame`` takes it as it is.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `StochasticBatchQuery.select` does; or if no score is given, or two have the same name.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive.query import score_pool
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
+    >>> columns = score_pool(forest, X, ["bald", "entropy"])
+    >>> {name: column.shape for name, column in columns.items()}
+    {'bald': (150,), 'entropy': (150,)}
+    """
+    query = StochasticBatchQuery(
+        n_draws=n_draws,
+        posterior=posterior,
+        X_target=X_target,
+        chunk_size=chunk_size,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=verbose,
+    )
+    named = _named_scores(scores)
+    request = query._request(estimator, X_pool, 1, X_training=X_training, y_training=y_training, candidates=candidates)
+    query._check_fits(request)
+    return {
+        name: request.of_pool(column) for name, column in zip(named, query._score_rows(request, named), strict=True)
+    }
+
+
+def _named_scores(scores: Any) -> dict[str, Score]:
+    """Scores by name: of a mapping, or of one name or callable or a list of either."""
+    if not isinstance(scores, Mapping):
+        listed = list(scores) if isinstance(scores, list | tuple) else [scores]
+        scores = validation.check_named_once({_name(score): score for score in listed}, len(listed))
+    return {name: validation.look_up("scores", score, SCORES) for name, score in scores.items()}
+
+
+def _name(score: Any) -> str:
+    return score if isinstance(score, str) else getattr(score, "__name__", type(score).__name__)
+
+
+def _keywords_asked(function: Score) -> set[str]:
+    """Keyword-only parameters without a default."""
+    return {p.name for p in _parameters(function) if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -8,16 +8,20 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from modAL.models import ActiveLearner
+from modAL.uncertainty import classifier_entropy
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skactive import MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery, sample_posterior, samplers, scores
+from skactive.query import score_pool
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
@@ -335,3 +339,74 @@ def test_a_model_with_draws_of_its_own_need_not_follow_scikit_learns_ways():
             return lambda X: np.stack([p * np.ones(len(X)), 1 - p * np.ones(len(X))], axis=-1)
 
     assert len(query().select(Own().fit(POOL, np.ones(600)), POOL, 4)) == 4
+
+
+# --- score_pool -----------------------------------------------------------------------------------
+
+
+def test_score_pool_returns_the_scores_of_queries_by_name(net):
+    columns = score_pool(net, POOL, ["bald", "entropy", "std_dev"], n_draws=10, random_state=0)
+    assert list(columns) == ["bald", "entropy", "std_dev"]
+    for name, column in columns.items():
+        q = query(score=name)
+        q.select(net, POOL, 5)
+        np.testing.assert_array_equal(column, q.scores_)  # the same draws
+
+
+def test_all_scores_share_one_pass_over_the_draws():
+    drawn = []
+
+    class Counting(RandomForestClassifier):
+        def sample_posterior(self, n_draws, rng):
+            predict = sample_posterior(FOREST, n_draws, rng)
+            return lambda X: drawn.append(len(X)) or predict(X)
+
+    counting = Counting(25, random_state=0).fit(LABELLED, y[:100])
+    score_pool(counting, POOL, ["bald", "entropy", "margin"], n_draws=25, chunk_size=200)
+    assert drawn == [1, 200, 200, 200]  # one row, to see what draws look like, and each chunk once
+
+
+def test_score_pool_takes_functions_of_draws_and_of_learners_under_names_of_ones_own():
+    def spread(draws):
+        return np.ptp(draws, axis=0).max(-1)
+
+    columns = score_pool(FOREST, POOL, {"spread": spread, "modal": classifier_entropy, "b": "bald"})
+    draws = sample_posterior(FOREST, None, np.random.default_rng(0))(POOL)
+    np.testing.assert_array_equal(columns["spread"], spread(draws))
+    np.testing.assert_array_equal(columns["modal"], classifier_entropy(FOREST, POOL))
+    assert list(columns) == ["spread", "modal", "b"]
+    assert list(score_pool(FOREST, POOL, spread)) == ["spread"]
+
+
+def test_score_pool_takes_a_learner_and_leaves_rows_that_are_no_candidates_at_nan():
+    learner = ActiveLearner(KNeighborsClassifier(3), X_training=LABELLED, y_training=y[:100])
+    with pytest.warns(UserWarning, match="bootstrap"):
+        columns = score_pool(learner, POOL, ["bald", "margin"], n_draws=5, candidates=[3, 5], random_state=0)
+    for column in columns.values():
+        assert np.flatnonzero(~np.isnan(column)).tolist() == [3, 5]
+
+
+def test_scores_that_one_draw_serves_need_no_bootstrap():
+    neighbours = KNeighborsClassifier(3).fit(LABELLED, y[:100])
+    columns = score_pool(neighbours, POOL, ["entropy", "margin"])
+    np.testing.assert_array_equal(columns["margin"], scores.margin(neighbours.predict_proba(POOL)[np.newaxis]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ([], ValueError, "`scores` must name at least one score"),
+        (["bald", "bald"], ValueError, "`scores` must have different names"),
+        (["no_such"], ValueError, "`scores` must be a callable or one of"),
+        (5, TypeError, "`scores` must be a callable or one of"),
+        ("variance", ValueError, "no score for a classifier"),
+    ],
+)
+def test_score_pool_says_what_is_wrong_with_scores(asked, error, message):
+    with pytest.raises(error, match=message):
+        score_pool(FOREST, POOL, asked)
+
+
+def test_score_pool_needs_a_fitted_model():
+    with pytest.raises(NotFittedError, match="fit"):
+        score_pool(RandomForestClassifier(), POOL)

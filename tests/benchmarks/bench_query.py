@@ -1,77 +1,60 @@
-"""Time and peak memory of a query over a large pool: ``python tests/benchmarks/bench_query.py [n_points]``.
-
-A fixed-mask draw is compared, in the same run, with leaving dropout on (a mask a row, what other packages do), and the
-query with its draws alone. Ratios and medians of five; absolute seconds are this machine's.
-"""
+"""Whole queries over large pools: what a query costs beyond its draws, and how time and memory grow with the pool."""
 
 from __future__ import annotations
 
-import statistics
-import sys
-import time
+import functools
 
 import numpy as np
 import torch
+from common import bench
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery, sample_posterior
 
 N_FEATURES, N_DRAWS = 32, 20
 
 
-def peak_mib() -> float:
-    """Peak resident memory since the last reset, Linux only."""
-    with open("/proc/self/status") as status:
-        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+@functools.cache
+def pool(n_points: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((n_points, N_FEATURES), dtype=np.float32)
 
 
-def reset_peak() -> None:
-    with open("/proc/self/clear_refs", "w") as refs:
-        refs.write("5")
+@functools.cache
+def fitted_net() -> MCDropoutClassifier:
+    rows = pool(1_000)
+    labels = (rows[:, 0] > 0).astype(int) + (rows[:, 1] > 0)
+    return MCDropoutClassifier(max_epochs=20, random_state=0).fit(rows, labels)
 
 
-def seconds(function, repeats: int = 5) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def query_of(n_points: int, n_instances: int = 100, **parameters):
+    query = StochasticBatchQuery(n_draws=N_DRAWS, random_state=0, **parameters)
+    return functools.partial(query.select, fitted_net(), pool(n_points), n_instances)
 
 
-def dropout_left_on(module: torch.nn.Module, X: np.ndarray) -> None:
+def dropout_left_on(module: torch.nn.Module, rows: torch.Tensor) -> None:
+    """A mask a row: what most loops do, and no function of the row."""
     module.train()
-    rows = torch.from_numpy(X)
     with torch.no_grad():
-        for batch in rows.split(4096):
+        for batch in rows.split(2_048):
             torch.stack([module(batch).softmax(-1) for _ in range(N_DRAWS)])
     module.eval()
 
 
-def main() -> None:
-    n_points = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    rng = np.random.default_rng(0)
-    pool = rng.standard_normal((n_points, N_FEATURES), dtype=np.float32)
-    labels = (pool[:500, 0] > 0).astype(int) + (pool[:500, 1] > 0)
-    net = MCDropoutClassifier(max_epochs=20, random_state=0).fit(pool[:500], labels)
-    query = StochasticBatchQuery(n_draws=N_DRAWS, random_state=0)
-    query.select(net, pool[:1000], 10)
-    reset_peak()
-    before = peak_mib()
-    start = time.perf_counter()
-    query.select(net, pool, 100)
-    elapsed = time.perf_counter() - start
-    print(f"query of 100 rows of {n_points:,} x {N_FEATURES} float32, {N_DRAWS} draws: {elapsed:.1f} s")
-    print(f"peak memory above what was there before: {peak_mib() - before:.0f} MiB (the pool has {pool.nbytes >> 20})")
-
-    part = pool[:50_000]
-    draws = sample_posterior(net, N_DRAWS, rng)
-    ours = seconds(lambda: draws(part))
-    theirs = seconds(lambda: dropout_left_on(net.net_.module_, part))
-    whole = seconds(lambda: query.select(net, part, 100))
-    print(f"{len(part):,} rows: draws {ours:.2f} s")
-    print(f"times that: dropout left on {theirs / ours:.1f}, the whole query {whole / ours:.2f}")
+@bench("query of 100 of 100,000 x 32, 20 draws of a 128-128 net")
+def query_beside_its_draws():
+    net, rows = fitted_net(), pool(100_000)
+    predict_draws = sample_posterior(net, N_DRAWS, np.random.default_rng(0))
+    return {
+        "skactive": query_of(100_000),
+        "its draws alone": lambda: [predict_draws(rows[i : i + 2_048]) for i in range(0, len(rows), 2_048)],
+        "draws with dropout left on": functools.partial(dropout_left_on, net.net_.module_, torch.from_numpy(rows)),
+    }
 
 
-if __name__ == "__main__":
-    main()
+@bench("query of 100, 20 draws: the size of the pool (times 10,000 rows)")
+def size_of_the_pool():
+    return {f"{n:,} rows": query_of(n) for n in (10_000, 100_000, 1_000_000, 10_000_000)}
+
+
+@bench("query of 1,000,000 x 32: the size of the batch", targets={"10,000 rows": 1.3})
+def size_of_the_batch():
+    return {f"{k:,} rows": query_of(1_000_000, k) for k in (10, 10_000)}

@@ -1,0 +1,272 @@
+"""What all queries share.
+
+`BatchQuery` checks what it is asked for, finds the model and its training data in a modAL learner, keeps the random
+state, streams the pool, and answers in modAL's form. A query itself is one method, ``_choose``, that turns a `Request`
+into a `Batch`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from tqdm import tqdm
+
+from . import _chunks as chunks
+from . import _modal as modal
+from . import _validation as validation
+from .samplers import Batch, uniform
+
+__all__ = ["BatchQuery", "Request"]
+
+modal.repair_modal()  # whoever uses a query may use it in modAL
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a query has to go on.
+
+    Attributes
+    ----------
+    learner, estimator : object
+        Who asks (a modAL learner, or the estimator itself), and the fitted model.
+    X_pool : array-like
+        The whole pool, as `_chunks.prepare_pool` leaves it.
+    rows : ndarray of shape (n_candidates,), int64, or None
+        Positions of the rows that may be chosen; None is all of them.
+    n_candidates, k : int
+        How many may be, and how many must be, chosen.
+    X_training, y_training : array-like or None
+        What the model was fitted to, if known.
+    draws_rng, batch_rng : numpy.random.Generator
+        Separate streams, so that samplers can be compared on the same draws.
+    """
+
+    learner: Any
+    estimator: Any
+    X_pool: Any
+    rows: NDArray[np.int64] | None
+    n_candidates: int
+    k: int
+    X_training: Any
+    y_training: Any
+    draws_rng: np.random.Generator
+    batch_rng: np.random.Generator
+
+    def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
+        if self.rows is None:
+            return values
+        of_pool = np.full(chunks.count_rows(self.X_pool), np.nan)
+        of_pool[self.rows] = values
+        return of_pool
+
+
+class BatchQuery(BaseEstimator, ABC):
+    """Base of all queries. A subclass has a parameter ``random_state`` and a method ``_choose(request) -> Batch``.
+
+    ``_choose`` returns positions among the candidates, sets ``scores_`` (one float64 a row of the pool; see
+    `Request.of_pool`), and may set further attributes ending in an underscore. It can stream the candidates by
+    `_chunks` if there are parameters ``chunk_size`` and ``verbose``, too.
+    """
+
+    scores_: NDArray[np.float64]
+    random_state: Any
+    chunk_size: int | None
+    verbose: int
+
+    def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
+        """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
+
+        Parameters
+        ----------
+        learner : modAL.models.ActiveLearner or estimator
+            Brings the model and its training data. If it is not fitted yet, the batch is uniform, with a warning.
+        X_pool : array-like of shape (n_points, ...)
+        n_instances : int, default=1
+        **overrides
+            Parameters of the query, and keywords of `select`, for this call only.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), int64
+            Positions in the pool, most preferred first; with their scores beside them where modAL asks for a pair.
+        """
+        given = {name: overrides.pop(name) for name in ("X_training", "y_training", "candidates") if name in overrides}
+        with self._overridden(overrides):
+            indices = self._select(learner, X_pool, n_instances, cold_start=True, **given)
+        return modal.answer(learner, indices, self.scores_[indices])
+
+    def select(
+        self,
+        estimator: Any,
+        X_pool: Any,
+        n_instances: int = 1,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        candidates: ArrayLike | None = None,
+    ) -> NDArray[np.int64]:
+        """Choose rows of the pool for a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        X_pool : array-like of shape (n_points, ...)
+            numpy array or memory map of any number of axes, torch tensor, DataFrame, list, scipy sparse or dask array.
+            Never copied as a whole, never changed.
+        n_instances : int, default=1
+            Rows to choose.
+        X_training, y_training : array-like, optional
+            What the estimator was fitted to; needed where draws come from refitting.
+        candidates : array-like of int or bool, optional
+            Positions of the rows that may be chosen, or a mask of shape (n_points,); others are not even scored.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), int64
+            Positions in the pool, most preferred first: every prefix is a batch of its own.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
+            rows that may be chosen, or a parameter of the query is not valid.
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        """
+        return self._select(
+            estimator, X_pool, n_instances, X_training=X_training, y_training=y_training, candidates=candidates
+        )
+
+    def set_params(self, **params: Any) -> BatchQuery:
+        """Set parameters; a new ``random_state`` starts its stream afresh."""
+        if "random_state" in params:
+            self.__dict__.pop("rng_", None)
+        return super().set_params(**params)
+
+    @property
+    def log_proba_(self) -> NDArray[np.float64]:
+        """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
+        batch = vars(self).get("_batch")
+        if batch is None or batch.log_proba is None:
+            raise AttributeError(
+                f"{type(self).__name__} has no `log_proba_`: no query yet, or a sampler without a law."
+            )
+        return batch.log_proba()
+
+    @abstractmethod
+    def _choose(self, request: Request) -> Batch:
+        """Choose ``request.k`` of the candidates, by their positions among the candidates."""
+
+    def _select(
+        self, learner: Any, X_pool: Any, n_instances: int, *, cold_start: bool = False, **given: Any
+    ) -> NDArray[np.int64]:
+        request = self._request(learner, X_pool, n_instances, **given)
+        if cold_start and not validation.is_fitted(request.estimator):
+            validation.warn_cold_start(request.estimator)
+            self.scores_ = np.full(chunks.count_rows(request.X_pool), np.nan)
+            batch = uniform.draw(np.zeros(request.n_candidates), request.k, request.batch_rng)  # type: ignore[attr-defined]
+        else:
+            self._check_fits(request)
+            batch = self._choose(request)
+        self._batch = batch
+        self.indices_ = batch.indices if request.rows is None else request.rows[batch.indices]
+        self._keep_n_features(request.X_pool)
+        return self.indices_.copy()
+
+    def _check_fits(self, request: Request) -> None:
+        """Check that the estimator is fitted, and to rows like those of the pool."""
+        if not validation.is_fitted(request.estimator):
+            raise validation.not_fitted_error(request.estimator)
+        n_axes = getattr(request.X_pool, "ndim", 2)
+        validation.check_columns(request.estimator, chunks.count_columns(request.X_pool), n_axes)
+
+    def _request(
+        self,
+        learner: Any,
+        X_pool: Any,
+        n_instances: int,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        candidates: ArrayLike | None = None,
+    ) -> Request:
+        estimator, known_X, known_y = modal.unwrap(learner)
+        validation.check_pool(X_pool)
+        X_pool = chunks.prepare_pool(X_pool)
+        n_points = chunks.count_rows(X_pool)
+        rows = None if candidates is None else validation.check_candidates(candidates, n_points)
+        k = validation.check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
+        draws_rng, batch_rng = validation.spawn(self._generator(), 2)
+        rows = self._limited(rows, n_points, k, batch_rng)
+        return Request(
+            learner,
+            estimator,
+            X_pool,
+            rows,
+            n_points if rows is None else len(rows),
+            k,
+            known_X if X_training is None else X_training,
+            known_y if y_training is None else y_training,
+            draws_rng,
+            batch_rng,
+        )
+
+    def _limited(
+        self, rows: NDArray[np.int64] | None, n_points: int, k: int, rng: np.random.Generator
+    ) -> NDArray[np.int64] | None:
+        """At most ``max_candidates`` of the rows, at random, where the query has that parameter and it is set."""
+        most = getattr(self, "max_candidates", None)
+        validation.check_positive_integers(max_candidates=most)
+        n = n_points if rows is None else len(rows)
+        if most is None or most >= n:
+            return rows
+        validation.check_max_candidates(most, k)
+        chosen = np.sort(rng.choice(n, most, replace=False))
+        return chosen if rows is None else rows[chosen]
+
+    def _generator(self) -> np.random.Generator:
+        """Kept and advanced: seeding anew at every query would put the same noise on the pool again."""
+        if "rng_" not in vars(self):
+            self.rng_ = validation.check_random_state(self.random_state)
+        return self.rng_
+
+    def _chunks(self, request: Request, n_values: int, doing: str) -> Iterator[tuple[slice, Any]]:
+        """Stream the candidates: their positions, and a chunk of the pool with these rows, under a progress bar.
+
+        ``n_values`` is how many float64 a row takes on the way.
+        """
+        size = self.chunk_size or chunks.rows_per_chunk(request.X_pool, n_values)
+        done = 0
+        with tqdm(total=request.n_candidates, desc=doing, unit="row", disable=not self.verbose) as bar:
+            for chunk in chunks.iter_chunks(request.X_pool, request.rows, size):
+                n = chunks.count_rows(chunk)
+                yield slice(done, done + n), chunk
+                done += n
+                bar.update(n)
+
+    def _keep_n_features(self, X_pool: Any) -> None:
+        n_columns = chunks.count_columns(X_pool)
+        if n_columns is not None:
+            self.n_features_in_ = n_columns
+
+    @contextmanager
+    def _overridden(self, overrides: dict[str, Any]) -> Iterator[None]:
+        """Other parameters for a while; the random state, unless it is among them, goes on."""
+        kept = self.get_params(deep=False)
+        validation.check_overrides(type(self), overrides, kept)
+        rng = vars(self).get("rng_")
+        try:
+            self.set_params(**overrides)
+            yield
+        finally:
+            self.set_params(**{name: kept[name] for name in overrides})
+            if rng is not None and "random_state" in overrides:
+                self.rng_ = rng

@@ -1,0 +1,114 @@
+"""Queries that need draws from the posterior: where the draws come from, the same for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+
+from . import _chunks as chunks
+from . import _validation as validation
+from . import posterior as posteriors
+from ._base_query import BatchQuery, Request
+
+__all__ = ["DrawsQuery", "PoolDraws"]
+
+
+@dataclass(frozen=True)
+class PoolDraws:
+    """Draws from the posterior, and what those of one row look like.
+
+    Attributes
+    ----------
+    predict : callable
+        ``predict(X) -> draws`` of shape (n_draws, n_rows, ...): the same functions at every call.
+    shape : tuple of int
+        Of the draws of a single row: (n_draws, 1, n_classes) for classifiers, (n_draws, 1) for regressors.
+    """
+
+    predict: posteriors.PredictDraws
+    shape: tuple[int, ...]
+
+    @property
+    def n_draws(self) -> int:
+        return self.shape[0]
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers the draws of one row are."""
+        return int(np.prod(self.shape))
+
+
+class DrawsQuery(BatchQuery):
+    """Base of queries over posterior draws, which `_draws` finds.
+
+    A subclass has the parameters below, and those of `BatchQuery`.
+    """
+
+    n_draws: int | None
+    posterior: Any
+    n_jobs: int | None
+
+    def _draws(self, request: Request, *, one_draw: bool = False, joint: bool = False) -> PoolDraws:
+        """Find draws for the request's estimator.
+
+        ``one_draw``: ``predict_proba`` will do where there are no draws. ``joint``: rows are looked at together, which
+        needs draws that are functions; two calls for a row are compared.
+        """
+        validation.check_positive_integers(chunk_size=self.chunk_size)
+        predict_draws = self._predict_draws(request, one_draw)
+        first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
+        with validation.failure_explained("Drawing predictions for one row of the pool"):
+            draws = predict_draws(first)
+            validation.check_draws_of(draws, 1)
+            if joint or self.verbose:
+                again = validation.as_array(predict_draws(first))
+                validation.check_same_functions(validation.as_array(draws), again, "a second call")
+        return PoolDraws(predict_draws, tuple(draws.shape))
+
+    def _predict_draws(self, request: Request, one_draw: bool) -> posteriors.PredictDraws:
+        estimator, rng = request.estimator, request.draws_rng
+        if isinstance(self.posterior, str):
+            if validation.check_posterior(self.posterior) == "bootstrap":
+                return self._bootstrap(estimator, request)
+        else:
+            estimator = self._fitted_surrogate(request)
+        training = {"X_training": request.X_training, "y_training": request.y_training}
+        try:
+            return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
+        except (validation.NoPosteriorError, validation.NoTrainingDataError) as error:
+            if one_draw and hasattr(estimator, "predict_proba"):
+                return posteriors.one_draw(estimator)
+            if request.X_training is None:
+                raise validation.no_draws_error(posteriors.innermost(estimator), one_draw) from error
+            self._tell_of_bootstrap(error)
+        return self._bootstrap(estimator, request)
+
+    def _tell_of_bootstrap(self, error: Exception) -> None:
+        if not vars(self).get("_told_of_bootstrap"):
+            validation.warn_bootstrap(error)
+            self._told_of_bootstrap = True
+
+    def _fitted_surrogate(self, request: Request) -> Any:
+        X, y = validation.check_training_data(request.X_training, request.y_training)
+        surrogate = posteriors.seeded_clone(self.posterior, request.draws_rng)
+        with validation.failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
+            surrogate.fit(X, y)
+        validation.check_surrogate_classes(surrogate, request.estimator)
+        return surrogate
+
+    def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
+        """Refitted members, those of the last query again if nothing has been taught since."""
+        X, y = validation.check_training_data(request.X_training, request.y_training)
+        data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
+        fitted_to = type(estimator), str(estimator.get_params()), self.n_draws, joblib.hash(data)
+        known, predict_draws = vars(self).get("_members", (None, None))
+        if known != fitted_to:
+            with validation.failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
+                predict_draws = posteriors.bootstrap(
+                    estimator, X, y, self.n_draws, request.draws_rng, n_jobs=self.n_jobs
+                )
+            self._members = fitted_to, predict_draws
+        return predict_draws
