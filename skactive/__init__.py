@@ -9,22 +9,34 @@ __version__ = "0.1.0.dev0"
 
 # Where each public name lives. Nothing is imported before it is asked for (PEP 562): torch alone takes a second.
 _MODULE_OF = {
+    "ACSFWQuery": "acsfw",
+    "BADGEQuery": "badge",
+    "BatchBALDQuery": "batchbald",
+    "ExperimentResult": "_results",
     "LastLayerClassifier": "_last_layer",
+    "LearningCurveDisplay": "plotting",
     "MCDropoutClassifier": "mc_dropout",
     "MCDropoutRegressor": "mc_dropout",
     "StochasticBatchQuery": "query",
     "repair_modal": "_modal",
+    "run_experiment": "experiment",
     "sample_posterior": "posterior",
 }
-_MODULES = {"datasets", "posterior", "samplers", "scores"}
+_MODULES = {"acsfw", "badge", "batchbald", "datasets", "diagnostics", "plotting", "posterior", "samplers", "scores"}
 
 __all__ = [
+    "ACSFWQuery",
+    "BADGEQuery",
+    "BatchBALDQuery",
+    "ExperimentResult",
     "LastLayerClassifier",
+    "LearningCurveDisplay",
     "MCDropoutClassifier",
     "MCDropoutRegressor",
     "StochasticBatchQuery",
     "datasets",
     "repair_modal",
+    "run_experiment",
     "sample_posterior",
     "samplers",
     "scores",
@@ -34,7 +46,13 @@ if TYPE_CHECKING:
     from . import datasets, samplers, scores
     from ._last_layer import LastLayerClassifier
     from ._modal import repair_modal
+    from ._results import ExperimentResult
+    from .acsfw import ACSFWQuery
+    from .badge import BADGEQuery
+    from .batchbald import BatchBALDQuery
+    from .experiment import run_experiment
     from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
+    from .plotting import LearningCurveDisplay
     from .posterior import sample_posterior
     from .query import StochasticBatchQuery
 

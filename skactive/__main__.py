@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tqdm import tqdm
 
+from ._statistics import estimate
 from .datasets import make_repeated
 from .scores import SCORES
+
+if TYPE_CHECKING:
+    from ._results import ExperimentResult
 
 STRATEGIES: dict[str, tuple[str, float]] = {
     "power, beta=1": ("power", 1.0),
@@ -39,16 +39,6 @@ PICTURES = (".png", ".pdf", ".svg")
 CLASS_SCORES = sorted(name for name, score in SCORES.items() if "classifier" in score.tasks)  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One strategy in one trial: accuracy before any query and after each, and the seconds the queries took."""
-
-    strategy: str
-    trial: int
-    accuracies: NDArray[np.float64]
-    query_seconds: NDArray[np.float64]
-
-
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """Options of the command."""
     parser = argparse.ArgumentParser(
@@ -56,7 +46,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         description="A modAL loop on Repeated-digits buys labels in batches, by several strategies on the same trials.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--trials", type=int, default=3, help="paired trials: split, noise, first labels, weights")
+    parser.add_argument("--trials", type=int, default=3, help="paired trials: split, first labels, weights")
     parser.add_argument("--rounds", type=int, default=15, help="batches bought in a trial")
     parser.add_argument("--batch-size", type=int, default=10, help="labels bought in a round")
     parser.add_argument("--initial", type=int, default=20, help="labels to begin with, the same number of each digit")
@@ -66,7 +56,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--draws", type=int, default=50, help="posterior draws in a query")
     parser.add_argument("--epochs", type=int, default=150, help="full-batch training steps of a refit")
     parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes, of one thread each")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first trial")
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything")
     parser.add_argument("--output", default="learning_curves.png", help="where the picture goes")
     options = parser.parse_args(arguments)
     picture = Path(options.output)
@@ -78,103 +68,101 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def run_trial(strategy: str, trial: int, options: argparse.Namespace) -> Curve:
-    """Buy ``rounds`` batches with one strategy; all else depends on the trial alone."""
-    import torch
-    from modAL.models import ActiveLearner
+def repeated_digits(options: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """All digits as they are, then all their noisy copies."""
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    copies, labels = make_repeated(X, y, options.repeats, options.noise, np.random.default_rng(options.seed))
+    return np.concatenate([X, copies]), np.concatenate([y, labels])
 
+
+def split_digits(
+    y: NDArray[np.int64], options: argparse.Namespace
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to train and to test on: noisy copies of some digits, and other digits as they are. Copies must not leak."""
+    n = len(y) // (options.repeats + 1)
+    splits = []
+    for trial in range(options.trials):
+        digits, test = train_test_split(np.arange(n), test_size=500, stratify=y[:n], random_state=options.seed + trial)
+        splits.append((np.concatenate([digits + n * copy for copy in range(1, options.repeats + 1)]), test))
+    return splits
+
+
+def run_all(options: argparse.Namespace) -> ExperimentResult:
+    """Every strategy in every trial."""
+    from .experiment import run_experiment
     from .mc_dropout import MCDropoutClassifier
     from .query import StochasticBatchQuery
 
-    torch.set_num_threads(1)
-    seed = options.seed + trial
-    X_labelled, y_labelled, X_pool, y_pool, X_test, y_test = split_repeated_digits(seed, options)
-    sampler, beta = STRATEGIES[strategy]
-    net = MCDropoutClassifier(lr=3e-3, max_epochs=options.epochs, batch_size=-1, random_state=seed)
-    learner = ActiveLearner(
-        estimator=make_pipeline(StandardScaler(), net),
-        query_strategy=StochasticBatchQuery(options.score, sampler, beta, n_draws=options.draws, random_state=seed),
-        X_training=X_labelled,
-        y_training=y_labelled,
+    X, y = repeated_digits(options)
+    return run_experiment(
+        make_pipeline(StandardScaler(), MCDropoutClassifier(lr=3e-3, max_epochs=options.epochs, batch_size=-1)),
+        {
+            strategy: StochasticBatchQuery(options.score, sampler, beta, n_draws=options.draws)
+            for strategy, (sampler, beta) in STRATEGIES.items()
+        },
+        X,
+        y,
+        splits=split_digits(y, options),
+        n_initial=options.initial,
+        batch_size=options.batch_size,
+        n_rounds=options.rounds,
+        n_trials=options.trials,
+        scoring="accuracy",
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=1,
     )
-    accuracies, seconds = [learner.score(X_test, y_test)], []
-    for _ in range(options.rounds):
-        start = time.perf_counter()
-        indices, X_batch = learner.query(X_pool, n_instances=options.batch_size)
-        seconds.append(time.perf_counter() - start)
-        learner.teach(X_batch, y_pool[indices])
-        X_pool, y_pool = np.delete(X_pool, indices, axis=0), np.delete(y_pool, indices)
-        accuracies.append(learner.score(X_test, y_test))
-    return Curve(strategy, trial, np.array(accuracies), np.array(seconds))
 
 
-def split_repeated_digits(seed: int, options: argparse.Namespace) -> tuple[NDArray[Any], ...]:
-    """(X, y) of the first labels, of the pool and of the test set. Split first, then repeat: copies must not leak."""
-    X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X / 16, y, test_size=500, stratify=y, random_state=seed)
-    X, y = make_repeated(X.astype(np.float32), y, options.repeats, options.noise, np.random.default_rng(seed))
-    X_labelled, X_pool, y_labelled, y_pool = train_test_split(
-        X, y, train_size=options.initial, stratify=y, random_state=seed
-    )
-    return X_labelled, y_labelled, X_pool, y_pool, X_test.astype(np.float32), y_test
+def curves_of(result: ExperimentResult, strategy: str) -> NDArray[np.float64]:
+    """Accuracies of shape (n_trials, n_evaluations)."""
+    accuracies = [r.scores["accuracy"] for r in result.rounds if r.query == strategy]
+    return np.reshape(accuracies, (-1, len(labels_of(result))))
 
 
-def run_all(options: argparse.Namespace) -> list[Curve]:
-    """Every strategy in every trial, in processes of one thread each."""
-    tasks = [(strategy, trial) for trial in range(options.trials) for strategy in STRATEGIES]
-    with joblib.parallel_config("loky", inner_max_num_threads=1):
-        parallel = joblib.Parallel(n_jobs=options.jobs, return_as="generator_unordered")
-        curves = parallel(joblib.delayed(run_trial)(strategy, trial, options) for strategy, trial in tasks)
-        return list(tqdm(curves, total=len(tasks), desc="strategies x trials", unit="loop"))
+def labels_of(result: ExperimentResult) -> NDArray[np.int64]:
+    """Number of labels at each evaluation."""
+    return np.unique([r.n_labelled for r in result.rounds])
 
 
-def mean_and_interval(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and half-width of its 95 % interval (Student's t); NaN for fewer than two values."""
-    values = np.fromiter(values, dtype=float)
-    half = (
-        stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    )
-    return float(values.mean()), float(half)
-
-
-def format_table(curves: list[Curve], options: argparse.Namespace) -> str:
+def format_table(result: ExperimentResult) -> str:
     """Accuracy against labels, mean over acquisitions, paired difference to top-k, seconds a query."""
-    shown = sorted({*range(0, options.rounds + 1, max(1, options.rounds // 5)), options.rounds})
-    labels = [options.initial + options.batch_size * r for r in shown]
-    header = f"{'':17}" + "".join(f"{n:>7}" for n in labels) + f"{'mean':>18}{'minus topk':>18}{'s/query':>9}"
-    lines = [f"accuracy, mean of {options.trials} paired trials, by number of labels", header]
-    topk = {c.trial: c.accuracies[1:].mean() for c in curves if c.strategy == "topk"}
-    for strategy in STRATEGIES:
-        mine = [c for c in curves if c.strategy == strategy]
-        mean = mean_and_interval(c.accuracies[1:].mean() for c in mine)
-        gain = mean_and_interval(c.accuracies[1:].mean() - topk[c.trial] for c in mine)
-        at = np.mean([c.accuracies for c in mine], axis=0)[shown]
+    labels = labels_of(result)
+    n_rounds, n_trials = len(labels) - 1, result.settings["n_trials"]
+    shown = sorted({*range(0, n_rounds + 1, max(1, n_rounds // 5)), n_rounds})
+    header = f"{'':17}" + "".join(f"{n:>7}" for n in labels[shown]) + f"{'mean':>18}{'minus topk':>18}{'s/query':>9}"
+    lines = [f"accuracy, mean of {n_trials} paired trials, by number of labels", header]
+    for row in result.summary(reference="topk").rows:
+        strategy, mean, gain = row["query"], row["mean"], row["difference"]
+        seconds = [r.query_seconds for r in result.rounds if r.query == strategy and r.query_seconds is not None]
         lines.append(
             f"{strategy:17}"
-            + "".join(f"{a:7.3f}" for a in at)
-            + f"{mean[0]:10.3f} ± {mean[1]:.3f}"
-            + (f"{gain[0]:+10.3f} ± {gain[1]:.3f}" if strategy != "topk" else f"{'':18}")
-            + f"{np.mean([c.query_seconds for c in mine]):9.2f}"
+            + "".join(f"{a:7.3f}" for a in curves_of(result, strategy).mean(axis=0)[shown])
+            + f"{mean.mean:10.3f} ± {mean.half_width:.3f}"
+            + (f"{gain.mean:+10.3f} ± {gain.half_width:.3f}" if strategy != "topk" else f"{'':18}")
+            + f"{np.mean(seconds):9.2f}"
         )
     lines.append("mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),")
     lines.append("which are wide with few trials: --trials 8 tells more.")
     return "\n".join(lines)
 
 
-def plot_curves(curves: list[Curve], options: argparse.Namespace) -> None:
+def plot_curves(result: ExperimentResult, options: argparse.Namespace) -> None:
     """Learning curves with 95 % bands, one line a strategy."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    labels = options.initial + options.batch_size * np.arange(options.rounds + 1)
+    labels = labels_of(result)
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     for strategy in STRATEGIES:
-        accuracies = np.array([c.accuracies for c in curves if c.strategy == strategy])
-        mean, half = np.array([mean_and_interval(column) for column in accuracies.T]).T
-        (line,) = axes.plot(labels, mean, label=strategy, linestyle="--" if strategy == "uniform" else "-")
-        axes.fill_between(labels, mean - half, mean + half, color=line.get_color(), alpha=0.12, linewidth=0)
+        at_labels = [estimate(accuracies) for accuracies in curves_of(result, strategy).T]
+        style = "--" if strategy == "uniform" else "-"
+        (line,) = axes.plot(labels, [at.mean for at in at_labels], label=strategy, linestyle=style)
+        low, high = [at.low for at in at_labels], [at.high for at in at_labels]
+        axes.fill_between(labels, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
     axes.set(
         xlabel="labels bought, the first included",
         ylabel="test accuracy",
@@ -189,10 +177,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Run all trials, print the table, save the picture."""
     options = parse_arguments(arguments)
     start = time.perf_counter()
-    curves = run_all(options)
-    print(format_table(curves, options))
+    result = run_all(options)
+    print(format_table(result))
     try:
-        plot_curves(curves, options)
+        plot_curves(result, options)
     except ImportError:
         print('No picture: matplotlib is not installed. Install the extra "plot": python -m pip install ".[plot]"')
     else:

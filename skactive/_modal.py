@@ -54,6 +54,17 @@ def committee_types() -> tuple[type, ...]:
     return models.Committee, models.CommitteeRegressor
 
 
+def fitted_learner(estimator: Any, X: Any, y: Any) -> Any:
+    """A modAL learner that has fitted this estimator to these rows, without a query strategy yet."""
+    repair_modal()
+    learner_class = importlib.import_module("modAL.models").ActiveLearner
+    return learner_class(estimator=estimator, query_strategy=_no_strategy, X_training=X, y_training=y)
+
+
+def _no_strategy(learner: Any, X_pool: Any, **options: Any) -> Any:
+    raise NotImplementedError
+
+
 def repair_modal() -> list[str]:
     """Make modAL 0.4 work with the installed scikit-learn and pandas.
 

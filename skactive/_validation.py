@@ -5,11 +5,15 @@ A message names the parameter in backticks, the rule, what was got and, where th
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import math
 import numbers
+import pickle
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -600,16 +604,24 @@ def dask_frame_error() -> TypeError:
 
 def no_dropout_error() -> ValueError:
     return ValueError(
-        "`estimator` must have a dropout layer to be drawn from, and this net has none with a rate above 0 (dropout "
-        "inside of attention and recurrent layers does not count): all draws would be the same function and BALD 0 "
-        'everywhere. Add torch.nn.Dropout layers, or give the query posterior="bootstrap".'
+        "`estimator` must have a dropout layer to be drawn from, and this net has none with a rate above 0: all "
+        "draws would be the same function and BALD 0 everywhere. "
+        'Add torch.nn.Dropout layers, or give the query posterior="bootstrap".'
     )
 
 
-def warn_inner_dropout() -> None:
-    _warn(
-        "Dropout inside of attention and recurrent layers is left off in draws: it cannot be held fixed for all rows. "
-        "Draws differ by the net's other dropout layers only; set the inner rate to 0 to say that this is meant.",
+def inner_dropout_error(layers: str) -> ValueError:
+    return ValueError(
+        f"`estimator` has dropout inside of {layers}, where no mask can be held fixed for all rows. Set the layer's "
+        "`dropout` to 0 to draw from the net's other dropout layers alone."
+    )
+
+
+def random_module_error(function: str) -> ValueError:
+    return ValueError(
+        f"`estimator` calls torch's {function} in its forward pass: numbers that differ from row to row and from call "
+        "to call, so that a draw would be no function. Use torch.nn's dropout layers, whose masks can be held fixed, "
+        "or give the function a `generator`."
     )
 
 
@@ -809,8 +821,8 @@ def check_labels_of(n_rows: int, y: Any, suffix: str = "") -> NDArray[Any]:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(
-            f"`y{suffix}` must have a finite label for every row. Got {y[row]!r} in row {row}, and {int(missing.sum())} "
-            "such rows in all. Leave those rows out."
+            f"`y{suffix}` must have a finite label for every row. Got {y[row]!r} in row {row}, and "
+            f"{int(missing.sum())} such rows in all. Leave those rows out."
         )
     return y
 
@@ -842,7 +854,8 @@ def check_test_size(test_size: Any, n_points: int) -> int:
     n_test = int(test_size) if _is_integer(test_size) else int(np.ceil(test_size * n_points))
     if not 1 <= n_test < n_points or (not _is_integer(test_size) and not 0 < test_size < 1):
         raise ValueError(
-            f"`test_size` must be a part between 0 and 1 or a number of rows below {n_points}. Got {test_size!r} instead."
+            f"`test_size` must be a part between 0 and 1 or a number of rows below {n_points}. "
+            f"Got {test_size!r} instead."
         )
     return n_test
 
@@ -857,14 +870,21 @@ def check_positions(name: str, rows: Any, n_points: int) -> NDArray[np.int64]:
         )
     if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < len(rows):
         raise ValueError(
-            f"`{name}` must be distinct positions from 0 to {n_points - 1} (not index labels). Got {len(rows)} positions "
-            f"from {rows.min()} to {rows.max()}, {len(np.unique(rows))} of them distinct."
+            f"`{name}` must be distinct positions from 0 to {n_points - 1} (not index labels). Got {len(rows)} "
+            f"positions from {rows.min()} to {rows.max()}, {len(np.unique(rows))} of them distinct."
         )
     return rows.astype(np.int64)
 
 
-def check_by_trial(name: str, values: Any, n_trials: int) -> list[Any]:
-    values = list(values)
+def as_list(name: str, values: Any) -> list[Any] | None:
+    """Entries by trial, from any iterable."""
+    try:
+        return None if values is None else list(values)
+    except TypeError as error:
+        raise TypeError(f"`{name}` must be a sequence, one entry a trial. Got {values!r} instead.") from error
+
+
+def check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
     if len(values) != n_trials:
         raise ValueError(f"`{name}` must have one entry for each of the n_trials={n_trials}. Got {len(values)}.")
     return values
@@ -874,8 +894,8 @@ def check_start(start: NDArray[Any], train: NDArray[Any], trial: int) -> None:
     outside = np.setdiff1d(start, train)
     if len(outside):
         raise ValueError(
-            f"`initial` must hold training rows of its trial only. Got {len(outside)} that are none in trial {trial}, row "
-            f"{outside[0]} first."
+            f"`initial` must hold training rows of its trial only. Got {len(outside)} that are none in trial {trial}, "
+            f"row {outside[0]} first."
         )
 
 
@@ -883,7 +903,8 @@ def check_split(train: NDArray[Any], test: NDArray[Any], trial: int) -> None:
     common = np.intersect1d(train, test)
     if len(common):
         raise ValueError(
-            f"`splits` must have no row on both sides. Got {len(common)} of them in trial {trial}, row {common[0]} first."
+            f"`splits` must have no row on both sides. Got {len(common)} of them in trial {trial}, row "
+            f"{common[0]} first."
         )
 
 
@@ -988,8 +1009,8 @@ def warn_failed_runs(failures: Sequence[Any], n_runs: int) -> None:
     if failures:
         first = failures[0]
         _warn(
-            f"{len(failures)} of {n_runs} runs failed and are left out of summaries; `failures` of the result has their "
-            f"errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
+            f"{len(failures)} of {n_runs} runs failed and are left out of summaries; `failures` of the result has "
+            f"their errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
             f"{first.type}: {first.message}"
         )
 
@@ -1013,8 +1034,8 @@ def not_a_checkpoint_error(path: Path) -> ValueError:
 
 def damaged_checkpoint_error(path: Path, line: int) -> ValueError:
     return ValueError(
-        f"`checkpoint`={str(path)!r} is damaged: the checksum of line {line} is wrong. Rounds after it cannot be relied "
-        "on: cut the file off before that line to go on from there, or give a new path."
+        f"`checkpoint`={str(path)!r} is damaged: the checksum of line {line} is wrong. Rounds after it cannot be "
+        "relied on: cut the file off before that line to go on from there, or give a new path."
     )
 
 
@@ -1022,8 +1043,8 @@ def check_same_settings(path: Path, difference: tuple[str, Any, Any] | None) -> 
     if difference:
         what, before, now = difference
         raise ValueError(
-            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {before!r}, and is {now!r} now. Give "
-            "a new path, or what it was."
+            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {before!r}, and is {now!r} now. "
+            "Give a new path, or what it was."
         )
 
 
@@ -1031,7 +1052,8 @@ def warn_other_versions(path: Path, before: Mapping[str, str], now: Mapping[str,
     changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
     if changed:
         _warn(
-            f"`checkpoint`={str(path)!r} was begun with {', '.join(changed)}: numbers may differ in the last digits or more."
+            f"`checkpoint`={str(path)!r} was begun with {', '.join(changed)}: numbers may differ in the last "
+            "digits or more."
         )
 
 
@@ -1049,3 +1071,475 @@ def import_pandas() -> Any:
     except ImportError as error:
         raise ImportError("`to_frame` needs pandas: python -m pip install pandas") from error
     return pandas
+
+
+# Diagnostics and plots
+
+
+def check_batches(batches: Any, n_points: int) -> list[NDArray[np.int64]]:
+    """Positions of the first labels and of each batch, which may be empty."""
+    batches = [np.asarray(batch) if len(batch) else np.empty(0, dtype=np.int64) for batch in batches]
+    if not batches or not len(batches[0]):
+        raise ValueError("`batches` must start with the positions of the first labels. Got none.")
+    check_positions("batches", np.concatenate(batches), n_points)
+    return [batch.astype(np.int64) for batch in batches]
+
+
+def check_any_left(unlabelled: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
+    if not unlabelled.any():
+        raise ValueError(
+            f"`rows` must hold a row that is not labelled. Got {len(unlabelled)} rows, all of them labelled at step "
+            f"{step}: give rows to test on, or fewer batches."
+        )
+    return unlabelled
+
+
+def check_history(scores: Any) -> NDArray[np.float64]:
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 2 or not len(scores):
+        raise ValueError(
+            "`scores` must have shape (n_steps, n_points): a row of scores for each step, one or more. "
+            f"Got shape {scores.shape} instead."
+        )
+    n_infinite = int(np.isinf(scores).sum())
+    if n_infinite:
+        raise ValueError(f"`scores` must be finite, or NaN where a row has none. Got {n_infinite} infinite ones.")
+    return scores
+
+
+def check_step(name: str, step: Any, n_steps: int) -> int:
+    if not _is_integer(step):
+        raise TypeError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step!r} instead.")
+    if not 0 <= step < n_steps:
+        raise ValueError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step} instead.")
+    return int(step)
+
+
+def check_part(top: Any, bottom: Any) -> tuple[float, int]:
+    """The part of the rows that is asked for, and 1 if it is the top, -1 if it is the bottom."""
+    if top is not None and bottom is not None:
+        raise ValueError(f"`top` or `bottom` may be given, not both. Got top={top!r} and bottom={bottom!r}.")
+    name, part, sign = ("top", top, 1) if bottom is None else ("bottom", bottom, -1)
+    part = 1.0 if part is None else part
+    if not _is_number(part):
+        raise TypeError(f"`{name}` must be a part of the rows, above 0 and at most 1. Got {part!r} instead.")
+    if not 0 < part <= 1:
+        raise ValueError(
+            f"`{name}` must be a part of the rows, above 0 and at most 1 (0.01 is one per cent). Got {part!r} instead."
+        )
+    return float(part), sign
+
+
+def check_decimals(decimals: Any) -> None:
+    if decimals is not None and not _is_integer(decimals):
+        raise TypeError(f"`decimals` must be an integer, or None for scores as they are. Got {decimals!r} instead.")
+
+
+def check_pool_shrank(n_points: int, n_expected: int) -> None:
+    if n_points != n_expected:
+        raise ValueError(
+            f"`X_pool` must be the last pool less the rows bought, {n_expected} rows in the same order. Got {n_points} "
+            "rows. For another pool, clone the query."
+        )
+
+
+def check_result(result: Any) -> Any:
+    if not (hasattr(result, "rounds") and hasattr(result, "score_names")):
+        raise TypeError(
+            f"`result` must be an ExperimentResult, as run_experiment returns. Got a {type(result).__name__} instead."
+        )
+    return result
+
+
+def check_scoring_of(scoring: Any, names: Sequence[str]) -> str:
+    """The name of a score of a result, by default its first."""
+    if not names:
+        raise ValueError("`result` must hold rounds. Got none.")
+    if scoring is not None and scoring not in names:
+        raise ValueError(f"`scoring` must be one of the scores of the result, {list(names)}. Got {scoring!r} instead.")
+    return names[0] if scoring is None else scoring
+
+
+def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
+    """Names of queries of a result, by default all."""
+    if queries is None:
+        return list(names)
+    chosen = [queries] if isinstance(queries, str) else list(queries)
+    unknown = [query for query in chosen if query not in names]
+    if unknown or not chosen:
+        raise ValueError(f"`queries` must be of those of the result, {list(names)}. Got {queries!r} instead.")
+    return chosen
+
+
+def check_complete(runs: Mapping[str, Any], queries: Sequence[str]) -> None:
+    missing = [query for query in queries if not runs.get(query)]
+    if missing:
+        raise ValueError(
+            f"`result` must hold a run of each query that came to its end. Got none of {missing[0]!r}: see its "
+            "`failures`, and leave the query out by `queries`."
+        )
+
+
+def check_round(round_: Any, query: str, trial: int, n_rounds: int) -> None:
+    if not n_rounds:
+        raise ValueError(f"`trial` must be one of those of the result. Got {trial!r}, which {query!r} has no round of.")
+    if not _is_integer(round_) or not 1 <= round_ < n_rounds:
+        raise ValueError(
+            f"`round` must be the number of a batch that {query!r} bought in trial {trial}, 1 to {n_rounds - 1}. "
+            f"Got {round_!r} instead."
+        )
+
+
+def check_any_common(n_labelled: Sequence[int]) -> None:
+    if not n_labelled:
+        raise ValueError("`result` must hold trials with numbers of labels in common. Got none.")
+
+
+def check_any(name: str, what: str, values: Any) -> None:
+    if not len(values):
+        raise ValueError(f"`{name}` must hold at least one {what}. Got none.")
+
+
+def check_lengths(**lengths: int) -> None:
+    """Check that two things have one entry for each of the same."""
+    (name, n), (other, n_other) = lengths.items()
+    if n != n_other:
+        raise ValueError(f"`{name}` must have as many entries as `{other}`, {n_other}. Got {n}.")
+
+
+def check_coordinates(coordinates: Any) -> NDArray[np.float64]:
+    coordinates = np.asarray(coordinates, dtype=np.float64)
+    if coordinates.ndim != 2 or coordinates.shape[1] != 2:
+        raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {coordinates.shape} instead.")
+    return coordinates
+
+
+def check_by_point(name: str, values: Any, n_points: int) -> NDArray[np.float64]:
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape != (n_points,):
+        raise ValueError(f"`{name}` must have shape ({n_points},), one for each row. Got shape {values.shape} instead.")
+    return values
+
+
+@contextmanager
+def projection_explained() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "`X` must be numbers without gaps to be projected to two dimensions. Give `coordinates` of shape "
+            f"(n_points, 2) instead: two columns, say, or an embedding. ({error})"
+        ) from error
+
+
+def no_law_error(sampler: Any) -> TypeError:
+    return TypeError(
+        "`samplers` must have a law, `log_weights(scores, beta)`, as those of skactive.samplers have. "
+        f"Got {sampler!r} without one."
+    )
+
+
+def check_axes(ax: Any, n: int) -> NDArray[Any]:
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if len(axes) != n:
+        raise ValueError(f"`ax` must be {n} axes, one for each panel. Got {len(axes)}. None makes a new figure.")
+    return axes
+
+
+# BatchBALD
+
+
+def check_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
+    """Check that the outcomes of one label, at least, can be told apart."""
+    if not _is_integer(max_outcomes):
+        raise TypeError(f"`max_outcomes` must be an integer, n_classes={n_classes} or more. Got {max_outcomes!r}.")
+    if max_outcomes < n_classes:
+        raise ValueError(
+            f"`max_outcomes` must be n_classes={n_classes} or more, to hold the outcomes of one label. Got "
+            f"{max_outcomes}. A thousand and more tell apart what rows add to a batch."
+        )
+    return int(max_outcomes)
+
+
+def warn_information_gone(n_found: int, k: int, information: float, ceiling: float) -> None:
+    _warn(
+        f"BatchBALD found {n_found} rows that tell {information:.4g} nats, of the log(n_draws) = {ceiling:.4g} that so "
+        f"many draws can tell, and {k} were asked for. What another row would add can't be told from 0, so the other "
+        f"{k - n_found} are drawn by power sampling of the BALD scores. More draws (`n_draws`) tell more.",
+    )
+
+
+# BADGE and ACS-FW
+
+
+def check_probabilities(probabilities: Any) -> Any:
+    """An array or tensor (n_points, n_classes); its rows are checked as they are read."""
+    probabilities = _with_shape(probabilities, "probabilities")
+    if len(probabilities.shape) != 2 or probabilities.shape[1] == 0:
+        raise ValueError(
+            "`probabilities` must have shape (n_points, n_classes): the mean over draws, or predict_proba. "
+            f"Got shape {tuple(probabilities.shape)} instead."
+        )
+    return probabilities
+
+
+def check_rows_of_probabilities(block: Any, first_point: int, tolerance: float) -> None:
+    """Check a float64 tensor (n, n_classes)."""
+    sums = block.sum(1)
+    if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
+        return
+    point = int((~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))).nonzero()[0, 0])
+    row = block[point]
+    shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
+    raise ValueError(
+        "`probabilities` must not be negative, and must sum to 1 over the classes "
+        f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in row "
+        f"{first_point + point}. If these are logits, apply softmax; a single column p becomes (1 - p, p)."
+    )
+
+
+def check_embeddings(embeddings: Any, n_points: int) -> Any:
+    """An array, memory map, tensor, sparse or dask array (n_points, n_units) of numbers."""
+    embeddings = _with_shape(embeddings, "embeddings")
+    if len(embeddings.shape) != 2 or embeddings.shape[1] == 0:
+        raise ValueError(
+            "`embeddings` must have shape (n_points, n_units): what enters the last linear layer, or features. Got "
+            f"shape {tuple(embeddings.shape)} instead. Give BADGEQuery an `embedding`, a function of the rows."
+        )
+    if embeddings.shape[0] != n_points:
+        raise ValueError(
+            f"`embeddings` must have a row for each of the {n_points} rows of `probabilities`. "
+            f"Got {embeddings.shape[0]} rows."
+        )
+    return embeddings
+
+
+def _with_shape(array: Any, name: str) -> Any:
+    """What rows can be taken from by position: the array of numbers that it is, or a copy."""
+    if hasattr(array, "shape") and not hasattr(array, "iloc") and getattr(array.dtype, "kind", "f") in "fiub":
+        return array
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be an array of numbers. Got a {type(array).__name__} of something else: {error}. Rows of "
+            "text or of mixed types need a model that makes numbers of them: put the estimator behind its transformers "
+            "in a Pipeline, or give BADGEQuery an `embedding`, a function of the rows."
+        ) from error
+
+
+def check_embedding_norms(squared_norms: NDArray[np.float64]) -> None:
+    if not bool((squared_norms < 1e280).all()):
+        row = int(np.flatnonzero(~(squared_norms < 1e280))[0])
+        raise ValueError(
+            "`embeddings` must be finite, and smaller than 1e140. Got a row with infinity, NaN or such a number: "
+            f"row {row}. Fill gaps and scale the features."
+        )
+
+
+def check_embedding(embedding: Any) -> None:
+    if not (isinstance(embedding, str) and embedding == "auto"):
+        raise ValueError(
+            '`embedding` must be "auto" or a function of the rows, embedding(X) or embedding(estimator, X). '
+            f"Got {embedding!r} instead."
+        )
+
+
+def check_has_probabilities(estimator: Any) -> None:
+    if not hasattr(estimator, "predict_proba") or _task(estimator) == "regressor":
+        raise TypeError(
+            f"`estimator` must be a classifier with predict_proba for BADGE. Got a {type(estimator).__name__} without. "
+            "CalibratedClassifierCV gives any classifier one."
+        )
+
+
+def no_last_layer_error() -> ValueError:
+    return ValueError(
+        '`embedding`="auto" is what enters the linear layer of a net that runs last, and no torch.nn.Linear layer ran '
+        "in this one. Give a function of the rows as `embedding`, or the net a method `embed(X)`."
+    )
+
+
+def check_joint_draws(shape: Any, method: str) -> None:
+    """Check the shape of draws whose differences are all that a method looks at."""
+    if len(shape) != 3:
+        raise ValueError(
+            f"`estimator` must be a classifier for {method}: draws are (n_draws, n_points, n_classes) probabilities. "
+            f"Got draws of shape {tuple(shape)}, those of a regressor."
+        )
+    if shape[0] < 2:
+        raise ValueError(
+            f"`n_draws` must be 2 or more for {method}, which looks at how draws differ. Got {shape[0]}. Raise it, use "
+            'an ensemble of more members, or posterior="bootstrap".'
+        )
+
+
+def warn_residual_gone(n_found: int, k: int) -> None:
+    _warn(
+        f"ACS-FW found {n_found} rows that say all that the draws tell of the pool, and {k} were asked for: the other "
+        f"{k - n_found} are those of largest norm among the rest, and have weight 0. More draws (`n_draws`) tell more "
+        "rows apart."
+    )
+
+
+# Data
+
+
+def import_optional(module: str, needed_by: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"`{needed_by}` needs {package}: python -m pip install {package}") from error
+
+
+def check_key(name: str, value: Any, known: Iterable[str]) -> None:
+    """Check that a value is one of some names."""
+    known = sorted(known)
+    if value not in known:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}. Got {value!r} instead.")
+
+
+def check_probability(name: str, value: Any) -> float:
+    if not _is_number(value):
+        raise TypeError(f"`{name}` must be a number from 0 to 1. Got {value!r} instead.")
+    if not 0 <= value <= 1:
+        raise ValueError(f"`{name}` must be a probability, from 0 to 1. Got {value!r} instead.")
+    return float(value)
+
+
+def check_characters(characters: Any) -> list[str]:
+    """Check that characters are two or more, all different."""
+    if isinstance(characters, bytes) or not all(isinstance(character, str) for character in characters):
+        raise TypeError(f"`characters` must be a string or a list of strings. Got {characters!r} instead.")
+    if len(characters) < 2 or len(set(characters)) < len(characters) or "" in list(characters):
+        raise ValueError(f"`characters` must be two or more, all different. Got {characters!r} instead.")
+    return list(characters)
+
+
+def no_fonts_error(folder: Path) -> ValueError:
+    got = "a folder without any" if folder.is_dir() else "no folder"
+    return ValueError(
+        f"`fonts` must be a folder that holds .ttf or .otf files, a list of such files, or None. Got {str(folder)!r}, "
+        f"which is {got}."
+    )
+
+
+def no_complete_font_error(fonts: Sequence[Path], characters: Sequence[str]) -> ValueError:
+    return ValueError(
+        f"`fonts` must hold a font with every one of the `characters` {''.join(characters)!r}. None of the "
+        f"{len(fonts)} has them all, each with a shape of its own."
+    )
+
+
+@contextmanager
+def unreadable_explained(name: str, path: Any, rule: str, remedy: str = "") -> Iterator[None]:
+    """Say which file was at fault and what it must be, whatever its reader raised."""
+    try:
+        yield
+    except FileNotFoundError:  # says so, and names the file
+        raise
+    except Exception as error:
+        problem = f"Reading it failed: {type(error).__name__}: {error}."
+        raise ValueError(f"`{name}`: {str(path)!r} must be {rule}. {problem} {remedy}".rstrip()) from error
+
+
+def check_folder(path: Any) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"`path` must be a folder. Got {str(folder)!r}.")
+    return folder
+
+
+def no_file_error(folder: Path, places: Sequence[str], names: Sequence[str], remedy: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"`path` must hold {' or '.join(names)}, itself or in {' or '.join(places)}. Got {str(folder)!r} without. "
+        + remedy
+    )
+
+
+def _content_error(path: Any, rule: str, got: str, remedy: str) -> ValueError:
+    return ValueError(f"`path`: {str(path)!r} must hold {rule}. Got {got}. {remedy}")
+
+
+def check_idx_header(path: Path, header: bytes, n_axes: int, remedy: str) -> tuple[int, ...]:
+    """The lengths of the axes that the header of an IDX file announces."""
+    magic = bytes((0, 0, 8, n_axes))
+    if header[:4] != magic or len(header) < 4 + 4 * n_axes:
+        rule = f"unsigned bytes along {n_axes} axes in IDX format: the magic number {int.from_bytes(magic)} and lengths"
+        raise _content_error(path, rule, f"the magic number {int.from_bytes(header[:4])}", remedy)
+    return tuple(int.from_bytes(header[4 * i : 4 * i + 4]) for i in range(1, n_axes + 1))
+
+
+def check_idx_length(path: Path, n_bytes: int, shape: tuple[int, ...], remedy: str) -> None:
+    if n_bytes != math.prod(shape):
+        rule = f"as many values as its header announces, {' x '.join(map(str, shape))}"
+        raise _content_error(path, rule, f"{n_bytes}", f"Was it cut off? {remedy}")
+
+
+def forbidden_in_pickle_error(module: str, name: str) -> pickle.UnpicklingError:
+    return pickle.UnpicklingError(f"it asks for {module}.{name}, and arrays are all that is read from pickles")
+
+
+def check_cifar_batch(path: Path, content: Any, remedy: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    fields = content if isinstance(content, dict) else {}
+    images, labels = np.asarray(fields.get(b"data")), np.asarray(fields.get(b"labels"))
+    if images.dtype != np.uint8 or images.shape != (labels.size, 3072) or labels.dtype.kind != "i":
+        got = f"data of {images.shape} and labels of {labels.shape}" if fields else f"a {type(content).__name__}"
+        raise _content_error(path, "unsigned bytes `data` (n, 3072) and n whole numbers `labels`", got, remedy)
+    return images, labels
+
+
+def check_svhn(path: Path, content: Mapping[str, Any], remedy: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    images, labels = (np.asarray(content.get(name, ())) for name in ("X", "y"))
+    if images.dtype != np.uint8 or images.shape != (32, 32, 3, labels.size) or not np.isin(labels, range(1, 11)).all():
+        got = f"X of {images.shape}, {images.dtype}, and y of {labels.shape}"
+        raise _content_error(path, "unsigned bytes X (32, 32, 3, n) and n labels y from 1 to 10", got, remedy)
+    return images, labels
+
+
+def check_images(images: NDArray[Any], labels: NDArray[Any], image_set: Any, split: str, remedy: str) -> None:
+    """Check one split of a public set of images against what it is known to hold."""
+    n_images, shape, last = image_set.counts[split], image_set.shape, image_set.n_classes - 1
+    found = ""
+    if images.shape[1:] != shape:
+        found = f"images of shape {images.shape[1:]}"
+    elif len(images) != len(labels):
+        found = f"{len(images)} images and {len(labels)} labels"
+    elif not 0 <= labels.min(initial=0) <= labels.max(initial=0) <= last:
+        found = f"labels from {labels.min()} to {labels.max()}"
+    elif len(images) != n_images:
+        found = f"{len(images)} images"
+    if found:
+        raise ValueError(
+            f"`path` must hold the {split} split of the set, {n_images} images of shape {shape} with labels from 0 to "
+            f"{last}. Got {found}. {remedy}"
+        )
+
+
+def check_image_folder(folder: Path, labels: Sequence[str], counts: Mapping[str, int] | None) -> None:
+    """Check that a folder of folders holds images, and as many of each class as it should."""
+    found = Counter(labels)
+    if not found:
+        raise ValueError(f"`path` must hold a folder for each class, with images. Got {str(folder)!r} without.")
+    for label in sorted({*(counts or found), *found}):
+        if counts is not None and found[label] != counts.get(label, 0):
+            raise ValueError(
+                f"`path` must hold a folder for each class of `counts` and no others, with as many images. "
+                f"Got {found[label]} images in {str(folder / label)!r} instead of {counts.get(label, 0)}."
+            )
+
+
+def check_clinc150(path: Path, content: Any, split: str, remedy: str) -> list[tuple[str, str]]:
+    """Check the pairs of one split: a sentence and one of 150 intents, or `oos` alone."""
+    pairs = content.get(split) if isinstance(content, dict) else None
+    if not pairs:
+        known = f"the splits {', '.join(content)}" if isinstance(content, dict) else f"a {type(content).__name__}"
+        raise _content_error(path, f"the split {split!r}", known, remedy)
+    for row, pair in enumerate(pairs):
+        if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise _content_error(path, "pairs of a sentence and an intent", f"{pair!r} in row {row} of {split}", remedy)
+    intents = {intent for _, intent in pairs}
+    n_expected = 1 if split.startswith("oos") else 150
+    if len(intents) != n_expected:
+        raise _content_error(path, f"{n_expected} intents in {split}", f"{len(intents)}", remedy)
+    return pairs

@@ -268,3 +268,128 @@ def martingale_bound(variance, level=1e-6):
     """
     log_level = math.log(1 / level)
     return log_level / 3 + math.sqrt(log_level**2 / 9 + 2 * variance * log_level)
+
+
+# --- experiments ----------------------------------------------------------------------------------
+
+
+def holm(p_values):
+    """Holm (1979): the smallest level at which the step-down rule rejects a hypothesis; NaN are no hypotheses."""
+    tested = [p for p in p_values if p == p]
+    adjusted = []
+    for p in p_values:
+        worst = p
+        for q in tested:
+            if q <= p:
+                not_rejected_before = sum(other >= q for other in tested)
+                worst = max(worst, min(1.0, not_rejected_before * q))
+        adjusted.append(worst)
+    return adjusted
+
+
+# --- BatchBALD ------------------------------------------------------------------------------------
+
+
+def joint_information(draws, batch):
+    """I(y_1 … y_B; θ) = H[y_1 … y_B] − 1/K Σ_k Σ_b H[p_k(y_b)], all outcomes listed (Kirsch 2019, eqs 7 and 8)."""
+    members = np.asarray(draws, dtype=np.float64).tolist()
+    members = [[[p / math.fsum(point) for p in point] for point in draw] for draw in members]
+    terms = []
+    for outcome in itertools.product(*(range(len(members[0][x])) for x in batch)):
+        likelihoods = [math.prod(draw[x][y] for x, y in zip(batch, outcome, strict=True)) for draw in members]
+        probability = math.fsum(likelihoods) / len(members)
+        terms.append(-probability * math.log(probability) if probability else 0.0)
+    noise = [p * math.log(p) / len(members) for draw in members for x in batch for p in draw[x] if p]
+    return math.fsum(terms + noise)
+
+
+def next_gains(draws, batch):
+    """What each row adds to the joint information of a batch; None for its own rows."""
+    before = joint_information(draws, batch)
+    rows = range(np.shape(draws)[1])
+    return [None if x in batch else joint_information(draws, [*batch, x]) - before for x in rows]
+
+
+# --- BADGE and ACS-FW -----------------------------------------------------------------------------
+
+
+def gradient_embeddings(probabilities, embeddings):
+    """g_i = (p_i − e_ŷ) ⊗ h_i written out, class by class, in fractions; ŷ is the first most probable class."""
+    vectors = []
+    for p, h in zip(probabilities, embeddings, strict=True):
+        p, h = [Fraction(float(x)) for x in p], [Fraction(float(x)) for x in h]
+        label = p.index(max(p))
+        residual = [x - (c == label) for c, x in enumerate(p)]
+        vectors.append([r * x for r in residual for x in h])
+    return vectors
+
+
+def squared_distance(a, b):
+    return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+
+
+def next_centre_law(vectors, chosen):
+    """k-means++: the probability of each row to be the next centre (Arthur and Vassilvitskii 2007).
+
+    The first one is the longest vector (BADGE: Ash 2020). Where all distances are 0, rows left are as probable.
+    """
+    n = len(vectors)
+    if not chosen:
+        lengths = [sum(x * x for x in vector) for vector in vectors]
+        weights = [Fraction(length == max(lengths)) for length in lengths]
+    else:
+        weights = [min(squared_distance(vector, vectors[c]) for c in chosen) for vector in vectors]
+        if not any(weights):
+            weights = [Fraction(i not in chosen) for i in range(n)]
+    return [w / sum(weights) for w in weights]
+
+
+def badge_law(vectors, k):
+    """The probability of every ordered batch of k centres."""
+    batches = {(): Fraction(1)}
+    for _ in range(k):
+        longer = {}
+        for batch, probability in batches.items():
+            for i, step in enumerate(next_centre_law(vectors, batch)):
+                if step:
+                    longer[(*batch, i)] = probability * step
+        batches = longer
+    return batches
+
+
+def expected_log_likelihoods(draws):
+    """L_n(θ_j) = Σ_y p̄(y) log max(p_j(y), 1e-12) + H[p̄], rows n and columns j, in decimals (Pinsler 2019)."""
+    floor = Decimal("1e-12")
+    with decimal.localcontext(prec=DIGITS):
+        rows = []
+        for members in zip(*_exact(draws), strict=True):
+            mean = _mean(members)
+            entropy_of_mean = -sum(_xlogy(q, q) for q in mean)
+            rows.append(
+                [sum(q * max(p, floor).ln() for q, p in zip(mean, m, strict=True)) + entropy_of_mean for m in members]
+            )
+        return np.array([[float(x) for x in row] for row in rows])
+
+
+def frank_wolfe(vectors, n_steps):
+    """ACS-FW step by step: the vertex taken and the weights of all rows after each step (Pinsler 2019, alg. 1)."""
+    n, n_draws = len(vectors), len(vectors[0])
+    sigma = [math.sqrt(sum(x * x for x in v)) for v in vectors]
+    total = sum(sigma)
+    v = [sum(row[j] for row in vectors) for j in range(n_draws)]
+    w = [0.0] * n
+    steps = []
+    for _ in range(n_steps):
+        v_w = [sum(w[i] * vectors[i][j] for i in range(n)) for j in range(n_draws)]
+        residual = [a - b for a, b in zip(v, v_w, strict=True)]
+        score = [
+            sum(r * x for r, x in zip(residual, vectors[i], strict=True)) / sigma[i] if sigma[i] else -math.inf
+            for i in range(n)
+        ]
+        f = score.index(max(score))
+        d = [total / sigma[f] * x - y for x, y in zip(vectors[f], v_w, strict=True)]
+        gamma = sum(a * b for a, b in zip(d, residual, strict=True)) / sum(a * a for a in d)
+        w = [(1 - gamma) * x for x in w]
+        w[f] += gamma * total / sigma[f]
+        steps.append((f, list(w)))
+    return steps

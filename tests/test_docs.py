@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import json
 import re
 import runpy
 from pathlib import Path
@@ -21,17 +22,26 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what an example writes does not land in the checkout
 
 
-def test_readme_shows_one_example_of_ten_statements():
-    (block,) = BLOCKS
-    assert len(ast.parse(block[1]).body) <= 10
+@pytest.mark.parametrize("block", BLOCKS, ids=["loop", "experiment"])
+def test_readme_examples_are_short(block):
+    assert len(ast.parse(block[1]).body) <= 12
 
 
-def test_readme_example_runs():
-    (block,) = BLOCKS
+def run_block(block: re.Match) -> dict:
     names: dict = {}
     blank = "\n" * README.count("\n", 0, block.start(1))  # a traceback then names the line of the README
     exec(compile(blank + block[1], "README.md", "exec"), names)
-    assert names["learner"].X_training.shape == (30, 64)  # 20 labels to begin with and 10 bought
+    return names
+
+
+def test_readme_loop_runs():
+    assert run_block(BLOCKS[0])["learner"].X_training.shape == (30, 64)  # 20 labels to begin with and 10 bought
+
+
+def test_readme_experiment_runs(capsys):
+    result = run_block(BLOCKS[1])["result"]
+    assert len(result.rounds) == 2 * 3 * 4 and not result.failures
+    assert "minus uniform" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -51,3 +61,10 @@ def test_the_table_of_sources_is_that_of_the_registrations():
     conf = runpy.run_path(str(ROOT / "docs" / "conf.py"))
     table = (ROOT / "docs" / "user_guide" / "sources.inc").read_text(encoding="utf-8")
     assert table == conf["table_of_sources"]()  # building the documentation writes it
+
+
+@pytest.mark.parametrize("results", sorted((ROOT / "docs" / "benchmarks").glob("*.json")), ids=lambda path: path.stem)
+def test_the_tables_of_benchmarks_are_those_of_their_results(results):
+    tables = runpy.run_path(str(ROOT / "tests" / "benchmarks" / "tables.py"))
+    table = results.with_suffix(".inc").read_text(encoding="utf-8")
+    assert table == tables["as_rst"](json.loads(results.read_text(encoding="utf-8")))

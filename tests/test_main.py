@@ -6,7 +6,6 @@ import sys
 
 import matplotlib.image
 import numpy as np
-import pytest
 
 from skactive import __main__ as main
 from skactive.datasets import make_repeated
@@ -41,27 +40,22 @@ def test_a_score_that_does_not_exist_is_refused_with_the_names():
     assert "bald" in run.stderr
 
 
-def test_trials_are_paired_strategies_share_the_first_model_and_repeat_to_the_bit():
-    first, second = (main.run_trial(strategy, 0, options()) for strategy in ("power, beta=1", "topk"))
-    assert first.accuracies[0] == second.accuracies[0]
-    np.testing.assert_array_equal(main.run_trial("topk", 0, options()).accuracies, second.accuracies)
-    assert main.run_trial("topk", 1, options()).accuracies[0] != second.accuracies[0]
+def test_strategies_share_the_first_labels_and_the_first_model_of_a_trial():
+    result = main.run_all(options("--jobs", "1", "--rounds", "1"))
+    first = [r for r in result.rounds if r.round == 0]
+    assert len(first) == 2 * len(main.STRATEGIES)
+    assert len({(r.trial, r.indices, r.scores["accuracy"]) for r in first}) == 2
 
 
 def test_no_copy_of_a_test_row_is_in_the_pool():
-    X_labelled, _, X_pool, _, X_test, _ = main.split_repeated_digits(0, options("--noise", "0"))
-    train = {row.tobytes() for row in np.concatenate([X_labelled, X_pool])}
-    assert len(train) <= 1297  # rows of the training part, each there twice
-    leaked = sum(row.tobytes() in train for row in X_test)
-    assert leaked == 0
-
-
-def test_the_interval_is_students():
-    mean, half = main.mean_and_interval([1.0, 2.0, 3.0, 4.0])
-    # t(0.975, 3) = 3.18245, standard error sqrt(5/3)/2
-    assert mean == 2.5
-    assert half == pytest.approx(3.18245 * np.sqrt(5 / 3) / 2, abs=1e-5)
-    assert np.isnan(main.mean_and_interval([1.0])[1])
+    without_noise = options("--noise", "0")
+    X, y = main.repeated_digits(without_noise)
+    for train, test in main.split_digits(y, without_noise):
+        assert len(test) == 500
+        assert len(train) == 2 * 1297
+        pool = {row.tobytes() for row in X[train]}
+        assert len(pool) <= 1297  # each is there twice
+        assert sum(row.tobytes() in pool for row in X[test]) == 0
 
 
 def test_repeated_rows_differ_by_noise_of_the_given_size_and_come_copy_after_copy():

@@ -1,0 +1,124 @@
+"""An experiment whose process is killed again and again, for tests/test_checkpoint.py.
+
+``python killed_experiment.py FOLDER N_KILLS SEED``: run it undisturbed; run it again with a checkpoint in a process
+that is killed at a random moment, again and again until one comes to its end; and all that until there were N_KILLS
+kills. Prints the results as JSON, and how many lines were in the checkpoint at each kill. Processes are forked, so that
+the libraries are loaded once.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from skactive import StochasticBatchQuery, run_experiment
+
+
+class Learning:
+    """A strategy with a memory: its generator goes on, and what it chose before sways what it chooses next."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(5)
+        self.history = []
+
+    def __call__(self, learner, X_pool, n_instances=1):
+        self.history.append(float(learner.predict_proba(X_pool).max(axis=1).mean()))
+        weights = 1e-3 + (1 - learner.predict_proba(X_pool).max(axis=1)) ** sum(self.history)
+        return self.rng.choice(len(X_pool), n_instances, replace=False, p=weights / weights.sum())
+
+
+def closure_with_a_generator():
+    rng = np.random.default_rng(7)
+    return lambda learner, X_pool, n_instances: rng.choice(len(X_pool), n_instances, replace=False)
+
+
+def global_numpy(learner, X_pool, n_instances=1):
+    return np.random.permutation(len(X_pool))[:n_instances]  # noqa: NPY002 - as users do
+
+
+QUERIES = {
+    "power": StochasticBatchQuery("entropy"),
+    "surrogate": StochasticBatchQuery("entropy", posterior=DecisionTreeClassifier(max_features=2), sampler="softrank"),
+    "learning": Learning(),
+    "closure": closure_with_a_generator(),
+    "global": global_numpy,
+}
+
+
+def experiment(checkpoint=None, **more):
+    X, y = load_iris(return_X_y=True)
+    return run_experiment(
+        LogisticRegression(solver="saga", max_iter=20, tol=0.1),  # its solver is random
+        QUERIES,
+        X,
+        y,
+        **{"n_initial": 6, "batch_size": 4, "n_rounds": 6, "n_trials": 2, "scoring": ["accuracy", "neg_log_loss"]},
+        **{"random_state": 3, "checkpoint": checkpoint, **more},
+    )
+
+
+def in_a_process(function):
+    """Start a process of its own for a function, and return its id."""
+    child = os.fork()
+    if child == 0:
+        function()
+        os._exit(0)
+    return child
+
+
+def tear(checkpoint, rng):
+    """Leave the last line half written, as a kill within a write does."""
+    lines = checkpoint.read_bytes().splitlines(keepends=True) if checkpoint.exists() else []
+    if lines and len(lines) > 1:
+        os.truncate(checkpoint, sum(map(len, lines)) - int(rng.integers(1, len(lines[-1]))))
+
+
+def main(folder, n_kills, seed):
+    rng = np.random.default_rng(int(seed))
+    start = time.perf_counter()
+    undisturbed = experiment()
+    seconds_a_round = (time.perf_counter() - start) / len(undisturbed.rounds)
+    lines_at_kill, resumed = [], []
+    while len(lines_at_kill) < int(n_kills) or not resumed:
+        checkpoint = Path(folder) / f"run{len(resumed)}.jsonl"
+        alive = True
+        while alive:
+            process = in_a_process(lambda: experiment(checkpoint))  # noqa: B023
+            alive = wait_for_lines(process, checkpoint, n_lines(checkpoint) + rng.integers(6))
+            time.sleep(rng.uniform(0, 2 * seconds_a_round))
+            alive = alive and kill(process)
+            lines_at_kill += [n_lines(checkpoint)] * alive
+            if rng.random() < 0.3:
+                tear(checkpoint, rng)
+        resumed.append(experiment(checkpoint).to_json())
+    print(json.dumps({"undisturbed": undisturbed.to_json(), "resumed": resumed, "lines_at_kill": lines_at_kill}))
+
+
+def n_lines(checkpoint):
+    return checkpoint.read_bytes().count(b"\n") if checkpoint.exists() else 0
+
+
+def wait_for_lines(process, checkpoint, n):
+    """Wait until a process has come some way; whether it is still there."""
+    while n_lines(checkpoint) < n:
+        if os.waitpid(process, os.WNOHANG)[0]:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def kill(process):
+    """Kill -9 a process; whether it was still there."""
+    os.kill(process, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
