@@ -1,0 +1,78 @@
+"""
+Which score asks for images that nobody can read?
+=================================================
+
+Images of characters can be made with a flaw whose size is known: one colour may be rare, colours may go with classes,
+or some characters may be hidden. The last tells entropy from BALD: a hidden character is as uncertain as can be, and
+its label teaches nothing.
+"""
+
+# %%
+# Three flaws
+# -----------
+# Under each image stands its label, and its group where that is the second one.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skactive.datasets import make_characters
+
+
+def show(setting, meaning, **options):
+    X, y, groups = make_characters(24, setting, np.random.default_rng(3), **options)
+    figure, axes = plt.subplots(2, 12, figsize=(10, 2.4), layout="constrained")
+    figure.suptitle(f'"{setting}": {meaning}', fontsize=10)
+    for ax, image, label, group in zip(axes.flat, X, y, groups, strict=True):
+        ax.imshow(image.transpose(1, 2, 0))
+        ax.set_xlabel(f"{label} {group if group in {'blue', 'hidden'} else ''}", fontsize=8)
+        ax.set(xticks=[], yticks=[])
+
+
+show("minority", "one in ten is blue", size=48)
+show("spurious", "nine in ten a are blue, nine in ten d are red", size=48)
+show("missing", "one in ten cannot be known", size=48)
+plt.show()
+
+# %%
+# What each score would buy
+# -------------------------
+# A small convolutional net learns two letters from 800 images, a tenth of them hidden, and looks at 2,000 more.
+
+from torch import nn
+
+from skactive import MCDropoutClassifier, sample_posterior
+from skactive.scores import bald, entropy
+
+
+def small_net():
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Dropout(0.5), nn.Linear(256, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 2)),
+    )
+
+
+X, y, groups = make_characters(2800, "missing", np.random.default_rng(0), characters="ad", size=16)
+X = X.astype(np.float32) / 255
+X_pool, hidden = X[800:], groups[800:] == "hidden"
+
+model = MCDropoutClassifier(module=small_net, max_epochs=30, lr=2e-3, random_state=0, device="cpu")
+model.fit(X[:800], y[:800])
+draws = sample_posterior(model, 100, np.random.default_rng(0))(X_pool)
+accuracy = np.mean(model.predict(X_pool)[~hidden] == y[800:][~hidden])
+print(f"accuracy where the character can be seen: {accuracy:.2f}")
+
+# %%
+# Among the 100 images with the highest entropy are about three times as many hidden ones as chance would put there.
+# BALD leaves them alone: all draws agree that they cannot tell.
+
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+for ax, score in zip(axes, (entropy, bald), strict=True):
+    scores = np.asarray(score(draws))
+    best = np.argsort(scores)[-100:]
+    bins = np.linspace(0, scores.max(), 40)
+    ax.hist([scores[~hidden], scores[hidden]], bins, stacked=True, label=["visible", "hidden"], color=["0.75", "C3"])
+    ax.axvline(scores[best].min(), color="black", linewidth=0.8, linestyle="--")
+    ax.set(title=f"{hidden[best].sum()} of the best 100 are hidden", xlabel=f"{score.__name__} (nats)", ylabel="images")
+axes[0].legend()
+plt.show()
