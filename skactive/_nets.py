@@ -69,7 +69,8 @@ def _as_tensor(X: Any, like: torch.Tensor) -> torch.Tensor:
     if not isinstance(X, torch.Tensor):
         X = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
         X = torch.from_numpy(X if X.flags.writeable and X.dtype.isnative and X.flags.c_contiguous else np.array(X))
-    return X.to(like.device, like.dtype if X.is_floating_point() else X.dtype)
+    X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on
+    return X.to(like.device, like.dtype if X.is_floating_point() else X.dtype, non_blocking=True)
 
 
 def _as_probabilities(outputs: torch.Tensor) -> torch.Tensor:

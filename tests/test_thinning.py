@@ -1,20 +1,54 @@
 """Fixed-mask draws of torch modules."""
 
+import copy
 import math
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
-from skactive import _thinning
-from skactive._thinning import MICRO_BATCH, fixed_mask_draws, forward_rows, has_dropout
+from skactive import _thinned
+from skactive._masks import Masks
+from skactive._thinning import MICRO_BATCH, fixed_mask_draws, forward_rows
+from skactive._tracing import split
 
 
-def draw(module, x, n_draws=6, seed=0):
-    return fixed_mask_draws(module, n_draws, np.random.default_rng(seed))(x)
+def draw(module, x, n_draws=6, seed=0, **options):
+    return fixed_mask_draws(module, n_draws, np.random.default_rng(seed), **options)(x)
+
+
+def plain_draws(module, x, n_draws=6, seed=0, **options):
+    """Fixed masks in a forward pass of the whole module, one draw after the other."""
+    return draw(module, x, n_draws, seed, forward=lambda m, batch: m(batch), **options)
+
+
+def steps_left(module, x):
+    """How many steps behind the first dropout are not thinned; None if all, or if they are no chain."""
+    masks = Masks(2, np.random.default_rng(0))
+    module = copy.deepcopy(module).eval().requires_grad_(False)
+    parts = split(module, masks, x)
+    draws = _thinned.thinned_draws(parts.chain, masks)
+    return None if draws is None else len(draws._rest)
+
+
+def randomise(module, rng):
+    """Weights and batch statistics at random, from the generator given."""
+    with torch.no_grad():
+        for values in module.parameters():
+            values.copy_(torch.from_numpy(rng.normal(0, 1 / math.sqrt(max(1, values[0].numel())), values.shape)))
+        for m in module.modules():
+            if isinstance(m, nn.modules.batchnorm._BatchNorm):
+                m.running_mean.copy_(torch.from_numpy(rng.uniform(-1, 1, m.num_features)))
+                m.running_var.copy_(torch.from_numpy(rng.uniform(0.5, 2, m.num_features)))
+    return module.eval()
 
 
 class Functional(nn.Module):
@@ -113,6 +147,19 @@ def test_rows_are_equal_to_the_bit_for_every_chunking(name):
     )
 
 
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_equal_rows_are_equal_to_the_bit_for_every_number_of_threads(n_threads):
+    before = torch.get_num_threads()
+    module = nn.Sequential(nn.Linear(5, 1000), nn.Tanh(), nn.Dropout(0.5), nn.Linear(1000, 3), nn.Softmax(1))
+    try:
+        torch.set_num_threads(n_threads)
+        draws = draw(module, torch.ones(MICRO_BATCH, 5))
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(draws, draws[:, :1].expand_as(draws))
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_the_module_and_the_global_generators_are_left_alone(name):
     module, shape = NETS[name]
@@ -153,7 +200,6 @@ def test_the_mean_over_draws_of_a_linear_net_is_its_output_without_dropout():
 
 def test_a_net_without_dropout_is_refused():
     for module in (nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0))):
-        assert not has_dropout(module)
         with pytest.raises(ValueError, match="dropout layer"):
             draw(module, torch.ones(1, 2))
 
@@ -177,136 +223,466 @@ def test_forward_rows_pads_every_batch_to_one_shape_and_returns_the_real_rows():
     assert seen == [(3, 2)] * 3
 
 
-CHAINS = {
-    "MLP": nn.Sequential(
-        nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 32), nn.Tanh(), nn.Dropout(0.2), nn.Linear(32, 3)
+# Chains of layers, thinned
+
+CHAINS = {  # and how many of their steps are not part of a thinned network
+    "MLP": (
+        nn.Sequential(
+            nn.Linear(6, 64),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(64, 32),
+            nn.Tanh(),
+            nn.Dropout(0.2),
+            nn.Linear(32, 3),
+        ),
+        0,
     ),
-    "dropout on the inputs": nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Linear(16, 3)),
-    "two dropouts in a row": nn.Sequential(
-        nn.Linear(6, 16), nn.Dropout(0.3), nn.Dropout(0.3), nn.Linear(16, 3, bias=False)
+    "dropout on the inputs": (
+        nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Linear(16, 3)),
+        0,
     ),
-    "nested": nn.Sequential(
-        nn.Sequential(nn.Linear(6, 16), nn.GELU()),
-        nn.Dropout(0.0),
-        nn.Dropout(0.4),
-        nn.Sequential(nn.Linear(16, 3), nn.Softmax(-1)),
+    "dropout before the activation": (
+        nn.Sequential(
+            nn.Linear(6, 16),
+            nn.Dropout(0.5),
+            nn.ReLU(),
+            nn.Linear(16, 9),
+            nn.Dropout(0.5),
+            nn.LeakyReLU(),
+            nn.Linear(9, 3),
+        ),
+        0,
     ),
-    "batch norm": nn.Sequential(
-        nn.Linear(6, 16),
-        nn.Dropout(0.5),
-        nn.Linear(16, 12),
-        nn.BatchNorm1d(12),
-        nn.ELU(),
-        nn.Dropout(0.5),
-        nn.Linear(12, 3),
+    "two dropouts in a row": (
+        nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.3), nn.Dropout(0.3), nn.Linear(16, 3, bias=False)),
+        0,
     ),
-    "everything dropped": nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(1.0), nn.Linear(16, 3)),
-    "log-softmax": nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3), nn.LogSoftmax(1)),
+    "nested, with a softmax": (
+        nn.Sequential(
+            nn.Sequential(nn.Linear(6, 16), nn.GELU()),
+            nn.Dropout(0.0),
+            nn.Dropout(0.4),
+            nn.Sequential(nn.Linear(16, 3), nn.Softmax(-1)),
+        ),
+        1,
+    ),
+    "batch norm before the activation": (
+        nn.Sequential(
+            nn.Linear(6, 16),
+            nn.Dropout(0.5),
+            nn.Linear(16, 12),
+            nn.BatchNorm1d(12),
+            nn.ELU(),
+            nn.Dropout(0.5),
+            nn.Linear(12, 3),
+        ),
+        0,
+    ),
+    "batch norm after the activation": (
+        nn.Sequential(
+            nn.Linear(6, 16),
+            nn.Dropout(0.5),
+            nn.Linear(16, 12),
+            nn.ELU(),
+            nn.BatchNorm1d(12, affine=False),
+            nn.Dropout(0.5),
+            nn.Linear(12, 3),
+        ),
+        0,
+    ),
+    "everything dropped": (nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(1.0), nn.Linear(16, 3)), 0),
+    "layer norm": (
+        nn.Sequential(
+            nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.LayerNorm(12), nn.Dropout(0.5), nn.Linear(12, 3)
+        ),
+        3,
+    ),
+    "dropout last": (
+        nn.Sequential(
+            nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3), nn.Dropout(0.5)
+        ),
+        1,
+    ),
+    "alpha dropout": (nn.Sequential(nn.Linear(6, 16), nn.SELU(), nn.AlphaDropout(0.5), nn.Linear(16, 3)), None),
+    "tanh of what was dropped": (nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.GELU(), nn.Linear(16, 3)), None),
 }
-NOT_DENSE = {
-    "layer norm": nn.Sequential(
-        nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 12), nn.LayerNorm(12), nn.Dropout(0.5), nn.Linear(12, 3)
+
+
+class PaperNet(nn.Module):
+    """Two blocks of convolution, dropout, pooling and ReLU in functions, as of Kirsch et al. (2023)."""
+
+    def __init__(self, drop):
+        super().__init__()
+        self.a, self.b, self.drop = nn.Conv2d(1, 6, 3), nn.Conv2d(6, 8, 3, padding=1), drop
+        self.c, self.d = nn.Linear(72, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = F.relu(F.max_pool2d(self.drop(self.a(x)), 2))
+        x = F.relu(F.max_pool2d(self.drop(self.b(x)), 2))
+        x = F.relu(self.c(x.view(x.size(0), -1)))
+        return F.log_softmax(self.d(F.dropout(x, 0.5, self.training)), dim=1)
+
+
+CONVOLUTIONS = {
+    "channels": (PaperNet(nn.Dropout2d(0.5)), (1, 14, 14), 1),
+    "pixels": (PaperNet(nn.Dropout(0.5)), (1, 14, 14), None),
+    "batch norm, strides and one draw without a channel": (
+        nn.Sequential(
+            nn.Dropout2d(0.2),
+            nn.Conv2d(2, 4, 3, stride=2, padding="valid", bias=False),
+            nn.BatchNorm2d(4),
+            nn.SiLU(),
+            nn.Dropout2d(0.9),
+            nn.Conv2d(4, 5, 3, dilation=2),
+            nn.ReLU(),
+            nn.BatchNorm2d(5),
+            nn.Dropout2d(0.5),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+            nn.Dropout(0.5),
+            nn.Linear(20, 3),
+        ),
+        (2, 14, 14),
+        0,
     ),
-    "alpha dropout": nn.Sequential(nn.Linear(6, 16), nn.SELU(), nn.AlphaDropout(0.5), nn.Linear(16, 3)),
-    "dropout last": nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3), nn.Dropout(0.5)),
-    "functions": Functional,
+    "sequences": (
+        nn.Sequential(nn.Conv1d(2, 6, 3), nn.Dropout1d(0.5), nn.MaxPool1d(2), nn.Conv1d(6, 4, 3)),
+        (2, 15),
+        0,
+    ),
+    "volumes": (
+        nn.Sequential(
+            nn.Conv3d(1, 4, 2),
+            nn.Dropout3d(0.5),
+            nn.Conv3d(4, 4, 2),
+            nn.AvgPool3d(2),
+            nn.Flatten(),
+            nn.Dropout(0.5),
+            nn.Linear(4, 2),
+        ),
+        (1, 5, 4, 4),
+        0,
+    ),
+    "groups": (nn.Sequential(nn.Conv2d(1, 4, 3), nn.Dropout2d(0.5), nn.Conv2d(4, 4, 3, groups=2)), (1, 6, 6), None),
 }
+ALL_CHAINS = {name: (module, (6,), left) for name, (module, left) in CHAINS.items()} | CONVOLUTIONS
 
 
-def plain_draws(module, x, n_draws, seed):
-    """Fixed masks in a forward pass of the whole module, one draw after the other."""
-    whole = fixed_mask_draws(module, n_draws, np.random.default_rng(seed), forward=lambda m, batch: m(batch))
-    return whole(x)
-
-
-@pytest.mark.parametrize("name", CHAINS | NOT_DENSE)
+@pytest.mark.parametrize("name", ALL_CHAINS)
 def test_thinned_draws_equal_a_forward_pass_under_the_same_masks(name):
-    torch.manual_seed(0)
-    module = (CHAINS | NOT_DENSE)[name]
-    module = (Functional() if module is Functional else module).eval()
-    for m in module.modules():
-        if isinstance(m, nn.BatchNorm1d):
-            m.running_mean.uniform_(-1, 1)
-            m.running_var.uniform_(0.5, 2)
-            nn.init.uniform_(m.weight, 0.5, 2)
-    x = torch.randn(300, 5 if name == "functions" else 6)
-    np.testing.assert_allclose(draw(module, x, 7, seed=3), plain_draws(module, x, 7, seed=3), rtol=0, atol=3e-6)
+    module, shape, left = ALL_CHAINS[name]
+    rng = np.random.default_rng(1)
+    module, x = randomise(module, rng), torch.from_numpy(rng.standard_normal((300, *shape), dtype=np.float32))
+    assert steps_left(module, x[:4]) == left
+    np.testing.assert_allclose(draw(module, x, 7), plain_draws(module, x, 7), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CHAINS)
-def test_dense_chains_are_recognised(name):
-    chain = _thinning._as_chain(CHAINS[name].eval())
-    first = next(i for i, step in enumerate(chain) if step.is_dropout)
-    assert _thinning._as_dense(chain[first:]) is not None
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_images_sequences_and_volumes_are_equal_to_the_bit_for_every_chunking(name):
+    module, shape, _ = CONVOLUTIONS[name]
+    x = torch.from_numpy(np.random.default_rng(1).standard_normal((70, *shape), dtype=np.float32))
+    functions = fixed_mask_draws(module.eval(), 3, np.random.default_rng(0), batch_size=32)
+    whole = functions(x)
+    assert torch.equal(torch.cat([functions(part) for part in x.split(13)], dim=1), whole)
+    assert torch.equal(torch.cat([functions(x[i : i + 1]) for i in range(70)], dim=1), whole)
 
 
-@pytest.mark.parametrize("name", ["layer norm", "alpha dropout", "dropout last"])
-def test_chains_with_other_layers_behind_a_dropout_are_not_thinned(name):
-    chain = _thinning._as_chain(NOT_DENSE[name].eval())
-    first = next(i for i, step in enumerate(chain) if step.is_dropout)
-    assert _thinning._as_dense(chain[first:]) is None
+@pytest.mark.parametrize("n_together", [1, 700, 2**40])
+def test_draws_are_the_same_functions_however_many_go_through_one_product(n_together, monkeypatch):
+    monkeypatch.setattr(_thinned, "_MAX_TOGETHER", n_together)
+    module, x = CHAINS["batch norm after the activation"][0].eval(), torch.ones(20, 6)
+    np.testing.assert_allclose(
+        draw(module, x, 11, batch_size=20), plain_draws(module, x, 11, batch_size=20), rtol=0, atol=1e-5
+    )
 
 
-def test_weights_too_large_to_keep_for_all_draws_are_cut_out_each_time(monkeypatch):
-    module, x = CHAINS["MLP"], torch.ones(3, 6)
+@pytest.mark.parametrize("n_bytes", [0, 8000])
+def test_weights_too_large_to_keep_for_all_draws_are_cut_out_each_time(n_bytes, monkeypatch):
+    module, x = CHAINS["MLP"][0], torch.ones(3, 6)
+    monkeypatch.setattr(_thinned, "_MAX_TOGETHER", 1)
     kept = draw(module, x)
-    monkeypatch.setattr("skactive._thinning._MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(_thinned, "_MAX_KEPT_BYTES", n_bytes)
     assert torch.equal(draw(module, x), kept)
+
+
+class Calls(TorchFunctionMode):
+    """Counts the calls of torch's functions."""
+
+    def __init__(self):
+        super().__init__()
+        self.of = Counter()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.of[func] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def count_calls(module, x, n_draws):
+    functions = fixed_mask_draws(module, n_draws, np.random.default_rng(0))
+    functions(x)  # how to compute them is found out at the first call
+    with Calls() as calls:
+        functions(x)
+    return calls.of
+
+
+def test_a_pooling_layer_behind_dropout_of_channels_runs_once_for_all_draws():
+    assert count_calls(CONVOLUTIONS["channels"][0].eval(), torch.ones(3, 1, 14, 14), 6)[F.max_pool2d] == 1 + 6
+
+
+# Graphs of other kinds
+
+
+class Residual(nn.Module):
+    """Trunk and head with additions and concatenations; dropout between them."""
+
+    def __init__(self, p=0.5, in_place=False):
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.last, self.p, self.in_place = nn.Linear(16, 3), p, in_place
+
+    def forward(self, x):
+        trunk = torch.tanh(self.first(x))
+        trunk = trunk + torch.relu(self.second(trunk))
+        head = trunk
+        if self.in_place:
+            head += F.dropout(self.third(trunk), self.p, self.training)
+        else:
+            head = head + F.dropout(self.third(trunk), self.p, self.training)
+        return self.last(torch.cat([head, trunk], dim=1))
+
+
+class Backbone(nn.Module):
+    """A residual trunk without dropout in front of a chain."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 8)
+        self.head = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
+
+    def forward(self, x):
+        h = self.a(x)
+        return self.head(h + self.b(h))
+
+
+class ChangesInPlace(nn.Module):
+    """What dropout has seen is changed afterwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.drop = nn.Linear(6, 8), nn.Linear(8, 3), nn.Dropout(0.5)
+
+    def forward(self, x):
+        h = self.a(x)
+        dropped = self.drop(h)
+        h.relu_()
+        return self.b(dropped + h)
+
+
+class ChangesItsInput(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.drop = nn.Linear(6, 3), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.a(self.drop(x.mul_(2)))
+
+
+class LooksAtTensors(nn.Module):
+    """Goes another way if it is traced."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.drop = nn.Linear(6, 3), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.a(self.drop(x * 2 if isinstance(x, torch.Tensor) else x))
+
+
+class LooksAtData(LooksAtTensors):
+    def forward(self, x):
+        return self.a(self.drop(x if float(x.sum()) > 1e9 else -x))
+
+
+class MeasuresFirst(nn.Module):
+    """Takes the number of rows before the first dropout, and lays the rows out by it behind."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.drop, self.b = nn.Conv1d(2, 4, 2), nn.Dropout1d(0.5), nn.Linear(8, 3)
+
+    def forward(self, x):
+        n_rows = x.size(0)
+        return self.b(self.drop(self.a(x.view(n_rows, 2, 3))).view(n_rows, -1))
+
+
+class Inserts(nn.Module):
+    """Learned tokens beside the rows, whose first axis is no row."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.a, self.drop = nn.Parameter(torch.ones(1, 1, 6)), nn.Linear(6, 3), nn.Dropout(0.5)
+
+    def forward(self, x):
+        h = torch.cat([self.token.expand(x.shape[0], -1, -1), x.unsqueeze(1)], dim=1)
+        return self.a(self.drop(h)).flatten(1)
+
+
+GRAPHS = {
+    "residual": Residual(),
+    "residual, added in place": Residual(in_place=True),
+    "residual trunk": Backbone(),
+    "changed in place": ChangesInPlace(),
+    "input changed in place": ChangesItsInput(),
+    "another way if traced": LooksAtTensors(),
+    "control flow": LooksAtData(),
+    "functions": Functional(),
+    "tokens": Inserts(),
+    "number of rows": MeasuresFirst(),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_equal_a_forward_pass_under_the_same_masks(name):
+    rng = np.random.default_rng(1)
+    module = randomise(GRAPHS[name], rng)
+    x = torch.from_numpy(rng.standard_normal((300, 5 if name == "functions" else 6), dtype=np.float32))
+    before = x.clone()
+    draws = draw(module, x, 5)
+    assert torch.equal(x, before)
+    np.testing.assert_allclose(draws, plain_draws(module, x, 5), rtol=0, atol=1e-5)
+    functions = fixed_mask_draws(module, 5, np.random.default_rng(0))
+    assert torch.equal(torch.cat([functions(part) for part in x.split(77)], dim=1), functions(x))
+
+
+def test_what_depends_on_no_dropout_is_computed_once_for_all_draws():
+    calls = count_calls(Residual().eval(), torch.ones(MICRO_BATCH, 6), 10)
+    assert (calls[torch.tanh], calls[torch.relu], calls[torch.cat]) == (1, 1, 10)
+    assert count_calls(Backbone().eval(), torch.ones(3, 6), 10)[F.linear] == 2
+
+
+def test_a_chain_behind_a_trunk_of_another_kind_is_thinned():
+    assert steps_left(Backbone(), torch.ones(3, 6)) == 0
+    assert steps_left(MeasuresFirst(), torch.ones(3, 6)) == 0
 
 
 def test_a_hook_on_a_layer_is_still_called():
     calls = []
     module = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3))
     module[2].register_forward_hook(lambda *_: calls.append(1))
-    draw(module, torch.ones(1, 6), n_draws=4)
+    functions = fixed_mask_draws(module, 4, np.random.default_rng(0))
+    functions(torch.ones(1, 6))
+    calls.clear()
+    functions(torch.ones(1, 6))
     assert len(calls) == 4
 
 
-class Encoder(nn.Module):
-    """A transformer layer, which holds dropout of its own, behind shapes that can be traced or not."""
+def test_other_random_numbers_in_a_forward_pass_are_refused():
+    class Noise(nn.Module):
+        def forward(self, x):
+            return F.dropout(x + torch.randn_like(x), 0.5)
 
-    def __init__(self, traced):
+    state = torch.get_rng_state()
+    with pytest.raises(ValueError, match="randn_like"):
+        draw(Noise(), torch.ones(1, 3))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_the_functions_that_torch_has_below_its_layers_are_answered_too():
+    class Below(nn.Module):
+        def forward(self, x):
+            return torch.feature_dropout(torch.dropout(x, 0.5, train=True), 0.5, True)
+
+    draws = draw(Below(), torch.ones(9, 4, 5), n_draws=8)
+    assert torch.equal(draws, draws[:, :1].expand_as(draws))
+    assert set(draws.unique().tolist()) == {0.0, 4.0}
+
+
+# A family of modules
+
+ACTIVATIONS = [nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SELU, nn.Sigmoid, nn.Identity, nn.Softplus]
+RATES = st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.8, 0.95])
+
+
+class DropFunction(nn.Module):
+    def __init__(self, p):
         super().__init__()
-        torch.manual_seed(0)
-        self.layer = nn.TransformerEncoderLayer(12, 2, 16, dropout=0.4, batch_first=True)
-        self.layer.self_attn.dropout = 0.0
-        self.last = nn.Linear(12, 3)
-        self.traced = traced
+        self.p = p
 
     def forward(self, x):
-        h = x.unsqueeze(1) if self.traced else x.reshape(len(x), 1, 12)
-        return self.last(self.layer(h)[:, 0])
+        return F.dropout(x, self.p, self.training)
 
 
-def test_dropout_inside_a_layer_of_torchs_own_is_drawn_whether_or_not_the_module_can_be_traced():
-    x = torch.randn(20, 12, generator=torch.Generator().manual_seed(1))
-    draws = [draw(Encoder(traced), x) for traced in (True, False)]
-    np.testing.assert_allclose(draws[0], draws[1], atol=1e-6)
-    assert draws[0].std(0).mean() > 0.05
+class Skip(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return x + self.inner(x)
 
 
-def test_dropout_inside_of_attention_is_left_off_with_a_warning():
-    module = Encoder(True)
-    module.layer.self_attn.dropout = 0.4
-    with pytest.warns(UserWarning, match="attention"):
-        draw(module, torch.ones(1, 12))
-    with pytest.warns(UserWarning, match="attention"), pytest.raises(ValueError, match="recurrent"):
-        draw(nn.LSTM(4, 4, num_layers=2, dropout=0.5), torch.ones(1, 4))
+@st.composite
+def blocks(draw_from, n_units, norm, dropouts):
+    """Activation, batch norm and up to two dropouts in any order, one of them at a rate above 0."""
+    layers = [draw_from(st.sampled_from(ACTIVATIONS))()]
+    layers += [norm(n_units)] if draw_from(st.booleans()) else []
+    for _ in range(draw_from(st.integers(0, 2))):
+        layers.append(draw_from(st.sampled_from(dropouts))(draw_from(RATES)))
+    return draw_from(st.permutations(layers))
 
 
-def test_a_layer_that_takes_the_same_rows_several_times_is_called_with_all_of_them():
-    class SelfAttention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attend, self.drop, self.last = (
-                nn.MultiheadAttention(6, 1, batch_first=True),
-                nn.Dropout(0.3),
-                nn.Linear(6, 3),
-            )
+@st.composite
+def dense_nets(draw_from):
+    widths = [4, *draw_from(st.lists(st.integers(1, 40), min_size=1, max_size=3))]
+    layers = [nn.Dropout(draw_from(RATES))]
+    for n_in, n_out in pairwise(widths):
+        layers += [nn.Linear(n_in, n_out, bias=draw_from(st.booleans()))]
+        layers += draw_from(blocks(n_out, nn.BatchNorm1d, [nn.Dropout, nn.AlphaDropout, DropFunction]))
+        if draw_from(st.booleans()):
+            layers += [
+                Skip(nn.Sequential(nn.Linear(n_out, n_out), *draw_from(blocks(n_out, nn.BatchNorm1d, [nn.Dropout]))))
+            ]
+    layers += [nn.Dropout(0.5), nn.Linear(widths[-1], 3)]
+    layers += draw_from(st.sampled_from([[], [nn.Softmax(1)], [nn.LogSoftmax(-1)]]))
+    return nn.Sequential(*layers), (4,)
 
-        def forward(self, x):
-            h = x[:, None]
-            return self.last(self.drop(self.attend(h, h, h)[0][:, 0]))
 
-    module, x = SelfAttention(), torch.randn(9, 6)
-    np.testing.assert_allclose(draw(module, x), plain_draws(module, x, 6, seed=0), atol=1e-6)
+@st.composite
+def convolutional_nets(draw_from):
+    widths = [1, *draw_from(st.lists(st.integers(1, 7), min_size=1, max_size=2))]
+    layers = []
+    for n_in, n_out in pairwise(widths):
+        layers += [nn.Conv2d(n_in, n_out, draw_from(st.integers(1, 3)), padding=draw_from(st.integers(0, 1)))]
+        pool = draw_from(st.sampled_from([nn.MaxPool2d(2), nn.AvgPool2d(2), nn.AdaptiveMaxPool2d(4), nn.Identity()]))
+        dropouts = [nn.Dropout2d, nn.Dropout2d, nn.Dropout, nn.FeatureAlphaDropout]
+        layers += draw_from(st.permutations([pool, *draw_from(blocks(n_out, nn.BatchNorm2d, dropouts))]))
+    layers += [
+        nn.Dropout2d(draw_from(RATES)),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        *draw_from(st.sampled_from([[nn.Dropout(0.5)], []])),
+    ]
+    return nn.Sequential(*layers, nn.Linear(4 * widths[-1], 3), nn.Dropout(0.2)), (1, 10, 10)
+
+
+@given(net=dense_nets() | convolutional_nets(), seed=st.integers(0, 2**32 - 1))
+def test_any_net_is_drawn_as_in_a_forward_pass_under_the_same_masks(net, seed):
+    module, shape = net
+    rng = np.random.default_rng(seed)
+    module = randomise(module, rng).double()  # in float64 equal means equal, not equal but for rounding
+    x = torch.from_numpy(rng.standard_normal((20, *shape)))
+    draws, plain = (function(module, x, 5, batch_size=16) for function in (draw, plain_draws))
+    np.testing.assert_allclose(draws, plain, rtol=1e-9, atol=1e-9 * (1 + float(plain.abs().max())))
+
+
+@given(net=dense_nets() | convolutional_nets(), seed=st.integers(0, 2**32 - 1), size=st.integers(20, 150))
+def test_any_net_is_equal_to_the_bit_for_every_chunking(net, seed, size):
+    module, shape = net
+    rng = np.random.default_rng(seed)
+    module = randomise(module, rng)
+    x = torch.from_numpy(rng.standard_normal((150, *shape), dtype=np.float32))
+    functions = fixed_mask_draws(module, 3, np.random.default_rng(0), batch_size=64)
+    whole = functions(x)
+    assert torch.equal(torch.cat([functions(part) for part in x.split(size)], dim=1), whole)
+    assert torch.equal(functions(x[size - 1 : size]), whole[:, size - 1 : size])
