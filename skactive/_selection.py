@@ -1,12 +1,15 @@
-"""Choosing k of n rows: exactly under weights, or the largest, in time little more than one pass over the rows.
+"""Choosing k of n rows: exactly under weights, or the largest, in little more time than it takes to read the scores.
 
 Rows are drawn one after the other, each with probability proportional to its weight among those that are left (the
-Plackett-Luce law). There are two ways, chosen by the number of rows alone.
+Plackett-Luce law). Drawing *with* replacement and dropping repeats follows the same law, and wherever that stops
+another way may go on from the rows drawn so far. There are three ways, tried in this order.
 
-* Few rows get Gumbel noise on their log-weights, and the k largest are taken.
-* From many rows one draws *with* replacement and drops repeats, which gives the same law. The weights need to be summed
-  once, by blocks: a draw picks a block by its sum, then a row in it. When repeats get in the way the rows drawn so far
-  are taken out, and only their blocks are summed again.
+* Rejection: rows come uniformly, and each is accepted with a probability that is its weight relative to the largest.
+  This reads a few rows only, but it needs weights that are not tiny on average.
+* Blocks: all weights are summed once, by blocks; a draw picks a block by its sum, then a row in it. When repeats get in
+  the way the rows drawn so far are taken out, and only their blocks are summed again.
+* Noise: every row gets Gumbel noise on its log-weight, and the k largest are taken. This is for few rows, for a batch
+  that is much of the pool, and for what is left when nearly all mass is drawn.
 """
 
 from __future__ import annotations
@@ -17,72 +20,63 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-_MANY_ROWS = 2**14  # from here on blocks are faster than noise for every row
-_BLOCK = 4096
-_BLOCKS_AT_ONCE = 64  # 2 MiB of weights
+_FEW_ROWS = 2**11  # up to here noise for every row is as fast as anything
+_LARGE_BATCH = 64  # and for batches of more than such a part of the rows
+_MANY_ROWS = 2**14  # from here on blocks are faster than noise
+_BLOCK = 64
+_BLOCKS_AT_ONCE = 512  # 256 KiB of weights
+_DRAWS_AT_ONCE = 2**14  # 8 MiB of weights, where each draw has a block of its own
 _LITTLE_MASS = 1e-200  # of a largest weight of 1: below, what is left has lost digits
 _MAX_NATS = 1e9  # a range of log-weights in which float64 keeps noise to 1e-7
 _MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with probability exp(-200)
 
 Scores = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Weights = Callable[[slice | Indices], Scores]
 
 
 def draw_rows(
-    n: int,
-    k: int,
-    rng: np.random.Generator,
-    beta: float,
-    values: Callable[[], Scores],
-    weights: Callable[[slice], Scores],
+    n: int, k: int, rng: np.random.Generator, beta: float, values: Callable[[], Scores], weights: Weights
 ) -> Indices:
-    """Draw k of n rows under weights ``exp(beta * values)``; ``weights(rows)`` are relative to the largest.
-
-    Many rows are sampled by blocks, which takes one pass over the weights; few, and those left when the mass has run
-    out, by Gumbel noise on their values.
-    """
+    """Draw k of n rows under weights ``exp(beta * values)``; ``weights(rows)`` are relative to the largest."""
     if beta == 0:
         return rng.choice(n, k, replace=False)
-    if n < _MANY_ROWS or k > n // 8:
-        return _perturbed_top_k(values(), k, rng, beta)
-    drawn = sample_by_blocks(weights, n, k, rng)
+    if n <= _FEW_ROWS or k > n // _LARGE_BATCH:
+        return perturbed_top_k(values(), k, rng, beta)
+    drawn = sample_by_rejection(weights, n, k, rng)
+    if len(drawn) < k and n >= _MANY_ROWS:
+        drawn = sample_by_blocks(weights, n, k, rng, drawn)
     if len(drawn) == k:
         return drawn
     left = np.delete(np.arange(n), drawn)
-    return np.concatenate([drawn, left[_perturbed_top_k(values()[left], k - len(drawn), rng, beta)]])
+    return np.concatenate([drawn, left[perturbed_top_k(values()[left], k - len(drawn), rng, beta)]])
 
 
 def top_rows(keys: Scores, k: int, rng: np.random.Generator) -> Indices:
     """The k largest, in descending order; ties at random, both for a place in the batch and for the order in it."""
     kth = _kth_largest(keys, k)
-    above, tied = np.flatnonzero(keys > kth), np.flatnonzero(keys == kth)
+    rows = np.flatnonzero(keys >= kth)
+    above, tied = rows[keys[rows] > kth], rows[keys[rows] == kth]
     chosen = np.concatenate([above, rng.choice(tied, k - len(above), replace=False)])
     chosen = rng.permutation(chosen)
     return chosen[np.argsort(-keys[chosen], kind="stable")]
 
 
-def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) -> Indices:
-    """Rows that hold the ranks ``positions`` (from 0) of the scores in descending order, ties at random.
-
-    O(n_points log k): the k scores are found by partition, and only rows of just these scores are put in order.
-    """
-    costs = -scores
-    wanted = np.unique(np.partition(costs, np.unique(positions))[positions])
-    slot = np.searchsorted(wanted, costs)  # how many of the wanted costs are smaller
-    tied = rng.permutation(np.flatnonzero(wanted[np.minimum(slot, len(wanted) - 1)] == costs))
-    tied = tied[np.argsort(slot[tied], kind="stable")]
-    n_tied = np.bincount(slot[tied], minlength=len(wanted))
-    n_before = np.bincount(slot, minlength=len(wanted)).cumsum()[: len(wanted)] - n_tied
-    group = np.searchsorted(n_before, positions, side="right") - 1
-    return tied[n_tied.cumsum()[group] - n_tied[group] + positions - n_before[group]]
+# Noise on every row
 
 
-def _perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
+def perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
+    """Draw k rows under weights ``exp(beta * values)``: the k largest after Gumbel noise."""
     top, low = float(values.max()), float(values.min(where=values > -np.inf, initial=np.inf))
     if top - low > _MAX_NATS / beta:
         return _far_apart_top_k(values, k, rng, beta)
     keys = beta * (values - top) if top > -math.inf else values
-    return top_rows(keys + _gumbel(len(values), rng), k, rng)
+    return top_rows(keys + gumbel(len(values), rng), k, rng)
+
+
+def gumbel(n: int, rng: np.random.Generator) -> Scores:
+    with np.errstate(divide="ignore"):
+        return -np.log(rng.standard_exponential(n))
 
 
 def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
@@ -97,45 +91,66 @@ def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: flo
         begins_group = np.r_[True, ~(values[rows[:-1]] - values[rows[1:]] <= reach)]
         group = begins_group.cumsum() - 1
         keys = beta * (values[rows] - values[rows[begins_group]][group])
-    keys = np.where(values[rows] > -np.inf, keys, 0.0) + _gumbel(len(rows), rng)
+    keys = np.where(values[rows] > -np.inf, keys, 0.0) + gumbel(len(rows), rng)
     return rows[np.lexsort((-keys, group))[:k]]
-
-
-def _gumbel(n: int, rng: np.random.Generator) -> Scores:
-    with np.errstate(divide="ignore"):
-        return -np.log(rng.standard_exponential(n))
 
 
 def _kth_largest(values: Scores, k: int) -> np.float64:
     return np.partition(values, len(values) - k)[len(values) - k]
 
 
-def sample_by_blocks(weights: Callable[[slice], Scores], n: int, k: int, rng: np.random.Generator) -> Indices:
-    """Draw up to ``k`` rows of ``n``; fewer if the mass runs out before.
+# Draws with replacement, repeats dropped
+
+
+def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generator) -> Indices:
+    """Draw up to ``k`` rows of ``n``; fewer once it seems that more would take longer than another way.
+
+    When it stops depends on what was drawn until then, as it may: what is still to come does not.
+    """
+    drawn: Indices = np.empty(0, dtype=np.int64)
+    n_proposals, n_left = 4 * k + 256, n // 8 + 32 * k
+    while True:
+        rows = rng.integers(n, size=n_proposals)
+        accepted = rows[rng.random(n_proposals) < weights(rows)]
+        drawn = without_repeats(np.concatenate([drawn, accepted]))[:k]
+        n_missing, n_left = k - len(drawn), n_left - n_proposals
+        if n_missing == 0 or len(accepted) * n_left < n_missing * n_proposals:
+            return drawn
+        n_proposals = min(2 * n_proposals, n_left)
+
+
+def without_repeats(rows: Indices) -> Indices:
+    _, first = np.unique(rows, return_index=True)
+    return rows[np.sort(first)]
+
+
+def sample_by_blocks(weights: Weights, n: int, k: int, rng: np.random.Generator, drawn: Indices) -> Indices:
+    """Go on from the rows ``drawn`` to ``k`` rows of ``n``; to fewer if the mass runs out before.
 
     Parameters
     ----------
     weights : callable
-        ``weights(rows)`` with a slice, gives the weights of these rows relative to the largest of all.
+        ``weights(rows)``, with a slice or an array of rows, gives their weights relative to the largest of all.
     n, k : int
     rng : numpy.random.Generator
+    drawn : ndarray of int64
 
     Returns
     -------
     ndarray of shape (<= k,), int64
         Distinct rows in the order they were drawn.
     """
-    sums = _block_sums(weights, n)
-    drawn: Indices = np.empty(0, dtype=np.int64)
-    while len(drawn) < k and sums.sum() > _LITTLE_MASS:
+    sums, new = _block_sums(weights, n), drawn
+    while True:
+        changed = np.unique(new // _BLOCK)
+        sums[changed] = _weights_left(weights, changed, n, drawn).sum(axis=1)
+        if len(drawn) == k or sums.sum() <= _LITTLE_MASS:
+            return drawn
         new = _draw(weights, sums, n, drawn, k - len(drawn), rng)
         drawn = np.concatenate([drawn, new])
-        for block in np.unique(new // _BLOCK):
-            sums[block] = _weights_left(weights, block, n, drawn).sum()
-    return drawn
 
 
-def _block_sums(weights: Callable[[slice], Scores], n: int) -> Scores:
+def _block_sums(weights: Weights, n: int) -> Scores:
     sums = []
     for start in range(0, n, _BLOCK * _BLOCKS_AT_ONCE):
         w = weights(slice(start, min(start + _BLOCK * _BLOCKS_AT_ONCE, n)))
@@ -143,40 +158,29 @@ def _block_sums(weights: Callable[[slice], Scores], n: int) -> Scores:
     return np.concatenate(sums)
 
 
-def _draw(
-    weights: Callable[[slice], Scores],
-    sums: Scores,
-    n: int,
-    taken: Indices,
-    k: int,
-    rng: np.random.Generator,
-) -> Indices:
-    """Some draws with replacement, repeats dropped, from the rows that are not taken: one row to k."""
-    blocks = _inverse(sums.cumsum(), rng.random(k + k // 4 + 8))
-    places = rng.random(len(blocks))
-    rows = np.empty(len(blocks), dtype=np.int64)
-    for block, draws in _grouped(blocks):
-        cumulative = _weights_left(weights, block, n, taken).cumsum()
-        rows[draws] = block * _BLOCK + _inverse(cumulative, places[draws])
-    _, first = np.unique(rows, return_index=True)
-    return rows[np.sort(first)][:k]
+def _draw(weights: Weights, sums: Scores, n: int, drawn: Indices, k: int, rng: np.random.Generator) -> Indices:
+    """Some draws with replacement, repeats dropped, from the rows that are left: one row to k."""
+    n_draws = min(k + k // 4 + 8, _DRAWS_AT_ONCE)
+    cumulative = sums.cumsum()
+    blocks = np.searchsorted(cumulative, _targets(cumulative[-1], rng.random(n_draws)), side="right")
+    found, which = np.unique(blocks, return_inverse=True)
+    within = _weights_left(weights, found, n, drawn).cumsum(axis=1)[which]  # (n_draws, _BLOCK)
+    targets = _targets(within[:, -1], rng.random(n_draws))
+    rows = blocks * _BLOCK + (within > targets[:, None]).argmax(axis=1)
+    return without_repeats(rows)[:k]
 
 
-def _grouped(blocks: Indices) -> list[tuple[int, Indices]]:
-    """Each block that was drawn, and by which draws."""
-    order = np.argsort(blocks, kind="stable")
-    found, start = np.unique(blocks[order], return_index=True)
-    return list(zip(found.tolist(), np.split(order, start[1:]), strict=True))
+def _targets(total: Scores, uniform: Scores) -> Scores:
+    """Sums below the total; the row at which the cumulative sum first exceeds one is drawn, never one of weight 0."""
+    return np.minimum(uniform * total, np.nextafter(total, 0.0))
 
 
-def _inverse(cumulative: Scores, uniform: Scores) -> Indices:
-    """Where in the cumulative sums each uniform number falls; never on a weight of 0."""
-    last = np.searchsorted(cumulative, cumulative[-1])  # rounding may reach the total
-    return np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), last)
-
-
-def _weights_left(weights: Callable[[slice], Scores], block: int, n: int, taken: Indices) -> Scores:
-    start, stop = block * _BLOCK, min((block + 1) * _BLOCK, n)
-    w = np.array(weights(slice(start, stop)))
-    w[taken[(taken >= start) & (taken < stop)] - start] = 0.0
+def _weights_left(weights: Weights, blocks: Indices, n: int, drawn: Indices) -> Scores:
+    """Weights of the rows of some blocks, which ascend, shape (n_blocks, _BLOCK); 0 for those that are drawn."""
+    rows = blocks[:, None] * _BLOCK + np.arange(_BLOCK)
+    w = weights(np.minimum(rows, n - 1))
+    w[rows >= n] = 0.0
+    slot = np.searchsorted(blocks, drawn // _BLOCK)
+    here = np.isin(drawn // _BLOCK, blocks)
+    w[slot[here], drawn[here] % _BLOCK] = 0.0
     return w

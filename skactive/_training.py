@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from . import _thinning as thinning
+from . import _masks as masks
 from . import _validation as validation
 
 ACTIVATIONS: dict[Any, type[nn.Module]] = {
@@ -252,7 +252,7 @@ _OPAQUE: set[Any] = {
     torch.rnn_relu,
     torch.rnn_tanh,
 }
-_DROPOUTS = thinning._ELEMENTWISE | thinning._CHANNELWISE
+_DROPOUTS = masks.ELEMENTWISE | masks.CHANNELWISE
 
 
 class OwnRandom(TorchFunctionMode):
@@ -280,9 +280,9 @@ class OwnRandom(TorchFunctionMode):
         self.n_dropouts += p > 0
         if not training or p == 0:
             return input
-        shape = (*input.shape[:2], *(1,) * (input.ndim - 2)) if func in thinning._CHANNELWISE else input.shape
+        shape = (*input.shape[:2], *(1,) * (input.ndim - 2)) if func in masks.CHANNELWISE else input.shape
         kept = torch.rand(shape, generator=self.generator, device=input.device).ge_(p)
-        if func in thinning._ALPHA:
+        if func in masks.ALPHA:
             return _alpha_dropout(input, kept.bool(), p)
         return input * (kept.div_(1 - p) if p < 1 else kept).to(input.dtype)
 
@@ -300,7 +300,7 @@ class OwnRandom(TorchFunctionMode):
 
 def _alpha_dropout(input: Tensor, kept: Tensor, p: float) -> Tensor:
     """Dropped units go to SELU's lower limit, then mean and variance are restored (Klambauer et al., 2017)."""
-    dropped = thinning._ALPHA_DROPPED
+    dropped = masks.ALPHA_DROPPED
     if p == 1:
         return torch.zeros_like(input)
     scale = ((1 - p) * (1 + p * dropped**2)) ** -0.5

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from . import _thinning as thinning
 from . import _training as training
 from . import _validation as validation
+from ._inner_dropout import has_inner_dropout
 
 __all__ = ["MCDropoutClassifier", "MCDropoutRegressor"]
 
@@ -199,7 +200,7 @@ class _MCDropout(BaseEstimator, ABC):
     def _predict_mean(self, X: ArrayLike) -> NDArray[np.float64]:
         """Mean answer of the model's own ``n_draws`` functions; the plain net's answer if it has no dropout."""
         check_is_fitted(self, "net_")
-        if self._n_dropouts:
+        if self._has_dropout:
             draws = self._draws(self.n_draws, np.random.default_rng(self._mask_seed))
         else:
             draws = training.plain_draw(self.net_.module_)
@@ -210,7 +211,7 @@ class _MCDropout(BaseEstimator, ABC):
         return self._forward(mean, self._validate(X)).cpu().numpy()
 
     def _draws(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        if not self._n_dropouts:
+        if not self._has_dropout:
             raise validation.no_dropout_error()
         n_draws = validation.check_n_draws(n_draws)
         return thinning.fixed_mask_draws(self.net_.module_, n_draws, rng, self.predict_batch_size)
@@ -263,7 +264,7 @@ class _MCDropout(BaseEstimator, ABC):
         held_out = self._held_out_rows(data, rng) if self.early_stopping and epochs > 1 else None
         self._train(net, data, held_out, epochs, rng)
         self.net_, self.n_iter_, self._rng = net, len(net.history), rng
-        self._mask_seed, self._n_dropouts = mask_seed, random.n_dropouts
+        self._mask_seed, self._has_dropout = mask_seed, bool(random.n_dropouts) or has_inner_dropout(module)
 
     def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
         if self.module is None:
@@ -431,7 +432,8 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
     Notes
     -----
     Recurrent and attention layers draw their internal dropout inside torch, from its global generator. In training that
-    generator is seeded for the call and put back afterwards, which other threads can see; in draws this dropout is off.
+    generator is seeded for the call and put back afterwards, which other threads can see. Draws hold this dropout fixed
+    like any other.
 
     References
     ----------
@@ -855,7 +857,10 @@ class _Data:
 def _to_tensor(X: Any, device: torch.device) -> Tensor:
     """Contiguous float32 on the device; always a copy: a module may work in place."""
     X = X.toarray() if hasattr(X, "toarray") else X
-    return torch.from_numpy(np.array(X, dtype=np.float32, order="C")).to(device)
+    # A GPU fetches pinned memory by itself, while this thread goes on to the next rows.
+    x = torch.empty(X.shape, dtype=torch.float32, pin_memory=device.type == "cuda")
+    x.numpy()[...] = X
+    return x.to(device, non_blocking=True)
 
 
 def _check_sample_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:

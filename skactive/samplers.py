@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validation as validation
-from ._selection import draw_rows, rows_of_ranks, top_rows
+from ._ranks import draw_ranks, rows_of_ranks
+from ._selection import draw_rows, top_rows
 
 __all__ = ["SAMPLERS", "Batch", "gumbel_top_k", "log_proba", "power", "softmax", "softrank", "topk", "uniform"]
 
@@ -239,14 +240,14 @@ def power(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 
     scores = validation.check_scores(scores, "scores", non_negative=True)
     k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
     validation.check_rng(rng)
-    if beta > 0:
-        validation.warn_few_positive(int(np.count_nonzero(scores)), k)
     top = float(scores.max()) or 1.0
 
-    def weights(rows: slice) -> Scores:
-        return scores[rows] / top if beta == 1 else (scores[rows] / top) ** beta
+    def weights(rows: slice | Indices) -> Scores:
+        return _raised(scores[rows] / top, beta)
 
     indices = draw_rows(len(scores), k, rng, beta, lambda: _log(scores), weights)
+    if beta > 0:  # a score of 0 is picked only when no other is left
+        validation.warn_few_positive(int(np.count_nonzero(scores[indices])), k)
     return Batch(indices, functools.partial(_power_log_proba, scores, indices, beta))
 
 
@@ -336,11 +337,7 @@ def softrank(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float
     k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
     validation.check_rng(rng)
     n_ranked = int(np.count_nonzero(scores > -np.inf))
-
-    def weights(rows: slice) -> Scores:
-        return _rank_weights(rows.start, rows.stop, n_ranked, beta)
-
-    positions = draw_rows(len(scores), k, rng, beta, lambda: _rank_logs(len(scores), n_ranked), weights)
+    positions = draw_ranks(len(scores), n_ranked, k, rng, beta)
     log_probabilities = functools.partial(_softrank_log_proba, len(scores), n_ranked, positions, beta)
     return Batch(rows_of_ranks(scores, positions, rng), log_probabilities)
 
@@ -424,10 +421,17 @@ def uniform(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     return Batch(indices, functools.partial(log_proba, scores, indices, beta=0.0))
 
 
-def _exp_weights(values: Scores, beta: float) -> Callable[[slice], Scores]:
+def _raised(x: Scores, beta: float) -> Scores:
+    """``x ** beta``; squaring is several times as fast."""
+    if beta in (2, 4, 8):
+        return _raised(x * x, beta / 2)
+    return x if beta == 1 else x**beta
+
+
+def _exp_weights(values: Scores, beta: float) -> Callable[[slice | Indices], Scores]:
     top = float(values.max())
 
-    def weights(rows: slice) -> Scores:
+    def weights(rows: slice | Indices) -> Scores:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.exp(beta * (values[rows] - top)) if top > -math.inf else np.zeros(len(values[rows]))
 
@@ -458,12 +462,6 @@ def _rank_logs(n: int, n_ranked: int) -> Scores:
     values = -np.log(np.arange(1.0, n + 1))
     values[n_ranked:] = -np.inf
     return values
-
-
-def _rank_weights(start: int, stop: int, n_ranked: int, beta: float) -> Scores:
-    weights = np.arange(start + 1.0, stop + 1.0) ** -beta
-    weights[max(0, n_ranked - start) :] = 0.0
-    return weights
 
 
 def _power_log_proba(scores: Scores, indices: Indices, beta: float) -> Scores:
