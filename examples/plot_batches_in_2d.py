@@ -1,0 +1,69 @@
+"""
+Where batches are
+=================
+
+What does a batch look like? Four ways to choose twenty rows of the same pool from the same scores: the top of the
+ranking, two ways to sample from it, and no scores at all.
+"""
+
+# %%
+# A pool of near-duplicates
+# -------------------------
+# Every digit is there four times, each with its own noise.
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skactive import MCDropoutClassifier, StochasticBatchQuery
+from skactive.datasets import make_repeated
+from skactive.query import score_pool
+
+X, y = load_digits(return_X_y=True)
+n_digits = 400
+X, y = make_repeated(X[:n_digits] / 16, y[:n_digits], repeats=4, noise_std=0.1, rng=np.random.default_rng(0))
+
+labelled = np.arange(40)
+net = MCDropoutClassifier(lr=3e-3, max_epochs=150, batch_size=-1, random_state=0)
+model = make_pipeline(StandardScaler(), net).fit(X[labelled], y[labelled])
+
+# %%
+# Four batches
+# ------------
+# ``candidates`` are the rows that may be chosen: positions stay those of the whole of X.
+
+pool = np.arange(len(labelled), len(X))
+samplers = {"topk": 1, "power": 4, "softmax": 8, "uniform": 1}
+batches = {}
+for sampler, beta in samplers.items():
+    query = StochasticBatchQuery("bald", sampler, beta, random_state=0)
+    batches[sampler] = query.select(model, X, n_instances=20, candidates=pool)
+    n_different, n_classes = len(set(batches[sampler] % n_digits)), len(set(y[batches[sampler]]))
+    print(f"{sampler:8} 20 rows: {n_different} different digits, of {n_classes} classes")
+
+# %%
+# On the map
+# ----------
+# The first two principal components, darker where BALD is larger. The top of the ranking gathers where the model is most
+# at odds with itself, copies of a digit beside each other; sampling follows the same scores to more places; uniform
+# sampling takes pale rows and dark ones alike. Two dimensions hide a lot: neighbours on a map need not be alike.
+
+import matplotlib.pyplot as plt
+
+from skactive.plotting import BatchDisplay, ScoreDistributionDisplay
+
+scores = score_pool(model, X, "bald", candidates=pool, random_state=0)["bald"]
+BatchDisplay.from_batches(X, batches, labelled=labelled, scores=scores, score_name="BALD (nats)")
+plt.show()
+
+# %%
+# How the scores are spread
+# -------------------------
+# Power and softmax sampling see how large scores are, soft-rank their order only: whatever the scores, ``beta`` = 4 makes
+# it take the first few ranks nearly always. What sampling gives up is small beside what no scores at all would.
+
+ScoreDistributionDisplay.from_scores(scores, score_name="BALD (nats)")
+plt.show()
+for sampler, batch in batches.items():
+    print(f"{sampler:8} mean BALD {scores[batch].mean():.2f} nats")

@@ -1,0 +1,408 @@
+"""How fast scores age: what they are worth once some of the labels have been bought.
+
+The top of a ranking is bought as a batch in the belief that the second label would still be wanted after the first.
+`score_history` scores the same rows again and again while labels come in; `rank_correlation` and `auroc` compare a
+step with later ones; `FrozenQuery` lets an experiment buy from scores of the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
+from tqdm import tqdm
+
+from . import _chunks as chunks
+from . import _global_random as global_random
+from . import _modal as modal
+from . import _validation as validation
+from .posterior import seeded_clone
+from .query import score_pool
+
+__all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "score_history"]
+
+History = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def score_history(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    batches: Sequence[ArrayLike],
+    *,
+    score: str | Callable[..., Any] = "bald",
+    rows: ArrayLike | None = None,
+    n_draws: int | None = None,
+    posterior: Any = "auto",
+    random_state: Any = None,
+    verbose: int = 0,
+) -> History:
+    """Score rows after every batch of labels, with a model fitted anew to all labels so far.
+
+    Memory is one float64 a step and row. Every step costs a fit and a pass over the draws.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned, and seeded, for every step; the object itself is not fitted.
+    X : array-like of shape (n_points, ...)
+        All rows, labelled and not.
+    y : array-like of shape (n_points,)
+        Labels; only those bought are shown to the model.
+    batches : sequence of array-like of int
+        Positions in X of the first labels, then of each batch: the ``indices`` of the rounds of an `ExperimentResult`.
+        An empty batch fits another model to the same labels: what has changed at that step is due to seeds, not labels.
+    score : str or callable, default="bald"
+        As in `StochasticBatchQuery`.
+    rows : array-like of int, optional
+        Positions in X of the rows to score; by default all. Test rows are there at every step, where rows of a pool
+        leave it one by one.
+    n_draws, posterior : optional
+        As in `StochasticBatchQuery`.
+    random_state : None, int, Generator or RandomState
+        Seeds of models and draws, other ones at every step.
+    verbose : int, default=0
+        Whether to show a progress bar over steps.
+
+    Returns
+    -------
+    ndarray of shape (len(batches), n_rows), float64
+        Scores after each batch, NaN for rows that the model was fitted to.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``batches`` are not distinct positions, the first is empty, or no row is left to score; or as
+        `~skactive.query.score_pool` does.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive.diagnostics import score_history
+    >>> X, y = load_iris(return_X_y=True)
+    >>> batches = [[0, 50, 100], [20, 70], [120]]
+    >>> score_history(RandomForestClassifier(10), X, y, batches, random_state=0).shape
+    (3, 150)
+    """
+    validation.check_cloneable(estimator)
+    X = chunks.prepare_pool(X)
+    n_points = chunks.count_rows(X)
+    y = validation.check_labels_of(n_points, y)
+    batches = validation.check_batches(batches, n_points)
+    rows = np.arange(n_points) if rows is None else validation.check_positions("rows", rows, n_points)
+    rng = validation.check_random_state(random_state)
+    history = np.empty((len(batches), len(rows)))
+    X_scored = chunks.take_rows(X, rows)
+    steps = tqdm(_labelled_so_far(batches), total=len(batches), desc="scoring", unit="step", disable=not verbose)
+    for step, labelled in enumerate(steps):
+        X_training, y_training = chunks.take_rows(X, labelled), y[labelled]
+        with global_random.seeded(int(rng.integers(2**31))):  # for estimators that know no other generator
+            model = seeded_clone(estimator, rng).fit(X_training, y_training)
+        history[step] = score_pool(
+            model,
+            X_scored,
+            {"score": score},
+            n_draws=n_draws,
+            posterior=posterior,
+            X_training=X_training,
+            y_training=y_training,
+            candidates=validation.check_any_left(~np.isin(rows, labelled), step),
+            random_state=rng,
+        )["score"]
+    return history
+
+
+def _labelled_so_far(batches: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    labelled = np.empty(0, dtype=np.int64)
+    for batch in batches:
+        labelled = np.concatenate([labelled, batch])
+        yield labelled
+
+
+def rank_correlation(
+    scores: ArrayLike,
+    start: int = 0,
+    *,
+    top: float | None = None,
+    bottom: float | None = None,
+    decimals: int | None = None,
+) -> NDArray[np.float64]:
+    """Spearman's rank correlation of the scores at a step with those at each later step.
+
+    It is Pearson's correlation of ranks, ties sharing their mean rank, over the rows that have a score at both steps
+    and, with ``top`` or ``bottom``, belong to that part of the rows at ``start``.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_steps, n_points)
+        Scores of the same rows at each step, NaN where a row has none, as `score_history` makes them.
+    start : int, default=0
+        The step to compare with.
+    top, bottom : float, optional
+        Only the rows whose scores at ``start`` are the highest or lowest of that part of all: 0.01 is one in a hundred,
+        to the nearest whole number, one at least. Rows tied with the last of them belong to them too.
+    decimals : int, optional
+        Round the scores before they are ranked, so that differences near 0 are ties (the paper: 2). Rounding does not
+        change which rows are the top.
+
+    Returns
+    -------
+    ndarray of shape (n_steps - start,), float64
+        From -1 to 1; the first is 1. NaN where all scores of the rows are alike, or fewer than two are left.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``scores`` have another shape or infinite entries, there is no step ``start``, both parts are given, or a
+        part is not above 0 and at most 1.
+
+    Notes
+    -----
+    Within the top alone, scores vary little, and what little they vary is partly noise of the draws: a low correlation
+    is no sign of ageing unless a new model of the same labels (an empty batch in `score_history`) has a higher one.
+
+    References
+    ----------
+    Spearman (1904), The Proof and Measurement of Association between Two Things; Kirsch et al. (2023), Stochastic Batch
+    Acquisition, sec. 5.
+
+    Examples
+    --------
+    >>> from skactive.diagnostics import rank_correlation
+    >>> scores = [[4, 3, 2, 1], [4, 3, 2, 2], [1, 3, 4, 2]]
+    >>> rank_correlation(scores).round(2)
+    array([ 1.  ,  0.95, -0.4 ])
+    >>> rank_correlation(scores, top=0.5)
+    array([ 1.,  1., -1.])
+    """
+    history = validation.check_history(scores)
+    today, later = _from_step(history, start)
+    members = _members(today, top, bottom)
+    today, later = _rounded(decimals, today, later)
+    return np.array([_spearman(today[both], row[both]) for row in later for both in [members & ~np.isnan(row)]])
+
+
+def auroc(
+    scores: ArrayLike,
+    start: int = 0,
+    *,
+    top: float | None = None,
+    bottom: float | None = None,
+    decimals: int | None = None,
+) -> NDArray[np.float64]:
+    """How well the scores at each later step tell the rows that were the top (or bottom) at a step from the others.
+
+    The area under the ROC curve: the probability that a row of the top still scores higher than one that was not in it,
+    ties counting half; that a row of the bottom still scores lower.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_steps, n_points)
+        Scores of the same rows at each step, NaN where a row has none, as `score_history` makes them.
+    start : int, default=0
+        The step at which the top is taken.
+    top, bottom : float
+        One of them, as in `rank_correlation`.
+    decimals : int, optional
+        Round the scores before they are compared; the top is that of the scores as they are.
+
+    Returns
+    -------
+    ndarray of shape (n_steps - start,), float64
+        From 0 to 1, 0.5 where nothing is left of the order; the first is 1. NaN where all rows, or none, that have a
+        score are of the top.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `rank_correlation` does; and if neither ``top`` nor ``bottom`` is given.
+
+    References
+    ----------
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5.
+
+    Examples
+    --------
+    >>> from skactive.diagnostics import auroc
+    >>> auroc([[4, 3, 2, 1], [4, 2, 3, 1], [1, 2, 3, 4]], top=0.5)
+    array([1.  , 0.75, 0.  ])
+    """
+    history = validation.check_history(scores)
+    validation.check_one_of("top", top, "bottom", bottom)
+    today, later = _from_step(history, start)
+    members = _members(today, top, bottom)
+    (later,) = _rounded(decimals, later if bottom is None else -later)
+    return np.array(
+        [_area(row[known], members[known]) for row in later for known in [~np.isnan(today) & ~np.isnan(row)]]
+    )
+
+
+def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
+    """Smooth values over steps: the mean over ``window`` of them around each, fewer at the ends.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_steps,)
+        NaN are left out of means.
+    window : int
+        Steps in a mean. Of an even number, one more comes before the step than after it.
+
+    Returns
+    -------
+    ndarray of shape (n_steps,), float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``window`` is not a positive integer.
+
+    Examples
+    --------
+    >>> from skactive.diagnostics import moving_mean
+    >>> moving_mean([1, 2, 3, 7], 3)
+    array([1.5, 2. , 4. , 5. ])
+    """
+    validation.check_counts(window=window)
+    values = np.asarray(values, dtype=np.float64)
+    around = [values[max(0, i - window // 2) : i + (window + 1) // 2] for i in range(len(values))]
+    known = [part[~np.isnan(part)] for part in around]
+    return np.array([part.mean() if len(part) else np.nan for part in known])
+
+
+class FrozenQuery(BaseEstimator):
+    """Ask a query once for many batches, and buy them one after the other: what scores of the past are worth.
+
+    In `run_experiment`, beside the query itself, it shows for how long models do as well on scores that are not
+    brought up to date; that is, how large a batch could be. A query that samples from scores gives each batch the law
+    that it would have if the query were asked again and again with the same scores, less the rows bought.
+
+    Parameters
+    ----------
+    query : query
+        Any callable ``query(learner, X_pool, n_instances=...)`` that returns positions, most preferred first.
+    n_batches : int
+        Batches that are bought before the query is asked anew.
+    random_state : None, int, Generator or RandomState
+        Source of every ``random_state`` in the query, which is cloned.
+
+    Attributes
+    ----------
+    planned_ : ndarray of int64
+        Rows that are still to be bought, as positions in the pool that is left.
+
+    Notes
+    -----
+    From call to call the pool must be the one before, less the rows bought, in the same order: as `run_experiment` and
+    ``np.delete`` leave it.
+
+    References
+    ----------
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5, where scores are frozen.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive import StochasticBatchQuery, run_experiment
+    >>> from skactive.diagnostics import FrozenQuery
+    >>> X, y = load_iris(return_X_y=True)
+    >>> query = StochasticBatchQuery("entropy", "topk")
+    >>> queries = {"scored anew": query, "frozen": FrozenQuery(query, n_batches=5)}
+    >>> run_experiment(
+    ...     LogisticRegression(max_iter=1000), queries, X, y, n_initial=6, n_rounds=5, batch_size=1, n_trials=2
+    ... )
+    ExperimentResult(2 queries, 2 trials, 24 rounds, scores: score)
+    """
+
+    planned_: NDArray[np.int64]
+    _n_left: int
+    _rng: np.random.Generator
+
+    def __init__(self, query: Any, n_batches: int, *, random_state: Any = None) -> None:
+        self.query = query
+        self.n_batches = n_batches
+        self.random_state = random_state
+
+    def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1) -> Any:
+        """Choose rows for a modAL learner.
+
+        Parameters
+        ----------
+        learner : modAL.models.ActiveLearner or estimator
+        X_pool : array-like of shape (n_points, ...)
+        n_instances : int, default=1
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), int64
+            Positions in the pool, most preferred first; in a pair where modAL asks for one.
+
+        Raises
+        ------
+        ValueError
+            If the pool is not the last one less the rows bought, or the query returns other than distinct positions.
+        """
+        n_points = chunks.count_rows(X_pool)
+        if len(vars(self).get("planned_", ())) < n_instances:
+            self.planned_ = self._ask(learner, X_pool, n_instances, n_points)
+        else:
+            validation.check_pool_shrank(n_points, self._n_left)
+        batch, rest = np.split(self.planned_, [n_instances])
+        self.planned_ = rest - np.searchsorted(np.sort(batch), rest)  # rows move up as others before them leave
+        self._n_left = n_points - n_instances
+        return modal.answer(learner, batch, np.full(n_instances, np.nan))
+
+    def _ask(self, learner: Any, X_pool: Any, n_instances: int, n_points: int) -> NDArray[np.int64]:
+        validation.check_counts(n_batches=self.n_batches)
+        k = min(self.n_batches * validation.check_n_instances(n_instances, n_points, n_points), n_points)
+        if "_rng" not in vars(self):
+            self._rng = validation.check_random_state(self.random_state)
+        query = seeded_clone(self.query, self._rng) if hasattr(self.query, "get_params") else self.query
+        return validation.check_query_answer(query(learner, X_pool, n_instances=k), k, n_points, "FrozenQuery.query")
+
+
+MEASURES: dict[str, Callable[..., NDArray[np.float64]]] = {"auroc": auroc, "rank_correlation": rank_correlation}
+"""Measures of how much of a ranking is left, by name."""
+
+
+def _from_step(history: History, start: int) -> tuple[NDArray[np.float64], History]:
+    """Scores at a step, and those from it on."""
+    start = validation.check_step("start", start, len(history))
+    return history[start], history[start:]
+
+
+def _rounded(decimals: int | None, *scores: History) -> tuple[History, ...]:
+    validation.check_decimals(decimals)
+    return scores if decimals is None else tuple(np.round(values, decimals) for values in scores)
+
+
+def _members(today: NDArray[np.float64], top: float | None, bottom: float | None) -> Mask:
+    """The rows that have a score, and are of the part asked for."""
+    part, sign = validation.check_part(top, bottom)
+    known = ~np.isnan(today)
+    descending = np.sort(-sign * today[known])
+    if not len(descending):
+        return known
+    last = descending[max(1, round(part * len(descending))) - 1]
+    return known & (-sign * today <= last)
+
+
+def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return np.nan
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+
+
+def _area(scores: NDArray[np.float64], positive: Mask) -> float:
+    """Area under the ROC curve, from the sum of the ranks of the positive rows (Mann and Whitney, 1947)."""
+    n, n_positive = len(scores), int(positive.sum())
+    if n_positive in (0, n):
+        return np.nan
+    above = rankdata(scores)[positive].sum() - n_positive * (n_positive + 1) / 2
+    return float(above / (n_positive * (n - n_positive)))
