@@ -45,9 +45,9 @@ for sampler, beta in samplers.items():
 # %%
 # On the map
 # ----------
-# The first two principal components, darker where BALD is larger. The top of the ranking gathers where the model is most
-# at odds with itself, copies of a digit beside each other; sampling follows the same scores to more places; uniform
-# sampling takes pale rows and dark ones alike. Two dimensions hide a lot: neighbours on a map need not be alike.
+# The first two principal components, darker where BALD is larger. The top of the ranking gathers where the model is
+# most at odds with itself, copies of a digit beside each other; sampling follows the same scores to more places;
+# uniform sampling takes pale rows and dark ones alike. Two dimensions hide a lot: neighbours on a map may well differ.
 
 import matplotlib.pyplot as plt
 
@@ -60,8 +60,9 @@ plt.show()
 # %%
 # How the scores are spread
 # -------------------------
-# Power and softmax sampling see how large scores are, soft-rank their order only: whatever the scores, ``beta`` = 4 makes
-# it take the first few ranks nearly always. What sampling gives up is small beside what no scores at all would.
+# Power and softmax sampling see how large scores are. Soft-rank sampling sees their order only: with ``beta`` = 4 the
+# first row is nearly always of the first few ranks, whatever the scores. What sampling gives up of the scores is small
+# beside what uniform sampling does.
 
 ScoreDistributionDisplay.from_scores(scores, score_name="BALD (nats)")
 plt.show()

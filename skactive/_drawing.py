@@ -126,8 +126,8 @@ def draw_curves(
     """Lines and bands by name, of x and values of shape (n_trials, len(x)).
 
     A name looks alike in all figures of the same ``order``, whichever of its names they show.
-    Bands of few trials can be far wider than all lines together: axes show thrice the range of the lines, and of the
-    level that they are compared with, at most; and nothing beyond the bounds, which are those of the quantity.
+    Bands of few trials can be far wider than all lines together: axes show thrice the range of the lines at most, the
+    level that they are compared with, and nothing beyond the bounds of the quantity.
     """
     names = list(dict.fromkeys([*(order or ()), *curves]))
     looks = dict(zip(names, styles(len(names)), strict=True))
@@ -136,8 +136,7 @@ def draw_curves(
         for name, (x, values) in curves.items()
     }
     lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
-    levels = [] if level is None else [level]
-    _limit_to(ax, np.concatenate([levels, *(line.get_ydata() for line in lines.values())]), bounds)
+    _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level, bounds)
     return lines, bands
 
 
@@ -153,14 +152,16 @@ def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[np.float64], **look:
     return line, ax.fill_between(x, low, high, facecolor=(colour, 0.12), edgecolor=(colour, 0.4), linewidth=0.6)
 
 
-def _limit_to(ax: Any, values: NDArray[np.float64], bounds: tuple[float, float]) -> None:
+def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None, bounds: tuple[float, float]) -> None:
     values = values[~np.isnan(values)]
-    if len(values) == 0 or np.ptp(values) == 0:
+    extent = np.ptp(values) if len(values) else 0.0
+    if extent == 0:
         return
+    levels = [] if level is None else [level - 0.1 * extent, level + 0.1 * extent]
+    lowest = max(bounds[0] - 0.05 * extent, min([values.min() - extent, *levels]))
+    highest = min(bounds[1] + 0.05 * extent, max([values.max() + extent, *levels]))
     low, high = ax.get_ylim()
-    margin = 0.05 * np.ptp(values)
-    low = max(low, values.min() - np.ptp(values), bounds[0] - margin)
-    ax.set_ylim(low, min(high, values.max() + np.ptp(values), bounds[1] + margin))
+    ax.set_ylim(max(low, lowest), min(high, highest))
 
 
 def describe_trials(by_trial: Iterable[Any]) -> str:
