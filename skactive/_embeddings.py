@@ -57,8 +57,8 @@ def represent_by(estimator: Any, embedding: str | Callable[..., Any]) -> Represe
 
 def _of_rows(estimator: Any, embedding: Callable[..., Any]) -> Callable[[Any], Any]:
     if _count_required(embedding) == 2:
-        return lambda X: validation.as_array(embedding(estimator, X))
-    return lambda X: validation.as_array(embedding(X))
+        return lambda X: _on_host(embedding(estimator, X))
+    return lambda X: _on_host(embedding(X))
 
 
 def _count_required(function: Callable[..., Any]) -> int:
@@ -74,7 +74,7 @@ def _count_required(function: Callable[..., Any]) -> int:
 def represent(estimator: Any) -> Represent:
     """Find what makes probabilities and embeddings of rows."""
     if hasattr(estimator, "embed"):
-        return lambda X: (_probabilities(estimator, X), estimator.embed(X))
+        return lambda X: (_probabilities(estimator, X), _on_host(estimator.embed(X)))
     return _represent(estimator)
 
 
@@ -152,6 +152,10 @@ def _(estimator: Any) -> Represent:
 
 def _probabilities(estimator: Any, X: Any) -> Any:
     return validation.check_one_output(estimator.predict_proba(X), estimator)
+
+
+def _on_host(embeddings: Any) -> Any:
+    return embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
 
 
 class _TappedModule:

@@ -71,7 +71,8 @@ class FactoredPoints:
         self.squared_norms = np.empty(len(self))
         tolerance = validation.sum_tolerance(probabilities)
         for rows in self.blocks():
-            p, h = _float64(probabilities[rows]), _float64(embeddings[rows])
+            h = _float64(embeddings[rows])
+            p = _float64(probabilities[rows]).to(h.device)
             validation.check_rows_of_probabilities(p, rows.start, tolerance)
             squares = _minus_one_at_largest(p).square_().sum(1) * h.square_().sum(1)
             self.squared_norms[rows] = squares.cpu().numpy()
@@ -82,8 +83,8 @@ class FactoredPoints:
 
     def __getitem__(self, rows: slice | Indices) -> Points:
         h = _float64(self._embeddings[rows])
-        a = _minus_one_at_largest(_float64(self._probabilities[rows])).to(h.device)
-        return Points(a, h, torch.from_numpy(self.squared_norms[rows]).to(h.device))
+        p = _float64(self._probabilities[rows]).to(h.device)
+        return Points(_minus_one_at_largest(p), h, torch.from_numpy(self.squared_norms[rows]).to(h.device))
 
     def blocks(self) -> Iterator[slice]:
         step = max(1, _BLOCK_ELEMENTS // (self._probabilities.shape[1] + self._embeddings.shape[1]))

@@ -17,7 +17,7 @@ from scipy import sparse
 from . import _chunks as chunks
 from . import _validation as validation
 from ._base_query import BatchQuery, Request
-from ._embeddings import represent_by
+from ._embeddings import Represent, represent_by
 from ._seeding import FactoredPoints, seed
 from .samplers import Batch
 
@@ -157,11 +157,7 @@ class BADGEQuery(BatchQuery):
         """Probabilities and embeddings of the candidates, streamed; the pool's own rows where these are embeddings."""
         represent = represent_by(request.estimator, self.embedding)
         first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
-        with validation.failure_explained("Embedding one row of the pool"):
-            p, h = represent(first)
-            if chunks.count_columns(h) == 0:
-                raise validation.no_last_layer_error()
-            p, h = _checked(p, h)
+        p, h = _one_row(represent, first)
         in_place = h is first
         probabilities = np.empty((request.n_candidates, p.shape[1]), p.dtype)
         kept: Any = [] if in_place or sparse.issparse(h) else np.empty((request.n_candidates, h.shape[1]), h.dtype)
@@ -175,6 +171,15 @@ class BADGEQuery(BatchQuery):
         if in_place:
             return probabilities, request.X_pool if request.rows is None else _RowsOf(request.X_pool, request.rows)
         return probabilities, sparse.vstack(kept, format="csr") if isinstance(kept, list) else kept
+
+
+def _one_row(represent: Represent, row: Any) -> tuple[Any, Any]:
+    """What probabilities and embeddings look like, before the pool is gone through."""
+    with validation.failure_explained("Embedding one row of the pool"):
+        probabilities, embeddings = represent(row)
+        if chunks.count_columns(embeddings) == 0:
+            raise validation.no_last_layer_error()
+        return _checked(probabilities, embeddings)
 
 
 class _RowsOf:

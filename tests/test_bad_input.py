@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
@@ -29,7 +29,8 @@ from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery, run_experiment
+from skactive import ACSFWQuery, BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery, run_experiment
+from skactive.batchbald import batchbald
 from skactive.samplers import SAMPLERS
 from skactive.scores import SCORES
 
@@ -778,3 +779,230 @@ def test_an_unknown_reference_of_a_summary_is_refused_with_the_names_there_are()
     for compare in (result.summary, result.label_savings):
         with pytest.raises(ValueError, match=r"`reference` must be one of \['uniform'\]. Got 'random'"):
             compare(reference="random")
+
+
+# ---------------------------------------------------------------------------------------------------- BADGE and ACS-FW
+
+every_method = pytest.mark.parametrize("method", [BADGEQuery, ACSFWQuery, BatchBALDQuery])
+
+
+@every_method
+@pytest.mark.parametrize(
+    ("n_instances", "error"), [(31, ValueError), (0, ValueError), (2.0, TypeError), (True, TypeError)]
+)
+def test_methods_refuse_a_batch_size_outside_the_pool(method, n_instances, error, forest):
+    with pytest.raises(error, match=r"`n_instances`.*30"):
+        method().select(forest, X_POOL, n_instances)
+
+
+@every_method
+def test_methods_refuse_fewer_candidates_than_the_batch_has_rows(method, forest):
+    with pytest.raises(ValueError, match=r"`n_instances`.*candidates.*, 3\. Got 5"):
+        method().select(forest, X_POOL, 5, candidates=[1, 2, 3])
+    with pytest.raises(ValueError, match="`max_candidates`"):
+        method(max_candidates=3).select(forest, X_POOL, 5)
+
+
+@every_method
+@pytest.mark.parametrize("parameter", ["chunk_size", "max_candidates"])
+def test_methods_refuse_parameters_that_are_no_positive_integers(method, parameter, forest):
+    with pytest.raises(ValueError, match=f"`{parameter}`"):
+        method(**{parameter: 0}).select(forest, X_POOL, 2)
+    with pytest.raises(TypeError, match=f"`{parameter}`"):
+        method(**{parameter: 2.5}).select(forest, X_POOL, 2)
+
+
+@every_method
+@pytest.mark.parametrize("kind", ["net", "forest"])
+@pytest.mark.parametrize("n_features", [3, 5])
+def test_methods_refuse_a_pool_with_other_columns(method, kind, n_features, estimators):
+    with pytest.raises(ValueError, match=f"`X_pool` has {n_features} columns"):
+        method().select(estimators[kind], np.zeros((9, n_features), dtype=np.float32), 2)
+
+
+@every_method
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_methods_refuse_a_pool_that_the_model_refuses_and_name_the_rows(method, value, estimators):
+    pool = X_POOL.copy()
+    pool[17, 1] = value
+    with pytest.raises(ValueError, match=r"rows 16 to 19 failed.*(NaN|infinity)"):
+        method(chunk_size=4).select(estimators["net"], pool, 2)
+
+
+@every_method
+@pytest.mark.parametrize("bad", [math.nan, -0.5])
+def test_methods_refuse_probabilities_that_are_none(method, bad):
+    model, X, _ = echo(np.zeros(5))
+    X[3, 0] = bad
+    with pytest.raises(ValueError, match=r"`(draws|probabilities)` must"):
+        method().select(model, X, 2)
+
+
+@every_method
+def test_methods_refuse_an_estimator_that_was_never_fitted(method):
+    with pytest.raises(NotFittedError, match="RandomForestClassifier"):
+        method().select(RandomForestClassifier(), X_POOL, 2)
+
+
+@every_method
+@pytest.mark.parametrize("regressor", [RandomForestRegressor(5, random_state=0)])
+def test_methods_refuse_a_regressor(method, regressor):
+    with pytest.raises((TypeError, ValueError), match="`estimator` must be a classifier"):
+        method().select(regressor.fit(X_TRAIN, Y_TRAIN), X_POOL, 2)
+
+
+@pytest.mark.parametrize("estimator", [RidgeClassifier(), LinearRegression(), KMeans(2, n_init=1)])
+def test_badge_refuses_what_has_no_probabilities_with_the_way_out(estimator):
+    with pytest.raises(TypeError, match=rf"`estimator`.*{type(estimator).__name__}.*CalibratedClassifierCV"):
+        BADGEQuery().select(estimator.fit(X_TRAIN, Y_TRAIN), X_POOL, 2)
+
+
+@every_method
+def test_methods_refuse_an_estimator_of_several_outputs(method):
+    forest = RandomForestClassifier(5, random_state=0).fit(X_TRAIN, np.stack([Y_TRAIN, Y_TRAIN], axis=1))
+    with pytest.raises(ValueError, match="several outputs"):
+        method().select(forest, X_POOL, 2)
+
+
+def test_badge_refuses_rows_of_text_that_only_the_model_understands():
+    texts = [["red", "hot"], ["blue", "cold"]] * 5
+    model = Echo().fit(texts)
+    model.predict_proba = lambda X: np.full((len(X), 2), 0.5)
+    for pool in (texts, np.array(texts), pd.DataFrame(texts)):
+        with pytest.raises(TypeError, match=r"`embeddings` must be an array of numbers.*`embedding`"):
+            BADGEQuery().select(model, pool, 2)
+
+
+@every_method
+@pytest.mark.parametrize("container", pools())
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
+def test_methods_do_not_change_a_pool(method, container, forest):
+    pool = pools()[container]
+    before = contents(pool)
+    assert len(set(method(random_state=0).select(forest, pool, 3).tolist())) == 3
+    for was, is_now in zip(before, contents(pool), strict=True):
+        np.testing.assert_array_equal(is_now, was)
+
+
+@every_method
+@pytest.mark.parametrize("training", [True, False])
+def test_methods_do_not_change_a_module(method, training):
+    net = batch_norm_net()
+    net.module_.train(training)
+    before = state_of(net.module_)
+    for model in (net, net.module_):
+        indices = method(chunk_size=7, random_state=0).select(model, X_POOL, 3)
+        assert len(set(indices.tolist())) == 3
+        assert_same_state(net.module_, before)
+
+
+@every_method
+@every_estimator
+@pytest.mark.parametrize("random_state", [None, 0])
+@pytest.mark.usefixtures("global_state_untouched")
+def test_methods_consume_no_global_random_state(method, kind, random_state, estimators):
+    assert len(set(method(random_state=random_state).select(estimators[kind], X_POOL, 3).tolist())) == 3
+
+
+@every_method
+def test_an_unknown_keyword_of_a_method_is_a_type_error(method, forest):
+    with pytest.raises(TypeError, match="`beta`"):
+        method()(forest, X_POOL, 2, beta=2.0)
+
+
+# ----------------------------------------------------------------------------------------------------------- BatchBALD
+
+DRAWS = reference.random_draws(np.random.default_rng(0), 6, 9, 3)
+
+
+def batchbald_of(draws=DRAWS, k=2, rng=None, **params):
+    return batchbald(draws, k, np.random.default_rng(0) if rng is None else rng, **params)
+
+
+@pytest.mark.parametrize(("k", "error"), [(10, ValueError), (0, ValueError), (2.0, TypeError), (True, TypeError)])
+def test_batchbald_refuses_a_batch_size_outside_the_points(k, error):
+    with pytest.raises(error, match=r"`k` must be .*the number of points, 9"):
+        batchbald_of(k=k)
+
+
+@pytest.mark.parametrize(
+    ("max_outcomes", "error"), [(2, ValueError), (0, ValueError), (1e4, TypeError), (None, TypeError)]
+)
+def test_batchbald_refuses_outcomes_that_do_not_hold_those_of_one_label(max_outcomes, error, forest):
+    with pytest.raises(error, match=r"`max_outcomes` must be .*n_classes=3 or more"):
+        batchbald_of(max_outcomes=max_outcomes)
+    with pytest.raises(error, match=r"`max_outcomes` must be .*n_classes=3 or more"):
+        BatchBALDQuery(max_outcomes=max_outcomes).select(forest, X_POOL, 2)
+
+
+def test_outcomes_of_one_label_are_enough_for_batchbald():
+    assert len(set(batchbald_of(k=9, max_outcomes=3).indices.tolist())) == 9
+
+
+def test_one_draw_is_refused_with_the_parameter_to_raise():
+    with pytest.raises(ValueError, match=r"`n_draws` must be 2 or more for BatchBALD"):
+        batchbald_of(DRAWS[:1])
+    for estimator, params in [(RandomForestClassifier(1), {}), (RandomForestClassifier(5), {"n_draws": 1})]:
+        with pytest.raises(ValueError, match=r"`n_draws` must be 2 or more for BatchBALD"):
+            BatchBALDQuery(**params).select(estimator.fit(X_TRAIN, LABELS), X_POOL, 2)
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (9,), (2, 6, 9, 3), (0, 9, 3), (6, 9, 0)])
+def test_batchbald_refuses_draws_of_another_shape(shape):
+    with pytest.raises(ValueError, match="`draws` must"):
+        batchbald_of(np.ones(shape))
+
+
+def test_batchbald_refuses_an_empty_pool_of_draws():
+    with pytest.raises(ValueError, match="`k`=2 rows cannot be chosen: there are 0 points"):
+        batchbald_of(DRAWS[:, :0])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.5, 2.0])
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_batchbald_refuses_rows_that_are_no_probabilities_and_names_them(bad, kind):
+    draws = DRAWS.copy()
+    draws[4, 7, 1] = bad
+    with pytest.raises(ValueError, match="in draw 4 of point 7"):
+        batchbald_of(kind(draws))
+
+
+@pytest.mark.parametrize("rng", [0, np.random.RandomState(0), np.random])
+def test_batchbald_refuses_another_source_of_randomness(rng):
+    with pytest.raises(TypeError, match="`rng`"):
+        batchbald_of(rng=rng)
+
+
+class MaskARow(Echo):
+    """Dropout left on: the mask of a row is the next one, or goes by the row's place in the batch."""
+
+    def __init__(self, by_place=True):
+        self.by_place = by_place
+
+    def sample_posterior(self, n_draws, rng):
+        def predict_draws(X):
+            masks = np.random.default_rng(0) if self.by_place else rng
+            yes = masks.uniform(0.2, 0.8, size=(len(X), 5)).T
+            return np.stack([1 - yes, yes], axis=-1)
+
+        return predict_draws
+
+
+@pytest.mark.parametrize("by_place", [True, False])
+@pytest.mark.parametrize("chunk_size", [None, 4])
+def test_batchbald_refuses_draws_with_a_mask_a_row(by_place, chunk_size):
+    X = np.full((9, 2), 0.5)
+    with pytest.raises(ValueError, match=r"`predict_draws` must be the same functions at every call"):
+        BatchBALDQuery(chunk_size=chunk_size).select(MaskARow(by_place).fit(X), X, 2)
+
+
+def test_batchbald_refuses_draws_of_other_shapes_on_the_way():
+    class Shrinking(Echo):
+        def sample_posterior(self, n_draws, rng):
+            predict_draws = super().sample_posterior(n_draws, rng)
+            return lambda X: predict_draws(X)[: 3 if len(X) == 1 else 2]
+
+    X = np.full((9, 2), 0.5)
+    with pytest.raises(ValueError, match="`predict_draws` must return draws of shape"):
+        BatchBALDQuery().select(Shrinking().fit(X), X, 2)

@@ -460,9 +460,18 @@ def halved(estimator, X):
     return X[:, : estimator.n_features_in_ // 2]
 
 
-@pytest.mark.parametrize("embedding", [lambda X: X[:, :32], halved, lambda X, n=32: torch.from_numpy(X[:, :n])])
+FUNCTIONS = {
+    "of the rows": lambda X: X[:, :32],
+    "of the estimator and the rows": halved,
+    "with a default, to a tensor": lambda X, n=32: torch.from_numpy(X[:, :n]).requires_grad_(),
+    "to a sparse array": lambda X: sparse.csr_array(X[:, :32]),
+    "to a frame": lambda X: pd.DataFrame(X[:, :32]),
+}
+
+
+@pytest.mark.parametrize("embedding", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_an_embedding_may_be_a_function_of_the_rows_or_of_the_estimator_and_the_rows(embedding, logistic):
-    query = BADGEQuery(embedding, random_state=0)
+    query = BADGEQuery(embedding, chunk_size=100, random_state=0)
     query.select(logistic, POOL, 5)
     np.testing.assert_allclose(query.scores_, norms_of(logistic.predict_proba(POOL), POOL[:, :32]), rtol=1e-12)
 
@@ -613,6 +622,11 @@ def test_embeddings_that_are_no_numbers_are_refused_with_the_way_out(h):
 def test_a_k_outside_the_rows_is_refused(k, error):
     with pytest.raises(error, match=r"`k`.*5"):
         badge(P, H, k, np.random.default_rng(0))
+
+
+def test_no_rows_leave_nothing_to_choose_from():
+    with pytest.raises(ValueError, match="`k`=1 rows cannot be chosen"):
+        badge(P[:0], H[:0], 1, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("rng", [0, None, np.random.RandomState(0)])

@@ -40,7 +40,8 @@ def test_readme_loop_runs():
 
 def test_readme_experiment_runs(capsys):
     result = run_block(BLOCKS[1])["result"]
-    assert len(result.rounds) == 2 * 3 * 4 and not result.failures
+    assert len(result.rounds) == 2 * 3 * 4
+    assert not result.failures
     assert "minus uniform" in capsys.readouterr().out
 
 

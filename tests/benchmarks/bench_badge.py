@@ -76,7 +76,7 @@ def ways(arrays, n_units: int, k: int) -> dict:
         "skactive": functools.partial(badge, p, h, k, rng),
         "centre by centre": functools.partial(centre_by_centre, p, h, k, rng),
     }
-    slow = n_units == 4096 and k > 10 or arrays is grouped  # minutes, and gigabytes
+    slow = (n_units == 4096 and k > 10) or arrays is grouped  # minutes, and gigabytes
     return own if slow else own | with_scikit_activeml(p, h, k)
 
 
