@@ -108,15 +108,16 @@ def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generat
     When it stops depends on what was drawn until then, as it may: what is still to come does not.
     """
     drawn: Indices = np.empty(0, dtype=np.int64)
-    n_proposals, n_left = 4 * k + 256, n // 8 + 32 * k
+    n_proposals, n_left = 4 * k + 1024, n // 8 + 32 * k
     while True:
         rows = rng.integers(n, size=n_proposals)
         accepted = rows[rng.random(n_proposals) < weights(rows)]
         drawn = without_repeats(np.concatenate([drawn, accepted]))[:k]
-        n_missing, n_left = k - len(drawn), n_left - n_proposals
-        if n_missing == 0 or len(accepted) * n_left < n_missing * n_proposals:
+        n_left -= n_proposals
+        needed = (k - len(drawn)) * n_proposals // max(1, len(accepted))
+        if len(drawn) == k or needed > n_left:
             return drawn
-        n_proposals = min(2 * n_proposals, n_left)
+        n_proposals = min(needed + needed // 4 + 64, n_left)
 
 
 def without_repeats(rows: Indices) -> Indices:

@@ -75,9 +75,16 @@ def forward_rows(
     function: Callable[[Tensor], Tensor], x: Tensor, batch_size: int = MICRO_BATCH, axis: int = 0
 ) -> Tensor:
     """Apply ``function`` to micro-batches of exactly ``batch_size`` rows and join the results along ``axis``."""
+    outputs = torch.empty(0)
     with torch.no_grad(), _two_threads_at_most():
-        parts = [function(batch).narrow(axis, 0, n) for batch, n in _padded(x, batch_size)]
-    return _joined(parts, axis)
+        for start, batch, n in _padded(x, batch_size):
+            part = function(batch).narrow(axis, 0, n)
+            if n == len(x):
+                return part
+            if start == 0:
+                outputs = part.new_empty((*part.shape[:axis], len(x), *part.shape[axis + 1 :]))
+            outputs.narrow(axis, start, n).copy_(part)
+    return outputs
 
 
 @contextmanager
@@ -105,24 +112,14 @@ def _frozen(module: nn.Module) -> nn.Module:
     return frozen.requires_grad_(False)
 
 
-def _padded(x: Tensor, batch_size: int) -> Iterator[tuple[Tensor, int]]:
-    """Batches of ``batch_size`` rows and how many of them are real; at least one batch."""
+def _padded(x: Tensor, batch_size: int) -> Iterator[tuple[int, Tensor, int]]:
+    """Where each batch of ``batch_size`` rows starts, the batch, and how many rows are real; at least one batch."""
     for start in range(0, max(len(x), 1), batch_size):
         batch = x[start : start + batch_size]
         n = len(batch)
         if n < batch_size:
             batch = torch.cat([batch, batch.new_zeros((batch_size - n, *batch.shape[1:]))])
-        yield batch, n
-
-
-def _joined(parts: list[Tensor], axis: int) -> Tensor:
-    """The parts one after the other, in the memory layout that they have."""
-    if len(parts) == 1:
-        return parts[0]
-    # (n_draws, n_classes, n_points) in memory is worth keeping: reductions over a last axis of few classes are slow.
-    if parts[0].ndim == 3 and axis == 1 and parts[0].stride(1) < parts[0].stride(2):
-        return torch.cat([part.mT for part in parts], dim=2).mT
-    return torch.cat(parts, dim=axis)
+        yield start, batch, n
 
 
 def _find_draws(

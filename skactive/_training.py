@@ -1,8 +1,8 @@
 """Training a torch module by skorch on tensors, with random numbers of our own.
 
-skorch runs the epochs, keeps the history and calls the callbacks. Changed here: batches are cut from tensors that lie
-on the device already (torch's DataLoader goes row by row and takes a seed from the global generator); rows have
-weights; and every call to torch for random numbers is answered from a generator of ours while `OwnRandom` is active.
+skorch keeps the history and runs the epochs, except where there is no callback to call: then a shorter loop does.
+Changed here: batches are cut from tensors that lie on the device already (torch's DataLoader goes row by row and takes
+a seed from the global generator); rows have weights; and torch is given random numbers of ours.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
-from . import _masks as masks
 from . import _validation as validation
+from ._own_random import OwnRandom
 
 ACTIVATIONS: dict[Any, type[nn.Module]] = {
     "elu": nn.ELU,
@@ -101,7 +100,7 @@ class SquaredError(nn.Module):
 
 
 class Batches:
-    """Batches of a dataset of tensors; in a new order every time if there is an ``rng``.
+    """Batches of a dataset of tensors; in a new order every time if there is an ``rng``. Equal weights are left out.
 
     skorch's own iterator is torch's DataLoader, which goes row by row and takes a seed from the global generator.
     """
@@ -110,15 +109,17 @@ class Batches:
         self.dataset = dataset
         self.batch_size = batch_size
         self.rng = rng
+        weight = dataset.X[1]
+        self.is_weighted = bool((weight != weight[:1]).any())
 
-    def __iter__(self) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor]]:
+    def __iter__(self) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         (x, weight), y = self.dataset.X, self.dataset.y
         order = np.arange(len(x)) if self.rng is None else self.rng.permutation(len(x))
         batches = list(torch.from_numpy(order).to(x.device).split(int(self.batch_size)))
         if len(batches) > 1 and len(batches[-1]) == 1:  # which batch norm could not be trained on
             batches[-2:] = [torch.cat(batches[-2:])]
         for rows in batches:
-            yield (x[rows], weight[rows]), y[rows]
+            yield (x[rows], weight[rows]) if self.is_weighted else (x[rows],), y[rows]
 
 
 class StopTraining(Exception):  # noqa: N818
@@ -144,11 +145,56 @@ class _Net:
         try:
             self.notify("on_train_begin", X=X, y=y)
             with contextlib.suppress(StopTraining), torch.enable_grad():
-                self.fit_loop(X, y, epochs=epochs)
+                if self.callbacks_ or valid is not None:
+                    self.fit_loop(X, y, epochs=epochs)
+                else:
+                    self._fit_unwatched(training, epochs)
             self.notify("on_train_end", X=X, y=y)
         finally:
             self.random_ = self.train_split = None
             self.module_.eval()
+
+    def _fit_unwatched(self: Any, training: Dataset, epochs: int) -> None:
+        """What `fit_loop` does where no callback watches; being watched is a quarter of a small net's time."""
+        batches, parameters = self.get_iterator(training, training=True), list(self.module_.parameters())
+        losses: list[Tensor] = []
+        sizes: list[int] = []
+        self._set_training(True)
+        with self.random_.forward(self.module_) as forward:
+            for _ in range(epochs):
+                for X, y in batches:
+                    tried: list[Tensor] = []  # some optimizers ask more than once
+                    self.optimizer_.step(partial(self._loss_and_gradients, forward, parameters, X, y, tried))
+                    losses.append(tried[0])
+                    sizes.append(len(y))
+        self._record(epochs, torch.stack(losses).tolist(), sizes)
+
+    def _loss_and_gradients(
+        self: Any,
+        forward: Callable[[Tensor], Tensor],
+        parameters: list[nn.Parameter],
+        X: tuple[Tensor, ...],
+        y: Tensor,
+        tried: list[Tensor],
+    ) -> Tensor:
+        for parameter in parameters:
+            parameter.grad = None
+        with _frozen_batch_norm(self.module_) if len(y) == 1 else contextlib.nullcontext():
+            outputs = forward(X[0])
+        loss = self.get_loss(outputs, y, X)
+        loss.backward()
+        tried.append(loss.detach())
+        return loss
+
+    def _record(self: Any, epochs: int, losses: list[float], sizes: list[int]) -> None:
+        """Add to the history what skorch would, from the losses of all batches: one look at the device in the end."""
+        n, n_rows = len(losses) // epochs, sum(sizes) // epochs
+        for start in range(0, len(losses), n):
+            seen = zip(losses[start : start + n], sizes, strict=False)  # all epochs have batches of the same sizes
+            batches = [{"train_loss": loss, "train_batch_size": size} for loss, size in seen]
+            mean = sum(batch["train_loss"] * batch["train_batch_size"] for batch in batches) / n_rows
+            epoch = {"epoch": len(self.history) + 1, "train_batch_count": n, "train_loss": mean}
+            self.history.append({"batches": batches, **epoch})
 
     def notify(self, method_name: str, **kwargs: Any) -> None:
         # Callbacks end the training by a KeyboardInterrupt; the user's own, from the keyboard, is not to be swallowed.
@@ -171,13 +217,12 @@ class _Net:
         x = x[0] if isinstance(x, tuple | list) else x
         if self.random_ is None or not self.module_.training:
             return self.module_(x)
-        if len(x) == 1:
-            _freeze_batch_norm(self.module_)
-        with self.random_:
+        with self.random_, _frozen_batch_norm(self.module_) if len(x) == 1 else contextlib.nullcontext():
             return self.module_(x)
 
     def get_loss(self: Any, y_pred: Tensor, y_true: Tensor, X: Any = None, training: bool = False) -> Tensor:
-        return (self.criterion_(y_pred, y_true) * X[1]).mean()
+        losses = self.criterion_(y_pred, y_true)
+        return (losses * X[1]).mean() if len(X) > 1 else losses.mean()
 
     def initialize_optimizer(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -197,11 +242,15 @@ class RegressorNet(_Net, NeuralNetRegressor):
     """A skorch regressor of standardised targets."""
 
 
-def _freeze_batch_norm(module: nn.Module) -> None:
+@contextmanager
+def _frozen_batch_norm(module: nn.Module) -> Iterator[None]:
     """A single row has no variance: normalise it by what was seen before."""
-    for layer in module.modules():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            layer.eval()
+    layers = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.training]
+    for layer in layers:
+        layer.eval()
+    yield
+    for layer in layers:
+        layer.train()
 
 
 @contextmanager
@@ -225,86 +274,6 @@ def resolve_device(device: Any) -> torch.device:
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise validation.device_error(device, "there is no CUDA device.")
     return resolved
-
-
-# Randomness
-
-_FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
-_IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
-_TAKES_GENERATOR: set[Any] = {
-    *(getattr(torch, name) for name in _FUNCTIONS),
-    *(getattr(Tensor, name) for name in ("bernoulli", "multinomial", *_IN_PLACE)),
-    *(getattr(nn.init, name) for name in ("kaiming_uniform_", "normal_", "uniform_")),
-}
-_LIKE: dict[Any, Any] = {torch.rand_like: Tensor.uniform_, torch.randn_like: Tensor.normal_}
-# These draw inside torch, from the global generator only.
-_OPAQUE: set[Any] = {
-    F.gumbel_softmax,
-    F.multi_head_attention_forward,
-    F.rrelu,
-    F.scaled_dot_product_attention,
-    torch.alpha_dropout,
-    torch.dropout,
-    torch.feature_alpha_dropout,
-    torch.feature_dropout,
-    torch.gru,
-    torch.lstm,
-    torch.rnn_relu,
-    torch.rnn_tanh,
-}
-_DROPOUTS = masks.ELEMENTWISE | masks.CHANNELWISE
-
-
-class OwnRandom(TorchFunctionMode):
-    """While it is active, torch draws from a generator of ours: weights of new layers, dropout, noise."""
-
-    def __init__(self, rng: np.random.Generator, device: torch.device = torch.device("cpu")) -> None:  # noqa: B008
-        super().__init__()
-        self.generator = torch.Generator(device).manual_seed(int(rng.integers(2**63)))
-        self.n_dropouts = 0  # calls with a rate above 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func in _DROPOUTS:
-            return self._dropout(func, *args, **kwargs)
-        if func in _OPAQUE:
-            with self._seeded():
-                return func(*args, **kwargs)
-        if func in _LIKE:
-            func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
-        if func in _LIKE.values() or func in _TAKES_GENERATOR:
-            kwargs = {**kwargs, "generator": kwargs.get("generator") or self.generator}
-        return func(*args, **kwargs)
-
-    def _dropout(self, func: Any, input: Tensor, p: float, training: bool, inplace: bool = False) -> Tensor:
-        self.n_dropouts += p > 0
-        if not training or p == 0:
-            return input
-        shape = (*input.shape[:2], *(1,) * (input.ndim - 2)) if func in masks.CHANNELWISE else input.shape
-        kept = torch.rand(shape, generator=self.generator, device=input.device).ge_(p)
-        if func in masks.ALPHA:
-            return _alpha_dropout(input, kept.bool(), p)
-        return input * (kept.div_(1 - p) if p < 1 else kept).to(input.dtype)
-
-    @contextmanager
-    def _seeded(self) -> Iterator[None]:
-        """Torch's global generator, seeded by ours and put back afterwards."""
-        device = self.generator.device
-        seed = int(torch.randint(2**62, (), generator=self.generator, device=device))
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.default_generator.manual_seed(seed)
-            if device.type == "cuda":
-                torch.cuda.manual_seed(seed)
-            yield
-
-
-def _alpha_dropout(input: Tensor, kept: Tensor, p: float) -> Tensor:
-    """Dropped units go to SELU's lower limit, then mean and variance are restored (Klambauer et al., 2017)."""
-    dropped = masks.ALPHA_DROPPED
-    if p == 1:
-        return torch.zeros_like(input)
-    scale = ((1 - p) * (1 + p * dropped**2)) ** -0.5
-    return torch.where(kept, input, input.new_tensor(dropped)) * scale - scale * p * dropped
 
 
 # Modules

@@ -52,8 +52,7 @@ class BatchBALDResult:
     gains : ndarray of shape (k,), float64
         Information that each row adds to those before it, in nats; 0 for rows that fill up the batch.
     standard_errors : ndarray of shape (k,), float64
-        Monte Carlo standard error of each gain: 0 while all outcomes are enumerated; for rows that fill up the batch,
-        the information that was left, which is the most they can add.
+        Monte Carlo standard error of each gain: 0 while all outcomes are enumerated, NaN for rows that fill up.
     ceiling : float
         log n_draws, more than which no batch can tell.
     n_informative : int
@@ -173,7 +172,7 @@ class BatchBALDQuery(DrawsQuery):
     gains_ : ndarray of shape (n_instances,), float64
         Information that each row of it adds to those before, in nats; 0 for rows that fill up the batch.
     gain_errors_ : ndarray of shape (n_instances,), float64
-        Monte Carlo standard errors of these; see `batchbald.BatchBALDResult`.
+        Monte Carlo standard errors of these: 0 while all outcomes are enumerated, NaN for rows that fill up.
     information_ : float
         What the batch tells about the model, in nats: the sum of the gains.
     ceiling_ : float
@@ -287,10 +286,8 @@ def _batch(
         left = np.setdiff1d(np.arange(len(scores)), indices)
         with np.errstate(divide="ignore"):
             indices = np.concatenate([indices, left[gumbel_top_k(np.log(scores[left]), n_rest, rng)]])
-    most = max(ceiling - gains.sum(), 0.0)
-    return BatchBALDResult(
-        indices, np.pad(gains, (0, n_rest)), np.pad(errors, (0, n_rest), constant_values=most), ceiling, len(found)
-    )
+    gains, errors = np.pad(gains, (0, n_rest)), np.pad(errors, (0, n_rest), constant_values=np.nan)
+    return BatchBALDResult(indices, gains, errors, ceiling, len(found))
 
 
 def _informative_picks(
@@ -314,31 +311,41 @@ def _informative_picks(
         if outcomes.left <= enough:
             return
         bounds[row] = -np.inf
-        bounds += 4 * error  # what outcomes sampled at another step may find it to be
+        bounds *= 1 + 4 * error / gain  # of bounds found with other samples of outcomes
         best = _best_rows(outcomes, candidates)
 
 
 def _best_rows(outcomes: Outcomes, candidates: _Candidates) -> Indices:
-    """The row of the largest gain, and those that tie with it; none if no gain can be told from rounding.
+    """The row of the largest gain, and those that tie with it; none if no gain can be told from rounding."""
+    rows = _contenders(outcomes, candidates)
+    if not len(rows):
+        return rows
+    parts = np.split(rows, range(_rows_at_once(candidates), len(rows), _rows_at_once(candidates)))
+    gains = np.concatenate([outcomes.gains(candidates.take(part), torch.float64).cpu().numpy() for part in parts])
+    tie = _ROUNDING * outcomes.weight
+    return rows[gains >= max(gains.max() - tie, tie)]
 
-    All rows that might have been best get new bounds: from merged outcomes, or their gains in float32. Where these are
-    too close to tell which is larger, float64 decides.
+
+def _contenders(outcomes: Outcomes, candidates: _Candidates) -> Indices:
+    """Rows whose gains in float32 are too close to the largest to tell which is larger.
+
+    Bounds are lowered of all rows that might have been among them: to those from merged outcomes first, and of a few
+    rows at a time, the most promising, to their gains.
     """
     bounds = candidates.bounds
-    n_draws, _, n_classes = candidates.shape
-    at_once = int(np.clip(_DRAWS_AT_ONCE // (n_draws * n_classes), 16, _ROWS_AT_ONCE))
-    few = min(at_once, max(8, _PRODUCTS_AT_ONCE // (len(outcomes) * n_classes)))
+    at_once = _rows_at_once(candidates)
+    few = min(at_once, max(8, _PRODUCTS_AT_ONCE // (len(outcomes) * candidates.shape[2])))
     merged = outcomes.merged(_N_MERGED) if len(outcomes) > 2 * _N_MERGED else None
-    slack, tie = _ROUNDING_OF_BOUNDS * outcomes.weight, _ROUNDING * outcomes.weight
+    slack = _ROUNDING_OF_BOUNDS * outcomes.weight
 
     def lower(rows: Indices, of: Outcomes) -> None:
-        values = of.gains(candidates.take(rows), torch.float32).cpu().numpy()
-        bounds[rows] = np.minimum(bounds[rows], values + slack)
+        gains = of.gains(candidates.take(rows), torch.float32).cpu().numpy()
+        bounds[rows] = np.minimum(bounds[rows], gains + slack)
 
     bounded = np.full(len(bounds), merged is None)
     known = np.zeros(len(bounds), dtype=bool)
-    best = tie
-    while len(rows := np.flatnonzero((bounds >= best) & ~known)):
+    least = _ROUNDING * outcomes.weight
+    while len(rows := np.flatnonzero((bounds >= least) & ~known)):
         rows = _largest(bounds, rows, at_once)
         if merged is not None and not bounded[rows].all():
             lower(rows[~bounded[rows]], merged)
@@ -346,15 +353,13 @@ def _best_rows(outcomes: Outcomes, candidates: _Candidates) -> Indices:
         rows = _largest(bounds, rows, few)
         lower(rows, outcomes)
         known[rows] = True
-        best = max(best, bounds[rows].max() - 2 * slack)
-    rows = np.flatnonzero(known & (bounds >= best))
-    if not len(rows):
-        return rows
-    gains = [
-        outcomes.gains(candidates.take(part), torch.float64).cpu().numpy()
-        for part in np.split(rows, range(at_once, len(rows), at_once))
-    ]
-    return rows[np.concatenate(gains) >= max(np.concatenate(gains).max(initial=0) - tie, tie)]
+        least = max(least, bounds[rows].max() - 2 * slack)
+    return np.flatnonzero(known & (bounds >= least))
+
+
+def _rows_at_once(candidates: _Candidates) -> int:
+    n_draws, _, n_classes = candidates.shape
+    return int(np.clip(_DRAWS_AT_ONCE // (n_draws * n_classes), 16, _ROWS_AT_ONCE))
 
 
 def _largest(values: Floats, rows: Indices, n: int) -> Indices:

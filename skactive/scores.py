@@ -27,7 +27,7 @@ SCORES: dict[str, Callable[..., Any]] = {}
 """Scores by name. A score may carry two attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough) and
 ``tasks`` (what it can score: draws of "classifier" and/or "regressor" models)."""
 
-_BLOCK_ELEMENTS = 2**17  # 1 MiB of float64
+_BLOCK_ELEMENTS = 2**18  # 2 MiB of float64
 _EPS = torch.finfo(torch.float64).eps
 _TINY = torch.finfo(torch.float64).tiny
 

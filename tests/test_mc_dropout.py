@@ -213,6 +213,80 @@ def test_training_masks_of_other_dropout_layers_are_those_of_torch(layer):
     assert abs(float((ours == ours.max()).double().mean()) - 0.7) < 0.02
 
 
+class Wrapped(nn.Module):
+    """The same net in a class of its own, whose forward pass nobody knows."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def layers_with_dropout():
+    conv = [nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 6, 2, padding=1), nn.Dropout2d(0.3), nn.ReLU(), nn.Flatten()]
+    return {
+        "elementwise": net_of(batch_norm=True),
+        "self-normalising": nn.Sequential(nn.Linear(4, 8), nn.SELU(), nn.AlphaDropout(0.2), nn.Linear(8, 3)),
+        "channelwise": nn.Sequential(*conv, nn.Dropout(0.5), nn.Linear(54, 3)),
+        "no dropout": nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.0), nn.Linear(8, 3)),
+    }
+
+
+@pytest.mark.parametrize("name", layers_with_dropout())
+def test_nets_of_known_layers_and_of_others_get_the_same_random_numbers(name, global_state_untouched):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = layers_with_dropout()[name]
+    known, other = (small_classifier(module=module).fit(*iris()) for module in (net, Wrapped(net)))
+    np.testing.assert_array_equal(weights(known), weights(other))
+    assert known.net_.history[-1]["train_loss"] == other.net_.history[-1]["train_loss"]
+
+
+PLAIN_LAYERS = {
+    **dict.fromkeys([nn.Conv1d, nn.MaxPool1d, nn.AvgPool1d, nn.AdaptiveAvgPool1d, nn.BatchNorm1d], (5, 2, 4)),
+    **dict.fromkeys([nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.BatchNorm2d], (5, 2, 4, 4)),
+}
+
+
+def test_layers_that_are_taken_to_be_plain_are_not_random(global_state_untouched):
+    from skactive import _own_random
+
+    arguments = {nn.Linear: (4, 4), nn.LayerNorm: (4,), nn.Softmax: (1,), nn.LogSoftmax: (1,), nn.Sequential: ()}
+    arguments |= {nn.Conv1d: (2, 2, 3), nn.Conv2d: (2, 2, 3), nn.BatchNorm1d: (2,), nn.BatchNorm2d: (2,)}
+    arguments |= {nn.Identity: (), nn.Flatten: (), nn.Unflatten: (1, (2, 2))}
+    for layer in _own_random._PLAIN_LAYERS:
+        x = torch.linspace(-1, 1, int(np.prod(PLAIN_LAYERS.get(layer, (5, 4))))).reshape(
+            PLAIN_LAYERS.get(layer, (5, 4))
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            made = layer(*arguments.get(layer, (2,) if "Pool" in layer.__name__ else ())).train()
+        before = torch.get_rng_state()
+        torch.testing.assert_close(made(x), made(x))
+        assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_random_layer_of_torch_draws_from_our_generator(global_state_untouched):
+    net = net_of()
+    net[1] = nn.RReLU(0.1, 0.9)
+    first, second = (small_classifier(module=net).fit(*iris()) for _ in range(2))
+    np.testing.assert_array_equal(weights(first), weights(second))
+
+
+def test_dropout_layers_are_torchs_own_again_after_training():
+    def own(net):
+        return all("forward" not in vars(layer) for layer in net.net_.module_.modules())
+
+    net = small_classifier().fit(*iris())
+    assert own(net)
+    net.net_.criterion_.forward = None  # training fails in the middle
+    with pytest.raises(TypeError):
+        net.partial_fit(*iris())
+    assert own(net)
+
+
 def test_thread_count_is_as_before():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -981,6 +1055,49 @@ def test_callbacks_see_every_epoch_and_may_stop_the_training():
     assert "train_loss" in net.net_.history[-1]
     stop = EarlyStopping(monitor="train_loss", threshold=1e9, threshold_mode="abs", patience=2)
     assert small_classifier(callbacks=[stop], max_epochs=50).fit(X, y).n_iter_ < 5
+
+
+@pytest.mark.parametrize(
+    ("make", "params", "fit_params"),
+    [
+        (small_classifier, {}, {}),
+        (small_classifier, {"batch_size": -1, "optimizer": "sgd"}, {}),
+        (small_classifier, {"class_weight": {0: 3.0}}, {"sample_weight": np.arange(1.0, 151.0)}),
+        (small_classifier, {"module": net_of(batch_norm=True), "batch_size": 1}, {}),
+        (small_classifier, {"module": net_of(), "optimizer": torch.optim.LBFGS, "lr": 0.1, "max_epochs": 2}, {}),
+        (small_regressor, {"dropout": 0.2}, {}),
+    ],
+    ids=["default", "all rows at once", "weighted", "row by row", "several losses a step", "regressor"],
+)
+def test_a_callback_that_only_watches_changes_nothing(make, params, fit_params):
+    X, y = iris()
+    watched = make(callbacks=[CountEpochs()], **params).fit(X, y, **fit_params)
+    alone = make(**params).fit(X, y, **fit_params)
+    np.testing.assert_array_equal(weights(watched), weights(alone))
+    assert len(watched.net_.history) == len(alone.net_.history) == alone.n_iter_
+    for seen, kept in zip(watched.net_.history, alone.net_.history, strict=True):
+        assert seen["batches"] == kept["batches"]
+        assert seen["train_loss"] == pytest.approx(kept["train_loss"], rel=1e-12)
+        assert {key: seen[key] for key in ("epoch", "train_batch_count")} == {
+            key: kept[key] for key in ("epoch", "train_batch_count")
+        }
+
+
+def test_losses_are_recorded_also_where_an_optimizer_does_not_return_them():
+    class Silent(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+
+    net = small_classifier(optimizer=Silent, lr=0.1, max_epochs=20).fit(*iris())
+    losses = net.net_.history[:, "train_loss"]
+    assert losses[-1] < losses[0]
+    assert len(losses) == 20
+
+
+def test_partial_fit_goes_on_with_the_history():
+    X, y = iris()
+    net = small_classifier(max_epochs=2).fit(X, y).partial_fit(X, y)
+    assert net.net_.history[:, "epoch"] == [1, 2, 3]
 
 
 def test_an_interrupt_from_the_keyboard_is_not_swallowed():

@@ -195,8 +195,8 @@ TORCH_GLOBAL = {"manual_seed", "seed", "set_rng_state", "fork_rng", "set_default
 # Recurrent and attention layers take no generator: for their sake the global one is set aside, seeded and put back. So
 # it is in experiments, for estimators and strategies of users that know no other.
 BORROWED = {
-    ("_training.py", "torch.random.fork_rng"),
-    ("_training.py", "torch.cuda.manual_seed"),
+    ("_own_random.py", "torch.random.fork_rng"),
+    ("_own_random.py", "torch.cuda.manual_seed"),
     ("_global_random.py", "torch.random.fork_rng"),
     ("_global_random.py", "import random"),
     ("_global_random.py", "np.random.get_state"),

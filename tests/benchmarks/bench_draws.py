@@ -76,10 +76,10 @@ def paper_net(drop: type[nn.Module]) -> Thunks:
     blocks += [nn.Conv2d(32, 64, 5), drop(0.5), nn.MaxPool2d(2), nn.ReLU()]
     module = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
     plain = fixed_mask_draws(module, N_DRAWS, np.random.default_rng(0), forward=nn.Module.__call__)
-    return ways(module, torch.randn(1024, 1, 28, 28), plain, chunk=256)
+    return ways(module, torch.randn(512, 1, 28, 28), plain, chunk=256)
 
 
-@bench("draws, CNN of Kirsch et al., pixels dropped, 1,024 images of 28 x 28, 20 draws")
+@bench("draws, CNN of Kirsch et al., pixels dropped, 512 images of 28 x 28, 20 draws")
 def draws_images() -> Thunks:
     return paper_net(nn.Dropout)
 

@@ -7,9 +7,9 @@ A case is a function that sets up and returns the ways to do one piece of work, 
         data = ...
         return {"skactive": lambda: ours(data), "the plain way": lambda: plain(data)}
 
-Each case runs in a process of its own. Every way runs once to warm up and for its peak memory, then they take turns; CPU
-seconds (of all threads) are medians of five turns. A way whose warm-up takes longer than `PATIENCE` is reported from
-that run alone. A ratio is the seconds of another way over ours; a target is the ratio wanted.
+Each case runs in a process of its own. Every way runs once to warm up and for its peak memory, then they take turns;
+CPU seconds (of all threads) are medians of five turns. A way whose warm-up takes longer than `PATIENCE` is reported
+from that run alone. A ratio is the seconds of another way over ours; a target is the ratio wanted.
 """
 
 from __future__ import annotations

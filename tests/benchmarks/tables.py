@@ -13,8 +13,9 @@ def as_text(record: dict[str, Any]) -> str:
         return "\n".join([*lines, f"  failed: {' '.join(record['error'])}"])
     widths = [max(len(row["way"]) for row in record["rows"]), 9, 10, 6, 9, 4]
     for cells in [HEADER, *map(_cells, record["rows"])]:
-        first, *others = (f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
-        lines.append("  " + cells[0].ljust(widths[0]) + "  " + "  ".join(others))
+        way, *numbers = cells
+        padded = (f"{number:>{width}}" for number, width in zip(numbers, widths[1:], strict=True))
+        lines.append(f"  {way:<{widths[0]}}  {'  '.join(padded)}")
     return "\n".join(lines)
 
 

@@ -1,0 +1,124 @@
+"""Choosing a batch from scores, beside numpy's ways of drawing from the same law, and beside taking the largest.
+
+Scores are like those of BALD: most are small, few are large, and in some cases most are exactly 0.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from common import bench
+
+from skactive import samplers
+
+RNG = np.random.default_rng(0)
+
+
+def scores(n_points: int, share_positive: float = 1.0) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    positive = rng.gamma(1.0, 0.2, n_points)
+    return positive if share_positive == 1 else positive * (rng.random(n_points) < share_positive)
+
+
+def noise_for_all(log_weights: np.ndarray, k: int) -> np.ndarray:
+    keys = -log_weights - RNG.gumbel(size=len(log_weights))
+    chosen = np.argpartition(keys, k)[:k]
+    return chosen[np.argsort(keys[chosen])]
+
+
+def power_by_noise(s: np.ndarray, k: int) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return noise_for_all(np.log(s), k)
+
+
+def power_by_choice(s: np.ndarray, k: int) -> np.ndarray:
+    return RNG.choice(len(s), k, replace=False, p=s / s.sum())
+
+
+def softrank_by_sorting(s: np.ndarray, k: int) -> np.ndarray:
+    ranks = np.argsort(np.argsort(-s)) + 1
+    return noise_for_all(-np.log(ranks), k)
+
+
+@bench(
+    "power, 100 of 10,000,000",
+    targets={"Gumbel noise, argpartition": 10.0, "Generator.choice without replacement": 4.0},
+)
+def power_of_ten_million():
+    s = scores(10_000_000)
+    return {
+        "skactive": partial(samplers.power, s, 100, RNG),
+        "Gumbel noise, argpartition": partial(power_by_noise, s, 100),
+        "Generator.choice without replacement": partial(power_by_choice, s, 100),
+    }
+
+
+@bench(
+    "power, 100 of 10,000,000, of which 1 % have a score above 0", targets={"Generator.choice without replacement": 1}
+)
+def power_of_few_positive():
+    s = scores(10_000_000, 0.01)
+    return {
+        "skactive": partial(samplers.power, s, 100, RNG),
+        "Gumbel noise, argpartition": partial(power_by_noise, s, 100),
+        "Generator.choice without replacement": partial(power_by_choice, s, 100),
+    }
+
+
+@bench("power, beta 8, 100 of 10,000,000")
+def power_beta_8():
+    s = scores(10_000_000)
+    return {
+        "skactive": partial(samplers.power, s, 100, RNG, beta=8),
+        "Gumbel noise, argpartition": lambda: noise_for_all(8 * np.log(s), 100),
+        "Generator.choice without replacement": lambda: power_by_choice(s**8, 100),
+    }
+
+
+@bench("softmax, 100 of 10,000,000")
+def softmax_of_ten_million():
+    s = scores(10_000_000)
+    return {
+        "skactive": partial(samplers.softmax, s, 100, RNG),
+        "Gumbel noise, argpartition": partial(noise_for_all, s, 100),
+        "Generator.choice without replacement": lambda: power_by_choice(np.exp(s), 100),
+    }
+
+
+@bench("softrank, 100 of 10,000,000", targets={"argsort of argsort, Gumbel noise": 5.0})
+def softrank_of_ten_million():
+    s = scores(10_000_000)
+    return {
+        "skactive": partial(samplers.softrank, s, 100, RNG),
+        "argsort of argsort, Gumbel noise": partial(softrank_by_sorting, s, 100),
+    }
+
+
+def against_top_k(n_points: int, k: int) -> dict:
+    s = scores(n_points)
+    return {"skactive": partial(samplers.power, s, k, RNG), "topk of skactive": partial(samplers.topk, s, k, RNG)}
+
+
+for n_points, k in [(10_000, 100), (100_000, 100), (1_000_000, 10), (1_000_000, 100), (1_000_000, 10_000)]:
+    bench(f"power against topk, {k:,} of {n_points:,}", targets={"topk of skactive": 0.67})(
+        partial(against_top_k, n_points, k)
+    )
+
+
+@bench("power, batches of all sizes from 10,000,000")
+def batch_sizes():
+    s = scores(10_000_000)
+    return {"skactive": partial(samplers.power, s, 10, RNG)} | {
+        f"batch of {k:,}": partial(samplers.power, s, k, RNG) for k in (100, 1000, 10_000, 100_000)
+    }
+
+
+@bench("log-probabilities of a batch of 100 of 10,000,000 beside the batch alone")
+def log_probabilities():
+    s = scores(10_000_000)
+    s.flags.writeable = False  # else a copy is kept until somebody asks
+    return {
+        "skactive": lambda: samplers.power.draw(s, 100, RNG),
+        "with log-probabilities": lambda: samplers.power.draw(s, 100, RNG).log_proba(),
+    }
