@@ -28,8 +28,10 @@ class KeptDraws:
 
     Attributes
     ----------
+    scores : ndarray of shape (n_candidates,), float64
+        BALD scores.
     bounds : ndarray of shape (n_candidates,), float64
-        BALD scores to begin with, and for others to lower. Rows of the lowest make room for draws that are asked for.
+        The same to begin with, and for others to lower. Rows of the lowest make room for draws that are asked for.
     shape : tuple of int
         (n_draws, n_candidates, n_classes), as if the draws were one array.
     """
@@ -37,7 +39,7 @@ class KeptDraws:
     def __init__(self, request: Request, draws: PoolDraws, chunk_size: int | None) -> None:
         n_draws, _, n_classes = draws.shape
         self.shape = n_draws, request.n_candidates, n_classes
-        self.bounds = np.full(request.n_candidates, -np.inf)
+        self.scores, self.bounds = np.empty((2, request.n_candidates))
         self._request, self._draws = request, draws
         self._chunk_size = chunk_size or chunks.rows_per_chunk(request.X_pool, draws.n_values)
         self._place_of = np.full(request.n_candidates, -1)  # in the store, of each row
@@ -47,7 +49,7 @@ class KeptDraws:
     def add(self, rows: slice, chunk: Any) -> None:
         """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""
         drawn = self._predict(chunk, rows.stop - rows.start)
-        self.bounds[rows] = validation.as_array(bald(drawn))
+        self.scores[rows] = self.bounds[rows] = validation.as_array(bald(drawn))
         draws = as_tensor(drawn)
         if rows.start == 0:
             self._check_last_row_alone(chunk, drawn)
@@ -84,8 +86,9 @@ class KeptDraws:
         """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
         last = draws.shape[1] - 1
         alone = self._predict(chunks.take_rows(chunk, np.array([last])), 1)
-        what = f"row {last} by itself"
-        validation.check_same_functions(validation.as_array(draws[:, last:]), validation.as_array(alone), what)
+        row = last if self._request.rows is None else self._request.rows[last]
+        among_others, alone = validation.as_array(draws[:, last:]), validation.as_array(alone)
+        validation.check_same_functions(among_others, alone, f"row {row} by itself")
 
     def _make_room(self, draws: Tensor) -> None:
         n_draws, n_rows, n_classes = self.shape
@@ -107,4 +110,5 @@ def as_tensor(draws: Any) -> Tensor:
     if isinstance(draws, Tensor):
         return draws
     draws = np.asarray(draws)
-    return torch.from_numpy(np.array(draws, np.float32 if draws.dtype == np.float32 else np.float64, order="C"))
+    dtype = np.float32 if draws.dtype == np.float32 else np.float64
+    return torch.from_numpy(np.require(draws, dtype, ["C", "W"]))

@@ -133,7 +133,8 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     k = validation.check_k(k, draws_KNC.shape[1], of="points")
     max_outcomes = validation.check_max_outcomes(max_outcomes, draws_KNC.shape[2])
     validation.check_rng(rng)
-    return _batch(_ArrayDraws(draws_KNC, validation.as_array(bald(draws_KNC))), k, max_outcomes, rng)
+    scores = validation.as_array(bald(draws_KNC))
+    return _batch(_ArrayDraws(draws_KNC, scores, scores.copy()), k, max_outcomes, rng)
 
 
 class BatchBALDQuery(DrawsQuery):
@@ -233,7 +234,7 @@ class BatchBALDQuery(DrawsQuery):
         for rows, chunk in self._chunks(request, draws.n_values, "scoring"):
             with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
                 kept.add(rows, chunk)
-        self.scores_ = request.of_pool(kept.bounds.copy())
+        self.scores_ = request.of_pool(kept.scores)
         result = _batch(kept, request.k, max_outcomes, request.batch_rng, bool(self.verbose))
         self.gains_, self.gain_errors_ = result.gains, result.standard_errors
         self.information_, self.ceiling_ = result.information, result.ceiling
@@ -242,7 +243,10 @@ class BatchBALDQuery(DrawsQuery):
 
 
 class _Candidates(Protocol):
-    """Rows to choose from. ``bounds``, what each can add to the batch at most, are lowered as the batch grows."""
+    """Rows to choose from: their BALD scores, and bounds on what they add to the batch, lowered as it grows."""
+
+    @property
+    def scores(self) -> Floats: ...
 
     @property
     def bounds(self) -> Floats: ...
@@ -260,6 +264,7 @@ class _ArrayDraws:
     """Candidates whose draws are all there."""
 
     draws: Any
+    scores: Floats
     bounds: Floats
 
     @property
@@ -275,17 +280,18 @@ class _ArrayDraws:
 def _batch(
     candidates: _Candidates, k: int, max_outcomes: int, rng: np.random.Generator, verbose: bool = False
 ) -> BatchBALDResult:
-    """Informative rows, and if they are fewer than k, rows by their scores, which are the bounds to begin with."""
-    scores, ceiling = candidates.bounds.copy(), math.log(candidates.shape[0])
+    """Informative rows, and if they are fewer than k, rows by their scores."""
+    ceiling = math.log(candidates.shape[0])
     picks = itertools.islice(_informative_picks(candidates, max_outcomes, rng), k)
     found = np.array(list(tqdm(picks, total=k, desc="choosing", unit="row", disable=not verbose))).reshape(-1, 3)
     indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
     n_rest = k - len(found)
     if n_rest:
         validation.warn_information_gone(len(found), k, gains.sum(), ceiling)
-        left = np.setdiff1d(np.arange(len(scores)), indices)
+        left = np.setdiff1d(np.arange(len(candidates.scores)), indices)
         with np.errstate(divide="ignore"):
-            indices = np.concatenate([indices, left[gumbel_top_k(np.log(scores[left]), n_rest, rng)]])
+            log_scores = np.log(candidates.scores[left])
+        indices = np.concatenate([indices, left[gumbel_top_k(log_scores, n_rest, rng)]])
     gains, errors = np.pad(gains, (0, n_rest)), np.pad(errors, (0, n_rest), constant_values=np.nan)
     return BatchBALDResult(indices, gains, errors, ceiling, len(found))
 
@@ -321,7 +327,7 @@ def _best_rows(outcomes: Outcomes, candidates: _Candidates) -> Indices:
     if not len(rows):
         return rows
     parts = np.split(rows, range(_rows_at_once(candidates), len(rows), _rows_at_once(candidates)))
-    gains = np.concatenate([outcomes.gains(candidates.take(part), torch.float64).cpu().numpy() for part in parts])
+    gains = np.concatenate([_gains(outcomes, candidates, part, torch.float64) for part in parts])
     tie = _ROUNDING * outcomes.weight
     return rows[gains >= max(gains.max() - tie, tie)]
 
@@ -330,17 +336,16 @@ def _contenders(outcomes: Outcomes, candidates: _Candidates) -> Indices:
     """Rows whose gains in float32 are too close to the largest to tell which is larger.
 
     Bounds are lowered of all rows that might have been among them: to those from merged outcomes first, and of a few
-    rows at a time, the most promising, to their gains.
+    rows at a time, the most promising and their twins, to their gains.
     """
-    bounds = candidates.bounds
+    scores, bounds = candidates.scores, candidates.bounds
     at_once = _rows_at_once(candidates)
-    few = min(at_once, max(8, _PRODUCTS_AT_ONCE // (len(outcomes) * candidates.shape[2])))
+    few = max(8, _PRODUCTS_AT_ONCE // (len(outcomes) * candidates.shape[2]))
     merged = outcomes.merged(_N_MERGED) if len(outcomes) > 2 * _N_MERGED else None
     slack = _ROUNDING_OF_BOUNDS * outcomes.weight
 
     def lower(rows: Indices, of: Outcomes) -> None:
-        gains = of.gains(candidates.take(rows), torch.float32).cpu().numpy()
-        bounds[rows] = np.minimum(bounds[rows], gains + slack)
+        bounds[rows] = np.minimum(bounds[rows], _gains(of, candidates, rows, torch.float32) + slack)
 
     bounded = np.full(len(bounds), merged is None)
     known = np.zeros(len(bounds), dtype=bool)
@@ -350,11 +355,20 @@ def _contenders(outcomes: Outcomes, candidates: _Candidates) -> Indices:
         if merged is not None and not bounded[rows].all():
             lower(rows[~bounded[rows]], merged)
             bounded[rows] = True
-        rows = _largest(bounds, rows, few)
+        rows = rows[np.isin(scores[rows], scores[_largest(bounds, rows, few)])]
         lower(rows, outcomes)
         known[rows] = True
         least = max(least, bounds[rows].max() - 2 * slack)
     return np.flatnonzero(known & (bounds >= least))
+
+
+def _gains(outcomes: Outcomes, candidates: _Candidates, rows: Indices, dtype: torch.dtype) -> Floats:
+    """Gains of rows, those of twins computed once."""
+    draws_KnC = candidates.take(rows)
+    if len(np.unique(candidates.scores[rows])) == len(rows):
+        return outcomes.gains(draws_KnC, dtype).cpu().numpy()
+    distinct_KmC, which = torch.unique(draws_KnC.double(), dim=1, return_inverse=True)
+    return outcomes.gains(distinct_KmC, dtype)[which].cpu().numpy()
 
 
 def _rows_at_once(candidates: _Candidates) -> int:

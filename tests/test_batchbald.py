@@ -281,6 +281,32 @@ def test_most_gains_are_never_computed(monkeypatch):
     assert computed["of all outcomes"] < 0.1 * 5 * 2500  # five steps have more than 600 outcomes
 
 
+def test_gains_of_twins_are_computed_once(monkeypatch):
+    computed = Counter()
+    plain = Outcomes.gains
+
+    def gains(self, draws_KnC, dtype):
+        computed["rows"] += draws_KnC.shape[1]
+        return plain(self, draws_KnC, dtype)
+
+    monkeypatch.setattr(Outcomes, "gains", gains)
+    distinct = like_dropout(10, 8, 4)
+    draws = np.repeat(distinct, 500, axis=1)
+    batch = choose(draws, 6, max_outcomes=1000)
+    assert computed["rows"] < 5 * 10 * 3 * math.ceil(5000 / 1024)
+    np.testing.assert_allclose(batch.gains, choose(np.repeat(distinct, 6, axis=1), 6, max_outcomes=1000).gains)
+
+
+def test_rows_of_equal_scores_need_not_be_twins():
+    # Classes swapped: the same BALD score, but what one tells of the other's draws differs.
+    p = np.array([[0.9, 0.8, 0.1], [0.2, 0.7, 0.6]])
+    first = np.stack([p, 1 - p], axis=-1).transpose(1, 0, 2)
+    draws = np.concatenate([np.repeat(first[:, :1], 3, axis=1), first[:, :1, ::-1], first[:, 1:]], axis=1)
+    batch = choose(draws, 5)
+    informations = [reference.joint_information(draws, batch.indices[:b].tolist()) for b in range(1, 6)]
+    np.testing.assert_allclose(batch.gains.cumsum(), informations, atol=1e-11)
+
+
 @given(st.integers(0, 2**32), st.sampled_from([0.1, 1.0, 10.0]))
 def test_merged_outcomes_bound_gains_from_above(seed, concentration):
     rng = np.random.default_rng(seed)

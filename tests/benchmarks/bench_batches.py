@@ -9,7 +9,7 @@ import functools
 import warnings
 
 import numpy as np
-from bench_scores import draws
+from arrays import draws
 from common import bench
 
 from skactive import samplers, scores
