@@ -75,16 +75,24 @@ def forward_rows(
     function: Callable[[Tensor], Tensor], x: Tensor, batch_size: int = MICRO_BATCH, axis: int = 0
 ) -> Tensor:
     """Apply ``function`` to micro-batches of exactly ``batch_size`` rows and join the results along ``axis``."""
-    outputs = torch.empty(0)
     with torch.no_grad(), _two_threads_at_most():
-        for start, batch, n in _padded(x, batch_size):
-            part = function(batch).narrow(axis, 0, n)
-            if n == len(x):
-                return part
-            if start == 0:
-                outputs = part.new_empty((*part.shape[:axis], len(x), *part.shape[axis + 1 :]))
-            outputs.narrow(axis, start, n).copy_(part)
-    return outputs
+        return join_rows((function(batch).narrow(axis, 0, n) for batch, n in _padded(x, batch_size)), len(x), axis)
+
+
+def join_rows(parts: Iterator[Tensor], n_rows: int, axis: int) -> Tensor:
+    """Join parts along ``axis`` as they come, in the memory layout that they have; they are never all there at once."""
+    first = next(parts)
+    start = first.shape[axis]
+    if start == n_rows:
+        return first
+    shape = [*first.shape[:axis], n_rows, *first.shape[axis + 1 :]]
+    order = sorted(range(first.ndim), key=first.stride, reverse=True)
+    joined = torch.empty_permuted(shape, order, dtype=first.dtype, device=first.device)
+    joined.narrow(axis, 0, start).copy_(first)
+    for part in parts:
+        joined.narrow(axis, start, part.shape[axis]).copy_(part)
+        start += part.shape[axis]
+    return joined
 
 
 @contextmanager
@@ -112,14 +120,14 @@ def _frozen(module: nn.Module) -> nn.Module:
     return frozen.requires_grad_(False)
 
 
-def _padded(x: Tensor, batch_size: int) -> Iterator[tuple[int, Tensor, int]]:
-    """Where each batch of ``batch_size`` rows starts, the batch, and how many rows are real; at least one batch."""
+def _padded(x: Tensor, batch_size: int) -> Iterator[tuple[Tensor, int]]:
+    """Batches of ``batch_size`` rows and how many of them are real; at least one batch."""
     for start in range(0, max(len(x), 1), batch_size):
         batch = x[start : start + batch_size]
         n = len(batch)
         if n < batch_size:
             batch = torch.cat([batch, batch.new_zeros((batch_size - n, *batch.shape[1:]))])
-        yield start, batch, n
+        yield batch, n
 
 
 def _find_draws(

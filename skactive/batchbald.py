@@ -38,7 +38,8 @@ _DRAWS_AT_ONCE = 2**22  # numbers
 _PRODUCTS_AT_ONCE = 2**20  # outcomes * classes * rows whose gains are computed before looking which bounds they beat
 _ROUNDING = 1e-12  # of a gain, relative to the weight of all outcomes
 _ROUNDING_OF_BOUNDS = 4e-6  # in float32
-_EXHAUSTED = 1e-6  # part of the information in all draws: what float32 draws can't tell from nothing
+_EXHAUSTED = 1e-6  # part of log n_draws that is left. Batches that go on for so long are better than such that stop at
+# 0.01 or 0.1: what tells the last draws apart also tells a model, measured by its Fisher information, from others.
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     all but a millionth of log n_draws. The rest is filled up by power sampling of the BALD scores, with a warning.
 
     Time is about that of one BALD score of all rows, and k times some hundred outcomes for the rows that could be best.
-    Memory is that of the outcomes, max_outcomes * (n_draws + n_classes) float64, and of blocks; draws are not copied.
+    Memory is that of the outcomes, a few times max_outcomes * (n_draws + n_classes) float64; draws are not copied.
 
     Parameters
     ----------

@@ -221,11 +221,11 @@ class _MCDropout(BaseEstimator, ABC):
     def _forward(self, function: Callable[[Tensor], Tensor], X: Any, axis: int = 0) -> Tensor:
         """Apply ``function`` to micro-batches of X, of which a few at a time are copied to the device."""
         block, device = _BLOCK * self.predict_batch_size, torch.device(self.net_.device)
-        parts = [
+        parts = (
             thinning.forward_rows(function, _to_tensor(X[i : i + block], device), self.predict_batch_size, axis)
             for i in range(0, X.shape[0], block)
-        ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+        )
+        return thinning.join_rows(parts, X.shape[0], axis)
 
     def _validate(self, X: Any, *y: Any, reset: bool = False) -> Any:
         options: dict[str, Any] = {"dtype": np.float32, "accept_sparse": "csr", "allow_nd": True}
