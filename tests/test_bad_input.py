@@ -680,7 +680,7 @@ def with_gap(gap, dtype=object):
         ({"budget": 10}, "`n_rounds` or `budget` must be given. Got both"),
         ({"n_rounds": -1}, "`n_rounds` must be 1 or more"),
         ({"n_trials": 0}, "`n_trials` must be 1 or more"),
-        ({"scoring": "acuracy"}, "(?s)`scoring` must be a name in .*acuracy"),
+        ({"scoring": "accurate"}, "(?s)`scoring` must be a name in .*accurate"),
         ({"scoring": ["accuracy", "accuracy"]}, "`scoring` as a list .* all different"),
         ({"scoring": {"round": "accuracy"}}, "`scoring` must have .* none of trial"),
         ({"scoring": {}}, "`scoring` must have one name or more"),

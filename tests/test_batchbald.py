@@ -105,9 +105,9 @@ FOUR_POINTS = [
 def test_four_points_worked_out_by_hand():
     batch = choose(np.swapaxes(FOUR_POINTS, 0, 1), 3)
     assert batch.indices.tolist() == [2, 0, 1]
-    informations = [0.3099846407828503, 0.4928670579433878, 0.5991861248110935]
-    np.testing.assert_allclose(batch.gains.cumsum(), informations, atol=1e-9)
-    assert batch.information == pytest.approx(informations[-1], abs=1e-9)
+    totals = [0.3099846407828503, 0.4928670579433878, 0.5991861248110935]
+    np.testing.assert_allclose(batch.gains.cumsum(), totals, atol=1e-9)
+    assert batch.information == pytest.approx(totals[-1], abs=1e-9)
 
 
 CERTAIN = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
@@ -214,8 +214,8 @@ def test_gains_of_low_precision_draws_are_those_of_the_same_numbers_in_float64(d
     same = low.double().numpy() if isinstance(dtype, torch.dtype) else low.astype(np.float64)
     same = same / same.sum(-1, keepdims=True)
     batch = choose(low, 4)
-    informations = [reference.joint_information(same, batch.indices[:b].tolist()) for b in range(1, 5)]
-    np.testing.assert_allclose(batch.gains.cumsum(), informations, atol=1e-10)
+    totals = [reference.joint_information(same, batch.indices[:b].tolist()) for b in range(1, 5)]
+    np.testing.assert_allclose(batch.gains.cumsum(), totals, atol=1e-10)
 
 
 def test_draws_and_global_state_are_left_as_they_were(global_state_untouched):
@@ -303,8 +303,8 @@ def test_rows_of_equal_scores_need_not_be_twins():
     first = np.stack([p, 1 - p], axis=-1).transpose(1, 0, 2)
     draws = np.concatenate([np.repeat(first[:, :1], 3, axis=1), first[:, :1, ::-1], first[:, 1:]], axis=1)
     batch = choose(draws, 5)
-    informations = [reference.joint_information(draws, batch.indices[:b].tolist()) for b in range(1, 6)]
-    np.testing.assert_allclose(batch.gains.cumsum(), informations, atol=1e-11)
+    totals = [reference.joint_information(draws, batch.indices[:b].tolist()) for b in range(1, 6)]
+    np.testing.assert_allclose(batch.gains.cumsum(), totals, atol=1e-11)
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.1, 1.0, 10.0]))
