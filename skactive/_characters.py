@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _validation as validation
+from . import _validation_data as data_checks
 
 RED_OR_BLUE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 SHAPES = ("disc", "square", "triangle")
@@ -191,7 +192,7 @@ def find_fonts(fonts: Any) -> list[Path]:
     folder = Path(fonts).expanduser()
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".otf", ".ttf"})
     if not found:
-        raise validation.no_fonts_error(folder)
+        raise data_checks.no_fonts_error(folder)
     return found
 
 
@@ -200,7 +201,7 @@ def character_stencils(fonts: Sequence[Path], characters: Sequence[str], side: i
     by_font = [_stencils_of(font, characters, side) for font in fonts]
     complete = [stencils for stencils in by_font if stencils]
     if not complete:
-        raise validation.no_complete_font_error(fonts, characters)
+        raise data_checks.no_complete_font_error(fonts, characters)
     return complete
 
 
@@ -208,7 +209,7 @@ def _stencils_of(path: Path, characters: Sequence[str], side: int) -> list[Any]:
     """A stencil for each character, or none at all if the font lacks one."""
     from PIL import ImageFont
 
-    with validation.unreadable_explained("fonts", path, "a font file that Pillow reads"):
+    with data_checks.unreadable_explained("fonts", path, "a font file that Pillow reads"):
         # The basic layout, because the other depends on libraries that some builds of Pillow lack.
         font = ImageFont.truetype(str(path), 2 * side, layout_engine=ImageFont.Layout.BASIC)
     drawn = [_ink(font, character, side) for character in characters]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from . import _statistics as statistics
 from . import _validation as validation
+from . import _validation_plots as plots_checks
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 GREY = "0.45"
@@ -55,7 +56,7 @@ class Canvas:
 
     def __init__(self, ax: Any, n: int = 1, *, height: float = 4.3, **shared: Any) -> None:
         self.ours = ax is None
-        self.axes = _new_axes(n, height, shared) if self.ours else validation.check_axes(ax, n)
+        self.axes = _new_axes(n, height, shared) if self.ours else plots_checks.check_axes(ax, n)
         self.figure = self.axes[0].figure
 
     def label(self, xlabel: str | None = None, ylabel: str | None = None) -> None:

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from . import _thinning as thinning
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from ._last_layer import LastLayerClassifier
 from ._nets import _as_probabilities, _as_tensor
 
@@ -51,7 +52,7 @@ def represent_by(estimator: Any, embedding: str | Callable[..., Any]) -> Represe
     if callable(embedding):
         embed = _of_rows(estimator, embedding)
         return lambda X: (model(X)[0], embed(X))
-    validation.check_embedding(embedding)
+    batches_checks.check_embedding(embedding)
     return model
 
 
@@ -80,7 +81,7 @@ def represent(estimator: Any) -> Represent:
 
 @singledispatch
 def _represent(estimator: Any) -> Represent:
-    validation.check_has_probabilities(estimator)
+    batches_checks.check_has_probabilities(estimator)
     return lambda X: (_probabilities(estimator, X), X)
 
 
@@ -103,7 +104,7 @@ def _(estimator: LastLayerClassifier) -> Represent:
 
 @_represent.register
 def _(estimator: NeuralNet) -> Represent:
-    validation.check_has_probabilities(estimator)
+    batches_checks.check_has_probabilities(estimator)
     nonlinearity = estimator._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
     binary = isinstance(estimator, NeuralNetBinaryClassifier)
 

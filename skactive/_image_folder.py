@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _validation as validation
+from . import _validation_data as data_checks
 
 ENDINGS = {".bmp", ".jpeg", ".jpg", ".png"}
 
@@ -23,7 +24,7 @@ def list_folder(folder: Path, counts: Mapping[str, int] | None) -> tuple[NDArray
         for path in sorted(place.iterdir())
         if path.suffix.lower() in ENDINGS
     ]
-    validation.check_image_folder(folder, [label for _, label in pairs], counts)
+    data_checks.check_image_folder(folder, [label for _, label in pairs], counts)
     files, labels = zip(*pairs, strict=True)
     return np.array(files), np.array(labels)
 
@@ -34,7 +35,7 @@ def read_images(files: Iterable[Any], size: int) -> NDArray[np.uint8]:
     files = list(files)
     images = np.empty((len(files), 3, size, size), np.uint8)
     for pixels, path in zip(images, files, strict=True):
-        with validation.unreadable_explained("files", path, "an image that Pillow reads"), Image.open(path) as image:
+        with data_checks.unreadable_explained("files", path, "an image that Pillow reads"), Image.open(path) as image:
             image.draft(
                 "RGB", (size, size)
             )  # JPEG files can be decoded at a half, a quarter or an eighth of their size

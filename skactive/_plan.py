@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from . import _validation as validation
+from . import _validation_experiments as experiments_checks
 
 Rows = NDArray[np.int64]
 
@@ -63,30 +64,34 @@ def plan_trials(
     validation.check_one_of("n_initial", n_initial, "initial", initial)
     sides = None if splits is None else _checked_splits(splits, n_points, n_trials)
     starts = None if initial is None else _checked_starts(initial, n_points, n_trials)
-    n_test = 0 if has_test_set else validation.check_test_size(0.25 if test_size is None else test_size, n_points)
+    n_test = (
+        0 if has_test_set else experiments_checks.check_test_size(0.25 if test_size is None else test_size, n_points)
+    )
     trials = []
     for t in range(n_trials):
         start = None if starts is None else starts[t]
         train, test = sides[t] if sides else _split(n_points, start, strata, n_test, seed(entropy, _SPLIT, t))
         if start is None:
-            validation.check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
+            experiments_checks.check_n_initial(
+                n_initial, len(train), None if strata is None else np.unique(strata[train])
+            )
             start = choose_initial(train, strata, n_initial, np.random.default_rng(seed(entropy, _INITIAL, t)))
-        validation.check_start(start, train, t)
+        experiments_checks.check_start(start, train, t)
         trials.append(Trial(t, train, test, start, batch_sizes(len(train) - len(start), **sizes)))
     return trials
 
 
 def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
     pairs = []
-    for t, pair in enumerate(validation.check_by_trial("splits", splits, n_trials)):
+    for t, pair in enumerate(experiments_checks.check_by_trial("splits", splits, n_trials)):
         train, test = (np.sort(validation.check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
-        validation.check_split(train, test, t)
+        experiments_checks.check_split(train, test, t)
         pairs.append((train, test))
     return pairs
 
 
 def _checked_starts(initial: Any, n_points: int, n_trials: int) -> list[Rows]:
-    starts = validation.check_by_trial("initial", initial, n_trials)
+    starts = experiments_checks.check_by_trial("initial", initial, n_trials)
     return [validation.check_positions(f"initial[{t}]", rows, n_points) for t, rows in enumerate(starts)]
 
 
@@ -98,7 +103,7 @@ def _split(
     if n_test == 0:
         return rows, None
     free = rows if start is None else np.setdiff1d(rows, start)
-    validation.check_test_size(n_test, len(free))
+    experiments_checks.check_test_size(n_test, len(free))
     by = None if strata is None else strata[free]
     if by is not None:
         counts = np.unique(by, return_counts=True)[1]
@@ -124,7 +129,7 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
 
 def batch_sizes(n_pool: int, batch_size: int, n_rounds: int | None, budget: int | None) -> tuple[int, ...]:
     """Labels bought in each round: full batches, and a smaller last one where the budget or the pool ends."""
-    validation.check_batch_size(batch_size, n_pool)
+    experiments_checks.check_batch_size(batch_size, n_pool)
     limit = batch_size * n_rounds if n_rounds is not None else (budget or 0)
     full, rest = divmod(min(n_pool, limit), batch_size)
     return (batch_size,) * full + (rest,) * (rest > 0)

@@ -22,6 +22,7 @@ from . import _plan as plan
 from . import _query_state as query_state
 from . import _training as training
 from . import _validation as validation
+from . import _validation_experiments as experiments_checks
 from ._checkpoint import Progress, save_round
 from ._journal import Journal
 from ._plan import Rows, Trial
@@ -85,7 +86,7 @@ def do_run(
         while True:
             try:
                 new = next(new_rounds, None)
-            except validation.BatchError:
+            except experiments_checks.BatchError:
                 raise  # the query is wrong, not the trial
             except Exception as error:
                 return rounds, Failure.of(error, trial.number, name, len(rounds))
@@ -143,7 +144,7 @@ class _Run:
 
         def strategy(learner: Any, X_pool: Any, n_instances: int) -> Any:
             answer = query(learner, X_pool, n_instances=n_instances)
-            indices = validation.check_query_answer(answer, n_instances, len(pool), self.name)
+            indices = experiments_checks.check_query_answer(answer, n_instances, len(pool), self.name)
             return modal.answer(learner, indices, np.full(n_instances, np.nan))
 
         learner.query_strategy = strategy

@@ -26,6 +26,7 @@ from scipy import sparse
 from torch import Tensor
 
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -73,10 +74,10 @@ class FactoredPoints:
         for rows in self.blocks():
             h = _float64(embeddings[rows])
             p = _float64(probabilities[rows]).to(h.device)
-            validation.check_rows_of_probabilities(p, rows.start, tolerance)
+            batches_checks.check_rows_of_probabilities(p, rows.start, tolerance)
             squares = _minus_one_at_largest(p).square_().sum(1) * h.square_().sum(1)
             self.squared_norms[rows] = squares.cpu().numpy()
-        validation.check_embedding_norms(self.squared_norms)
+        batches_checks.check_embedding_norms(self.squared_norms)
 
     def __len__(self) -> int:
         return int(self._probabilities.shape[0])

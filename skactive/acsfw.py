@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from ._base_query import Request
 from ._draws_query import DrawsQuery
 from .samplers import Batch
@@ -101,7 +102,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     (array([0]), array([2.]))
     """
     draws_KNC = validation.check_draws_shape(draws, "acs_fw", ("classifier",))
-    validation.check_joint_draws(draws_KNC.shape, "ACS-FW")
+    batches_checks.check_joint_draws(draws_KNC.shape, "ACS-FW")
     k = validation.check_k(k, draws_KNC.shape[1], of="points")
     if rng is not None:
         validation.check_rng(rng)
@@ -186,7 +187,7 @@ class ACSFWQuery(DrawsQuery):
 
     def _choose(self, request: Request) -> Batch:
         draws = self._draws(request, joint=True)
-        validation.check_joint_draws(draws.shape, "ACS-FW")
+        batches_checks.check_joint_draws(draws.shape, "ACS-FW")
         vectors_NK = np.empty((request.n_candidates, draws.n_draws))
         for rows, chunk in self._chunks(request, draws.n_values, "projecting"):
             with validation.failure_explained(f"Projecting rows {rows.start} to {rows.stop - 1}"):
@@ -226,7 +227,7 @@ def _core_set(vectors_NK: Floats, k: int, rng: np.random.Generator | None) -> Co
     found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], k)
     indices = long[found]
     if len(found) < k:
-        validation.warn_residual_gone(len(found), k)
+        batches_checks.warn_residual_gone(len(found), k)
         left = order[~np.isin(order, indices)]
         by_norm = left[np.argsort(-norms_N[left], kind="stable")]
         indices = np.concatenate([indices, by_norm[: k - len(found)]])

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from . import _chunks as chunks
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from ._base_query import BatchQuery, Request
 from ._embeddings import Represent, represent_by
 from ._seeding import FactoredPoints, seed
@@ -178,7 +179,7 @@ def _one_row(represent: Represent, row: Any) -> tuple[Any, Any]:
     with validation.failure_explained("Embedding one row of the pool"):
         probabilities, embeddings = represent(row)
         if chunks.count_columns(embeddings) == 0:
-            raise validation.no_last_layer_error()
+            raise batches_checks.no_last_layer_error()
         return _checked(probabilities, embeddings)
 
 
@@ -194,8 +195,8 @@ class _RowsOf:
 
 
 def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
-    probabilities = validation.check_probabilities(probabilities)
-    return probabilities, validation.check_embeddings(embeddings, probabilities.shape[0])
+    probabilities = batches_checks.check_probabilities(probabilities)
+    return probabilities, batches_checks.check_embeddings(embeddings, probabilities.shape[0])
 
 
 def _points(probabilities: Any, embeddings: Any) -> FactoredPoints:

@@ -20,6 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from ._base_query import Request
 from ._draws_query import DrawsQuery
 from ._kept_draws import KeptDraws, as_tensor
@@ -130,9 +131,9 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     (True, array([0.693, 0.368]), 1.061)
     """
     draws_KNC = validation.check_draws_shape(draws, "batchbald", ("classifier",))
-    validation.check_joint_draws(draws_KNC.shape, "BatchBALD")
+    batches_checks.check_joint_draws(draws_KNC.shape, "BatchBALD")
     k = validation.check_k(k, draws_KNC.shape[1], of="points")
-    max_outcomes = validation.check_max_outcomes(max_outcomes, draws_KNC.shape[2])
+    max_outcomes = batches_checks.check_max_outcomes(max_outcomes, draws_KNC.shape[2])
     validation.check_rng(rng)
     scores = validation.as_array(bald(draws_KNC))
     return _batch(_ArrayDraws(draws_KNC, scores, scores.copy()), k, max_outcomes, rng)
@@ -229,8 +230,8 @@ class BatchBALDQuery(DrawsQuery):
 
     def _choose(self, request: Request) -> Batch:
         draws = self._draws(request, joint=True)
-        validation.check_joint_draws(draws.shape, "BatchBALD")
-        max_outcomes = validation.check_max_outcomes(self.max_outcomes, draws.shape[2])
+        batches_checks.check_joint_draws(draws.shape, "BatchBALD")
+        max_outcomes = batches_checks.check_max_outcomes(self.max_outcomes, draws.shape[2])
         kept = KeptDraws(request, draws, self.chunk_size)
         for rows, chunk in self._chunks(request, draws.n_values, "scoring"):
             with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
@@ -288,7 +289,7 @@ def _batch(
     indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
     n_rest = k - len(found)
     if n_rest:
-        validation.warn_information_gone(len(found), k, gains.sum(), ceiling)
+        batches_checks.warn_information_gone(len(found), k, gains.sum(), ceiling)
         left = np.setdiff1d(np.arange(len(candidates.scores)), indices)
         with np.errstate(divide="ignore"):
             log_scores = np.log(candidates.scores[left])

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _characters, _clinc150, _image_files, _image_folder
 from . import _validation as validation
+from . import _validation_data as data_checks
 
 __all__ = [
     "MIO_TCD",
@@ -177,10 +178,10 @@ def make_characters(
     """
     validation.check_counts(n=n, size=size)
     validation.check_rng(rng)
-    validation.check_key("setting", setting, _characters.SETTINGS)
+    data_checks.check_key("setting", setting, _characters.SETTINGS)
     flaw = _characters.SETTINGS[setting]
-    p = validation.check_probability("p", flaw.p if p is None else p)
-    letters = validation.check_characters(flaw.characters if characters is None else characters)
+    p = data_checks.check_probability("p", flaw.p if p is None else p)
+    letters = data_checks.check_characters(flaw.characters if characters is None else characters)
     stencils = _characters.character_stencils(_characters.find_fonts(fonts), letters, size)
     pictures = _characters.draw(flaw, n, len(letters), len(stencils), p, rng)
     images = _characters.render(pictures, stencils, size)
@@ -244,10 +245,10 @@ def load_images(
     >>> X.shape  # doctest: +SKIP
     (10000, 1, 28, 28)
     """
-    validation.check_key("name", name, _image_files.IMAGE_SETS)
+    data_checks.check_key("name", name, _image_files.IMAGE_SETS)
     image_set = _image_files.IMAGE_SETS[name]
-    validation.check_key("split", split, image_set.counts)
-    return _image_files.read(image_set, validation.check_folder(path), split)
+    data_checks.check_key("split", split, image_set.counts)
+    return _image_files.read(image_set, data_checks.check_folder(path), split)
 
 
 def list_image_folder(
@@ -291,7 +292,7 @@ def list_image_folder(
     >>> rows = np.random.default_rng(0).choice(len(files), 20_000, replace=False)  # doctest: +SKIP
     >>> X, y = read_images(files[rows], 64), y[rows]  # doctest: +SKIP
     """
-    return _image_folder.list_folder(validation.check_folder(path), counts)
+    return _image_folder.list_folder(data_checks.check_folder(path), counts)
 
 
 def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.uint8]:
@@ -410,7 +411,7 @@ def load_table(name: str) -> tuple[Any, NDArray[Any]]:
     ((344, 6), ['Adelie', 'Chinstrap', 'Gentoo'])
     """
     tables = {path.name.split(".")[0]: path for path in TABLES.glob("*.csv.gz")}
-    validation.check_key("name", name, tables)
+    data_checks.check_key("name", name, tables)
     pandas = validation.import_optional("pandas", "load_table", "pandas")
     table = pandas.read_csv(tables[name])
     return table.drop(columns="target"), table["target"].to_numpy(dtype=object)

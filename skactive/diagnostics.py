@@ -20,6 +20,8 @@ from . import _chunks as chunks
 from . import _global_random as global_random
 from . import _modal as modal
 from . import _validation as validation
+from . import _validation_experiments as experiments_checks
+from . import _validation_plots as plots_checks
 from .posterior import seeded_clone
 from .query import score_pool
 
@@ -94,7 +96,7 @@ def score_history(
     X = chunks.prepare_pool(X)
     n_points = chunks.count_rows(X)
     y = validation.check_labels_of(n_points, y)
-    batches = validation.check_batches(batches, n_points)
+    batches = plots_checks.check_batches(batches, n_points)
     rows = np.arange(n_points) if rows is None else validation.check_positions("rows", rows, n_points)
     rng = validation.check_random_state(random_state)
     history = np.empty((len(batches), len(rows)))
@@ -112,7 +114,7 @@ def score_history(
             posterior=posterior,
             X_training=X_training,
             y_training=y_training,
-            candidates=validation.check_any_left(~np.isin(rows, labelled), step),
+            candidates=plots_checks.check_any_left(~np.isin(rows, labelled), step),
             random_state=rng,
         )["score"]
     return history
@@ -181,7 +183,7 @@ def rank_correlation(
     >>> rank_correlation(scores, top=0.5)
     array([ 1.,  1., -1.])
     """
-    history = validation.check_history(scores)
+    history = plots_checks.check_history(scores)
     today, later = _from_step(history, start)
     members = _members(today, top, bottom)
     today, later = _rounded(decimals, today, later)
@@ -233,7 +235,7 @@ def auroc(
     >>> auroc([[4, 3, 2, 1], [4, 2, 3, 1], [1, 2, 3, 4]], top=0.5)
     array([1.  , 0.75, 0.  ])
     """
-    history = validation.check_history(scores)
+    history = plots_checks.check_history(scores)
     validation.check_one_of("top", top, "bottom", bottom)
     today, later = _from_step(history, start)
     members = _members(today, top, bottom)
@@ -352,7 +354,7 @@ class FrozenQuery(BaseEstimator):
         if len(vars(self).get("planned_", ())) < n_instances:
             self.planned_ = self._ask(learner, X_pool, n_instances, n_points)
         else:
-            validation.check_pool_shrank(n_points, self._n_left)
+            plots_checks.check_pool_shrank(n_points, self._n_left)
         batch, rest = np.split(self.planned_, [n_instances])
         self.planned_ = rest - np.searchsorted(np.sort(batch), rest)  # rows move up as others before them leave
         self._n_left = n_points - n_instances
@@ -364,7 +366,9 @@ class FrozenQuery(BaseEstimator):
         if "_rng" not in vars(self):
             self._rng = validation.check_random_state(self.random_state)
         query = seeded_clone(self.query, self._rng) if hasattr(self.query, "get_params") else self.query
-        return validation.check_query_answer(query(learner, X_pool, n_instances=k), k, n_points, "FrozenQuery.query")
+        return experiments_checks.check_query_answer(
+            query(learner, X_pool, n_instances=k), k, n_points, "FrozenQuery.query"
+        )
 
 
 MEASURES: dict[str, Callable[..., NDArray[np.float64]]] = {"auroc": auroc, "rank_correlation": rank_correlation}
@@ -373,18 +377,18 @@ MEASURES: dict[str, Callable[..., NDArray[np.float64]]] = {"auroc": auroc, "rank
 
 def _from_step(history: History, start: int) -> tuple[NDArray[np.float64], History]:
     """Scores at a step, and those from it on."""
-    start = validation.check_step("start", start, len(history))
+    start = plots_checks.check_step("start", start, len(history))
     return history[start], history[start:]
 
 
 def _rounded(decimals: int | None, *scores: History) -> tuple[History, ...]:
-    validation.check_decimals(decimals)
+    plots_checks.check_decimals(decimals)
     return scores if decimals is None else tuple(np.round(values, decimals) for values in scores)
 
 
 def _members(today: NDArray[np.float64], top: float | None, bottom: float | None) -> Mask:
     """The rows that have a score, and are of the part asked for."""
-    part, sign = validation.check_part(top, bottom)
+    part, sign = plots_checks.check_part(top, bottom)
     known = ~np.isnan(today)
     descending = np.sort(-sign * today[known])
     if not len(descending):

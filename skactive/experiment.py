@@ -20,6 +20,7 @@ from . import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state
 from . import _validation as validation
+from . import _validation_experiments as experiments_checks
 from ._checkpoint import Checkpoint, Progress
 from ._results import ExperimentResult, Failure, Round, Summary
 from ._run import Data, Experiment, do_run
@@ -137,8 +138,8 @@ def run_experiment(
     >>> print(result.summary())  # doctest: +SKIP
     """
     validation.check_cloneable(estimator)
-    validation.check_queries(queries)
-    validation.check_test_set(X_test, y_test, test_size, splits)
+    experiments_checks.check_queries(queries)
+    experiments_checks.check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(X, y, X_test, y_test)
     scorers = name_scorers(scoring, estimator)
     copies = {name: query_state.copied(name, query) for name, query in queries.items()}
@@ -148,11 +149,11 @@ def run_experiment(
     sizes = {"batch_size": batch_size, "n_rounds": n_rounds, "budget": budget}
     split = {
         "test_size": test_size,
-        "splits": validation.as_list("splits", splits),
+        "splits": experiments_checks.as_list("splits", splits),
         "n_initial": n_initial,
-        "initial": validation.as_list("initial", initial),
+        "initial": experiments_checks.as_list("initial", initial),
     }
-    strata = data.y if stratify and validation.is_a_classifier(estimator) else None
+    strata = data.y if stratify and experiments_checks.is_a_classifier(estimator) else None
     trials = plan.plan_trials(len(data.y), strata, entropy, n_trials, sizes, has_test_set=X_test is not None, **split)
 
     settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, **sizes}
@@ -189,6 +190,6 @@ def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Ro
             rounds += done
             failures += [failure] if failure else []
     if len(failures) == len(runs):
-        raise validation.all_failed_error(failures)
-    validation.warn_failed_runs(failures, len(runs))
+        raise experiments_checks.all_failed_error(failures)
+    experiments_checks.warn_failed_runs(failures, len(runs))
     return tuple(rounds), tuple(failures)

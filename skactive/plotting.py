@@ -24,6 +24,8 @@ from sklearn.decomposition import PCA
 
 from . import _drawing as drawing
 from . import _validation as validation
+from . import _validation_experiments as experiments_checks
+from . import _validation_plots as plots_checks
 from .diagnostics import MEASURES, moving_mean
 from .samplers import SAMPLERS
 
@@ -239,8 +241,8 @@ class PairedDifferenceDisplay:
         ValueError, TypeError
             As `LearningCurveDisplay.from_result` does.
         """
-        reference = validation.check_reference(reference, validation.check_result(result).queries)
-        shown = [query for query in validation.check_query_names(queries, result.queries) if query != reference]
+        reference = experiments_checks.check_reference(reference, plots_checks.check_result(result).queries)
+        shown = [query for query in plots_checks.check_query_names(queries, result.queries) if query != reference]
         scoring, runs = _complete_runs(result, scoring, [*shown, reference])
         aligned = {query: _aligned(_differences(runs[query], runs[reference])) for query in shown}
         return cls(
@@ -352,7 +354,7 @@ class ScoreDistributionDisplay:
         """
         scores = np.asarray(scores, dtype=np.float64)
         descending = np.sort(scores[~np.isnan(scores)])[::-1]
-        validation.check_any("scores", "score that is not NaN", descending)
+        plots_checks.check_any("scores", "score that is not NaN", descending)
         laws = {_name(s): {beta: _law(s, descending, beta) for beta in betas} for s in samplers}
         return cls(scores=descending, laws=laws, score_name=score_name).plot(ax, **kwargs)
 
@@ -486,14 +488,14 @@ class BatchDisplay:
         ValueError, TypeError
             If positions are not distinct rows of X, other arrays do not fit, or X cannot be projected.
         """
-        validation.check_any("batches", "batch", batches)
+        plots_checks.check_any("batches", "batch", batches)
         coordinates, axis_names = _place(X, coordinates, axis_names)
         n_points = len(coordinates)
         return cls(
             coordinates=coordinates,
             batches={q: validation.check_positions(f"batches[{q!r}]", b, n_points) for q, b in batches.items()},
             labelled={query: _positions("labelled", labelled, n_points) for query in batches},
-            scores=None if scores is None else validation.check_by_point("scores", scores, n_points),
+            scores=None if scores is None else plots_checks.check_by_point("scores", scores, n_points),
             axis_names=axis_names,
             score_name=score_name,
         ).plot(ax, **kwargs)
@@ -536,7 +538,7 @@ class BatchDisplay:
         ValueError, TypeError
             If a query of the result has no such round in this trial; or as `from_batches` does.
         """
-        names = validation.check_query_names(queries, validation.check_result(result).queries)
+        names = plots_checks.check_query_names(queries, plots_checks.check_result(result).queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
         coordinates, axis_names = _place(X, coordinates, axis_names)
         return cls(
@@ -679,7 +681,7 @@ class RankCorrelationDisplay:
         }
         values = {name: of_part for name, of_part in values.items() if not np.isnan(of_part).all()}
         steps = np.arange(len(trials[0])) if n_labelled is None else np.asarray(n_labelled)
-        validation.check_lengths(n_labelled=len(steps), scores=len(trials[0]))
+        plots_checks.check_lengths(n_labelled=len(steps), scores=len(trials[0]))
         unit = "steps" if n_labelled is None else "labels bought"
         return cls(bought=steps[start:] - steps[start], values=values, measure=measure, unit=unit).plot(ax, **kwargs)
 
@@ -732,14 +734,14 @@ def _complete_runs(
     result: Any, scoring: str | None, queries: Sequence[str] | None
 ) -> tuple[str, dict[str, dict[int, Run]]]:
     """The name of the score, and runs that came to their end by query and trial."""
-    scoring = validation.check_scoring_of(scoring, validation.check_result(result).score_names)
-    names = validation.check_query_names(queries, result.queries)
+    scoring = plots_checks.check_scoring_of(scoring, plots_checks.check_result(result).score_names)
+    names = plots_checks.check_query_names(queries, result.queries)
     failed = {(failure.query, failure.trial) for failure in result.failures}
     runs: dict[str, dict[int, Run]] = {name: {} for name in names}
     for of in result.rounds:
         if of.query in runs and (of.query, of.trial) not in failed:
             runs[of.query].setdefault(of.trial, {})[of.n_labelled] = of.scores[scoring]
-    validation.check_complete(runs, names)
+    plots_checks.check_complete(runs, names)
     return scoring, runs
 
 
@@ -755,7 +757,7 @@ def _aligned(runs: Iterable[Run]) -> tuple[NDArray[np.int64], Floats]:
     """Numbers of labels that all runs came to, and the scores there, of shape (n_trials, n_evaluations)."""
     runs = list(runs)
     common = sorted(set.intersection(*map(set, runs))) if runs else []
-    validation.check_any_common(common)
+    plots_checks.check_any_common(common)
     return np.array(common), np.array([[run[n] for n in common] for run in runs])
 
 
@@ -767,7 +769,7 @@ def _law(sampler: str | Callable[..., Any], scores: Floats, beta: float) -> Floa
     """Probability of each row to be the first."""
     function = validation.look_up("samplers", sampler, SAMPLERS)
     if not hasattr(function, "log_weights"):
-        raise validation.no_law_error(sampler)
+        raise plots_checks.no_law_error(sampler)
     log_weights = function.log_weights(scores, beta)
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
@@ -795,8 +797,8 @@ def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | 
     """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
         names = ("first coordinate", "second coordinate") if axis_names is None else axis_names
-        return validation.check_coordinates(coordinates), names
-    with validation.projection_explained():
+        return plots_checks.check_coordinates(coordinates), names
+    with plots_checks.projection_explained():
         flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
         pca = PCA(2, random_state=0)
         projected = pca.fit_transform(flat)
@@ -813,10 +815,10 @@ def _positions(name: str, rows: ArrayLike, n_points: int) -> NDArray[np.int64]:
 def _bought(result: Any, query: str, trial: int, round_: int) -> list[NDArray[np.int64]]:
     """First labels and batches of a run, up to a round."""
     batches = {r.round: r.indices for r in result.rounds if (r.query, r.trial) == (query, trial)}
-    validation.check_round(round_, query, trial, len(batches))
+    plots_checks.check_round(round_, query, trial, len(batches))
     return [np.array(batches[i]) for i in range(round_ + 1)]
 
 
 def _part_name(top: float | None = None, bottom: float | None = None) -> str:
-    part, sign = validation.check_part(top, bottom)
+    part, sign = plots_checks.check_part(top, bottom)
     return "all" if part == 1 else f"{'top' if sign > 0 else 'bottom'} {100 * part:g} %"

@@ -1,0 +1,246 @@
+"""Errors of experiments, in words: parameters, data, queries and checkpoints."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._validation import is_integer, is_number, task, warn
+
+
+def check_queries(queries: Any) -> Mapping[str, Any]:
+    """Check that queries have names, and can be called as modAL calls them."""
+    if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
+        raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
+    for name, query in queries.items():
+        if isinstance(query, type) or not callable(query):
+            raise TypeError(f"`queries`[{name!r}] must be a query or a callable. Got {query!r} instead.")
+        _check_calling_convention(name, query)
+    return queries
+
+
+def _check_calling_convention(name: str, query: Any) -> None:
+    try:
+        signature = inspect.signature(query)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind("learner", "X_pool", n_instances=1)
+    except TypeError as error:
+        raise TypeError(
+            f"`queries`[{name!r}] must take (learner, X_pool, n_instances=...), as modAL's strategies do: {error}. "
+            f"Its signature is {signature}."
+        ) from error
+
+
+def uncopyable_query_error(name: str, error: Exception) -> TypeError:
+    return TypeError(
+        f"`queries`[{name!r}] cannot be copied, and each run has a copy of its own: {type(error).__name__}: {error}"
+    )
+
+
+def is_a_classifier(estimator: Any) -> bool:
+    return task(estimator) == "classifier"
+
+
+def check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> None:
+    if (X_test is None) != (y_test is None):
+        raise ValueError("`X_test` and `y_test` must be given together. Got one of them.")
+    given = [n for n, v in (("X_test", X_test), ("test_size", test_size), ("splits", splits)) if v is not None]
+    if len(given) > 1:
+        raise ValueError(f"Only one of `X_test`, `test_size` and `splits` may say what is tested on. Got {given}.")
+
+
+def check_test_size(test_size: Any, n_points: int) -> int:
+    """Number of test rows, from a part or a number."""
+    if not is_number(test_size):
+        raise TypeError(f"`test_size` must be a number. Got {test_size!r} instead.")
+    n_test = int(test_size) if is_integer(test_size) else int(np.ceil(test_size * n_points))
+    if not 1 <= n_test < n_points or (not is_integer(test_size) and not 0 < test_size < 1):
+        raise ValueError(
+            f"`test_size` must be a part between 0 and 1 or a number of rows below {n_points}. "
+            f"Got {test_size!r} instead."
+        )
+    return n_test
+
+
+def as_list(name: str, values: Any) -> list[Any] | None:
+    """Entries by trial, from any iterable."""
+    try:
+        return None if values is None else list(values)
+    except TypeError as error:
+        raise TypeError(f"`{name}` must be a sequence, one entry a trial. Got {values!r} instead.") from error
+
+
+def check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
+    if len(values) != n_trials:
+        raise ValueError(f"`{name}` must have one entry for each of the n_trials={n_trials}. Got {len(values)}.")
+    return values
+
+
+def check_start(start: NDArray[Any], train: NDArray[Any], trial: int) -> None:
+    outside = np.setdiff1d(start, train)
+    if len(outside):
+        raise ValueError(
+            f"`initial` must hold training rows of its trial only. Got {len(outside)} that are none in trial {trial}, "
+            f"row {outside[0]} first."
+        )
+
+
+def check_split(train: NDArray[Any], test: NDArray[Any], trial: int) -> None:
+    common = np.intersect1d(train, test)
+    if len(common):
+        raise ValueError(
+            f"`splits` must have no row on both sides. Got {len(common)} of them in trial {trial}, row "
+            f"{common[0]} first."
+        )
+
+
+def check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) -> None:
+    """Check that the first labels fit the training rows and, for stratified ones, the classes."""
+    if n_initial > n_train:
+        raise ValueError(f"`n_initial` must be at most the {n_train} rows that are not tested on. Got {n_initial}.")
+    if classes is not None and n_initial < len(classes):
+        raise ValueError(
+            f"`n_initial` must be at least the number of classes, {len(classes)}, to start with a row of each. Got "
+            f"{n_initial}. With stratify=False, or positions as `initial`, classes may be missing, if the estimator "
+            "can do without."
+        )
+
+
+def check_batch_size(batch_size: int, n_pool: int) -> None:
+    if batch_size > n_pool > 0:
+        raise ValueError(
+            f"`batch_size` must be at most the rows of the pool, {n_pool} after the test rows and the first labels are "
+            f"taken. Got {batch_size}."
+        )
+
+
+def check_scoring_list(scoring: Any, names: list[str | None]) -> dict[str, Any]:
+    if None in names or len(set(names)) < len(names):
+        raise ValueError(
+            f"`scoring` as a list must hold names, or functions with names, all different. Got {scoring!r}. "
+            "A dict from names to scorers can hold any."
+        )
+    return dict(zip(names, scoring, strict=True))  # type: ignore[arg-type]
+
+
+_COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
+
+
+def check_score_names(scoring: Mapping[Any, Any]) -> None:
+    wrong = [name for name in scoring if not isinstance(name, str) or name in _COLUMNS]
+    if wrong or not scoring:
+        raise ValueError(
+            f"`scoring` must have one name or more, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
+        )
+
+
+@contextmanager
+def bad_scoring_explained() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            "`scoring` must be a name in sklearn.metrics.get_scorer_names(), a callable scorer(estimator, X, y), or a "
+            f"list or dict of these. {error}"
+        ) from error
+
+
+def check_score_value(name: str, value: Any) -> float:
+    if np.ndim(value) != 0 or not isinstance(value, numbers.Real | np.bool_):
+        raise ValueError(f"`scoring`: {name!r} must return a number. Got {value!r} instead.")
+    return float(value)
+
+
+class BatchError(ValueError):
+    """A query returned what is no batch."""
+
+
+def check_query_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
+    """What a query of an experiment returned: bare positions, or a pair with positions first."""
+    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
+        answer = answer[0]
+    indices = np.atleast_1d(np.asarray(answer))
+    n_distinct = len(np.unique(indices))
+    got = None
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
+    elif len(indices) != k:
+        got = f"{len(indices)} positions"
+    elif n_distinct < k:
+        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
+    elif indices.min() < 0 or indices.max() >= n_pool:
+        got = f"positions from {indices.min()} to {indices.max()}"
+    if got:
+        raise BatchError(
+            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
+        )
+    return indices.astype(np.int64)
+
+
+def warn_failed_runs(failures: Sequence[Any], n_runs: int) -> None:
+    if failures:
+        first = failures[0]
+        warn(
+            f"{len(failures)} of {n_runs} runs failed and are left out of summaries; `failures` of the result has "
+            f"their errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
+            f"{first.type}: {first.message}"
+        )
+
+
+def all_failed_error(failures: Sequence[Any]) -> RuntimeError:
+    return RuntimeError(f"Every run failed. The first, query {failures[0].query!r}:\n{failures[0].traceback}")
+
+
+def check_checkpoint_path(path: Any) -> Path:
+    path = Path(path).absolute()
+    if not path.parent.is_dir():
+        raise ValueError(f"`checkpoint` must be a file in a folder that exists. Got {str(path)!r}.")
+    if path.is_dir():
+        raise ValueError(f"`checkpoint` must be a file. Got the folder {str(path)!r}.")
+    return path
+
+
+def not_a_checkpoint_error(path: Path) -> ValueError:
+    return ValueError(f"`checkpoint`={str(path)!r} is a file of another kind. Give a new path; nothing was changed.")
+
+
+def damaged_checkpoint_error(path: Path, line: int) -> ValueError:
+    return ValueError(
+        f"`checkpoint`={str(path)!r} is damaged: the checksum of line {line} is wrong. Rounds after it cannot be "
+        "relied on: cut the file off before that line to go on from there, or give a new path."
+    )
+
+
+def check_same_settings(path: Path, difference: tuple[str, Any, Any] | None) -> None:
+    if difference:
+        what, before, now = difference
+        raise ValueError(
+            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {before!r}, and is {now!r} now. "
+            "Give a new path, or what it was."
+        )
+
+
+def warn_other_versions(path: Path, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
+    if changed:
+        warn(
+            f"`checkpoint`={str(path)!r} was begun with {', '.join(changed)}: numbers may differ in the last "
+            "digits or more."
+        )
+
+
+def check_reference(reference: str | None, queries: Sequence[str]) -> str:
+    if reference is None:
+        return "uniform" if "uniform" in queries else queries[0]
+    if reference not in queries:
+        raise ValueError(f"`reference` must be one of {list(queries)}. Got {reference!r} instead.")
+    return reference
