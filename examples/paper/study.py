@@ -1,0 +1,242 @@
+"""What the studies in this folder have in common: sizes, data, files of results, and claims with their verdicts.
+
+A study is a module with
+
+- ``TITLE``, a line;
+- ``SIZES``, parameters by size: "smallest" (seconds, to see that it runs), "quick" (two minutes) and "full";
+- ``run(size, places)``, which returns findings that JSON can hold;
+- ``claims(findings)``, a list of `Claim`;
+- ``draw(findings)``, a matplotlib figure;
+
+and ends in ``if __name__ == "__main__": study.main(sys.modules[__name__])``. Results go to OUT/<name>.json and
+OUT/<name>.png. Rounds of experiments are kept in OUT/rounds: a study that was interrupted goes on when it is run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from skactive import ExperimentResult, run_experiment
+from skactive._statistics import Estimate, estimate
+from skactive.datasets import load_images
+
+SIZES = ("smallest", "quick", "full")
+
+
+class MissingDataError(Exception):
+    """A study needs files that are not there."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the paper, and what was found.
+
+    ``ours`` is a number with its interval as text; ``verdict`` is "seen", "not seen", "the opposite" or "cannot be told".
+    """
+
+    statement: str
+    setting: str
+    trials: int
+    ours: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where data comes from, and where rounds are kept."""
+
+    data: Path | None
+    rounds: Path
+    jobs: int
+
+    def compare(self, name: str, estimator: Any, queries: Mapping[str, Any], X: Any, y: Any, **options: Any) -> Any:
+        """`run_experiment`, seeded, and kept under this name."""
+        self.rounds.mkdir(parents=True, exist_ok=True)
+        options = {"random_state": 0, "n_jobs": self.jobs, "verbose": int(sys.stderr.isatty()), **options}
+        print(f"{name}: {', '.join(queries)}", flush=True)
+        return run_experiment(estimator, queries, X, y, checkpoint=self.rounds / f"{name}.jsonl", **options)
+
+    def file(self, *names: str) -> Path:
+        """The first of these files that the data folder has."""
+        found = [self.data / name for name in names if self.data is not None and (self.data / name).exists()]
+        if not found:
+            where = "no folder was given" if self.data is None else f"not in {self.data}"
+            raise MissingDataError(f"needs {' or '.join(names)} in the folder given by --data ({where}).")
+        return found[0]
+
+
+def mnist(places: Places, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 28, 28) in [0, 1], float32, and labels: an npz of some, or all of them in the original files."""
+    path = places.file("mnist/mnist_10k_train_10k_test.npz", "mnist", "MNIST")
+    if path.is_dir():
+        images, labels = load_images("mnist", path, split)
+        return images[:, 0].astype(np.float32) / 255, labels
+    with np.load(path) as arrays:
+        return arrays[f"x_{split}"].astype(np.float32) / 255, arrays[f"y_{split}"].astype(np.int64)
+
+
+def table(places: Places, name: str) -> tuple[Any, np.ndarray]:
+    """A table as a DataFrame, and its labels: from tabular/<name>.csv.gz, label last."""
+    import pandas as pd
+
+    frame = pd.read_csv(places.file(f"tabular/{name}.csv.gz"))
+    return frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy().astype(str)
+
+
+def means(result: ExperimentResult, score: str | None = None) -> dict[str, list[float]]:
+    """Mean over acquisitions, the first labels left out, of each trial."""
+    score = score or result.score_names[0]
+    by: dict[str, dict[int, list[float]]] = {query: {} for query in result.queries}
+    for record in result.rounds:
+        if record.round:
+            by[record.query].setdefault(record.trial, []).append(record.scores[score])
+    return {query: [float(np.mean(scores)) for _, scores in sorted(of.items())] for query, of in by.items()}
+
+
+def curves(result: ExperimentResult, score: str | None = None) -> dict[str, dict[str, list[float]]]:
+    """Mean over trials, and its interval, by number of labels."""
+    score = score or result.score_names[0]
+    by: dict[str, dict[int, list[float]]] = {query: {} for query in result.queries}
+    for record in result.rounds:
+        by[record.query].setdefault(record.n_labelled, []).append(record.scores[score])
+    return {query: {str(n): list(_triple(estimate(s))) for n, s in sorted(of.items())} for query, of in by.items()}
+
+
+def draw_curves(ax: Any, found: Mapping[str, Mapping[str, Sequence[float]]], ylabel: str, **names: str) -> None:
+    """Curves that `curves` made, with bands."""
+    for i, (query, points) in enumerate(found.items()):
+        x, (mean, low, high) = [int(n) for n in points], np.array(list(points.values()), dtype=float).T
+        ax.plot(x, mean, label=names.get(query, query), color=f"C{i}", lw=1.5)
+        ax.fill_between(x, low, high, color=f"C{i}", alpha=0.15, lw=0)
+    ax.set(xlabel="labels", ylabel=ylabel)
+    ax.grid(alpha=0.3)
+
+
+def difference(values: Mapping[str, Sequence[float]], query: str, reference: str) -> Estimate:
+    """Mean of paired differences, with its interval."""
+    return estimate(a - b for a, b in zip(values[query], values[reference], strict=True))
+
+
+def better(
+    statement: str, setting: str, values: Mapping[str, Sequence[float]], query: str, reference: str, digits: int = 3
+) -> Claim:
+    """The claim that one query is better than another, from paired trials."""
+    found = difference(values, query, reference)
+    if np.isnan(found.low):
+        verdict = "cannot be told"
+    elif found.low > 0:
+        verdict = "seen"
+    else:
+        verdict = "the opposite" if found.high < 0 else "cannot be told"
+    ours = f"{query} − {reference}: {with_interval(found, digits, sign=True)}"
+    return Claim(statement, setting, len(values[query]), ours, verdict)
+
+
+def alike(
+    statement: str,
+    setting: str,
+    values: Mapping[str, Sequence[float]],
+    query: str,
+    reference: str,
+    margin: float = 0.01,
+) -> Claim:
+    """The claim that one query is no worse than another by more than a margin, from paired trials."""
+    found = difference(values, query, reference)
+    if np.isnan(found.low):
+        verdict = "cannot be told"
+    elif found.low > -margin:
+        verdict = "seen"
+    else:
+        verdict = "the opposite" if found.high < -margin else "cannot be told"
+    ours = f"{query} − {reference}: {with_interval(found, 3, sign=True)}; margin {margin:g}"
+    return Claim(statement, setting, len(values[query]), ours, verdict)
+
+
+def with_interval(value: Estimate, digits: int = 3, *, sign: bool = False) -> str:
+    """A number as people write it: mean [low, high]."""
+    plus = "+" if sign else ""
+    mean = f"{value.mean:{plus}.{digits}f}"
+    return mean if np.isnan(value.low) else f"{mean} [{value.low:{plus}.{digits}f}, {value.high:{plus}.{digits}f}]"
+
+
+def parse(name: str, title: str, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Options of every study."""
+    parser = argparse.ArgumentParser(prog=f"python examples/paper/{name}.py", description=title)
+    group = parser.add_mutually_exclusive_group()
+    for size in SIZES:
+        group.add_argument(f"--{size}", dest="size", action="store_const", const=size)
+    parser.set_defaults(size="quick")
+    parser.add_argument("--data", type=Path, help="folder with tabular/, mnist/, clinc150/ and so on")
+    parser.add_argument("--out", type=Path, default=Path("paper_results"), help="where results go")
+    parser.add_argument("--trials", type=int, help="another number of trials")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes, of one thread each")
+    return parser.parse_args(arguments)
+
+
+def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
+    """Run a study, and write what it found."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    name = Path(str(module.__file__)).stem
+    options = parse(name, module.TITLE, arguments)
+    size = dict(module.SIZES[options.size])
+    if options.trials:
+        size["n_trials"] = options.trials
+    options.out.mkdir(parents=True, exist_ok=True)
+    places = Places(options.data, options.out / "rounds" / options.size, options.jobs)
+    started = time.perf_counter()
+    try:
+        findings = module.run(SimpleNamespace(**size), places)
+    except MissingDataError as error:
+        raise SystemExit(f"{name} {error}") from None
+    record = {
+        "study": name,
+        "title": module.TITLE,
+        "size": options.size,
+        "settings": size,
+        "seconds": round(_seconds_so_far(places.rounds, name, time.perf_counter() - started)),
+        "machine": machine(),
+        "claims": [asdict(claim) for claim in module.claims(findings)],
+        "findings": findings,
+    }
+    (options.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    module.draw(findings).savefig(options.out / f"{name}.png", dpi=100, bbox_inches="tight")
+    for claim in record["claims"]:
+        print(f"- {claim['statement']}\n  {claim['ours']} ({claim['trials']} trials): {claim['verdict']}")
+    print(f"{options.out / name}.json, .png: {record['seconds']} s")
+
+
+def _seconds_so_far(rounds: Path, name: str, seconds: float) -> float:
+    """Seconds of this run and those that it goes on from."""
+    rounds.mkdir(parents=True, exist_ok=True)
+    path = rounds / f"{name}.seconds"
+    before = float(path.read_text()) if path.exists() else 0.0
+    path.write_text(str(before + seconds))
+    return before + seconds
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on."""
+    import sklearn
+    import torch
+
+    versions = {"numpy": np.__version__, "scikit-learn": sklearn.__version__, "torch": torch.__version__}
+    return {"cores": os.cpu_count(), "python": platform.python_version(), **versions}
+
+
+def _triple(value: Estimate) -> tuple[float, float | None, float | None]:
+    """For JSON, which has no NaN."""
+    return value.mean, *(None if np.isnan(end) else end for end in (value.low, value.high))
