@@ -1,7 +1,8 @@
 """What is checked at the boundary, and the errors and warnings that the package words.
 
 Those of one topic are in `_validation_experiments`, `_validation_plots`, `_validation_batches` and `_validation_data`,
-which stand on this module. A message names the parameter in backticks, the rule, what was got and, where there is one, the remedy.
+which stand on this module. A message names the parameter in backticks, the rule, what was got and, where there is one,
+the remedy.
 """
 
 from __future__ import annotations

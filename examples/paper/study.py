@@ -43,7 +43,8 @@ class MissingDataError(Exception):
 class Claim:
     """One statement of the paper, and what was found.
 
-    ``ours`` is a number with its interval as text; ``verdict`` is "seen", "not seen", "the opposite" or "cannot be told".
+    ``ours`` is a number with its interval as text; ``verdict`` is "seen", "not seen", "the opposite" or "cannot be
+    told".
     """
 
     statement: str

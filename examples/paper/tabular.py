@@ -1,7 +1,7 @@
 """Twelve tables, three models, seven queries: who wins against uniform and top-k, how often.
 
-Each table and model is one experiment with a file of its own in OUT/rounds, so the study can be stopped at any time and goes
-on where it was.
+Each table and model is one experiment with a file of its own in OUT/rounds, so the study can be stopped at any time
+and goes on where it was.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ QUERIES: dict[str, Any] = {
 
 
 def rows(name: str, places: study.Places) -> tuple[Any, np.ndarray]:
-    """At most `MOST_ROWS` rows of a table, always the same, in the proportions of its classes; rare classes left out."""
+    """At most `MOST_ROWS` rows of a table, the same each time, with the proportions of classes; rare ones left out."""
     X, y = BUNDLED[name](return_X_y=True, as_frame=True) if name in BUNDLED else study.table(places, name)
     y = np.asarray(y).astype(str)
     labels, counts = np.unique(y, return_counts=True)
