@@ -7,9 +7,11 @@ A study is a module with
 - ``run(size, places)``, which returns findings that JSON can hold;
 - ``claims(findings)``, a list of `Claim`;
 - ``draw(findings)``, a matplotlib figure;
+- if it has any, ``tables(findings)``: tuples of caption, header and rows for the documentation;
 
 and ends in ``if __name__ == "__main__": study.main(sys.modules[__name__])``. Results go to OUT/<name>.json and
-OUT/<name>.png. Rounds of experiments are kept in OUT/rounds: a study that was interrupted goes on when it is run again.
+OUT/<name>.png.
+Rounds of experiments are kept in OUT/rounds: a study that was interrupted goes on when it is run again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from skactive import ExperimentResult, run_experiment
 from skactive._statistics import Estimate, estimate
 from skactive.datasets import load_images
 
-SIZES = ("smallest", "quick", "full")
+_SIZES = ("smallest", "quick", "full")
 
 
 class MissingDataError(Exception):
@@ -176,7 +178,7 @@ def parse(name: str, title: str, arguments: Sequence[str] | None = None) -> argp
     """Options of every study."""
     parser = argparse.ArgumentParser(prog=f"python examples/paper/{name}.py", description=title)
     group = parser.add_mutually_exclusive_group()
-    for size in SIZES:
+    for size in _SIZES:
         group.add_argument(f"--{size}", dest="size", action="store_const", const=size)
     parser.set_defaults(size="quick")
     parser.add_argument("--data", type=Path, help="folder with tabular/, mnist/, clinc150/ and so on")

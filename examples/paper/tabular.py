@@ -140,6 +140,17 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     ]
 
 
+def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Wins, ties and losses against uniform and against top-k, by model."""
+    header = ["query", "all", "logistic", "forest", "net"]
+    made = []
+    for reference in ("uniform", "topk"):
+        by = [standings(findings["means"], reference, part) for part in ("", "logistic", "forest", "net")]
+        rows = [[query, *(" / ".join(map(str, counts[query])) for counts in by)] for query in by[0]]
+        made.append((f"Wins / ties / losses against {reference}", header, rows))
+    return made
+
+
 def draw(findings: dict[str, Any]) -> Any:
     """Mean differences to uniform, a row for each table and model."""
     import matplotlib.pyplot as plt

@@ -1,0 +1,59 @@
+"""The studies of the paper's claims run, and the page about them holds what their results say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STUDIES = ROOT / "examples" / "paper"
+RESULTS = ROOT / "docs" / "paper"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("name", ["tabular", "score_distributions", "hypo_exponential", "beta"])
+def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path):
+    done = run(STUDIES / f"{name}.py", "--smallest", "--jobs", 1, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+    assert record["claims"]
+    assert {claim["verdict"] for claim in record["claims"]} <= {"seen", "not seen", "the opposite", "cannot be told"}
+    assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+
+
+def test_an_interrupted_study_goes_on_with_the_rounds_it_has(tmp_path):
+    options = [STUDIES / "tabular.py", "--smallest", "--jobs", 1, "--out", tmp_path]
+    assert run(*options).returncode == 0
+    rounds = {path: path.read_bytes() for path in tmp_path.glob("rounds/smallest/*.jsonl")}
+    results = json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))
+    cut = next(iter(rounds))
+    cut.write_bytes(rounds[cut][: len(rounds[cut]) // 2])
+    assert run(*options).returncode == 0
+    again = json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))
+    assert again["findings"] == results["findings"]
+
+
+def test_a_study_without_its_data_says_what_it_needs(tmp_path):
+    done = run(STUDIES / "large_pools.py", "--smallest", "--out", tmp_path)
+    assert done.returncode != 0
+    assert "needs tabular/letter.csv.gz in the folder given by --data" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_page_of_claims_is_that_of_the_results(tmp_path):
+    results = sorted(RESULTS.glob("*.json"))
+    for path in results:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert run(STUDIES, "--page", "--out", tmp_path).returncode == 0
+    assert (tmp_path / "claims.inc").read_text(encoding="utf-8") == (RESULTS / "claims.inc").read_text(encoding="utf-8")
+    assert {path.stem for path in results} == {path.stem for path in RESULTS.glob("*.png")}
