@@ -38,14 +38,15 @@ SIZES: dict[str, dict[str, Any]] = {
     "full": {"n_trials": 10, "n_rounds": 10, "tables": TABLES, "models": ["logistic", "forest", "net"]},
 }
 
+N_DRAWS = 50
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery(sampler="uniform"),
-    "topk": StochasticBatchQuery(sampler="topk"),
-    "power": StochasticBatchQuery(sampler="power"),
-    "softmax": StochasticBatchQuery(sampler="softmax", beta=8.0),
-    "softrank": StochasticBatchQuery(sampler="softrank"),
+    "uniform": StochasticBatchQuery(sampler="uniform", n_draws=N_DRAWS),
+    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
+    "power": StochasticBatchQuery(sampler="power", n_draws=N_DRAWS),
+    "softmax": StochasticBatchQuery(sampler="softmax", beta=8.0, n_draws=N_DRAWS),
+    "softrank": StochasticBatchQuery(sampler="softrank", n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
-    "BatchBALD": BatchBALDQuery(),
+    "BatchBALD": BatchBALDQuery(n_draws=N_DRAWS, max_outcomes=500),
 }
 
 
@@ -74,7 +75,7 @@ def columns() -> Any:
 def model(name: str) -> Pipeline:
     estimators: dict[str, ClassifierMixin] = {
         "logistic": LogisticRegression(C=1.0, max_iter=1000),
-        "forest": RandomForestClassifier(50),
+        "forest": RandomForestClassifier(N_DRAWS),
         "net": MCDropoutClassifier((64, 64), dropout=0.3, lr=3e-3, batch_size=-1, max_epochs=100, device="cpu"),
     }
     return make_pipeline(columns(), estimators[name])
