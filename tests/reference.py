@@ -393,3 +393,78 @@ def frank_wolfe(vectors, n_steps):
         w[f] += gamma * total / sigma[f]
         steps.append((f, list(w)))
     return steps
+
+
+# --- risk -----------------------------------------------------------------------------------------
+
+
+def mixed_batches(weights, k, epsilon):
+    """The law of `ordered_batches`, each step of it uniform over the rows left with probability epsilon."""
+    epsilon = Fraction(epsilon)
+    batches = {(): Fraction(1)}
+    for _ in range(k):
+        longer = {}
+        for batch, probability in batches.items():
+            left = [i for i in range(len(weights)) if i not in batch]
+            total = sum(weights[i] for i in left)
+            for i in left:
+                by_law = Fraction(weights[i]) / total if total else Fraction(1, len(left))
+                longer[(*batch, i)] = probability * ((1 - epsilon) * by_law + epsilon / len(left))
+        batches = longer
+    return batches
+
+
+def lure(losses, q, n_pool):
+    """1/M Σ_m v_m L_m with v_m = 1 + (N − M)/(N − m) · (1/((N − m + 1) q_m) − 1): Farquhar 2021."""
+    n_labelled = len(losses)
+    if n_labelled == n_pool:
+        return sum(losses) / Fraction(n_labelled)
+    total = Fraction(0)
+    for m, (loss, q_m) in enumerate(zip(losses, q, strict=True), start=1):
+        v = 1 + Fraction(n_pool - n_labelled, n_pool - m) * (1 / ((n_pool - m + 1) * Fraction(q_m)) - 1)
+        total += v * loss
+    return total / n_labelled
+
+
+def pure(losses, q, n_pool):
+    """1/M Σ_m [L_m / (N q_m) + 1/N Σ_{t<m} L_t]: Farquhar 2021."""
+    total = Fraction(0)
+    for m, (loss, q_m) in enumerate(zip(losses, q, strict=True)):
+        total += loss / (n_pool * Fraction(q_m)) + Fraction(sum(losses[:m])) / n_pool
+    return total / len(losses)
+
+
+def lure_standard_error(losses, q, n_pool):
+    """Root of 1/(M (M − 1)) Σ_m [c_m (a_m − R)]², c_m = N (N − M)/((N − m)(N − m + 1)), R the mean of the c_m a_m."""
+    n_labelled = len(losses)
+    parts = []
+    for m, (loss, q_m) in enumerate(zip(losses, q, strict=True), start=1):
+        a = loss / (n_pool * Fraction(q_m)) + Fraction(sum(losses[: m - 1])) / n_pool
+        parts.append((Fraction(n_pool * (n_pool - n_labelled), (n_pool - m) * (n_pool - m + 1)), a))
+    value = sum(c * a for c, a in parts) / n_labelled
+    return math.sqrt(sum((c * (a - value)) ** 2 for c, a in parts) / (n_labelled * (n_labelled - 1)))
+
+
+# --- EPIG -----------------------------------------------------------------------------------------
+
+
+def epig(draws, target_draws, target_weights=None):
+    """Σ_t w_t KL(1/K Σ_k p_k(y|x) p_k(y*|x*_t) ‖ p̄(y|x) p̄(y*|x*_t)), weights summing to 1: Bickford Smith 2023."""
+    with decimal.localcontext(prec=DIGITS):
+        targets = list(zip(*_exact(target_draws), strict=True))
+        weights = [Decimal(1)] * len(targets) if target_weights is None else [Decimal(float(w)) for w in target_weights]
+        total = sum(weights)
+
+        def information(members, others):
+            mean, other_mean = _mean(members), _mean(others)
+            result = Decimal(0)
+            for y, p_bar in enumerate(mean):
+                for z, q_bar in enumerate(other_mean):
+                    joint = sum(p[y] * q[z] for p, q in zip(members, others, strict=True)) / len(members)
+                    result += _xlogy(joint, joint) - (_xlogy(joint, p_bar * q_bar) if joint else 0)
+            return result
+
+    def formula(members):
+        return sum(w * information(members, t) for w, t in zip(weights, targets, strict=True)) / total
+
+    return _per_point(formula, draws)

@@ -1,7 +1,8 @@
 """Time and memory of the parts of skactive beside the plain ways of doing the same.
 
 ``python tests/benchmarks`` runs all topics, ``python tests/benchmarks selection draws`` some, ``--list`` names them.
-``--write`` also keeps the results in docs/benchmarks/<topic>.json and makes the tables of the documentation from them.
+``--write`` also keeps the results in docs/benchmarks/<topic>.json, beside those of cases that were not run, and makes
+the tables of the documentation from them.
 """
 
 from __future__ import annotations
@@ -70,6 +71,15 @@ def machine() -> dict[str, Any]:
     return {"cpu": f"{len(names)} x {names[0]}", "python": platform.python_version(), **versions}
 
 
+def with_earlier(topic: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These records, and what was kept of the topic's other cases if it is from the same machine and versions."""
+    path = RESULTS / f"{topic}.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    earlier = kept["cases"] if kept.get("machine") == machine() else []
+    by_name = {record["name"]: record for record in [*earlier, *records]}
+    return [by_name[case.name] for case in cases(topic) if case.name in by_name]
+
+
 def main() -> None:
     wanted = arguments()
     topics = wanted.topics or TOPICS
@@ -87,7 +97,7 @@ def main() -> None:
             print(tables.as_text(records[-1]), flush=True)
         if wanted.write and records:
             RESULTS.mkdir(exist_ok=True)
-            result = {"machine": machine(), "cases": records}
+            result = {"machine": machine(), "cases": with_earlier(topic, records)}
             (RESULTS / f"{topic}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             (RESULTS / f"{topic}.inc").write_text(tables.as_rst(result), encoding="utf-8")
     return None
