@@ -46,7 +46,9 @@ def query(**parameters):
 
 
 @pytest.mark.parametrize("sampler", samplers.SAMPLERS)
-@pytest.mark.parametrize("score", [name for name, score in scores.SCORES.items() if "classifier" in score.tasks])
+@pytest.mark.parametrize(
+    "score", [name for name, score in scores.SCORES.items() if "classifier" in score.tasks and name != "epig"]
+)
 def test_a_batch_is_the_sampler_on_the_score_of_the_draws(score, sampler):
     q = query(score=score, sampler=sampler, beta=2.0)
     indices = q.select(FOREST, POOL, 20)

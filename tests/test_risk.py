@@ -267,21 +267,16 @@ def pool_of_losses(kind):
     }[kind]
 
 
-@pytest.mark.parametrize(
-    ("kind", "beta", "epsilon"), [("zero_one", 1.0, 0.1), ("log_loss", 1.0, 0.1), ("log_loss", 0, 0)]
-)
-def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(kind, beta, epsilon):
+@pytest.mark.parametrize(("kind", "beta"), [("zero_one", 1.0), ("log_loss", 0.5)])
+def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(kind, beta):
     losses, scores = pool_of_losses(kind)
-    if beta == 0:
-        epsilon = 1.0
     estimates, naive = acquisitions(
-        losses, scores, n_rounds=5, batch_size=20, beta=beta, epsilon=epsilon, n_times=300, seed=2
+        losses, scores, n_rounds=5, batch_size=20, beta=beta, epsilon=0.1, n_times=300, seed=2
     )
     values = np.array([estimate.value for estimate in estimates])
     risk, error = losses.mean(), values.std(ddof=1) / math.sqrt(300)
     assert abs(values.mean() - risk) < 2 * error
-    if beta:
-        assert abs(naive.mean() - risk) > 10 * naive.std(ddof=1) / math.sqrt(300)
+    assert abs(naive.mean() - risk) > 5 * naive.std(ddof=1) / math.sqrt(300)
     covered = np.mean([low <= risk <= high for low, high in (estimate.interval() for estimate in estimates)])
     assert 0.9 <= covered <= 0.99
     # The standard error is that of the estimates: its mean square is known to a few percent here.

@@ -22,23 +22,37 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedShuffleSplit
 
-from skactive import ExperimentResult, run_experiment
+from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
 from skactive._statistics import Estimate, estimate
-from skactive.datasets import load_images
+from skactive.datasets import load_images, make_repeated
 
 _SIZES = ("smallest", "quick", "full")
 
 
 class MissingDataError(Exception):
     """A study needs files that are not there."""
+
+
+COLOURS = {
+    "uniform": "0.45",
+    "topk": "C3",
+    "power": "C0",
+    "power β=4": "C9",
+    "softmax": "C4",
+    "softrank": "C2",
+    "BADGE": "C1",
+    "BatchBALD": "C5",
+}
 
 
 @dataclass(frozen=True)
@@ -98,12 +112,34 @@ def table(places: Places, name: str) -> tuple[Any, np.ndarray]:
     return frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy().astype(str)
 
 
-def means(result: ExperimentResult, score: str | None = None) -> dict[str, list[float]]:
-    """Mean over acquisitions, the first labels left out, of each trial."""
+def repeated_digits(
+    n_trials: int, repeats: int = 4, noise_std: float = 0.1
+) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Rows, labels and splits: noisy copies of two thirds of scikit-learn's digits to buy, the others to test on."""
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    copies, labels = make_repeated(X, y, repeats, noise_std, np.random.default_rng(0))
+    splitter = StratifiedShuffleSplit(n_trials, test_size=1 / 3, random_state=0)
+    splits = [
+        (np.concatenate([train + i * len(y) for i in range(repeats)]), repeats * len(y) + test)
+        for train, test in splitter.split(X, y)
+    ]
+    return np.concatenate([copies, X]), np.concatenate([labels, y]), splits
+
+
+def digits_net() -> MCDropoutClassifier:
+    """A net with dropout that learns digits in a tenth of a second."""
+    return MCDropoutClassifier((64, 64), dropout=0.3, lr=0.01, batch_size=-1, max_epochs=60, device="cpu")
+
+
+def means(
+    result: ExperimentResult, score: str | None = None, at: Collection[int] | None = None
+) -> dict[str, list[float]]:
+    """Mean over acquisitions, the first labels left out, of each trial; only ``at`` these numbers of labels."""
     score = score or result.score_names[0]
     by: dict[str, dict[int, list[float]]] = {query: {} for query in result.queries}
     for record in result.rounds:
-        if record.round:
+        if record.round and (at is None or record.n_labelled in at):
             by[record.query].setdefault(record.trial, []).append(record.scores[score])
     return {query: [float(np.mean(scores)) for _, scores in sorted(of.items())] for query, of in by.items()}
 
@@ -121,9 +157,24 @@ def draw_curves(ax: Any, found: Mapping[str, Mapping[str, Sequence[float]]], yla
     """Curves that `curves` made, with bands."""
     for i, (query, points) in enumerate(found.items()):
         x, (mean, low, high) = [int(n) for n in points], np.array(list(points.values()), dtype=float).T
-        ax.plot(x, mean, label=names.get(query, query), color=f"C{i}", lw=1.5)
-        ax.fill_between(x, low, high, color=f"C{i}", alpha=0.15, lw=0)
+        color = COLOURS.get(query, f"C{i}")
+        ax.plot(x, mean, label=names.get(query, query), color=color, lw=1.5)
+        ax.fill_between(x, low, high, color=color, alpha=0.15, lw=0)
     ax.set(xlabel="labels", ylabel=ylabel)
+    ax.grid(alpha=0.3)
+
+
+def draw_differences(
+    ax: Any, values: Mapping[str, Sequence[float]], queries: Sequence[str], reference: str, **names: str
+) -> None:
+    """Mean differences to a reference, in points, with their intervals; a row for each query."""
+    for i, query in enumerate(queries):
+        found = difference(values, query, reference)
+        middle, half = 100 * found.mean, 100 * np.nan_to_num(found.half_width)
+        ax.errorbar(middle, i, xerr=half, fmt="o", capsize=3, color=COLOURS.get(query, f"C{i}"))
+    ax.axvline(0, color="k", lw=0.8)
+    ax.set_yticks(range(len(queries)), [names.get(query, query) for query in queries])
+    ax.set_ylim(len(queries) - 0.5, -0.5)
     ax.grid(alpha=0.3)
 
 
@@ -184,6 +235,7 @@ def parse(name: str, title: str, arguments: Sequence[str] | None = None) -> argp
     parser.add_argument("--data", type=Path, help="folder with tabular/, mnist/, clinc150/ and so on")
     parser.add_argument("--out", type=Path, default=Path("paper_results"), help="where results go")
     parser.add_argument("--trials", type=int, help="another number of trials")
+    parser.add_argument("--redraw", action="store_true", help="make claims and figure anew from OUT's findings")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes, of one thread each")
     return parser.parse_args(arguments)
 
@@ -195,6 +247,18 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
     matplotlib.use("Agg")
     name = Path(str(module.__file__)).stem
     options = parse(name, module.TITLE, arguments)
+    path = options.out / f"{name}.json"
+    record = json.loads(path.read_text(encoding="utf-8")) if options.redraw else _run(module, name, options)
+    record["claims"] = [asdict(claim) for claim in module.claims(record["findings"])]
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    module.draw(record["findings"]).savefig(path.with_suffix(".png"), dpi=100, bbox_inches="tight")
+    for claim in record["claims"]:
+        print(f"- {claim['statement']}\n  {claim['ours']} ({claim['trials']} trials): {claim['verdict']}")
+    print(f"{path}, .png: {record['seconds']} s")
+
+
+def _run(module: ModuleType, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What the study finds, and what that depends on."""
     size = dict(module.SIZES[options.size])
     if options.trials:
         size["n_trials"] = options.trials
@@ -205,21 +269,9 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
         findings = module.run(SimpleNamespace(**size), places)
     except MissingDataError as error:
         raise SystemExit(f"{name} {error}") from None
-    record = {
-        "study": name,
-        "title": module.TITLE,
-        "size": options.size,
-        "settings": size,
-        "seconds": round(_seconds_so_far(places.rounds, name, time.perf_counter() - started)),
-        "machine": machine(),
-        "claims": [asdict(claim) for claim in module.claims(findings)],
-        "findings": findings,
-    }
-    (options.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    module.draw(findings).savefig(options.out / f"{name}.png", dpi=100, bbox_inches="tight")
-    for claim in record["claims"]:
-        print(f"- {claim['statement']}\n  {claim['ours']} ({claim['trials']} trials): {claim['verdict']}")
-    print(f"{options.out / name}.json, .png: {record['seconds']} s")
+    seconds = round(_seconds_so_far(places.rounds, name, time.perf_counter() - started))
+    what = {"study": name, "title": module.TITLE, "size": options.size, "settings": size}
+    return {**what, "seconds": seconds, "machine": machine(), "claims": [], "findings": findings}
 
 
 def _seconds_so_far(rounds: Path, name: str, seconds: float) -> float:

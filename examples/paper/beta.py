@@ -1,0 +1,126 @@
+"""Coldness on Repeated-digits: power, softmax and soft-rank sampling from nearly uniform to nearly top-k."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import study
+
+from skactive import StochasticBatchQuery
+from skactive._statistics import Estimate, estimate
+
+TITLE = "Coldness β, from uniform to top-k"
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 2, "n_rounds": 1, "betas": [0.1, 1.0, 16.0]},
+    "quick": {"n_trials": 2, "n_rounds": 3, "betas": [0.1, 1.0, 4.0, 16.0]},
+    "full": {"n_trials": 10, "n_rounds": 8, "betas": [0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]},
+}
+N_INITIAL = 20
+N_DRAWS = 40
+MARGIN = 0.015
+SAMPLERS = {"power": "power", "softmax": "softmax", "softrank": "soft-rank"}
+
+
+def queries(betas: list[float]) -> dict[str, Any]:
+    found = {
+        "uniform": StochasticBatchQuery(sampler="uniform", n_draws=2),  # its scores are not looked at
+        "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
+    }
+    for sampler in SAMPLERS:
+        for beta in betas:
+            found[_key(sampler, beta)] = StochasticBatchQuery("bald", sampler, beta, n_draws=N_DRAWS)
+    return found
+
+
+def _key(sampler: str, beta: float) -> str:
+    return f"{sampler} β={beta:g}"
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    X, y, splits = study.repeated_digits(size.n_trials)
+    options = {"splits": splits, "n_initial": N_INITIAL, "n_rounds": size.n_rounds, "n_trials": size.n_trials}
+    result = places.compare("beta", study.digits_net(), queries(size.betas), X, y, batch_size=10, **options)
+    return {"betas": size.betas, "means": study.means(result), "curves": study.curves(result)}
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    means, last = findings["means"], max(int(n) for n in findings["curves"]["uniform"])
+    setting = f"digits, four noisy copies, net, BALD, {N_INITIAL} to {last} labels, 10 a batch, mean accuracy"
+    first, coldest = findings["betas"][0], findings["betas"][-1]
+    found = []
+    for sampler, name in SAMPLERS.items():
+        warm, cold = _key(sampler, first), _key(sampler, coldest)
+        found += [
+            near(f"At β = {first:g}, {name} is near uniform", setting, means, warm, "uniform"),
+            near(f"At β = {coldest:g}, {name} is near top-k", setting, means, cold, "topk"),
+            optimum_between(f"For {name}, the best β lies between", setting, findings, sampler),
+        ]
+    statement = f"At β = {coldest:g}, soft-rank has lost more than power: it depends on β the most"
+    found.append(study.better(statement, setting, means, _key("power", coldest), _key("softrank", coldest)))
+    return found
+
+
+def near(statement: str, setting: str, means: dict[str, list[float]], query: str, reference: str) -> study.Claim:
+    """Seen if all of the interval is within the margin, not seen if none of it is."""
+    found = study.difference(means, query, reference)
+    if max(abs(found.low), abs(found.high)) < MARGIN:
+        verdict = "seen"
+    else:
+        verdict = "not seen" if found.low > MARGIN or found.high < -MARGIN else "cannot be told"
+    ours = f"{query} − {reference}: {study.with_interval(found, sign=True)}; margin {MARGIN:g}"
+    return study.Claim(statement, setting, len(means[query]), ours, verdict)
+
+
+def optimum_between(statement: str, setting: str, findings: dict[str, Any], sampler: str) -> study.Claim:
+    """The best β between, which is chosen by the other trials for each trial, against the smallest and the largest."""
+    inner = findings["betas"][1:-1]
+    accuracy = np.array([findings["means"][_key(sampler, beta)] for beta in findings["betas"]])
+    chosen = [int(np.argmax(np.delete(accuracy[1:-1], t, axis=1).mean(axis=1))) for t in range(accuracy.shape[1])]
+    best = accuracy[1:-1][chosen, np.arange(accuracy.shape[1])]
+    differences = [estimate(best - accuracy[end]) for end in (0, -1)]
+    betas = ", ".join(f"{inner[i]:g}" for i in sorted(set(chosen)))
+    over_warm, over_cold = (study.with_interval(d, sign=True) for d in differences)
+    ours = f"β = {betas} − smallest β: {over_warm}; − largest: {over_cold}"
+    return study.Claim(statement, f"{setting}; β chosen by the other trials", len(best), ours, _both(differences))
+
+
+def _both(differences: list[Estimate]) -> str:
+    if all(d.low > 0 for d in differences):
+        return "seen"
+    return "not seen" if any(d.high <= 0 for d in differences) else "cannot be told"
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Mean accuracy by coldness between the lines of uniform and top-k, and curves of power sampling."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    _draw_means(left, findings)
+    shown = {_key("power", beta): f"β = {beta:g}" for beta in findings["betas"] if beta in (0.1, 1.0, 4.0, 16.0)}
+    curves = {query: findings["curves"][query] for query in (*shown, "topk", "uniform")}
+    study.draw_curves(right, curves, "accuracy", **shown, topk="top-k")
+    right.set_title("power sampling")
+    right.legend(loc="lower right")
+    return figure
+
+
+def _draw_means(ax: Any, findings: dict[str, Any]) -> None:
+    betas, means = findings["betas"], findings["means"]
+    for query, name in (("uniform", "uniform"), ("topk", "top-k")):
+        ax.axhline(estimate(means[query]).mean, color=study.COLOURS[query], ls="--", lw=1.5, label=name)
+    for sampler, name in SAMPLERS.items():
+        found = [estimate(means[_key(sampler, beta)]) for beta in betas]
+        ax.plot(betas, [e.mean for e in found], "o-", color=study.COLOURS[sampler], label=name)
+    ax.set_xscale("log")
+    ax.set_xticks(betas, [f"{beta:g}" for beta in betas])
+    ax.minorticks_off()
+    ax.set(xlabel="coldness β", ylabel="mean accuracy", title="means over trials and acquisitions")
+    ax.grid(alpha=0.3)
+    ax.legend()
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])

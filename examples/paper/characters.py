@@ -1,0 +1,191 @@
+"""Characters with a flaw: a rare colour, colours that go with classes, characters that cannot be seen.
+
+Does sampling find the rare group, and does it do as well there? Does it mend entropy's taste for images that nobody can
+read? An MLP with dropout on small images of `make_characters`, which follow Synbols in kind.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+import study
+from numpy.typing import NDArray
+
+from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive.datasets import make_characters
+
+TITLE = "Characters with a flaw: groups and noise"
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 2, "n_rounds": 1, "n_pool": 400, "n_test": 400, "pixels": 8},
+    "quick": {"n_trials": 2, "n_rounds": 3, "n_pool": 800, "n_test": 1_000, "pixels": 8},
+    "full": {"n_trials": 10, "n_rounds": 6, "n_pool": 1_500, "n_test": 1_500, "pixels": 8},
+}
+N_INITIAL, BATCH_SIZE, N_DRAWS = 50, 50, 20
+SETTINGS = {  # characters, the second group's part of the pool, and of the test set
+    "minority": ("ad", 0.1, 0.5),
+    "spurious": ("ad", 0.9, 0.5),
+    "missing": ("ad", 0.3, 0.3),
+}
+
+QUERIES: dict[str, Any] = {
+    "PowerBALD": StochasticBatchQuery("bald", "power", n_draws=N_DRAWS),
+    "BALD": StochasticBatchQuery("bald", "topk", n_draws=N_DRAWS),
+    "PowerEntropy": StochasticBatchQuery("entropy", "power", n_draws=N_DRAWS),
+    "entropy": StochasticBatchQuery("entropy", "topk", n_draws=N_DRAWS),
+    "uniform": StochasticBatchQuery("entropy", "uniform", n_draws=2),
+    "BADGE": BADGEQuery(),
+}
+NET = MCDropoutClassifier((128, 128), dropout=0.3, lr=3e-3, batch_size=-1, max_epochs=60, n_draws=N_DRAWS, device="cpu")
+
+
+def accuracies(model: Any, X: Any, y: Any, groups: NDArray[np.str_]) -> list[float]:
+    """Accuracy in each group."""
+    right = model.predict(X) == y
+    return [float(right[groups == group].mean()) for group in np.unique(groups)]
+
+
+def minus_gap(model: Any, X: Any, y: Any, *, rows: Any, groups: NDArray[np.str_]) -> float:
+    """Minus the difference of accuracy between groups: predictive parity, larger is better."""
+    first, second = accuracies(model, X, y, groups[rows])
+    return -abs(first - second)
+
+
+def visible_accuracy(model: Any, X: Any, y: Any, *, rows: Any, groups: NDArray[np.str_]) -> float:
+    """Accuracy where characters can be seen; groups are sorted: "hidden", "visible"."""
+    return accuracies(model, X, y, groups[rows])[1]
+
+
+def experiment(setting: str, size: Any, places: study.Places) -> tuple[Any, NDArray[np.str_]]:
+    """Pools of the trials are other images each, the test images are the same."""
+    characters, p_pool, p_test = SETTINGS[setting]
+    rng = np.random.default_rng(0)
+    n_made = size.n_pool * min(size.n_trials, 3)
+    made = [
+        make_characters(n, setting, rng, p=p, size=size.pixels, characters=characters)
+        for n, p in ((n_made, p_pool), (size.n_test, p_test))
+    ]
+    X, y, groups = (np.concatenate(parts) for parts in zip(*made, strict=True))
+    X = X.reshape(len(X), -1).astype(np.float32) / 255
+    test = np.arange(n_made, len(X))
+    trials = [np.random.default_rng(trial) for trial in range(size.n_trials)]
+    splits = [(trial.choice(n_made, size.n_pool, replace=False), test) for trial in trials]
+    extra = visible_accuracy if setting == "missing" else minus_gap
+    result = places.compare(
+        f"characters-{setting}",
+        NET,
+        QUERIES,
+        X,
+        y,
+        splits=splits,
+        n_initial=N_INITIAL,
+        batch_size=BATCH_SIZE,
+        n_rounds=size.n_rounds,
+        n_trials=size.n_trials,
+        scoring={"accuracy": "accuracy", extra.__name__: functools.partial(extra, groups=groups)},
+    )
+    return result, groups
+
+
+def share_bought(result: Any, groups: NDArray[np.str_], group: str) -> dict[str, list[float]]:
+    """How much of what a query bought belongs to a group, by trial; first labels left out."""
+    found: dict[str, dict[int, list[bool]]] = {query: {} for query in result.queries}
+    for record in result.rounds:
+        if record.round:
+            found[record.query].setdefault(record.trial, []).extend(groups[list(record.indices)] == group)
+    return {query: [round(float(np.mean(of[t])), 4) for t in sorted(of)] for query, of in found.items()}
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    found: dict[str, Any] = {"pixels": size.pixels, "n_pool": size.n_pool}
+    for setting in SETTINGS:
+        result, groups = experiment(setting, size, places)
+        scores = {"means": {}, "curves": {}}
+        for score in result.score_names:
+            scores["means"][score] = study.means(result, score)
+            scores["curves"][score] = study.curves(result, score)
+        rare = "hidden" if setting == "missing" else "blue"
+        found[setting] = {**scores, "share": share_bought(result, groups, rare)}
+    return found
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    pixels = findings["pixels"]
+    common = (
+        f"{pixels} x {pixels} pixels in colour, {findings['n_pool']:,} images in the pool, MLP with dropout, batches of "
+        f"{BATCH_SIZE} from {N_INITIAL} labels"
+    )
+    minority, spurious, missing = (findings[setting]["means"] for setting in SETTINGS)
+    rare = f"letters a and d, one in ten blue, half in the test; {common}"
+    tied = f"letters a and d, nine in ten a blue and d red, no such tie in the test; {common}"
+    noisy = f"letters a and d, three in ten hidden, accuracy where they can be seen; {common}"
+    bought = {query: [-x for x in shares] for query, shares in findings["missing"]["share"].items()}
+    parity, seen = "minus the difference of accuracy between groups", "visible_accuracy"
+    return [
+        study.better("Minority: PowerBALD is better than BALD", rare, minority["accuracy"], "PowerBALD", "BALD"),
+        study.alike("Minority: PowerBALD is as good as BADGE", rare, minority["accuracy"], "PowerBALD", "BADGE"),
+        study.better(
+            f"Minority: groups differ less than with BALD ({parity})", rare, minority["minus_gap"], "PowerBALD", "BALD"
+        ),
+        study.better(
+            f"Minority: groups differ less than with uniform ({parity})",
+            rare,
+            minority["minus_gap"],
+            "PowerBALD",
+            "uniform",
+        ),
+        study.alike("Spurious: PowerBALD is as good as BALD", tied, spurious["accuracy"], "PowerBALD", "BALD"),
+        study.alike(
+            f"Spurious: groups differ no more than with BALD ({parity})",
+            tied,
+            spurious["minus_gap"],
+            "PowerBALD",
+            "BALD",
+        ),
+        study.better("Spurious: BALD is better than uniform", tied, spurious["accuracy"], "BALD", "uniform"),
+        study.better("Missing: PowerEntropy is better than entropy", noisy, missing[seen], "PowerEntropy", "entropy"),
+        study.better("Missing: BALD is better than entropy", noisy, missing[seen], "BALD", "entropy"),
+        study.better("Missing: PowerBALD is better than BALD", noisy, missing[seen], "PowerBALD", "BALD"),
+        study.alike("Missing: PowerBALD is as good as BADGE", noisy, missing[seen], "PowerBALD", "BADGE"),
+        study.better(
+            "Missing: PowerEntropy buys fewer hidden images than entropy (minus the share)",
+            noisy,
+            bought,
+            "PowerEntropy",
+            "entropy",
+        ),
+    ]
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """By setting: accuracy, parity, and how much of the batches belongs to the rare group."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(3, 3, figsize=(12, 9.5), layout="constrained")
+    names = {"accuracy": "accuracy", "minus_gap": "minus gap of accuracy", "visible_accuracy": "accuracy, visible"}
+    for row, setting in zip(axes, SETTINGS, strict=True):
+        found = findings[setting]
+        for ax, (score, curves) in zip(row, found["curves"].items(), strict=False):
+            study.draw_curves(ax, curves, names[score])
+            ax.set_title(setting, fontsize=10)
+        shares = [study.estimate(values) for values in found["share"].values()]
+        errors = np.nan_to_num([share.half_width for share in shares])
+        row[2].barh(
+            range(len(shares)), [s.mean for s in shares], xerr=errors, color=[f"C{i}" for i in range(len(shares))]
+        )
+        row[2].set_yticks(range(len(shares)), list(found["share"]))
+        row[2].invert_yaxis()
+        p_pool, group = SETTINGS[setting][1], "hidden" if setting == "missing" else "blue"
+        in_pool = 0.5 if setting == "spurious" else p_pool  # tied to both classes alike
+        row[2].axvline(in_pool, color="k", lw=0.8, ls=":")
+        row[2].set(xlabel=f"{group} images, part of what was bought (dots: of the pool)")
+        row[2].set_title(setting, fontsize=10)
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])
