@@ -12,6 +12,7 @@ _MODULE_OF = {
     "ACSFWQuery": "acsfw",
     "BADGEQuery": "badge",
     "BatchBALDQuery": "batchbald",
+    "CausalBALDQuery": "causal",
     "ExperimentResult": "_results",
     "LastLayerClassifier": "_last_layer",
     "LearningCurveDisplay": "plotting",
@@ -22,12 +23,25 @@ _MODULE_OF = {
     "run_experiment": "experiment",
     "sample_posterior": "posterior",
 }
-_MODULES = {"acsfw", "badge", "batchbald", "datasets", "diagnostics", "plotting", "posterior", "samplers", "scores"}
+_MODULES = {
+    "acsfw",
+    "badge",
+    "batchbald",
+    "causal",
+    "datasets",
+    "diagnostics",
+    "plotting",
+    "posterior",
+    "risk",
+    "samplers",
+    "scores",
+}
 
 __all__ = [
     "ACSFWQuery",
     "BADGEQuery",
     "BatchBALDQuery",
+    "CausalBALDQuery",
     "ExperimentResult",
     "LastLayerClassifier",
     "LearningCurveDisplay",
@@ -50,6 +64,7 @@ if TYPE_CHECKING:
     from .acsfw import ACSFWQuery
     from .badge import BADGEQuery
     from .batchbald import BatchBALDQuery
+    from .causal import CausalBALDQuery
     from .experiment import run_experiment
     from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from .plotting import LearningCurveDisplay

@@ -72,8 +72,8 @@ class BatchQuery(BaseEstimator, ABC):
     """Base of all queries. A subclass has a parameter ``random_state`` and a method ``_choose(request) -> Batch``.
 
     ``_choose`` returns positions among the candidates, sets ``scores_`` (one float64 a row of the pool; see
-    `Request.of_pool`), and may set further attributes ending in an underscore. It can stream the candidates by
-    `_chunks` if there are parameters ``chunk_size`` and ``verbose``, too.
+    `Request.of_pool`), and may set further attributes ending in an underscore. ``scores_`` is made read-only. The
+    candidates can be streamed by `_chunks` if there are parameters ``chunk_size`` and ``verbose``, too.
     """
 
     scores_: NDArray[np.float64]
@@ -131,13 +131,15 @@ class BatchQuery(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_instances,), int64
-            Positions in the pool, most preferred first: every prefix is a batch of its own.
+            Positions in the pool, most preferred first: every prefix is a batch of its own. The scores that they were
+            chosen by are in ``scores_``, which is read-only: copy it to change it.
 
         Raises
         ------
         ValueError, TypeError
             If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
-            rows that may be chosen, or a parameter of the query is not valid.
+            rows that may be chosen, ``X_training`` and ``y_training`` are not of one length, or a parameter of the
+            query is not valid.
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         """
@@ -156,10 +158,16 @@ class BatchQuery(BaseEstimator, ABC):
         """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
         batch = vars(self).get("_batch")
         if batch is None or batch.log_proba is None:
-            raise AttributeError(
-                f"{type(self).__name__} has no `log_proba_`: no query yet, or a sampler without a law."
-            )
+            raise validation.no_law_error(self, "log_proba_", batch is not None)
         return batch.log_proba()
+
+    @property
+    def n_unreachable_(self) -> int:
+        """How many of the rows that might be chosen had probability 0 of being the first pick."""
+        batch = vars(self).get("_batch")
+        if batch is None or batch.log_weights is None:
+            raise validation.no_law_error(self, "n_unreachable_", batch is not None)
+        return int(np.count_nonzero(batch.log_weights() == -np.inf))
 
     @abstractmethod
     def _choose(self, request: Request) -> Batch:
@@ -176,6 +184,7 @@ class BatchQuery(BaseEstimator, ABC):
         else:
             self._check_fits(request)
             batch = self._choose(request)
+        self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
         self.indices_ = batch.indices if request.rows is None else request.rows[batch.indices]
         self._keep_n_features(request.X_pool)
@@ -206,6 +215,10 @@ class BatchQuery(BaseEstimator, ABC):
         k = validation.check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
         draws_rng, batch_rng = validation.spawn(self._generator(), 2)
         rows = self._limited(rows, n_points, k, batch_rng)
+        X_training = known_X if X_training is None else X_training
+        y_training = known_y if y_training is None else y_training
+        lengths = (None if data is None else chunks.count_rows(data) for data in (X_training, y_training))
+        validation.check_training_pair(*lengths)
         return Request(
             learner,
             estimator,
@@ -213,8 +226,8 @@ class BatchQuery(BaseEstimator, ABC):
             rows,
             n_points if rows is None else len(rows),
             k,
-            known_X if X_training is None else X_training,
-            known_y if y_training is None else y_training,
+            X_training,
+            y_training,
             draws_rng,
             batch_rng,
         )

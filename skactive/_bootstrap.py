@@ -85,7 +85,8 @@ def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
     """A clone whose every ``random_state``, also of its parts, is a new seed."""
     twin = clone(estimator)
     names = sorted(name for name in twin.get_params() if name.split("__")[-1] == "random_state")
-    return twin.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+    twin.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+    return twin  # a FrozenEstimator's set_params does not return it
 
 
 def _fitted(member: Any, X: Any, y: NDArray[Any], rows: NDArray[np.int64]) -> Any:

@@ -43,12 +43,12 @@ def count_columns(X: Any) -> int | None:
     return int(shape[1]) if len(shape) > 1 else None
 
 
-def rows_per_chunk(X: Any, n_values: int) -> int:
-    """Rows that fit scikit-learn's `working_memory`, 64 MiB at most.
+def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) -> int:
+    """Rows that fit scikit-learn's `working_memory`, ``most_bytes`` at most.
 
     ``n_values`` is how many float64 a row takes once drawn: n_draws * n_classes, say.
     """
-    limit = min(get_config()["working_memory"] * 2**20, _MAX_CHUNK_BYTES)
+    limit = min(get_config()["working_memory"] * 2**20, most_bytes)
     return max(1, int(limit // (8 * n_values + _bytes_per_row(X))))
 
 
@@ -64,6 +64,59 @@ def take_rows(X: Any, rows: NDArray[np.int64]) -> Any:
     if isinstance(X, list | tuple):
         return [X[i] for i in rows]
     return _as_chunk(X.iloc[rows] if hasattr(X, "iloc") else X[rows])
+
+
+def column_position(X: Any, column: Any, name: str) -> int:
+    """Position of a column given by position, negative from the end, or in a DataFrame by its name."""
+    n_columns = count_columns(X)
+    if n_columns is None or getattr(X, "ndim", 2) != 2:
+        raise validation.no_columns_error(name, X)
+    if validation.is_integer(column):
+        return validation.check_column_position(name, column, n_columns)
+    if not hasattr(X, "iloc"):
+        raise validation.column_by_name_error(name, column, X)
+    return validation.check_column_name(name, column, list(X.columns))
+
+
+def take_column(X: Any, position: int) -> NDArray[Any]:
+    """The values of one column."""
+    if isinstance(X, list | tuple):
+        return np.array([row[position] for row in X])
+    if sparse.issparse(X):
+        return X[:, [position]].toarray()[:, 0]
+    return validation.as_array(X.iloc[:, position] if hasattr(X, "iloc") else X[:, position])
+
+
+def set_column(X: Any, position: int, value: int) -> Any:
+    """The rows with one value in a column, of the type that the column has: a copy."""
+    if isinstance(X, list | tuple):
+        return [[*row[:position], value, *row[position + 1 :]] for row in X]
+    if sparse.issparse(X):
+        return _set_sparse_column(X, position, value)
+    if hasattr(X, "iloc"):
+        X, column = X.copy(), X.iloc[:, position]
+        same = type(column)(np.full(len(column), value), index=column.index).astype(column.dtype)
+        X.isetitem(position, same)
+        return X
+    X = X.clone() if hasattr(X, "clone") else np.array(X)
+    X[:, position] = value
+    return X
+
+
+def _set_sparse_column(X: Any, position: int, value: int) -> Any:
+    kept = np.ones(X.shape[1], dtype=X.dtype)
+    kept[position] = 0
+    rows = np.arange(X.shape[0])
+    column = (np.full(len(rows), value, dtype=X.dtype), (rows, np.full(len(rows), position)))
+    return (X @ sparse.diags(kept) + sparse.coo_matrix(column, shape=X.shape)).tocsr()
+
+
+def drop_column(X: Any, position: int) -> Any:
+    """The rows without a column: a copy."""
+    if isinstance(X, list | tuple):
+        return [[*row[:position], *row[position + 1 :]] for row in X]
+    others = [i for i in range(count_columns(X) or 0) if i != position]
+    return X.iloc[:, others] if hasattr(X, "iloc") else X[:, others]
 
 
 def _slice(X: Any, start: int, stop: int) -> Any:

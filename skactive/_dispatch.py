@@ -82,6 +82,14 @@ def has_source(estimator: Any) -> bool:
     return hasattr(estimator, "sample_posterior") or _draw.dispatch(type(estimator)) is not _draw.dispatch(object)
 
 
+def members(estimator: Any) -> Any:
+    """All that an ensemble can be drawn from, or None for what is no ensemble with draws."""
+    if not has_source(estimator):
+        return None
+    names = ("estimators_", "calibrated_classifiers_", "learner_list")
+    return next((getattr(estimator, name) for name in names if hasattr(estimator, name)), None)
+
+
 def sample_posterior(
     estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
 ) -> PredictDraws:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
 import joblib
 import numpy as np
+from scipy import sparse
 
 from . import _chunks as chunks
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from . import posterior as posteriors
 from ._base_query import BatchQuery, Request
 
@@ -26,10 +29,13 @@ class PoolDraws:
         ``predict(X) -> draws`` of shape (n_draws, n_rows, ...): the same functions at every call.
     shape : tuple of int
         Of the draws of a single row: (n_draws, 1, n_classes) for classifiers, (n_draws, 1) for regressors.
+    model : object
+        The fitted estimator that is drawn from: the learner's, or a surrogate.
     """
 
     predict: posteriors.PredictDraws
     shape: tuple[int, ...]
+    model: Any
 
     @property
     def n_draws(self) -> int:
@@ -58,7 +64,8 @@ class DrawsQuery(BatchQuery):
         needs draws that are functions; two calls for a row are compared.
         """
         validation.check_positive_integers(chunk_size=self.chunk_size)
-        predict_draws = self._predict_draws(request, one_draw)
+        model = request.estimator if isinstance(self.posterior, str) else self._fitted_surrogate(request)
+        predict_draws = self._predict_draws(model, request, one_draw)
         first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
         with validation.failure_explained("Drawing predictions for one row of the pool"):
             draws = predict_draws(first)
@@ -66,15 +73,32 @@ class DrawsQuery(BatchQuery):
             if joint or self.verbose:
                 again = validation.as_array(predict_draws(first))
                 validation.check_same_functions(validation.as_array(draws), again, "a second call")
-        return PoolDraws(predict_draws, tuple(draws.shape))
+        return PoolDraws(predict_draws, tuple(draws.shape), posteriors.innermost(model))
 
-    def _predict_draws(self, request: Request, one_draw: bool) -> posteriors.PredictDraws:
-        estimator, rng = request.estimator, request.draws_rng
-        if isinstance(self.posterior, str):
-            if validation.check_posterior(self.posterior) == "bootstrap":
-                return self._bootstrap(estimator, request)
-        else:
-            estimator = self._fitted_surrogate(request)
+    def _joint_draws(self, request: Request, method: str) -> PoolDraws:
+        """Draws of class probabilities for a method that looks at rows together."""
+        batches_checks.check_classifier(request.estimator, method)
+        if not isinstance(self.posterior, str):
+            batches_checks.check_classifier(self.posterior, method, "posterior")
+        draws = self._draws(request, joint=True)
+        batches_checks.check_joint_draws(draws.shape, method)
+        return draws
+
+    def _remedies(self, request: Request, draws: PoolDraws) -> dict[str, str]:
+        """What to say of a batch with rows that tell nothing: of too few distinct rows, and how to have more draws."""
+        n_distinct = _count_distinct(request)
+        is_refitted = isinstance(self.posterior, str) and self.posterior == "bootstrap"
+        members = None if is_refitted else posteriors.members(draws.model)
+        ensemble = None if members is None or draws.n_draws < len(members) else draws.model
+        return {
+            "few_rows": batches_checks.few_rows(n_distinct) if n_distinct < request.k else "",
+            "more_draws": batches_checks.more_draws(ensemble),
+        }
+
+    def _predict_draws(self, estimator: Any, request: Request, one_draw: bool) -> posteriors.PredictDraws:
+        rng = request.draws_rng
+        if isinstance(self.posterior, str) and validation.check_posterior(self.posterior) == "bootstrap":
+            return self._bootstrap(estimator, request)
         training = {"X_training": request.X_training, "y_training": request.y_training}
         try:
             return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
@@ -82,7 +106,7 @@ class DrawsQuery(BatchQuery):
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
             if request.X_training is None:
-                raise validation.no_draws_error(posteriors.innermost(estimator), one_draw) from error
+                raise validation.no_draws_error(posteriors.innermost(estimator), self, one_draw) from error
             self._tell_of_bootstrap(error)
         return self._bootstrap(estimator, request)
 
@@ -112,3 +136,15 @@ class DrawsQuery(BatchQuery):
                 )
             self._members = fitted_to, predict_draws
         return predict_draws
+
+
+def _count_distinct(request: Request) -> int:
+    """Distinct rows among the candidates, counted up to the size of the batch."""
+    seen: set[bytes] = set()
+    for chunk in chunks.iter_chunks(request.X_pool, request.rows, 1000):
+        rows = chunk.toarray() if sparse.issparse(chunk) else chunk
+        for row in rows if isinstance(rows, list | tuple) else validation.as_array(rows):
+            seen.add(pickle.dumps(row))
+            if len(seen) >= request.k:
+                return request.k
+    return len(seen)

@@ -106,9 +106,9 @@ class KeptDraws:
 
 
 def as_tensor(draws: Any) -> Tensor:
-    """A tensor as it is; an array in a dtype that torch knows."""
+    """A tensor as it is, but for its gradient; an array in a dtype that torch knows."""
     if isinstance(draws, Tensor):
-        return draws
+        return draws.detach()
     draws = np.asarray(draws)
     dtype = np.float32 if draws.dtype == np.float32 else np.float64
     return torch.from_numpy(np.require(draws, dtype, ["C", "W"]))

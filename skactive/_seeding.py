@@ -15,6 +15,7 @@ Letters: N points, m of them, c centres; C and D lengths of the factors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -65,25 +66,49 @@ class FactoredPoints:
 
     ``a`` is the row of probabilities minus 1 at the most probable class, the first of these. Neither array is copied:
     arrays, memory maps, tensors on any device, sparse CSR and dask arrays are read a block or a few rows at a time.
+
+    ``h`` and ``squared_norms`` are in a unit of length, ``scale``, which is 1 unless the squares of embeddings would be
+    too small or too large for float64.
     """
 
     def __init__(self, probabilities: Any, embeddings: Any) -> None:
         self._probabilities, self._embeddings = probabilities, embeddings
-        self.squared_norms = np.empty(len(self))
-        tolerance = validation.sum_tolerance(probabilities)
+        self.scale = 1.0
+        self.squared_norms = self._measured()
+        if not 1e-200 < self.squared_norms.max(initial=0.0) < 1e200:  # or NaN
+            self.scale = self._power_of_two()
+            self.squared_norms = self._measured()
+
+    def _measured(self) -> Floats:
+        squared_norms = np.empty(len(self))
+        tolerance = validation.sum_tolerance(self._probabilities)
         for rows in self.blocks():
-            h = _float64(embeddings[rows])
-            p = _float64(probabilities[rows]).to(h.device)
+            h = self._scaled(rows)
+            p = _float64(self._probabilities[rows]).to(h.device)
             batches_checks.check_rows_of_probabilities(p, rows.start, tolerance)
             squares = _minus_one_at_largest(p).square_().sum(1) * h.square_().sum(1)
-            self.squared_norms[rows] = squares.cpu().numpy()
-        batches_checks.check_embedding_norms(self.squared_norms)
+            squared_norms[rows] = squares.cpu().numpy()
+        return squared_norms
+
+    def _power_of_two(self) -> float:
+        """Just below the largest absolute number: a unit in which nothing is rounded."""
+        largest = float(np.finfo(np.float64).tiny)
+        for rows in self.blocks():
+            h = _float64(self._embeddings[rows])
+            if not bool(h.isfinite().all()):
+                raise batches_checks.not_finite_error(h, rows.start)
+            largest = max(largest, h.abs_().amax().item())
+        return math.ldexp(0.5, math.frexp(largest)[1])
+
+    def _scaled(self, rows: slice | Indices) -> Tensor:
+        h = _float64(self._embeddings[rows])
+        return h if self.scale == 1 else h.div_(self.scale)
 
     def __len__(self) -> int:
         return int(self._probabilities.shape[0])
 
     def __getitem__(self, rows: slice | Indices) -> Points:
-        h = _float64(self._embeddings[rows])
+        h = self._scaled(rows)
         p = _float64(self._probabilities[rows]).to(h.device)
         return Points(_minus_one_at_largest(p), h, torch.from_numpy(self.squared_norms[rows]).to(h.device))
 
@@ -93,19 +118,15 @@ class FactoredPoints:
 
 
 def seed(points: FactoredPoints, k: int, rng: np.random.Generator) -> Indices:
-    """Choose k distinct points: one of largest norm, then by k-means++.
-
-    Once every point is in the same place as a centre, the rest is uniform.
-    """
+    """Choose up to k distinct points: one of largest norm, then by k-means++ while a point is in a place of its own."""
     norms = points.squared_norms
+    if not norms.any():
+        return np.empty(0, dtype=np.int64)
     centres = rng.choice(np.flatnonzero(norms >= norms.max() * (1 - 8 * _EPS)), 1)
     law = _StaleLaw(points, centres)
     while len(centres) < k and law.total > 0:
         centres = np.concatenate([centres, law.draw(k - len(centres), rng)])
-    if len(centres) == k:
-        return centres
-    left = np.delete(np.arange(len(points)), centres)
-    return np.concatenate([centres, rng.choice(left, k - len(centres), replace=False)])
+    return centres
 
 
 class _StaleLaw:

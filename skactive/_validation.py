@@ -130,8 +130,14 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     """Draws as an array or tensor of the number of axes that a score can take."""
     if not hasattr(draws, "detach"):
         draws = np.asarray(draws)
-    axes = {"classifier": "(n_draws, n_points, n_classes)", "regressor": "(n_draws, n_points)"}
-    if draws.ndim not in [axes[task].count(",") + 1 for task in tasks]:
+    check_numbers("draws", draws)
+    axes = {
+        "classifier": "(n_draws, n_points, n_classes)",
+        "regressor": "(n_draws, n_points)",
+        "outcomes": "(n_draws, n_points, 2)",
+    }
+    two_outcomes = draws.ndim == 3 and draws.shape[2] == 2
+    if draws.ndim not in [axes[task].count(",") + 1 for task in tasks] or (tasks == ("outcomes",) and not two_outcomes):
         wanted = " or ".join(axes[task] for task in tasks)
         others = {2: f' "{score}" scores class probabilities; for a regressor there are "std_dev" and "variance".'}
         remedy = others.get(draws.ndim, "") if tasks == ("classifier",) else ""
@@ -139,6 +145,22 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     if draws.shape[0] == 0 or (draws.shape[-1] == 0 and draws.ndim == 3):
         raise ValueError(f"`draws` must hold at least one draw and one class. Got shape {tuple(draws.shape)} instead.")
     return draws
+
+
+def is_real(array: Any) -> bool:
+    """Whether the type of an array's or a tensor's elements is one of real numbers."""
+    if hasattr(array.dtype, "is_complex"):  # torch's
+        return not array.dtype.is_complex
+    return array.dtype.kind in "fiub"
+
+
+def check_numbers(name: str, array: Any) -> None:
+    """Check that an array or a tensor holds real numbers, not what can be taken for some."""
+    if not is_real(array):
+        raise TypeError(
+            f"`{name}` must be an array of real numbers. Got dtype {array.dtype} instead. Convert it if it holds "
+            "numbers, with .astype(float), say."
+        )
 
 
 def check_positive_by_point(name: str, value: Any, shape: Any) -> None:
@@ -153,20 +175,46 @@ def check_positive_by_point(name: str, value: Any, shape: Any) -> None:
         raise ValueError(f"`{name}` must be positive and finite. Got {value.min().item()} as the smallest.")
 
 
+def check_target_draws(target_draws: Any, draws: Any) -> Any:
+    """Draws at one target or more, as many draws and classes as those of the points."""
+    if not hasattr(target_draws, "detach"):
+        target_draws = np.asarray(target_draws)
+    shape, wanted = tuple(target_draws.shape), (draws.shape[0], draws.shape[2])
+    if len(shape) != 3 or (shape[0], shape[2]) != wanted or shape[1] == 0:
+        raise ValueError(
+            f"`target_draws` must have shape ({wanted[0]}, n_targets, {wanted[1]}), with one target or more: the same "
+            f"draws and classes as `draws`. Got shape {shape} instead."
+        )
+    return target_draws
+
+
+def check_target_weights(weights: Any, n_targets: int) -> None:
+    """Check a tensor of weights of targets."""
+    if tuple(weights.shape) != (n_targets,):
+        raise ValueError(
+            f"`target_weights` must have shape ({n_targets},), one weight a target. Got shape {tuple(weights.shape)}."
+        )
+    if not bool(((weights >= 0) & (weights < float("inf"))).all()) or not bool(weights.sum() > 0):
+        raise weights_error("target_weights", str(weights.min().item()) + " as the smallest")
+
+
 def sum_tolerance(draws: Any) -> float:
     """How far from 1 the probabilities of a row may sum in the dtype of the draws."""
     bits = {"torch.bfloat16": 7, "torch.float16": 10, "float16": 10, ">f2": 10}.get(str(draws.dtype))
     return max(1e-4, draws.shape[-1] * 2.0**-bits) if bits else 1e-4
 
 
-def check_block(block: Any, first_point: int, tolerance: float) -> None:
-    """Check that a float64 tensor holds probabilities (n_draws, n_classes, n) or predicted values (n_draws, n)."""
-    if block.ndim == 2:
+def check_block(block: Any, first_point: int, tolerance: float | None) -> None:
+    """Check that a float64 tensor holds probabilities (n_draws, n_classes, n), or predicted values (n_draws, ..., n).
+
+    The latter have no tolerance, that is, sums over classes.
+    """
+    if tolerance is None:
         if not bool(block.isfinite().all()):
-            draw, point = (~block.isfinite()).nonzero()[0].tolist()
+            where = (~block.isfinite()).nonzero()[0].tolist()
             raise ValueError(
                 f"`draws` must be finite. "
-                f"Got {block[draw, point].item()} in draw {draw} of point {first_point + point}."
+                f"Got {block[tuple(where)].item()} in draw {where[0]} of point {first_point + where[-1]}."
             )
         return
     sums = block.sum(1)
@@ -174,14 +222,48 @@ def check_block(block: Any, first_point: int, tolerance: float) -> None:
         return
     wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
     draw, point = wrong.nonzero()[0].tolist()
-    row = block[draw, :, point]
-    shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
-    raise ValueError(
-        "`draws` must hold probabilities: not negative, and summing to 1 over the classes "
-        f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in draw {draw} of point "
-        f"{first_point + point}. If these are logits, apply softmax; if they are log-probabilities, exp; a single "
-        "column p of a binary model becomes (1 - p, p)."
-    )
+    raise ProbabilityError("draws", block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
+
+
+class ProbabilityError(ValueError):
+    """A row over the classes, a tensor, that holds no probabilities."""
+
+    def __init__(self, name: str, row: Any, place: str, tolerance: float) -> None:
+        rule = f"not negative, and summing to 1 over the classes (to within {tolerance:.1g})"
+        got = f"{_shown(row.tolist())}, which sums to {row.sum().item():.6g}, in {place}"
+        super().__init__(
+            f"`{name}` must hold probabilities: {rule}. Got {got}. If these are logits, apply softmax; if they are "
+            "log-probabilities, exp; a single column p of a binary model becomes (1 - p, p)."
+        )
+        self._parts = name, rule, got, bool((row >= 0).all())
+
+    def of_model(self, estimator: Any) -> ValueError:
+        """The same, where the row is what a model made."""
+        name, rule, got, is_rounding = self._parts
+        remedy = (
+            "Models that compute in the dtype of their rows, such as GaussianNB, can miss the sum in float32: give "
+            "`X_pool`, and the rows that it is fitted to, as float64."
+            if is_rounding
+            else "If these are logits, the model lacks a softmax."
+        )
+        return ValueError(
+            f"`{name}` must hold probabilities: {rule}. This {type(estimator).__name__} gave {got}. {remedy}"
+        )
+
+
+def _shown(row: list[float]) -> str:
+    """Five numbers of a row: what is negative or NaN first, then the largest, so that a wrong one is among them."""
+    first = row if len(row) <= 5 else sorted(row, key=lambda p: (p >= 0, -p))[:5]
+    return f"[{', '.join(f'{p:.4g}' for p in first)}]" + (f" and {len(row) - 5} more" if len(row) > 5 else "")
+
+
+@contextmanager
+def probabilities_of(estimator: Any) -> Iterator[None]:
+    """Name the model where it is the model that gives no probabilities."""
+    try:
+        yield
+    except ProbabilityError as error:
+        raise error.of_model(estimator) from None
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -287,6 +369,11 @@ def check_posterior(posterior: str) -> str:
 
 def check_task(estimator: Any, name: Any, score: Any, has_source: bool) -> None:
     """Check that the estimator is of a kind that can be drawn from, and the score one for its kind."""
+    if getattr(score, "tasks", ()) == ("outcomes",):
+        raise ValueError(
+            f"`score`={name!r} is a score of potential outcomes. CausalBALDQuery(score={name!r}, treatment=...) knows "
+            "which column is the treatment."
+        )
     kind = task(estimator) or ("any" if has_source else None)
     if kind is None:
         raise TypeError(
@@ -339,7 +426,7 @@ def _is_composed(estimator: Any) -> bool:
 def not_fitted_error(estimator: Any) -> NotFittedError:
     return NotFittedError(
         f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch "
-        'at random: a modAL learner that is not fitted gets a uniform batch, and so does sampler="uniform".'
+        "at random, as a query does for a modAL learner that is not fitted."
     )
 
 
@@ -347,6 +434,41 @@ def warn_cold_start(estimator: Any) -> None:
     warn(
         f"{type(estimator).__name__} is not fitted yet, so there are no scores: the batch is uniform at random.",
     )
+
+
+def no_columns_error(name: str, X: Any) -> ValueError:
+    return ValueError(
+        f"`{name}` is a column, and the rows are not a table with columns: they are a {type(X).__name__}. "
+        "Give an array of two axes or a DataFrame."
+    )
+
+
+def check_column_position(name: str, position: int, n_columns: int) -> int:
+    if not -n_columns <= position < n_columns:
+        raise ValueError(
+            f"`{name}` must be the position of a column, from 0 to {n_columns - 1}, or negative to count from the "
+            f"end. Got {position}."
+        )
+    return int(position) % n_columns
+
+
+def column_by_name_error(name: str, column: Any, X: Any) -> TypeError:
+    return TypeError(
+        f"`{name}` must be the position of a column, an integer, where rows have no names of columns: they are a "
+        f"{type(X).__name__}. Got {column!r}. Names need a DataFrame."
+    )
+
+
+def check_column_name(name: str, column: Any, columns: list[Any]) -> int:
+    """The position of a name that is there once."""
+    positions = [i for i, known in enumerate(columns) if known == column]
+    if len(positions) != 1:
+        shown = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
+        raise ValueError(
+            f"`{name}` must be one of the columns {shown}, or a position. Got {column!r}, of which there are "
+            f"{len(positions)}."
+        )
+    return positions[0]
 
 
 def check_columns(estimator: Any, n_columns: int | None, n_axes: int = 2) -> None:
@@ -359,6 +481,30 @@ def check_columns(estimator: Any, n_columns: int | None, n_axes: int = 2) -> Non
         )
 
 
+def check_training_pair(n_rows: int | None, n_labels: int | None) -> None:
+    """Check the lengths of `X_training` and `y_training`, None for what was not given."""
+    if (n_rows is None) != (n_labels is None):
+        missing, rule = (
+            ("y_training", f"`X_training`, a label for each of its {n_rows} rows")
+            if n_labels is None
+            else ("X_training", f"`y_training`, a row for each of its {n_labels} labels")
+        )
+        raise ValueError(f"`{missing}` must be given along with {rule}. Got None.")
+    if n_rows != n_labels:
+        raise ValueError(
+            "`X_training` and `y_training` must be of one length, a label for each row. "
+            f"Got {n_rows} rows and {n_labels} labels."
+        )
+
+
+def no_law_error(query: Any, name: str, is_asked: bool) -> AttributeError:
+    """Say why a query has no probabilities: ``is_asked`` once it has made a batch."""
+    reason = "no query yet" if not is_asked else "a sampler without a law"
+    if is_asked and not hasattr(query, "sampler"):
+        reason = "its batches have no sampling law; those of StochasticBatchQuery do"
+    return AttributeError(f"{type(query).__name__} has no `{name}`: {reason}.")
+
+
 def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
     if X is None or y is None:
         raise ValueError(
@@ -368,13 +514,14 @@ def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def no_draws_error(estimator: Any, one_draw: bool) -> ValueError:
+def no_draws_error(estimator: Any, query: Any, one_draw: bool) -> ValueError:
     name = type(estimator).__name__
-    remedy = (
-        f"For this score predict_proba would do, and {name} has none: wrap it in CalibratedClassifierCV"
-        if one_draw
-        else 'Or use a score that needs a single prediction ("entropy", "margin", "variation_ratio")'
-    )
+    if one_draw:
+        remedy = f"For this score predict_proba would do, and {name} has none: wrap it in CalibratedClassifierCV"
+    elif hasattr(query, "score"):
+        remedy = 'Or use a score that needs a single prediction ("entropy", "margin", "variation_ratio")'
+    else:
+        remedy = 'BADGEQuery and StochasticBatchQuery("entropy") need no draws'
     return ValueError(
         f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted to. Give '
         f"`X_training` and `y_training`, or posterior=<an estimator to draw from instead>. {remedy}."
@@ -401,6 +548,16 @@ def check_target(X_target: Any, score: Any) -> Any:
     if X_target is None:
         raise ValueError(f"`X_target` must be given for score={score!r}, which asks for draws at the rows that matter.")
     return X_target
+
+
+def check_target_rows(n_targets: int, n_columns: int | None, n_columns_of_pool: int | None) -> None:
+    if n_targets == 0:
+        raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
+    if n_columns != n_columns_of_pool:
+        raise ValueError(
+            f"`X_target` must have the columns of `X_pool`, {n_columns_of_pool}. Got {n_columns}: "
+            "give it rows like those of the pool, without their labels."
+        )
 
 
 def check_score_output(scores: Any, n_points: int) -> Any:
@@ -720,6 +877,7 @@ class NoTrainingDataError(ValueError):
     """Draws around a fit need the data that it was fitted to."""
 
     def __init__(self, estimator: Any) -> None:
+        self.why = f"{type(estimator).__name__} has no posterior draws without its training data"
         super().__init__(
             f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: they are what its "
             "fit does not keep, and its uncertainty follows from. A query through a fitted modAL learner brings them."

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ._validation import is_integer, task, warn
+from ._validation import ProbabilityError, check_numbers, is_integer, is_real, task, warn
 
 
 def check_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
@@ -22,17 +21,40 @@ def check_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
     return int(max_outcomes)
 
 
-def warn_information_gone(n_found: int, k: int, information: float, ceiling: float) -> None:
+def why_filled_up(
+    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws tell more."
+) -> str:
+    """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
+    if all_agree:
+        return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
+    return few_rows or (more_draws if exhausted else "No other row tells apart draws that these leave together.")
+
+
+def more_draws(ensemble: Any | None) -> str:
+    """Say how to have more draws: of an ensemble only by more members, where all of them are draws already."""
+    if ensemble is None:
+        return "More draws (`n_draws`) tell more."
+    parameter = " (`n_estimators`)" if hasattr(ensemble, "n_estimators") else ""
+    return f"All members of the {type(ensemble).__name__} are draws already: more of them{parameter} tell more."
+
+
+def few_rows(n_distinct: int) -> str:
+    return f"Only {n_distinct} of the rows to choose from are distinct."
+
+
+def warn_information_gone(n_found: int, k: int, information: float, ceiling: float, why: str) -> None:
     warn(
-        f"BatchBALD found {n_found} rows that tell {information:.4g} nats, of the log(n_draws) = {ceiling:.4g} that so "
-        f"many draws can tell, and {k} were asked for. What another row would add can't be told from 0, so the other "
-        f"{k - n_found} are drawn by power sampling of the BALD scores. More draws (`n_draws`) tell more.",
+        f"BatchBALD found {n_found} of the {k} rows asked for, which tell {information:.4g} nats of the log(n_draws) = "
+        f"{ceiling:.4g} that so many draws can tell. What another row would add can't be told from 0: the rest of the "
+        f"batch ({k - n_found}) is drawn by power sampling of the BALD scores. {why}"
     )
 
 
 def check_probabilities(probabilities: Any) -> Any:
     """An array or tensor (n_points, n_classes); its rows are checked as they are read."""
-    probabilities = _with_shape(probabilities, "probabilities")
+    if not hasattr(probabilities, "dtype"):
+        probabilities = np.asarray(probabilities)
+    check_numbers("probabilities", probabilities)
     if len(probabilities.shape) != 2 or probabilities.shape[1] == 0:
         raise ValueError(
             "`probabilities` must have shape (n_points, n_classes): the mean over draws, or predict_proba. "
@@ -47,13 +69,7 @@ def check_rows_of_probabilities(block: Any, first_point: int, tolerance: float) 
     if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
         return
     point = int((~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))).nonzero()[0, 0])
-    row = block[point]
-    shown = ", ".join(f"{p:.4g}" for p in row[:5].tolist()) + (", ..." if len(row) > 5 else "")
-    raise ValueError(
-        "`probabilities` must not be negative, and must sum to 1 over the classes "
-        f"(to within {tolerance:.1g}). Got [{shown}], which sums to {row.sum().item():.6g}, in row "
-        f"{first_point + point}. If these are logits, apply softmax; a single column p becomes (1 - p, p)."
-    )
+    raise ProbabilityError("probabilities", block[point], f"row {first_point + point}", tolerance)
 
 
 def check_embeddings(embeddings: Any, n_points: int) -> Any:
@@ -74,10 +90,13 @@ def check_embeddings(embeddings: Any, n_points: int) -> Any:
 
 def _with_shape(array: Any, name: str) -> Any:
     """What rows can be taken from by position: the array of numbers that it is, or a copy."""
-    if hasattr(array, "shape") and not hasattr(array, "iloc") and getattr(array.dtype, "kind", "f") in "fiub":
+    if hasattr(array, "shape") and not hasattr(array, "iloc") and is_real(array):
         return array
     try:
-        return np.asarray(array, dtype=np.float64)
+        array = np.asarray(array)
+        if array.dtype.kind not in "fiubO":  # text and complex numbers can be cast as well
+            raise TypeError(f"dtype {array.dtype}")
+        return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"`{name}` must be an array of numbers. Got a {type(array).__name__} of something else: {error}. Rows of "
@@ -86,13 +105,13 @@ def _with_shape(array: Any, name: str) -> Any:
         ) from error
 
 
-def check_embedding_norms(squared_norms: NDArray[np.float64]) -> None:
-    if not bool((squared_norms < 1e280).all()):
-        row = int(np.flatnonzero(~(squared_norms < 1e280))[0])
-        raise ValueError(
-            "`embeddings` must be finite, and smaller than 1e140. Got a row with infinity, NaN or such a number: "
-            f"row {row}. Fill gaps and scale the features."
-        )
+def not_finite_error(embeddings: Any, first_point: int) -> ValueError:
+    """Of a tensor (n, n_units) that holds what is not finite."""
+    row = first_point + int((~embeddings.isfinite()).nonzero()[0, 0])
+    return ValueError(
+        f"`embeddings` must be finite. Got infinity or NaN in row {row}. Fill gaps; or, if the model takes rows with "
+        "gaps, give BADGEQuery an `embedding`, a function of the rows that returns numbers without."
+    )
 
 
 def check_embedding(embedding: Any) -> None:
@@ -103,8 +122,16 @@ def check_embedding(embedding: Any) -> None:
         )
 
 
+def check_classifier(estimator: Any, method: str, name: str = "estimator") -> None:
+    if task(estimator) == "regressor":
+        raise TypeError(
+            f"`{name}` must be a classifier for {method}. Got a {type(estimator).__name__}, a regressor. For a "
+            'regressor there is StochasticBatchQuery("std_dev").'
+        )
+
+
 def check_has_probabilities(estimator: Any) -> None:
-    if not hasattr(estimator, "predict_proba") or task(estimator) == "regressor":
+    if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba for BADGE. Got a {type(estimator).__name__} without. "
             "CalibratedClassifierCV gives any classifier one."
@@ -132,9 +159,17 @@ def check_joint_draws(shape: Any, method: str) -> None:
         )
 
 
-def warn_residual_gone(n_found: int, k: int) -> None:
+def warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} rows that say all that the draws tell of the pool, and {k} were asked for: the other "
-        f"{k - n_found} are those of largest norm among the rest, and have weight 0. More draws (`n_draws`) tell more "
-        "rows apart."
+        f"ACS-FW found {n_found} of the {k} rows asked for, which say all that the draws tell of the pool. The rest of "
+        f"the batch ({k - n_found}) is of largest norm among the others, with weight 0. {why}"
+    )
+
+
+def warn_gradients_gone(n_found: int, k: int) -> None:
+    why = "every other gradient is equal to that of one of these" if n_found else "all gradients are 0"
+    advice = "" if n_found else " The model is sure of every row, or all embeddings are 0."
+    warn(
+        f"BADGE found {n_found} of the {k} rows asked for: {why}. The rest of the batch ({k - n_found}) is drawn "
+        f"uniformly at random.{advice}"
     )

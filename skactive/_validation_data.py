@@ -167,3 +167,14 @@ def check_clinc150(path: Path, content: Any, split: str, remedy: str) -> list[tu
     if len(intents) != n_expected:
         raise _content_error(path, f"{n_expected} intents in {split}", f"{len(intents)}", remedy)
     return pairs
+
+
+def check_ihdp(path: Path, treatment: NDArray[np.float64], white: NDArray[np.float64], remedy: str) -> None:
+    """Check that a table has the rows that it is known to have."""
+    both = np.isin(treatment, (0, 1)) & np.isin(white, (0, 1))
+    got = (len(treatment), int((treatment == 1).sum()), int(((treatment == 1) & (white == 1)).sum()))
+    if not both.all() or got != (985, 377, 139):
+        shown = f"{got[0]} rows, {got[1]} of them treated, {got[2]} of these of white mothers"
+        raise _content_error(
+            path, "the 985 rows of IHDP, 377 of them treated, 139 of these of white mothers", shown, remedy
+        )

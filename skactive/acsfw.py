@@ -46,11 +46,14 @@ class CoreSet:
     indices : ndarray of shape (k,), int64
         Distinct rows in the order they were found: every prefix is the rows of a smaller core-set.
     weights : ndarray of shape (k,), float64
-        How much of the pool each row stands for, 0 or larger; 0 for rows that fill up the batch.
+        How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
+    n_informative : int
+        Rows found by Frank-Wolfe steps; the others fill up the batch.
     """
 
     indices: Indices
     weights: Floats
+    n_informative: int
 
 
 def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> CoreSet:
@@ -64,6 +67,17 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
 
     Steps end with the k-th distinct row, or once the residual is 1e-6 of v or 50 steps bring no new row: after a few
     times as many rows as there are draws. Then rows of the largest :math:`\sigma_n` fill up the batch, with a warning.
+
+    A weight says how many times a row's vector is counted in place of the pool's. Where the pool's vectors point is all
+    that decides on a vertex, not how long they are: the first row may be one that the model is nearly sure of, of a
+    short vector, and then has a weight of hundreds. Weights need not sum to the number of rows. As steps of a line
+    search start from w = 0, and each ends where it is closest to v, :math:`\sum_n w_n \sigma_n` stays below
+    :math:`\sigma`, and comes the closer to it the more steps there are. For the batch to stand for the pool, train with
+    the weights as ``sample_weight``.
+
+    Probabilities are floored at 1e-12 inside the logarithm: one-hot draws, as those of forests of deep trees, would
+    give log 0. A class that a draw excludes thus costs it about 27 nats times the mean probability of that class, which
+    is finite but much: vectors of such draws say above all which draws exclude what others allow.
 
     Memory, and time a step, is n_points * n_draws float64.
 
@@ -106,7 +120,12 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     k = validation.check_k(k, draws_KNC.shape[1], of="points")
     if rng is not None:
         validation.check_rng(rng)
-    return _core_set(_project(draws_KNC), k, rng)
+    vectors_NK = _project(draws_KNC)
+    core = _core_set(vectors_NK, k, rng)
+    if core.n_informative < k:
+        why = batches_checks.why_filled_up(all_agree=not vectors_NK.any(), exhausted=True)
+        batches_checks.warn_residual_gone(core.n_informative, k, why)
+    return core
 
 
 class ACSFWQuery(DrawsQuery):
@@ -140,12 +159,18 @@ class ACSFWQuery(DrawsQuery):
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
     weights_ : ndarray of shape (n_instances,), float64
-        How much of the pool each row of it stands for.
+        How many rows like it each row of it stands for; 0 for rows that fill up the batch.
+    n_informative_ : int
+        Rows found by Frank-Wolfe steps; the others fill up the batch.
     n_features_in_ : int
         Columns of the last pool.
 
     Notes
     -----
+    The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``; what they mean,
+    and how large they may be, `acsfw.acs_fw` says. Neither modAL's ``teach`` nor `run_experiment` passes them on: there
+    all labels count alike, and the batch is just a choice of rows.
+
     Given the draws, the batch is determined but for ties. Noise on the choice of a row, as samplers add it, would have
     later steps make up for it, and their rows would be none that the pool calls for.
 
@@ -186,20 +211,26 @@ class ACSFWQuery(DrawsQuery):
         self.verbose = verbose
 
     def _choose(self, request: Request) -> Batch:
-        draws = self._draws(request, joint=True)
-        batches_checks.check_joint_draws(draws.shape, "ACS-FW")
+        draws = self._joint_draws(request, "ACS-FW")
         vectors_NK = np.empty((request.n_candidates, draws.n_draws))
         for rows, chunk in self._chunks(request, draws.n_values, "projecting"):
-            with validation.failure_explained(f"Projecting rows {rows.start} to {rows.stop - 1}"):
+            doing = f"Projecting rows {rows.start} to {rows.stop - 1}"
+            with validation.failure_explained(doing), validation.probabilities_of(draws.model):
                 vectors_NK[rows] = _project(draws.predict(chunk))
         self.scores_ = request.of_pool(_norms(vectors_NK))
         core = _core_set(vectors_NK, request.k, request.batch_rng)
-        self.weights_ = core.weights
+        if core.n_informative < request.k:
+            remedies = self._remedies(request, draws)
+            why = batches_checks.why_filled_up(all_agree=not vectors_NK.any(), exhausted=True, **remedies)
+            batches_checks.warn_residual_gone(core.n_informative, request.k, why)
+        self.weights_, self.n_informative_ = core.weights, core.n_informative
         return Batch(core.indices)
 
 
 def _project(draws: Any) -> Floats:
     """The vectors v_n of all points (N, K)."""
+    draws = validation.check_draws_shape(draws, "acs_fw", ("classifier",))
+    draws = draws.detach() if isinstance(draws, Tensor) else draws
     vectors_NK = np.empty((draws.shape[1], draws.shape[0]))
     for block, points in _blocks(draws):
         vectors_NK[points] = _project_block(block).cpu().numpy()
@@ -227,11 +258,10 @@ def _core_set(vectors_NK: Floats, k: int, rng: np.random.Generator | None) -> Co
     found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], k)
     indices = long[found]
     if len(found) < k:
-        batches_checks.warn_residual_gone(len(found), k)
         left = order[~np.isin(order, indices)]
         by_norm = left[np.argsort(-norms_N[left], kind="stable")]
         indices = np.concatenate([indices, by_norm[: k - len(found)]])
-    return CoreSet(indices, np.pad(weights, (0, k - len(found))))
+    return CoreSet(indices, np.pad(weights, (0, k - len(found))), len(found))
 
 
 def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, k: int) -> tuple[list[int], Floats]:

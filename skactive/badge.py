@@ -42,7 +42,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
         first counts.
     embeddings : array-like of shape (n_points, n_units)
         What enters the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
-        a scipy sparse CSR array or a dask array. None of these is copied as a whole.
+        a scipy sparse CSR array or a dask array. None of these is copied as a whole. Their scale does not matter.
     k : int
         Number of rows.
     rng : numpy.random.Generator
@@ -50,7 +50,8 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     Returns
     -------
     ndarray of shape (k,), int64
-        Distinct rows, in the order they were drawn. Once all rows left lie where chosen ones do, the rest is uniform.
+        Distinct rows, in the order they were drawn. Once all rows left lie where chosen ones do, the rest is uniform,
+        with a warning.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     points = _points(probabilities, embeddings)
     k = validation.check_k(k, len(points), of="rows")
     validation.check_rng(rng)
-    return seed(points, k, rng)
+    return _batch(points, k, rng)[0]
 
 
 class BADGEQuery(BatchQuery):
@@ -108,6 +109,8 @@ class BADGEQuery(BatchQuery):
         Norms of the gradients of the last pool; NaN for rows that were not looked at.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
+    n_informative_ : int
+        Rows taken for their gradients; the others, whose gradients are 0 or were there already, fill up the batch.
     n_features_in_ : int
         Columns of the last pool.
 
@@ -150,9 +153,12 @@ class BADGEQuery(BatchQuery):
 
     def _choose(self, request: Request) -> Batch:
         validation.check_positive_integers(chunk_size=self.chunk_size)
-        points = _points(*self._represented(request))
-        self.scores_ = request.of_pool(np.sqrt(points.squared_norms))
-        return Batch(seed(points, request.k, request.batch_rng))
+        batches_checks.check_classifier(request.estimator, "BADGE")
+        with validation.probabilities_of(request.estimator):
+            points = _points(*self._represented(request))
+        self.scores_ = request.of_pool(np.sqrt(points.squared_norms) * points.scale)
+        indices, self.n_informative_ = _batch(points, request.k, request.batch_rng)
+        return Batch(indices)
 
     def _represented(self, request: Request) -> tuple[Any, Any]:
         """Probabilities and embeddings of the candidates, streamed; the pool's own rows where these are embeddings."""
@@ -197,6 +203,16 @@ class _RowsOf:
 def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
     probabilities = batches_checks.check_probabilities(probabilities)
     return probabilities, batches_checks.check_embeddings(embeddings, probabilities.shape[0])
+
+
+def _batch(points: FactoredPoints, k: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], int]:
+    """Rows of gradients that differ, and how many they are; if they are fewer than k, uniform ones follow."""
+    found = seed(points, k, rng)
+    if len(found) == k:
+        return found, k
+    batches_checks.warn_gradients_gone(len(found), k)
+    left = np.delete(np.arange(len(points)), found)
+    return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
 
 
 def _points(probabilities: Any, embeddings: Any) -> FactoredPoints:

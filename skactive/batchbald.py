@@ -136,7 +136,10 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     max_outcomes = batches_checks.check_max_outcomes(max_outcomes, draws_KNC.shape[2])
     validation.check_rng(rng)
     scores = validation.as_array(bald(draws_KNC))
-    return _batch(_ArrayDraws(draws_KNC, scores, scores.copy()), k, max_outcomes, rng)
+    result = _batch(_ArrayDraws(draws_KNC, scores, scores.copy()), k, max_outcomes, rng)
+    if result.n_informative < k:
+        _warn(result, all_agree=not scores.any())
+    return result
 
 
 class BatchBALDQuery(DrawsQuery):
@@ -229,15 +232,17 @@ class BatchBALDQuery(DrawsQuery):
         self.verbose = verbose
 
     def _choose(self, request: Request) -> Batch:
-        draws = self._draws(request, joint=True)
-        batches_checks.check_joint_draws(draws.shape, "BatchBALD")
+        draws = self._joint_draws(request, "BatchBALD")
         max_outcomes = batches_checks.check_max_outcomes(self.max_outcomes, draws.shape[2])
         kept = KeptDraws(request, draws, self.chunk_size)
         for rows, chunk in self._chunks(request, draws.n_values, "scoring"):
-            with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
+            doing = f"Scoring rows {rows.start} to {rows.stop - 1}"
+            with validation.failure_explained(doing), validation.probabilities_of(draws.model):
                 kept.add(rows, chunk)
         self.scores_ = request.of_pool(kept.scores)
         result = _batch(kept, request.k, max_outcomes, request.batch_rng, bool(self.verbose))
+        if result.n_informative < request.k:
+            _warn(result, all_agree=not kept.scores.any(), **self._remedies(request, draws))
         self.gains_, self.gain_errors_ = result.gains, result.standard_errors
         self.information_, self.ceiling_ = result.information, result.ceiling
         self.n_informative_ = result.n_informative
@@ -275,7 +280,7 @@ class _ArrayDraws:
 
     def take(self, rows: Indices) -> Tensor:
         if isinstance(self.draws, Tensor):
-            return self.draws[:, torch.from_numpy(rows).to(self.draws.device)]
+            return as_tensor(self.draws[:, torch.from_numpy(rows).to(self.draws.device)])
         return as_tensor(self.draws[:, rows])
 
 
@@ -289,13 +294,19 @@ def _batch(
     indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
     n_rest = k - len(found)
     if n_rest:
-        batches_checks.warn_information_gone(len(found), k, gains.sum(), ceiling)
         left = np.setdiff1d(np.arange(len(candidates.scores)), indices)
         with np.errstate(divide="ignore"):
             log_scores = np.log(candidates.scores[left])
         indices = np.concatenate([indices, left[gumbel_top_k(log_scores, n_rest, rng)]])
     gains, errors = np.pad(gains, (0, n_rest)), np.pad(errors, (0, n_rest), constant_values=np.nan)
     return BatchBALDResult(indices, gains, errors, ceiling, len(found))
+
+
+def _warn(result: BatchBALDResult, all_agree: bool, **remedies: str) -> None:
+    n_found, k = result.n_informative, len(result.indices)
+    exhausted = result.information > 0.9 * result.ceiling
+    why = batches_checks.why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
+    batches_checks.warn_information_gone(n_found, k, result.information, result.ceiling, why)
 
 
 def _informative_picks(

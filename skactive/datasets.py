@@ -1,4 +1,4 @@
-"""Data for experiments: pools with a flaw on purpose, two small tables, and public sets read from files at hand.
+"""Data for experiments: pools with a flaw on purpose, known effects, small tables, and public sets from files at hand.
 
 Images are unsigned bytes (n, channels, height, width), as torch wants them: ``X.astype(np.float32) / 255`` lies between
 0 and 1. Nothing is downloaded; where a file is missing, the error says what to fetch and where it must lie.
@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
-from . import _characters, _clinc150, _image_files, _image_folder
+from . import _characters, _clinc150, _ihdp, _image_files, _image_folder
 from . import _validation as validation
 from . import _validation_data as data_checks
 
@@ -24,7 +25,9 @@ __all__ = [
     "load_clinc150",
     "load_images",
     "load_table",
+    "make_causal",
     "make_characters",
+    "make_ihdp",
     "make_repeated",
     "read_images",
 ]
@@ -186,6 +189,111 @@ def make_characters(
     pictures = _characters.draw(flaw, n, len(letters), len(stencils), p, rng)
     images = _characters.render(pictures, stencils, size)
     return images, np.array(letters)[pictures.character], np.array(flaw.groups)[pictures.group]
+
+
+def make_causal(
+    n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    r"""Make outcomes of a treatment whose effect depends on one covariate, and which few get on one side of it.
+
+    :math:`x \sim N(0, 1)`, :math:`P(t = 1 | x) = 1 / (1 + e^{-(0.75 x + 0.5)})`, and with s = 2t - 1 the outcome is
+    :math:`s x + s - 2 \sin(2 s x) + 2 + x` plus noise :math:`N(0, 1)`. The effect is
+    :math:`2 x + 2 - 4 \sin 2x`, 2 on average.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+        The covariate, and the treatment, 0 or 1, as the last column.
+    y : ndarray of shape (n,)
+        Outcomes under that treatment.
+    effects : ndarray of shape (n,)
+        What the treatment changes of the expected outcome of each row.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``n`` is not a positive integer, or ``rng`` not a numpy Generator.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD; with the constants of their code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.datasets import make_causal
+    >>> X, y, effects = make_causal(1000, np.random.default_rng(0))
+    >>> treated = X[:, 1] == 1
+    >>> float(treated[X[:, 0] > 1].mean().round(2)), float(treated[X[:, 0] < -1].mean().round(2))
+    (0.78, 0.36)
+    """
+    validation.check_counts(n=n)
+    validation.check_rng(rng)
+    x = rng.standard_normal(n)
+    treatment = (rng.random(n) < expit(0.75 * x + 0.5)).astype(np.float64)
+    untreated, treated = (s * x + s - 2 * np.sin(2 * s * x) + 2 + x for s in (-1, 1))
+    y = np.where(treatment == 1, treated, untreated) + rng.standard_normal(n)
+    return np.stack([x, treatment], axis=1), y, treated - untreated
+
+
+def make_ihdp(
+    path: str | PathLike[str], rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    r"""Make outcomes of the Infant Health and Development Program: its covariates and treatments, simulated effects.
+
+    Treated children of mothers who are not white are left out, so that the treatment depends on the covariates. With
+    coefficients :math:`\beta_j` of 0, 0.1, 0.2, 0.3 and 0.4 (probabilities 0.6, 0.1, 0.1, 0.1, 0.1), outcomes are
+    :math:`\exp((x + 0.5)^T \beta)` without and :math:`(x + 0.5)^T \beta - \omega` with the treatment, plus noise
+    :math:`N(0, 1)`; :math:`\omega` makes the mean effect on the treated 4.
+
+    Parameters
+    ----------
+    path : path
+        A table (``.csv`` or ``.csv.gz``) with the data frame ``ihdp`` of the R package npci.
+    rng : numpy.random.Generator
+        Coefficients and noise are new in each call.
+
+    Returns
+    -------
+    X : ndarray of shape (747, 26)
+        Six continuous covariates, standardised, nineteen with two values, and the treatment, 0 or 1, as the last
+        column: 139 are treated.
+    y : ndarray of shape (747,)
+        Outcomes under that treatment.
+    effects : ndarray of shape (747,)
+        What the treatment changes of the expected outcome of each row.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError, TypeError
+        If it is no such table, or ``rng`` not a numpy Generator.
+
+    References
+    ----------
+    Hill (2011), Bayesian Nonparametric Modeling for Causal Inference, response surface B. Jesson et al. (2021),
+    Causal-BALD; with the constants of their code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.datasets import make_ihdp
+    >>> X, y, effects = make_ihdp("ihdp.csv", np.random.default_rng(0))  # doctest: +SKIP
+    >>> X.shape, float(effects[X[:, -1] == 1].mean().round(6))  # doctest: +SKIP
+    ((747, 26), 4.0)
+    """
+    validation.check_rng(rng)
+    X, treatment = _ihdp.read_covariates(Path(path).expanduser())
+    untreated, treated = _ihdp.expected_outcomes(X, treatment, rng)
+    y = np.where(treatment == 1, treated, untreated) + rng.standard_normal(len(X))
+    return np.column_stack([X, treatment]), y, treated - untreated
 
 
 def load_images(

@@ -10,16 +10,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _chunks as chunks
+from . import _coldness as coldness
 from . import _modal as modal
 from . import _validation as validation
+from . import _validation_risk as risk_checks
 from . import posterior as posteriors
 from ._base_query import BatchQuery, Request
 from ._draws_query import DrawsQuery, PoolDraws
+from ._mixture import draw_mixture
 from .samplers import SAMPLERS, Batch
 from .scores import SCORES
 
@@ -27,6 +32,7 @@ __all__ = ["BatchQuery", "DrawsQuery", "PoolDraws", "Request", "StochasticBatchQ
 
 
 Score = Callable[..., Any]
+RowScorer = Callable[[Request], NDArray[np.float64]]
 
 
 class StochasticBatchQuery(DrawsQuery):
@@ -45,8 +51,11 @@ class StochasticBatchQuery(DrawsQuery):
         ``score(learner, X)``, chunk by chunk: modAL's own utilities, say, which need no draws.
     sampler : str or callable, default="power"
         A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
-    beta : float, default=1.0
-        Coldness: 0 is uniform over all rows, large values take the top of the ranking.
+    beta : float or "auto", default=1.0
+        Coldness: 0 is uniform over all rows, large values take the top of the ranking. "auto" measures it: at most 500
+        rows of the last pool are kept with the scores they had; the new model scores them again, and beta is fitted to
+        how well the old scores told the rows that are the best now. The first batch, and what no evidence speaks
+        against, has beta = 1; a measured beta lies between 0.5 and 4,096.
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
@@ -55,11 +64,15 @@ class StochasticBatchQuery(DrawsQuery):
         data, which is said in a warning. "bootstrap": asks for just that. An estimator: it is fitted to the training
         data, and its draws are used. Members of a bootstrap are kept until the training data change.
     X_target : array-like of shape (n_targets, ...), optional
-        Rows that predictions matter for, for scores that ask for ``target_draws``.
+        Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
+        once: some hundred, chosen at random, stand for many.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
     max_candidates : int, optional
         Score no more than this many rows, chosen uniformly at random.
+    epsilon : float, default=0.0
+        Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
+        `skactive.risk` needs.
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
@@ -76,13 +89,19 @@ class StochasticBatchQuery(DrawsQuery):
     log_proba_ : ndarray of shape (n_instances,), float64
         Natural logarithm of the probability of each pick given those before it, among the rows that were scored; not
         there for samplers of your own.
+    beta_ : float
+        The coldness of the last batch, with ``beta="auto"``.
+    beta_history_ : list of float
+        Those of all batches with ``beta="auto"``.
+    n_unreachable_ : int
+        How many of those rows had probability 0 of being the first pick; not there for samplers of your own.
     n_features_in_ : int
         Columns of the last pool.
 
     References
     ----------
     Kirsch, Farquhar, Atighehchian, Jesson, Branchaud-Charron and Gal (2023), Stochastic Batch Acquisition: A Simple
-    Baseline for Deep Active Learning, TMLR.
+    Baseline for Deep Active Learning, TMLR. Plackett (1975), The Analysis of Permutations, for the likelihood of beta.
 
     Examples
     --------
@@ -100,13 +119,14 @@ class StochasticBatchQuery(DrawsQuery):
         self,
         score: str | Callable[..., Any] = "bald",
         sampler: str | Callable[..., Any] = "power",
-        beta: float = 1.0,
+        beta: float | str = 1.0,
         *,
         n_draws: int | None = None,
         posterior: Any = "auto",
         X_target: Any = None,
         chunk_size: int | None = None,
         max_candidates: int | None = None,
+        epsilon: float = 0.0,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -119,6 +139,7 @@ class StochasticBatchQuery(DrawsQuery):
         self.X_target = X_target
         self.chunk_size = chunk_size
         self.max_candidates = max_candidates
+        self.epsilon = epsilon
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -126,24 +147,53 @@ class StochasticBatchQuery(DrawsQuery):
     def _choose(self, request: Request) -> Batch:
         score = validation.look_up("score", self.score, SCORES)
         sampler = validation.look_up("sampler", self.sampler, SAMPLERS)
-        beta = validation.check_beta(self.beta)
-        (scores,) = self._score_rows(request, {_name(self.score): score})
+        given_beta = coldness.given_beta(self.beta, sampler)
+        epsilon = risk_checks.check_epsilon(self.epsilon)
+        score_rows = self._row_scorer(request, {_name(self.score): score})
+        (scores,) = score_rows(request)
+        beta = self._measured_beta(request, sampler, score_rows) if given_beta is None else given_beta
         try:
             scores = validation.check_scores(scores, minus_inf=True)
             scores.flags.writeable = False  # log-probabilities may be asked of them later
-            batch = _draw(sampler, scores, request.k, request.batch_rng, beta)
+            batch = _draw(sampler, scores, request.k, request.batch_rng, beta, epsilon)
         except validation.ScoreError as error:
             raise error.of_rows(request.rows) from None
         self.scores_ = request.of_pool(scores)
+        self._reference = None
+        if given_beta is None:
+            self._reference = coldness.reference_rows(request, scores, batch, _name(self.score))
+            self.beta_, self.beta_history_ = beta, [*vars(self).get("beta_history_", ()), beta]
         return batch
 
+    def _measured_beta(self, request: Request, sampler: Any, score_rows: RowScorer) -> float:
+        """How well the scores before this round told the best rows of now; 1 if there are none to tell."""
+        reference = vars(self).get("_reference")
+        if reference is None or not reference.fits(request.X_pool, _name(self.score)):
+            return 1.0
+        n = chunks.count_rows(reference.X)
+        (new_scores,) = score_rows(replace(request, X_pool=reference.X, rows=None, n_candidates=n))
+        return coldness.measured_coldness(sampler.log_weights(reference.scores, 1.0), new_scores)
+
     def _score_rows(self, request: Request, scores: Mapping[str, Score]) -> NDArray[np.float64]:
-        """Scores of the candidates, (n_scores, n_candidates): one pass, one chunk of draws alive at a time."""
+        """Scores of the candidates, (n_scores, n_candidates)."""
+        return self._row_scorer(request, scores)(request)
+
+    def _row_scorer(self, request: Request, scores: Mapping[str, Score]) -> RowScorer:
+        """A function that scores candidates, always by the draws that are made here."""
+        self._check_scores(request, scores)
+        return functools.partial(self._columns, *self._chunk_scorer(request, scores), len(scores))
+
+    def _check_scores(self, request: Request, scores: Mapping[str, Score]) -> None:
+        """Check that scores and estimator are made for each other."""
         has_source = posteriors.has_source(posteriors.innermost(request.estimator))
         for name, score in scores.items():
             validation.check_task(request.estimator, name, score, has_source)
-        score_chunk, n_values = self._chunk_scorer(request, scores)
-        columns = np.empty((len(scores), request.n_candidates))
+
+    def _columns(
+        self, score_chunk: Callable[[Any], list[Any]], n_values: int, n_scores: int, request: Request
+    ) -> NDArray[np.float64]:
+        """Scores of the candidates, (n_scores, n_candidates): one pass, one chunk of draws alive at a time."""
+        columns = np.empty((n_scores, request.n_candidates))
         for rows, chunk in self._chunks(request, n_values, "scoring"):
             with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
                 for column, values in zip(columns, score_chunk(chunk), strict=True):
@@ -158,17 +208,20 @@ class StochasticBatchQuery(DrawsQuery):
         of_draws = {name: score for name, score in scores.items() if not _is_score_of_learner(score)}
         if not of_draws:
             return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1
-        draws = self._draws(request, one_draw=all(getattr(score, "one_draw", False) for score in of_draws.values()))
+        one_draw = all(getattr(score, "one_draw", False) for score in of_draws.values())
+        joint = any("target_draws" in _keywords_asked(score) for score in of_draws.values())
+        draws = self._draws(request, one_draw=one_draw, joint=joint)
         for name, score in of_draws.items():
             validation.check_enough_draws(draws.n_draws, name, score)
         ready = self._with_what_they_ask_for(of_draws, request, draws)
 
         def score_chunk(chunk: Any) -> list[Any]:
             of_chunk = draws.predict(chunk)
-            return [
-                ready[name](of_chunk) if name in ready else score(request.learner, chunk)
-                for name, score in scores.items()
-            ]
+            with validation.probabilities_of(draws.model):
+                return [
+                    ready[name](of_chunk) if name in ready else score(request.learner, chunk)
+                    for name, score in scores.items()
+                ]
 
         return score_chunk, draws.n_values
 
@@ -177,7 +230,7 @@ class StochasticBatchQuery(DrawsQuery):
     ) -> dict[str, Score]:
         """Scores with what their keyword-only parameters without a default name."""
         sources = {
-            "target_draws": lambda name: draws.predict(validation.check_target(self.X_target, name)),
+            "target_draws": lambda name: self._target_draws(request, draws, name),
             "noise_variance": lambda name: posteriors.noise_variance(request.estimator),
         }
         asked = {name: _keywords_asked(score) & set(sources) for name, score in scores.items()}
@@ -186,6 +239,13 @@ class StochasticBatchQuery(DrawsQuery):
             name: functools.partial(score, **{keyword: given[keyword] for keyword in asked[name]})
             for name, score in scores.items()
         }
+
+    def _target_draws(self, request: Request, draws: PoolDraws, name: str) -> Any:
+        X_target = chunks.prepare_pool(validation.check_target(self.X_target, name))
+        n_columns = chunks.count_columns(request.X_pool)
+        validation.check_target_rows(chunks.count_rows(X_target), chunks.count_columns(X_target), n_columns)
+        with validation.failure_explained("Drawing predictions for `X_target`"):
+            return draws.predict(chunks.take_rows(X_target, np.arange(chunks.count_rows(X_target))))
 
 
 def score_pool(
@@ -290,8 +350,15 @@ def _is_score_of_learner(score: Callable[..., Any]) -> bool:
 
 
 def _draw(
-    sampler: Callable[..., Any], scores: NDArray[np.float64], k: int, rng: np.random.Generator, beta: float
+    sampler: Callable[..., Any],
+    scores: NDArray[np.float64],
+    k: int,
+    rng: np.random.Generator,
+    beta: float,
+    epsilon: float,
 ) -> Batch:
+    if epsilon > 0:
+        return draw_mixture(sampler, scores, k, rng, beta, epsilon)
     if hasattr(sampler, "draw"):
         return sampler.draw(scores, k, rng, beta=beta)
     return Batch(validation.check_batch(sampler(scores, k, rng, beta=beta), k, len(scores)))

@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,14 @@ class Batch:
     log_proba : callable or None
         ``log_proba()`` is the ndarray of shape (k,) of natural logarithms of each pick's probability given those before
         it. It takes a pass over all rows, so it is done when asked for. None where the law is not known.
+    log_weights : callable or None
+        ``log_weights()`` is the ndarray of shape (n_points,) of unnormalised log-weights of the first pick; -inf is a
+        row that could not be it.
     """
 
     indices: Indices
     log_proba: Callable[[], Scores] | None = None
+    log_weights: Callable[[], Scores] | None = None
 
 
 def gumbel_top_k(values: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
@@ -158,7 +162,8 @@ def _sampler(
             return draw(scores, k, rng, beta=beta).indices
 
         def draw_batch(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
-            return draw(_kept(scores), k, rng, beta=beta)
+            kept = _kept(scores)
+            return replace(draw(kept, k, rng, beta=beta), log_weights=functools.partial(log_weights, kept, beta))
 
         sampler.__annotations__["return"] = "Indices"
         sampler.draw, sampler.log_weights = draw_batch, log_weights  # type: ignore[attr-defined]

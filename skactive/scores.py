@@ -1,9 +1,9 @@
 """Scores: draws from the posterior in, one number per point out; larger means more informative.
 
-A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, or (n_draws,
-n_points) of predicted values for regression. numpy in, numpy out; a torch tensor in, a tensor on its device out. Every
-kernel below is written once, in torch and in float64, for a block of points small enough to stay in the cache; `_score`
-feeds it block after block, so that no temporary is as large as the draws.
+A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, (n_draws, n_points)
+of predicted values for regression, or (n_draws, n_points, 2) of potential outcomes. numpy in, numpy out; a torch tensor
+in, a tensor on its device out. Every kernel below is written once, in torch and in float64, for a block of points small
+enough to stay in the cache; `_score` feeds it block after block, so that no temporary is as large as the draws.
 
 Kernels see a block as (K, C, n), points last, where reductions over few classes are fast. Letters in names: K draws,
 C classes, n points of a block. Formulas use natural logarithms and 0 log 0 = 0.
@@ -20,14 +20,31 @@ import torch
 from torch import Tensor
 
 from . import _validation as validation
+from . import _validation_causal as causal_checks
 
-__all__ = ["SCORES", "bald", "entropy", "gaussian_bald", "margin", "std_dev", "variance", "variation_ratio"]
+__all__ = [
+    "SCORES",
+    "bald",
+    "entropy",
+    "epig",
+    "gaussian_bald",
+    "margin",
+    "mu",
+    "mu_pi",
+    "mu_rho",
+    "rho",
+    "std_dev",
+    "tau",
+    "variance",
+    "variation_ratio",
+]
 
 SCORES: dict[str, Callable[..., Any]] = {}
 """Scores by name. A score may carry two attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough) and
-``tasks`` (what it can score: draws of "classifier" and/or "regressor" models)."""
+``tasks`` (what it can score: draws of "classifier" and/or "regressor" models, or potential "outcomes")."""
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64
+_PRODUCT_POINTS = 16  # products of matrices all have one shape, since the last bits of a number depend on it
 _EPS = torch.finfo(torch.float64).eps
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -35,18 +52,22 @@ _TINY = torch.finfo(torch.float64).tiny
 def _score(*tasks: str, one_draw: bool = False) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
     """Turn a kernel for one float64 block into a registered score.
 
-    What a kernel takes by keyword has its points on the last axis, and is cut into blocks along with the draws.
+    What a kernel takes by keyword has its points on the last axis, and is cut into blocks along with the draws; but
+    what is named target_... is about other points, and comes whole.
     """
 
     def register(kernel: Callable[..., Tensor]) -> Callable[..., Any]:
         @functools.wraps(kernel)
-        def score(draws: Any, **by_point: Any) -> Any:
+        def score(draws: Any, **asked_for: Any) -> Any:
             draws = validation.check_draws_shape(draws, kernel.__name__, tasks)
-            by_point = {name: _by_point(name, value, draws) for name, value in by_point.items()}
+            of_targets = {name: value for name, value in asked_for.items() if name.startswith("target_")}
+            by_point = {name: _by_point(name, asked_for[name], draws) for name in asked_for.keys() - of_targets.keys()}
+            whole = _whole(draws, **of_targets) if of_targets else {}
             device = draws.device if isinstance(draws, Tensor) else "cpu"
             scores_n = torch.empty(draws.shape[1], dtype=torch.float64, device=device)
-            for block, points in _blocks(draws):
-                scores_n[points] = kernel(block, **{name: value[..., points] for name, value in by_point.items()})
+            for block, points in _blocks(draws, outcomes="outcomes" in tasks):
+                parts = {name: value[..., points] for name, value in by_point.items()}
+                scores_n[points] = kernel(block, **parts, **whole)
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.one_draw, score.tasks = one_draw, tasks  # type: ignore[attr-defined]
@@ -56,17 +77,39 @@ def _score(*tasks: str, one_draw: bool = False) -> Callable[[Callable[..., Tenso
     return register
 
 
+_CHECKS = {
+    "treatment": causal_checks.check_treatment_by_point,
+    "propensity": causal_checks.check_propensity_by_point,
+}
+
+
 def _by_point(name: str, value: Any, draws: Any) -> Tensor:
     """A float64 tensor beside the draws, of shape (n_points,) or (n_draws, n_points)."""
     device = draws.device if isinstance(draws, Tensor) else "cpu"
     value = torch.as_tensor(value, dtype=torch.float64, device=device)
-    validation.check_positive_by_point(name, value, draws.shape[:2])
+    _CHECKS.get(name, validation.check_positive_by_point)(name, value, draws.shape[:2])
     return value.expand(*value.shape[:-1], draws.shape[1])
 
 
-def _blocks(draws: Any) -> Iterator[tuple[Tensor, slice]]:
-    """Float64 blocks (K, C, n), or (K, n), checked to hold what they should, and the points that they are of."""
+def _whole(draws: Any, *, target_draws: Any, target_weights: Any = None) -> dict[str, Tensor]:
+    """Draws at targets as one block (K, C, T), and their weights, which sum to 1."""
+    target_draws = validation.check_target_draws(target_draws, draws)
+    block_KCT = torch.cat([block for block, _ in _blocks(target_draws)], dim=2)
+    device = draws.device if isinstance(draws, Tensor) else "cpu"
+    n_targets = block_KCT.shape[2]
+    weights_T = np.ones(n_targets) if target_weights is None else target_weights
+    weights_T = torch.as_tensor(weights_T, dtype=torch.float64, device=device)
+    validation.check_target_weights(weights_T, n_targets)
+    return {"target_draws": block_KCT.to(device), "target_weights": weights_T / weights_T.sum()}
+
+
+def _blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, slice]]:
+    """Float64 blocks (K, C, n), or (K, n), checked to hold what they should, and the points that they are of.
+
+    Potential ``outcomes`` (K, 2, n) are any numbers, the others with classes sum to 1.
+    """
     n_points = draws.shape[1]
+    tolerance = None if outcomes or draws.ndim == 2 else validation.sum_tolerance(draws)
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
     for start in range(0, n_points, step):
         points = slice(start, min(start + step, n_points))
@@ -77,7 +120,7 @@ def _blocks(draws: Any) -> Iterator[tuple[Tensor, slice]]:
             block = torch.empty(part.shape, dtype=torch.float64, device=part.device).copy_(part)
         else:
             block = torch.from_numpy(np.array(part, np.float64, order="C"))
-        validation.check_block(block, start, validation.sum_tolerance(draws))
+        validation.check_block(block, start, tolerance)
         yield block, points
 
 
@@ -186,6 +229,87 @@ def entropy(draws: Tensor) -> Tensor:
     array([0.        , 0.69314718])
     """
     return (0 - _fold(_x_log_x(_mean(draws)))).clamp_min_(0)
+
+
+@_score("classifier")
+def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None = None) -> Tensor:
+    r"""Expected predictive information gain: what a label tells of the labels of target points.
+
+    The mean over targets :math:`x_*` of the mutual information of the two labels, :math:`KL(\frac1K \sum_k p_k(y|x)
+    p_k(y_*|x_*) \,\|\, \bar p(y|x)\, \bar p(y_*|x_*))`, in nats. Between 0 and `bald`, and no more than the mean `bald`
+    of the targets; symmetric in a point and a target; exactly 0 where all draws agree. What `bald` counts beyond it
+    is what a label tells of the model where no target is. Draws must be functions, the same for points and targets.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+    target_draws : ndarray or torch.Tensor of shape (n_draws, n_targets, n_classes)
+        The same functions at the points that predictions matter for. A query draws them at ``X_target``. Time is
+        proportional to n_points n_targets n_classes²; some hundred targets tell enough.
+    target_weights : array-like of shape (n_targets,), optional
+        How much each target matters, their probability, say; not negative. All the same by default.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If draws have other numbers of axes, of draws or of classes, or rows that are not probabilities; or if weights
+        are negative or all 0.
+
+    References
+    ----------
+    Bickford Smith, Kirsch, Farquhar, Gal, Foster and Rainforth (2023), Prediction-Oriented Bayesian Active Learning,
+    eq. 5.
+
+    Examples
+    --------
+    >>> from skactive.scores import epig
+    >>> draws = [[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]]
+    >>> epig(draws, target_draws=[[[1.0, 0.0]], [[0.0, 1.0]]])
+    array([0.69314718, 0.        ])
+    >>> epig(draws, target_draws=[[[0.5, 0.5]], [[0.5, 0.5]]])
+    array([0., 0.])
+    """
+    n_draws, n_classes, n = draws.shape
+    n_targets = target_draws.shape[2]
+    deviations_KCn, mean_Cn = _centred(torch.nn.functional.pad(draws, (0, -n % _PRODUCT_POINTS)))
+    deviations_KTC, mean_TC = _centred(target_draws.transpose(1, 2))
+    scores_n = torch.zeros(mean_Cn.shape[1], dtype=torch.float64, device=draws.device)
+    n_at_once = max(1, _BLOCK_ELEMENTS // (_PRODUCT_POINTS * n_classes**2))
+    for first in range(0, scores_n.shape[0], _PRODUCT_POINTS):
+        points = slice(first, first + _PRODUCT_POINTS)
+        deviations_KG, mean_G = deviations_KCn[..., points].reshape(n_draws, -1), mean_Cn[:, points].reshape(-1)
+        for start in range(0, n_targets, n_at_once):
+            targets = slice(start, min(start + n_at_once, n_targets))
+            deviations_HK = deviations_KTC[:, targets].reshape(n_draws, -1).T
+            information_HG = _divergence(
+                deviations_HK @ deviations_KG / n_draws, mean_TC[targets].reshape(-1, 1) * mean_G
+            )
+            information_TCCn = information_HG.view(-1, n_classes, n_classes, _PRODUCT_POINTS)
+            weights_T = target_weights[targets].view(-1, 1, 1, 1)  # type: ignore[index]
+            scores_n[points] += _fold((information_TCCn * weights_T).reshape(-1, _PRODUCT_POINTS))
+    return scores_n[:n].masked_fill_(scores_n[:n] < n_draws * n_classes * _EPS, 0.0)
+
+
+def _centred(draws: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws less their mean, exactly 0 where all agree, and the mean."""
+    shifted = draws - draws[0]
+    offset = _mean(shifted)
+    return shifted - offset, draws[0] + offset
+
+
+def _divergence(covariance: Tensor, independent: Tensor) -> Tensor:
+    """Terms of KL(independent + covariance || independent), each of them 0 or above.
+
+    With u = covariance / independent, a term is (1 + u) log(1 + u) - u times the probability: no difference of
+    entropies is taken, so that small information keeps its digits.
+    """
+    u = (covariance / independent.clamp_min(_TINY)).clamp_min_(_EPS - 1)
+    return torch.log1p(u).mul_(u + 1).sub_(u).mul_(independent)
 
 
 @_score("regressor")
@@ -363,3 +487,185 @@ def variation_ratio(draws: Tensor) -> Tensor:
     array([0. , 0.4])
     """
     return (1 - _mean(draws).amax(0)).clamp_min(0)
+
+
+# Scores of potential outcomes, (n_draws, n_points, 2): what a row's outcome would be without and with the treatment.
+
+
+def _variance_under(treatment: Tensor, outcomes: Tensor) -> Tensor:
+    return _variance(torch.where(treatment == 1, outcomes[:, 1], outcomes[:, 0]))
+
+
+def _variance_of_effect(outcomes: Tensor) -> Tensor:
+    return _variance(outcomes[:, 1] - outcomes[:, 0])
+
+
+def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
+    effect = _variance_of_effect(outcomes)
+    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * _EPS).clamp_min(_TINY)
+
+
+@_score("outcomes")
+def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
+    r"""Variance of the outcome that would be bought, :math:`Var_k\, \mu_k(x, t)`.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, 2)
+        Predicted outcomes without and with the treatment, of any float dtype.
+    treatment : array-like of shape (n_points,)
+        The treatment that each row has, 0 or 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+        In the outcome's units squared.
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another shape or is not finite, or a treatment is neither 0 nor 1.
+
+    References
+    ----------
+    Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
+    Outcomes to Infer Treatment-Effects from Observational Data.
+
+    Examples
+    --------
+    >>> from skactive.scores import mu
+    >>> mu([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 1.0]]], treatment=[0, 1])
+    array([1., 0.])
+    """
+    return _variance_under(treatment, draws)
+
+
+@_score("outcomes")
+def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
+    r"""`mu` times the probability of the other treatment, :math:`Var_k\, \mu_k(x, t) \, P(1 - t | x)`.
+
+    So rows are preferred that have their like among those treated otherwise.
+
+    Parameters
+    ----------
+    draws, treatment
+        As for `mu`.
+    propensity : array-like of shape (n_points,)
+        Probability of treatment 1, above 0 and below 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        As `mu` does, or if a propensity is not between 0 and 1.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import mu_pi
+    >>> mu_pi([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]]], treatment=[0, 1], propensity=[0.25, 0.25])
+    array([0.25, 0.75])
+    """
+    return _variance_under(treatment, draws) * torch.where(treatment == 1, 1 - propensity, propensity)
+
+
+@_score("outcomes")
+def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+    r"""`mu` times `rho`: an uncertain outcome where the other one is known and the effect is not.
+
+    Parameters
+    ----------
+    draws, treatment
+        As for `mu`.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        As `mu` does.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import mu_rho
+    >>> mu_rho([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]]], treatment=[0, 1])
+    array([1.    , 0.0625])
+    """
+    return _variance_under(treatment, draws) * _variance_ratio(treatment, draws)
+
+
+@_score("outcomes")
+def rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+    r"""Variance of the effect over that of the outcome that cannot be bought, :math:`tau / Var_k\, \mu_k(x, 1 - t)`.
+
+    0/0 counts as 0, and no ratio as more than 4.5e15, where the other outcome is known but for rounding.
+
+    Parameters
+    ----------
+    draws, treatment
+        As for `mu`.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        As `mu` does.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import rho
+    >>> rho([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]]], treatment=[0, 1])
+    array([1.  , 0.25])
+    """
+    return _variance_ratio(treatment, draws)
+
+
+@_score("outcomes")
+def tau(draws: Tensor) -> Tensor:
+    r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, 2)
+        Predicted outcomes without and with the treatment, of any float dtype.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+        In the outcome's units squared.
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another shape or is not finite.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import tau
+    >>> tau([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]]])
+    array([1., 0.])
+    """
+    return _variance_of_effect(draws)

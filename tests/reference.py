@@ -445,6 +445,26 @@ def lure_standard_error(losses, q, n_pool):
     return math.sqrt(sum((c * (a - value)) ** 2 for c, a in parts) / (n_labelled * (n_labelled - 1)))
 
 
+# --- coldness -------------------------------------------------------------------------------------
+
+
+def coldness(values, new_scores, log_betas, best=0.1, lapse=0.05):
+    """Posterior mean of log β, as β: prior N(0, 1), places of the new order by Plackett and Luce, some by chance."""
+    order = sorted(range(len(values)), key=lambda i: -new_scores[i])
+    n_best = min(math.ceil(best * len(values)), sum(s > min(new_scores) for s in new_scores))
+    with decimal.localcontext(prec=DIGITS):
+        posterior = []
+        for u in log_betas:
+            weights = [(Decimal(float(values[i])) * Decimal(float(u)).exp()).exp() for i in order]
+            density = (-(Decimal(float(u)) ** 2) / 2).exp()
+            for place in range(n_best):
+                left = weights[place:]
+                density *= Decimal(1 - lapse) * left[0] / sum(left) + Decimal(lapse) / len(left)
+            posterior.append(density)
+        mean = sum(p * Decimal(float(u)) for p, u in zip(posterior, log_betas, strict=True)) / sum(posterior)
+        return float(mean.exp())
+
+
 # --- EPIG -----------------------------------------------------------------------------------------
 
 
@@ -468,3 +488,36 @@ def epig(draws, target_draws, target_weights=None):
         return sum(w * information(members, t) for w, t in zip(weights, targets, strict=True)) / total
 
     return _per_point(formula, draws)
+
+
+# --- potential outcomes ---------------------------------------------------------------------------
+
+
+def _population_variance(values):
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / len(values)
+
+
+def causal_score(name, draws, treatment, propensity=None):
+    """mu Var_k[μ_k(t)], tau Var_k[μ_k(1) − μ_k(0)], rho tau / Var_k[μ_k(1 − t)], mu_rho, mu_pi: Jesson 2021.
+
+    In exact fractions. 0/0 is 0; a ratio is no more than 2^52, the reciprocal of the distance from 1 to the next float.
+    """
+    result = []
+    for i, outcomes in enumerate(np.asarray(draws, dtype=np.float64).swapaxes(0, 1).tolist()):
+        untreated, treated = ([Fraction(outcome[arm]) for outcome in outcomes] for arm in (0, 1))
+        observed, other = (treated, untreated) if treatment[i] else (untreated, treated)
+        mu, blind = _population_variance(observed), _population_variance(other)
+        tau = _population_variance([b - a for a, b in zip(untreated, treated, strict=True)])
+        rho = Fraction(0) if tau == 0 else Fraction(2**52) if blind * 2**52 <= tau else tau / blind
+        values = {"mu": mu, "tau": tau, "rho": rho, "mu_rho": mu * rho}
+        if propensity is not None:
+            p = Fraction(float(propensity[i]))
+            values["mu_pi"] = mu * (1 - p if treatment[i] else p)
+        result.append(float(values[name]))
+    return np.array(result)
+
+
+def sqrt_pehe(true_effects, effects):
+    """Root of 1/N Σ_i (τ̂_i − τ_i)²: Hill 2011."""
+    return math.sqrt(sum((b - a) ** 2 for a, b in zip(true_effects, effects, strict=True)) / len(effects))

@@ -20,7 +20,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 from skactive import ACSFWQuery, MCDropoutClassifier, sample_posterior
-from skactive.acsfw import _project, acs_fw
+from skactive.acsfw import _core_set, _project, acs_fw
 
 quietly = pytest.mark.filterwarnings("ignore:ACS-FW found:UserWarning")
 
@@ -125,6 +125,20 @@ def test_without_ties_an_rng_changes_nothing():
     np.testing.assert_allclose(other.weights, core.weights, rtol=1e-6)
 
 
+def test_a_short_row_that_points_where_the_pool_does_comes_first_and_weighs_as_much_as_it_takes():
+    vectors = np.array([[3.0, 0.0]] * 50 + [[0.0, 3.0]] * 50 + [[0.01, 0.01]])
+    core = _core_set(vectors, 1, None)
+    assert core.indices[0] == 100
+    assert core.weights[0] == pytest.approx(15_001)
+
+
+def test_weighted_lengths_stay_below_those_of_the_pool_and_come_closer_with_every_step():
+    draws = some_draws(n_draws=10, n_points=40, seed=4)
+    lengths = np.linalg.norm(_project(draws), axis=1)
+    totals = [core.weights @ lengths[core.indices] for core in (acs_fw(draws, k) for k in (1, 4, 8))]
+    assert totals[0] < totals[1] < totals[2] < lengths.sum()
+
+
 def test_tensors_give_what_arrays_give():
     draws = some_draws(n_draws=8, n_points=40).astype(np.float32)
     core, of_tensor = acs_fw(draws, 6), acs_fw(torch.from_numpy(draws), 6)
@@ -144,6 +158,12 @@ def test_of_twins_the_first_is_taken_and_never_the_other():
     core = acs_fw(twins(), 8)
     assert len(set((core.indices % 30).tolist())) == 8
     assert core.indices.max() < 30
+
+
+def test_gradients_of_tensors_are_left_alone():
+    draws = torch.from_numpy(some_draws()).requires_grad_()
+    np.testing.assert_array_equal(acs_fw(draws, 3).weights, acs_fw(draws.detach(), 3).weights)
+    assert draws.grad is None
 
 
 def test_an_rng_takes_each_twin_as_often():
@@ -167,8 +187,10 @@ def test_once_the_residual_is_gone_the_longest_rows_fill_up_with_one_warning():
         core = acs_fw(draws, 40)
     assert len(caught) == 1
     n_found = int((core.weights > 0).sum())
-    assert f"found {n_found} rows" in str(caught[0].message)
-    assert f"other {40 - n_found} are" in str(caught[0].message)
+    assert core.n_informative == n_found
+    assert f"found {n_found} of the 40 rows" in str(caught[0].message)
+    assert f"rest of the batch ({40 - n_found}) is" in str(caught[0].message)
+    assert "More draws tell more" in str(caught[0].message)
     lengths = np.linalg.norm(oracle_vectors(draws), axis=1)
     rest = np.setdiff1d(np.arange(60), core.indices[:n_found])
     np.testing.assert_array_equal(core.indices[n_found:], rest[np.argsort(-lengths[rest])][: 40 - n_found])
@@ -191,6 +213,12 @@ def test_rows_without_length_come_last():
         core = acs_fw(draws, 20, np.random.default_rng(0))
     assert set(core.indices[:10].tolist()) == set(range(1, 20, 2))
     assert sorted(core.indices.tolist()) == list(range(20))
+
+
+def test_a_warning_asks_for_no_more_draws_where_all_agree():
+    with pytest.warns(UserWarning, match="ACS-FW found 0 of the 2 rows.*All draws agree") as caught:
+        acs_fw(np.repeat(some_draws(1, 4), 5, axis=0), 2)
+    assert "More draws" not in str(caught[0].message)
 
 
 @quietly
@@ -252,6 +280,7 @@ def test_a_query_is_acs_fw_on_the_draws_of_the_model(forest):
     np.testing.assert_array_equal(query.weights_, core.weights)
     np.testing.assert_allclose(query.scores_, np.linalg.norm(oracle_vectors(draws), axis=1), rtol=1e-9)
     assert query.n_features_in_ == 64
+    assert query.n_informative_ == 15
     assert not hasattr(query, "log_proba_")
 
 
@@ -382,5 +411,5 @@ def test_draws_that_are_no_functions_are_refused():
 
 def test_a_regressor_is_refused():
     forest = RandomForestRegressor(5, random_state=0).fit(LABELLED, LABELS)
-    with pytest.raises(ValueError, match="`estimator` must be a classifier"):
+    with pytest.raises(TypeError, match="`estimator` must be a classifier"):
         ACSFWQuery().select(forest, POOL, 2)

@@ -17,11 +17,13 @@ from modAL.models import ActiveLearner
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.datasets import load_digits
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -29,10 +31,23 @@ from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from skactive import ACSFWQuery, BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery, run_experiment
+from skactive import (
+    ACSFWQuery,
+    BADGEQuery,
+    BatchBALDQuery,
+    CausalBALDQuery,
+    MCDropoutClassifier,
+    StochasticBatchQuery,
+    run_experiment,
+)
+from skactive.acsfw import acs_fw
+from skactive.badge import badge
 from skactive.batchbald import batchbald
+from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe
+from skactive.datasets import make_causal
+from skactive.risk import ActiveTester, estimate_risk, lure_weights, pure_weights
 from skactive.samplers import SAMPLERS
-from skactive.scores import SCORES
+from skactive.scores import SCORES, epig
 
 CLASS_SCORES = ["bald", "entropy", "variation_ratio", "margin"]
 
@@ -263,6 +278,26 @@ def test_a_beta_that_is_no_number_from_zero_up_is_refused(beta, forest):
     learner = ActiveLearner(RandomForestClassifier(5), StochasticBatchQuery(), X_training=X_TRAIN, y_training=LABELS)
     with pytest.raises((TypeError, ValueError), match="`beta`"):
         learner.query(X_POOL, n_instances=2, beta=beta)
+
+
+@pytest.mark.parametrize("sampler", ["topk", "uniform", lambda scores, k, rng, *, beta: np.arange(k)])
+def test_a_beta_that_sets_itself_needs_a_sampler_that_has_one(sampler, forest):
+    with pytest.raises(ValueError, match='`beta`="auto" needs a sampler'):
+        StochasticBatchQuery(sampler=sampler, beta="auto").select(forest, X_POOL, 2)
+
+
+def test_another_word_for_beta_is_refused_with_the_one_there_is(forest):
+    with pytest.raises(TypeError, match='number, 0 or larger, or "auto"'):
+        StochasticBatchQuery(beta="Auto").select(forest, X_POOL, 2)
+
+
+@pytest.mark.parametrize("n_queries_before", [0, 1])
+def test_a_batch_has_no_size_by_itself(n_queries_before, forest):
+    query = StochasticBatchQuery(beta="auto", random_state=0)
+    for _ in range(n_queries_before):
+        query.select(forest, X_POOL, 2)
+    with pytest.raises(TypeError, match="`n_instances`"):
+        query.select(forest, X_POOL, "auto")
 
 
 @pytest.mark.parametrize(("parameter", "registry"), [("score", SCORES), ("sampler", SAMPLERS)])
@@ -845,13 +880,141 @@ def test_methods_refuse_an_estimator_that_was_never_fitted(method):
 
 
 @every_method
-@pytest.mark.parametrize("regressor", [RandomForestRegressor(5, random_state=0)])
-def test_methods_refuse_a_regressor(method, regressor):
-    with pytest.raises((TypeError, ValueError), match="`estimator` must be a classifier"):
-        method().select(regressor.fit(X_TRAIN, Y_TRAIN), X_POOL, 2)
+@pytest.mark.parametrize("regressor", [RandomForestRegressor(5, random_state=0), LinearRegression()])
+def test_methods_refuse_a_regressor_before_anything_is_refitted(method, regressor):
+    name = f"{type(regressor).__name__}, a regressor"
+    with pytest.raises(TypeError, match=rf'`estimator` must be a classifier for .*{name}.*Query\("std_dev"\)'):
+        method().select(regressor.fit(X_TRAIN, Y_TRAIN), X_POOL, 2, X_training=X_TRAIN, y_training=Y_TRAIN)
 
 
-@pytest.mark.parametrize("estimator", [RidgeClassifier(), LinearRegression(), KMeans(2, n_init=1)])
+@pytest.mark.parametrize("method", [ACSFWQuery, BatchBALDQuery])
+def test_methods_refuse_a_regressor_to_draw_from(method, forest):
+    with pytest.raises(TypeError, match=r"`posterior` must be a classifier for .*RandomForestRegressor"):
+        method(posterior=RandomForestRegressor(5)).select(
+            forest, X_POOL, 2, X_training=X_TRAIN, y_training=Y_TRAIN.astype(float)
+        )
+
+
+every_query = pytest.mark.parametrize("query", [StochasticBatchQuery, BADGEQuery, ACSFWQuery, BatchBALDQuery])
+
+
+@every_query
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"X_training": X_TRAIN}, "`y_training` must be given along with `X_training`.* 60 rows"),
+        ({"y_training": LABELS}, "`X_training` must be given along with `y_training`.* 60 labels"),
+        ({"X_training": X_TRAIN, "y_training": LABELS[:50]}, "`X_training` and `y_training`.* 60 rows and 50 labels"),
+        ({"X_training": pd.DataFrame(X_TRAIN[:3]), "y_training": list(LABELS)}, "3 rows and 60 labels"),
+    ],
+)
+def test_training_data_by_halves_are_refused_without_a_warning_of_a_refit(query, given, message):
+    with pytest.raises(ValueError, match=message):
+        query().select(LogisticRegression().fit(X_TRAIN, LABELS), X_POOL, 2, **given)
+
+
+@pytest.mark.parametrize("query", [ACSFWQuery(), BatchBALDQuery()])
+@pytest.mark.parametrize("estimator", [LogisticRegression(), KNeighborsClassifier()])
+def test_methods_without_draws_point_to_those_that_need_none_and_to_no_score(query, estimator):
+    with pytest.raises(ValueError, match=r'`posterior`.* BADGEQuery and StochasticBatchQuery\("entropy"\)') as caught:
+        query.select(estimator.fit(X_TRAIN, LABELS), X_POOL, 2)
+    assert "score" not in str(caught.value)
+
+
+@every_query
+def test_what_is_not_fitted_is_not_helped_by_a_sampler(query):
+    with pytest.raises(NotFittedError, match="not fitted yet") as caught:
+        query().select(RandomForestClassifier(), X_POOL, 2)
+    assert "sampler" not in str(caught.value)
+
+
+@every_query
+def test_a_model_whose_probabilities_miss_the_sum_is_named_with_a_remedy(query):
+    class Rounding(Echo):
+        def __init__(self, n_classes=10):
+            self.n_classes = n_classes
+
+        def predict_proba(self, X):
+            p = np.zeros((len(X), 10))
+            p[:, 7], p[:, 8] = 1, 0.125
+            return p
+
+    with pytest.raises(ValueError, match=r"This Rounding gave \[1, 0\.125, 0, 0, 0\] and 5 more.* 1\.125,.*as float64"):
+        query().select(Rounding().fit(X_POOL), X_POOL, 2)
+
+
+def test_float64_is_the_remedy_for_naive_bayes_in_float32():
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    model = GaussianNB().fit(X[:80], y[:80])
+    with pytest.raises(ValueError, match=r"This GaussianNB gave .*as float64"):
+        BADGEQuery().select(model, X[80:680], 3)
+    model.fit(X[:80].astype(np.float64), y[:80])
+    assert len(BADGEQuery(random_state=0).select(model, X[80:680].astype(np.float64), 3)) == 3
+
+
+@pytest.mark.parametrize("convert", [str, object, complex], ids=["text", "objects", "complex"])
+@pytest.mark.parametrize("container", [np.asarray, np.ndarray.tolist], ids=["array", "list"])
+def test_probabilities_that_are_no_real_numbers_are_refused(convert, container):
+    draws = reference.random_draws(np.random.default_rng(0), 3, 9, 3).astype(convert)
+    if convert is object and container is np.ndarray.tolist:
+        draws[0, 0, 0] = None
+    rng = np.random.default_rng(0)
+    for score in ("bald", "entropy", "std_dev"):
+        with pytest.raises(TypeError, match="`draws` must be an array of real numbers"):
+            SCORES[score](container(draws))
+    for function in (acs_fw, functools.partial(batchbald, rng=rng)):
+        with pytest.raises(TypeError, match="`draws` must be an array of real numbers"):
+            function(container(draws), 2)
+    with pytest.raises(TypeError, match="`probabilities` must be an array of real numbers"):
+        badge(container(draws[0]), np.ones((9, 2)), 2, rng)
+
+
+@pytest.mark.parametrize("convert", [str, complex])
+def test_embeddings_that_are_no_real_numbers_are_refused(convert):
+    for embeddings in (np.ones((9, 2), convert), np.ones((9, 2), convert).tolist()):
+        with pytest.raises(TypeError, match="`embeddings` must be an array of numbers"):
+            badge(np.full((9, 2), 0.5), embeddings, 2, np.random.default_rng(0))
+    with pytest.raises(TypeError, match="`embeddings` must be an array of numbers"):
+        badge(np.full((9, 2), 0.5), torch.ones((9, 2), dtype=torch.complex64), 2, np.random.default_rng(0))
+
+
+def test_complex_tensors_are_no_draws():
+    with pytest.raises(TypeError, match="`draws` must be an array of real numbers"):
+        batchbald(torch.ones((2, 9, 1), dtype=torch.complex64), 2, np.random.default_rng(0))
+
+
+def test_badge_on_gaps_that_only_the_model_takes_mentions_an_embedding():
+    pool = X_POOL.copy()
+    pool[4, 1] = np.nan
+    trees = HistGradientBoostingClassifier(max_iter=2).fit(X_TRAIN, LABELS)
+    with pytest.raises(ValueError, match=r"`embeddings` must be finite.* row 4.* `embedding`, a function of the rows"):
+        BADGEQuery().select(trees, pool, 2)
+    assert len(BADGEQuery(np.nan_to_num, random_state=0).select(trees, pool, 2)) == 2
+
+
+@every_method
+def test_methods_have_no_sampling_law_and_say_so(method, forest):
+    query = method(random_state=0)
+    with pytest.raises(AttributeError, match="no query yet"):
+        query.log_proba_  # noqa: B018
+    query.select(forest, X_POOL, 2)
+    with pytest.raises(
+        AttributeError, match=f"{method.__name__} has no `log_proba_`: its batches have no sampling law"
+    ):
+        query.log_proba_  # noqa: B018
+
+
+@every_query
+@pytest.mark.parametrize("candidates", [None, np.arange(5, 20)])
+def test_scores_of_a_query_are_read_only(query, candidates, forest):
+    query = query(random_state=0)
+    query.select(forest, X_POOL, 2, candidates=candidates)
+    with pytest.raises(ValueError, match="read-only"):
+        query.scores_[0] = 1.0
+
+
+@pytest.mark.parametrize("estimator", [RidgeClassifier(), KMeans(2, n_init=1)])
 def test_badge_refuses_what_has_no_probabilities_with_the_way_out(estimator):
     with pytest.raises(TypeError, match=rf"`estimator`.*{type(estimator).__name__}.*CalibratedClassifierCV"):
         BADGEQuery().select(estimator.fit(X_TRAIN, Y_TRAIN), X_POOL, 2)
@@ -1006,3 +1169,332 @@ def test_batchbald_refuses_draws_of_other_shapes_on_the_way():
     X = np.full((9, 2), 0.5)
     with pytest.raises(ValueError, match="`predict_draws` must return draws of shape"):
         BatchBALDQuery().select(Shrinking().fit(X), X, 2)
+
+
+# ---------------------------------------------------------------------------------------------------------- CausalBALD
+
+X_CAUSAL, Y_CAUSAL, _ = make_causal(60, np.random.default_rng(0))
+OUTCOMES = RandomForestRegressor(10, random_state=0).fit(X_CAUSAL[:30], Y_CAUSAL[:30])
+CAUSAL_POOL = X_CAUSAL[30:]
+
+
+def causal_batch(pool=CAUSAL_POOL, model=OUTCOMES, **params):
+    given = {name: params.pop(name) for name in ("X_training", "y_training") if name in params}
+    return CausalBALDQuery(**{"treatment": 1, "random_state": 0, **params}).select(model, pool, 3, **given)
+
+
+class DrawsOfClasses:
+    """Draws that no tag announces as those of a classifier."""
+
+    def sample_posterior(self, n_draws, rng):
+        return lambda X: np.full((3, len(X), 4), 0.25)
+
+
+def with_treatments(*values, dtype=float):
+    """A pool with these in its treatment column, and what was there below."""
+    pool = CAUSAL_POOL.astype(dtype)
+    pool[: len(values), 1] = values
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("treatment", "error", "says"),
+    [
+        (None, ValueError, "Got None"),
+        (2, ValueError, "from 0 to 1, or negative.*Got 2"),
+        (-3, ValueError, "Got -3"),
+        ("t", TypeError, "names of columns.*Got 't'.*DataFrame"),
+        (1.0, TypeError, "an integer.*Got 1.0"),
+        (True, TypeError, "an integer.*Got True"),
+    ],
+)
+def test_a_treatment_that_is_no_column_is_refused(treatment, error, says):
+    with pytest.raises(error, match=f"`treatment` must.*{says}"):
+        causal_batch(treatment=treatment)
+    if treatment is not None:
+        with pytest.raises(error, match=f"`treatment` must.*{says}"):
+            predict_effects(OUTCOMES, CAUSAL_POOL, treatment)
+        with pytest.raises(error, match=f"`treatment` must.*{says}"):
+            estimate_effects(OUTCOMES, CAUSAL_POOL, treatment)
+        with pytest.raises(error, match=f"`treatment` must.*{says}"):
+            potential_outcomes(lambda X: np.zeros((2, len(X))), CAUSAL_POOL, treatment)
+
+
+def test_a_name_that_is_no_column_is_refused_with_the_columns():
+    frame = pd.DataFrame(CAUSAL_POOL, columns=["age", "drug"])
+    forest = RandomForestRegressor(5).fit(frame, Y_CAUSAL[30:])
+    with pytest.raises(ValueError, match=r"`treatment` must be one of the columns 'age', 'drug'.*Got 'dose'"):
+        causal_batch(frame, forest, treatment="dose")
+    twice = pd.DataFrame(CAUSAL_POOL, columns=["drug", "drug"])
+    with pytest.raises(ValueError, match="Got 'drug', of which there are 2"):
+        predict_effects(OUTCOMES, twice, "drug")
+
+
+@pytest.mark.parametrize("pool", [["yes", "no", "no"], np.zeros(5), np.zeros((5, 2, 3))])
+def test_rows_without_columns_have_no_treatment(pool):
+    with pytest.raises(ValueError, match="`treatment` is a column, and the rows are not a table"):
+        causal_batch(pool, DrawsOfClasses(), treatment=0)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(2, "2.0"), (-1, "-1.0"), (0.5, "0.5"), (math.nan, "nan")])
+def test_treatments_other_than_0_and_1_are_refused_with_the_first(value, shown):
+    with pytest.raises(ValueError, match=rf"`treatment` must be 0 or 1 in every row. Got .*{shown}"):
+        causal_batch(with_treatments(0, 1, value))
+    with pytest.raises(ValueError, match=rf"`treatment` must be 0 or 1 in every row. Got {shown}"):
+        SCORES["mu"](np.zeros((2, 3, 2)), treatment=[0, 1, value])
+
+
+def test_treatments_that_are_words_are_refused():
+    with pytest.raises(ValueError, match=r"`treatment` must be 0 or 1 in every row. Got 'drug'"):
+        causal_batch(with_treatments("drug", "placebo", dtype=object))
+
+
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("training", [{}, {"X_training": True}])
+def test_a_constant_treatment_is_refused(value, training):
+    pool = with_treatments(*[value] * len(CAUSAL_POOL))
+    given = {"X_training": pool[:5], "y_training": Y_CAUSAL[:5]} if training else {}
+    with pytest.raises(ValueError, match=f"`treatment` is {value} in every row of the pool.*the right column"):
+        causal_batch(pool, **given)
+
+
+def test_a_classifier_of_outcomes_is_refused_with_what_to_do():
+    forest = RandomForestClassifier(5, random_state=0).fit(X_CAUSAL, Y_CAUSAL > 0)
+    for call in (lambda: causal_batch(model=forest), lambda: estimate_effects(forest, CAUSAL_POOL, 1)):
+        with pytest.raises(TypeError, match=r"`estimator` must be a regressor .* fit a regressor to 0 and 1"):
+            call()
+
+
+def test_draws_of_classes_are_refused_for_effects():
+    model = DrawsOfClasses()
+    for call in (lambda: causal_batch(model=model), lambda: estimate_effects(model, CAUSAL_POOL, 1)):
+        with pytest.raises(TypeError, match=r"`estimator` must predict one outcome.*\(3, 1, 4\)"):
+            call()
+
+
+@pytest.mark.parametrize("score", ["bald", "variance"])
+def test_scores_of_anything_but_outcomes_are_refused(score):
+    with pytest.raises(ValueError, match=f"`score`='{score}' is no score of potential outcomes. Use \"mu_rho\""):
+        causal_batch(score=score)
+
+
+@pytest.mark.parametrize("score", ["mu_rho", "mu", "tau", "rho", "mu_pi"])
+def test_scores_of_outcomes_are_refused_where_there_is_no_treatment(score, forest):
+    for model, pool in ((OUTCOMES, CAUSAL_POOL), (forest, X_POOL)):
+        with pytest.raises(
+            ValueError, match=rf"`score`='{score}' .* CausalBALDQuery\(score='{score}', treatment=...\)"
+        ):
+            StochasticBatchQuery(score=score).select(model, pool, 2)
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (6, 9, 3), (6, 9, 1), (9,)])
+def test_draws_that_are_not_two_outcomes_are_refused(shape):
+    with pytest.raises(ValueError, match=r"`draws` must have shape \(n_draws, n_points, 2\). Got shape \("):
+        SCORES["tau"](np.ones(shape))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_an_outcome_that_is_not_finite_is_named_by_draw_and_point(bad):
+    draws = np.zeros((6, 9, 2))
+    draws[4, 7, 1] = bad
+    with pytest.raises(ValueError, match=f"`draws` must be finite. Got {bad} in draw 4 of point 7"):
+        SCORES["mu_rho"](draws, treatment=np.zeros(9))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.5, 1.5, math.nan])
+def test_a_propensity_of_0_or_1_is_refused(value):
+    with pytest.raises(ValueError, match=rf"`propensity` must be above 0 and below 1.*Got {value}.*less sure"):
+        SCORES["mu_pi"](np.zeros((2, 3, 2)), treatment=[0, 1, 1], propensity=[0.5, value, 0.5])
+
+
+@pytest.mark.parametrize("name", ["treatment", "propensity"])
+@pytest.mark.parametrize("value", [0.5, [0.5], [[0.5] * 3] * 2])
+def test_a_treatment_or_propensity_that_is_not_one_a_point_is_refused(name, value):
+    given = {"treatment": [0, 1, 1], "propensity": [0.5, 0.5, 0.5], name: value}
+    with pytest.raises(ValueError, match=rf"`{name}` must have shape \(3,\)"):
+        SCORES["mu_pi"](np.zeros((2, 3, 2)), **given)
+
+
+def test_a_propensity_that_is_sure_is_refused_in_a_query():
+    sure = DecisionTreeClassifier(random_state=0)
+    with pytest.raises(ValueError, match=r"Scoring rows 0 to 29 failed: `propensity` must be above 0 and below 1"):
+        causal_batch(score="mu_pi", propensity=sure)
+
+
+def test_a_score_of_the_propensity_needs_a_classifier_for_it():
+    with pytest.raises(ValueError, match="`propensity` must be given for score='mu_pi'"):
+        causal_batch(score="mu_pi")
+    for model in (LinearRegression(), RidgeClassifier(), 0.5):
+        with pytest.raises(TypeError, match="`propensity` must be a classifier with predict_proba"):
+            causal_batch(score="mu_pi", propensity=model)
+
+
+def test_a_propensity_that_cannot_be_fitted_says_so():
+    gaps = CAUSAL_POOL.copy()
+    gaps[3, 0] = math.nan
+    with pytest.raises(ValueError, match="Fitting LogisticRegression, the `propensity`, to the treatments failed"):
+        causal_batch(gaps, score="mu_pi", propensity=LogisticRegression())
+    untreated = CAUSAL_POOL[CAUSAL_POOL[:, 1] == 0]
+    given = {"X_training": X_CAUSAL, "y_training": Y_CAUSAL}
+    with pytest.raises(ValueError, match=r"`propensity` must be fitted to treatments 0 and 1.*Got the classes \[0\]"):
+        causal_batch(untreated, score="mu_pi", propensity=RandomForestClassifier(5), **given)
+
+
+def test_one_draw_of_outcomes_is_refused():
+    with pytest.raises(ValueError, match="`score`='mu_rho' needs two draws or more"):
+        causal_batch(n_draws=1)
+
+
+@pytest.mark.parametrize(
+    ("true_effects", "effects", "says"),
+    [
+        ([1.0], [1.0, 2.0], r"same shape .*\(1,\) and \(2,\)"),
+        ([[1.0]], [[1.0]], "same shape"),
+        ([], [], "a point or more"),
+        ([1.0, math.nan], [1.0, 2.0], "`true_effects` must be finite. Got nan in row 1"),
+        ([1.0, 2.0], [math.inf, 2.0], "`effects` must be finite. Got inf in row 0"),
+    ],
+)
+def test_effects_that_cannot_be_compared_are_refused(true_effects, effects, says):
+    with pytest.raises(ValueError, match=says):
+        sqrt_pehe(true_effects, effects)
+
+
+@pytest.mark.parametrize(("level", "error"), [(0, ValueError), (1.0, ValueError), (95, ValueError), ("a", TypeError)])
+def test_a_level_outside_0_and_1_is_refused(level, error):
+    with pytest.raises(error, match="`level` must be"):
+        estimate_effects(OUTCOMES, CAUSAL_POOL, 1, level=level)
+
+
+def test_effects_need_a_model_that_predicts():
+    with pytest.raises(TypeError, match=r"`estimator` must be a fitted regressor with `predict`. Got a object"):
+        predict_effects(object(), CAUSAL_POOL, 1)
+    with pytest.raises(NotFittedError):
+        estimate_effects(RandomForestRegressor(), CAUSAL_POOL, 1)
+
+
+@pytest.mark.parametrize(("n", "rng", "error"), [(0, None, ValueError), (1.5, None, TypeError), (5, 0, TypeError)])
+def test_synthetic_treatments_are_made_of_a_number_and_a_generator(n, rng, error):
+    with pytest.raises(error, match=r"`n`|`rng`"):
+        make_causal(n, np.random.default_rng(0) if rng is None else rng)
+
+
+@pytest.mark.parametrize("container", ["frame", "array"])
+def test_queries_of_effects_do_not_change_a_pool(container):
+    pool = CAUSAL_POOL.copy()
+    pool.flags.writeable = False
+    pool = pd.DataFrame(pool, copy=True) if container == "frame" else pool
+    before = np.array(pool)
+    assert len(causal_batch(pool, RandomForestRegressor(5).fit(pool, Y_CAUSAL[30:]))) == 3
+    np.testing.assert_array_equal(np.array(pool), before)
+
+
+# ----------------------------------------------------------------------------------------------------- EPIG, and risk
+
+
+def test_epig_without_targets_says_what_to_give(forest):
+    with pytest.raises(ValueError, match=r"`X_target` must be given for score='epig'"):
+        StochasticBatchQuery("epig").select(forest, X_POOL, 2)
+
+
+@pytest.mark.parametrize("X_target", [X_POOL[:, :3], X_POOL[:0], X_POOL[:, :3].tolist()])
+def test_targets_of_other_columns_or_none_are_refused(X_target, forest):
+    with pytest.raises(ValueError, match=r"`X_target` must (have the columns of `X_pool`, 4. Got 3|hold one row)"):
+        StochasticBatchQuery("epig", X_target=X_target).select(forest, X_POOL, 2)
+
+
+def test_targets_that_the_model_cannot_take_are_named(forest):
+    with pytest.raises(ValueError, match="`X_target`"):
+        StochasticBatchQuery("epig", X_target=X_POOL.astype(str) + "?").select(forest, X_POOL, 2)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4), (2, 5, 3), (3, 0, 4), (3, 5)])
+def test_target_draws_of_other_axes_are_refused_with_their_shape(shape):
+    with pytest.raises(ValueError, match=r"`target_draws` must have shape \(2, n_targets, 4\)"):
+        epig(np.full((2, 6, 4), 0.25), target_draws=np.full(shape, 1 / shape[-1]))
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, math.nan, 1.0], [1.0, math.inf, 1.0]]
+)
+def test_target_weights_that_are_none_are_refused(weights):
+    draws = np.full((2, 3, 4), 0.25)
+    with pytest.raises(ValueError, match="`target_weights`"):
+        epig(draws, target_draws=draws, target_weights=weights)
+
+
+@pytest.mark.parametrize(("epsilon", "error"), [(-0.1, ValueError), (1.5, ValueError), (math.nan, ValueError)])
+def test_an_epsilon_outside_0_and_1_is_refused(epsilon, error, forest):
+    with pytest.raises(error, match="`epsilon`"):
+        StochasticBatchQuery(epsilon=epsilon).select(forest, X_POOL, 2)
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", None, True])
+def test_an_epsilon_that_is_no_number_is_refused(epsilon, forest):
+    with pytest.raises(TypeError, match="`epsilon`"):
+        StochasticBatchQuery(epsilon=epsilon).select(forest, X_POOL, 2)
+
+
+def first_rows(scores, k, rng, *, beta=1.0):
+    return np.arange(k)
+
+
+def test_epsilon_needs_a_sampler_of_known_law(forest):
+    with pytest.raises(ValueError, match=r"`epsilon`.*'first_rows' has no `log_weights`"):
+        StochasticBatchQuery(sampler=first_rows, epsilon=0.1).select(forest, X_POOL, 2)
+
+
+@pytest.mark.parametrize("weights", [lure_weights, pure_weights])
+@pytest.mark.parametrize(
+    ("log_proba", "error", "message"),
+    [
+        (None, TypeError, "`log_proba` must be .*Got None"),
+        ([], ValueError, r"`log_proba` must have shape"),
+        ([[-1.0]], ValueError, r"`log_proba` must have shape .*\(1, 1\)"),
+        ([-1.0, -math.inf], ValueError, r"-inf for pick 1, and 1 such .*epsilon=0\.1"),
+        ([-1.0, -800.0], ValueError, r"-800\.0 for pick 1.*epsilon"),
+        ([0.5, -1.0], ValueError, r"`log_proba` must be natural logarithms .* Got 0\.5 for pick 0"),
+        ([math.nan], ValueError, "nan for pick 0"),
+    ],
+)
+def test_log_probabilities_that_give_no_weights_are_refused(weights, log_proba, error, message):
+    with pytest.raises(error, match=message):
+        weights(log_proba, 10)
+
+
+@pytest.mark.parametrize(("n_pool", "error"), [(1, ValueError), (0, ValueError), (10.0, TypeError), (None, TypeError)])
+def test_a_pool_smaller_than_the_picks_is_refused(n_pool, error):
+    with pytest.raises(error, match="`n_pool` must be"):
+        lure_weights([-1.0, -1.0], n_pool)
+
+
+@pytest.mark.parametrize("losses", [[1.0], [[1.0, 2.0]], [1.0, math.nan], [math.inf, 0.0]])
+def test_losses_that_do_not_fit_the_picks_are_refused(losses):
+    with pytest.raises(ValueError, match="`losses` must be"):
+        estimate_risk(losses, [-1.0, -1.0], 10)
+
+
+def test_a_tester_needs_a_query_that_knows_its_probabilities(forest):
+    with pytest.raises(TypeError, match="`query` must be a query with probabilities"):
+        ActiveTester("bald", X_POOL)
+    with pytest.raises(ValueError, match="max_candidates=5"):
+        ActiveTester(StochasticBatchQuery(max_candidates=5), X_POOL)
+    for query in (BADGEQuery(embedding=lambda X: X), StochasticBatchQuery(sampler=first_rows)):
+        with pytest.raises(TypeError, match=r"`query` must know the probability of its picks"):
+            ActiveTester(query, X_POOL).ask(forest, 2)
+
+
+def test_a_tester_is_told_the_labels_of_the_rows_it_asked_for(forest):
+    tester = ActiveTester(StochasticBatchQuery(epsilon=0.1), X_POOL)
+    with pytest.raises(ValueError, match="nothing has been asked"):
+        tester.tell(["oak"])
+    with pytest.raises(ValueError, match="No label has been told"):
+        tester.risk(forest)
+    tester.ask(forest, 3)
+    with pytest.raises(ValueError, match=r"labels of the 3 rows.*\(2,\)"):
+        tester.tell(["oak", "elm"])
+    tester.tell(["oak", "elm", "elm"])
+    with pytest.raises(ValueError, match="`loss` must be a callable or one of 'log_loss'"):
+        tester.risk(forest, "accuracy")
+    with pytest.raises(TypeError, match="RidgeClassifier has none"):
+        tester.risk(RidgeClassifier().fit(X_TRAIN, LABELS))

@@ -12,13 +12,12 @@ import numpy as np
 import study
 
 from skactive import BADGEQuery, StochasticBatchQuery
-from skactive._statistics import estimate
 
 TITLE = "Size of batches"
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "budget": 40, "batch_sizes": [20, 40]},
-    "quick": {"n_trials": 2, "budget": 40, "batch_sizes": [5, 10, 20, 40]},
+    "quick": {"n_trials": 3, "budget": 40, "batch_sizes": [5, 10, 20, 40]},
     "full": {"n_trials": 12, "budget": 80, "batch_sizes": [5, 10, 20, 40]},
 }
 N_INITIAL = 20
@@ -78,9 +77,11 @@ def draw(findings: dict[str, Any]) -> Any:
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
     _draw_means(axes[0], findings)
-    for ax, query, name in ((axes[1], "topk", "top-k"), (axes[2], "power", "power β=1")):
+    for ax, query, name, shades in ((axes[1], "topk", "top-k", "Reds"), (axes[2], "power", "power β=1", "Blues")):
         keys = {_key(query, b): f"{b} a batch" for b in findings["batch_sizes"]}
-        study.draw_curves(ax, {key: findings["curves"][key] for key in keys}, "accuracy", **keys)
+        colours = dict(zip(keys, plt.get_cmap(shades)(np.linspace(0.4, 1, len(keys))), strict=True))
+        curves = {key: findings["curves"][key] for key in keys}
+        study.draw_curves(ax, curves, "accuracy", colours=colours, **keys)
         ax.set_title(name)
         ax.legend(loc="lower right")
     axes[2].sharey(axes[1])
@@ -89,15 +90,16 @@ def draw(findings: dict[str, Any]) -> Any:
 
 def _draw_means(ax: Any, findings: dict[str, Any]) -> None:
     sizes = findings["batch_sizes"]
-    for query in (*QUERIES, "uniform"):
-        found = [estimate(findings["means"][_key(query, b)]) for b in sizes]
-        y, low, high = ([getattr(e, part) for e in found] for part in ("mean", "low", "high"))
+    for query in QUERIES:
+        found = [study.difference(findings["means"], _key(query, b), "uniform") for b in sizes]
+        y, low, high = (100 * np.array([getattr(e, part) for e in found]) for part in ("mean", "low", "high"))
         ax.plot(sizes, y, "o-", color=study.COLOURS[query], label="top-k" if query == "topk" else query)
         ax.fill_between(sizes, low, high, color=study.COLOURS[query], alpha=0.12, lw=0)
+    ax.axhline(0, color=study.COLOURS["uniform"], ls="--", label="uniform")
     ax.set_xscale("log")
     ax.set_xticks(sizes, sizes)
     ax.minorticks_off()
-    ax.set(xlabel="labels in a batch", ylabel="mean accuracy, as many labels in all")
+    ax.set(xlabel="labels in a batch, as many in all", ylabel="points", title="mean accuracy minus uniform's")
     ax.grid(alpha=0.3)
     ax.legend()
 

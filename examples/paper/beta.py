@@ -15,12 +15,12 @@ TITLE = "Coldness β, from uniform to top-k"
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "betas": [0.1, 1.0, 16.0]},
-    "quick": {"n_trials": 2, "n_rounds": 3, "betas": [0.1, 1.0, 4.0, 16.0]},
+    "quick": {"n_trials": 3, "n_rounds": 3, "betas": [0.1, 1.0, 4.0, 16.0]},
     "full": {"n_trials": 10, "n_rounds": 8, "betas": [0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]},
 }
 N_INITIAL = 20
 N_DRAWS = 40
-MARGIN = 0.015
+MARGIN = 0.02
 SAMPLERS = {"power": "power", "softmax": "softmax", "softrank": "soft-rank"}
 
 
@@ -54,24 +54,13 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     for sampler, name in SAMPLERS.items():
         warm, cold = _key(sampler, first), _key(sampler, coldest)
         found += [
-            near(f"At β = {first:g}, {name} is near uniform", setting, means, warm, "uniform"),
-            near(f"At β = {coldest:g}, {name} is near top-k", setting, means, cold, "topk"),
+            study.near(f"At β = {first:g}, {name} is near uniform", setting, means, warm, "uniform", MARGIN),
+            study.near(f"At β = {coldest:g}, {name} is near top-k", setting, means, cold, "topk", MARGIN),
             optimum_between(f"For {name}, the best β lies between", setting, findings, sampler),
         ]
     statement = f"At β = {coldest:g}, soft-rank has lost more than power: it depends on β the most"
     found.append(study.better(statement, setting, means, _key("power", coldest), _key("softrank", coldest)))
     return found
-
-
-def near(statement: str, setting: str, means: dict[str, list[float]], query: str, reference: str) -> study.Claim:
-    """Seen if all of the interval is within the margin, not seen if none of it is."""
-    found = study.difference(means, query, reference)
-    if max(abs(found.low), abs(found.high)) < MARGIN:
-        verdict = "seen"
-    else:
-        verdict = "not seen" if found.low > MARGIN or found.high < -MARGIN else "cannot be told"
-    ours = f"{query} − {reference}: {study.with_interval(found, sign=True)}; margin {MARGIN:g}"
-    return study.Claim(statement, setting, len(means[query]), ours, verdict)
 
 
 def optimum_between(statement: str, setting: str, findings: dict[str, Any], sampler: str) -> study.Claim:
@@ -94,14 +83,16 @@ def _both(differences: list[Estimate]) -> str:
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    """Mean accuracy by coldness between the lines of uniform and top-k, and curves of power sampling."""
+    """Mean accuracy by coldness, between uniform and top-k, and curves of power sampling."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
     _draw_means(left, findings)
-    shown = {_key("power", beta): f"β = {beta:g}" for beta in findings["betas"] if beta in (0.1, 1.0, 4.0, 16.0)}
-    curves = {query: findings["curves"][query] for query in (*shown, "topk", "uniform")}
-    study.draw_curves(right, curves, "accuracy", **shown, topk="top-k")
+    betas = [beta for beta in findings["betas"] if beta in (0.1, 1.0, 4.0, 16.0)]
+    keys = {_key("power", beta): f"β = {beta:g}" for beta in betas}
+    curves = {query: findings["curves"][query] for query in ("uniform", *keys, "topk")}
+    colours = study.COLOURS | dict(zip(keys, plt.get_cmap("Blues")(np.linspace(0.4, 1, len(keys))), strict=True))
+    study.draw_curves(right, curves, "accuracy", colours=colours, **keys, topk="top-k")
     right.set_title("power sampling")
     right.legend(loc="lower right")
     return figure
@@ -109,15 +100,18 @@ def draw(findings: dict[str, Any]) -> Any:
 
 def _draw_means(ax: Any, findings: dict[str, Any]) -> None:
     betas, means = findings["betas"], findings["means"]
-    for query, name in (("uniform", "uniform"), ("topk", "top-k")):
-        ax.axhline(estimate(means[query]).mean, color=study.COLOURS[query], ls="--", lw=1.5, label=name)
-    for sampler, name in SAMPLERS.items():
-        found = [estimate(means[_key(sampler, beta)]) for beta in betas]
-        ax.plot(betas, [e.mean for e in found], "o-", color=study.COLOURS[sampler], label=name)
+    lines = {name: [_key(sampler, beta) for beta in betas] for sampler, name in SAMPLERS.items()}
+    colours = [study.COLOURS[query] for query in (*SAMPLERS, "topk")]
+    for (name, keys), colour in zip((lines | {"top-k": ["topk"] * len(betas)}).items(), colours, strict=True):
+        found = [study.difference(means, key, "uniform") for key in keys]
+        y, low, high = (100 * np.array([getattr(e, part) for e in found]) for part in ("mean", "low", "high"))
+        ax.plot(betas, y, "--" if name == "top-k" else "o-", color=colour, label=name)
+        ax.fill_between(betas, low, high, color=colour, alpha=0.1, lw=0)
+    ax.axhline(0, color=study.COLOURS["uniform"], ls="--", label="uniform")
     ax.set_xscale("log")
     ax.set_xticks(betas, [f"{beta:g}" for beta in betas])
     ax.minorticks_off()
-    ax.set(xlabel="coldness β", ylabel="mean accuracy", title="means over trials and acquisitions")
+    ax.set(xlabel="coldness β", ylabel="points", title="mean accuracy minus uniform's")
     ax.grid(alpha=0.3)
     ax.legend()
 

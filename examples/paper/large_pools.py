@@ -1,7 +1,7 @@
 """Whole tables as pools: many classes (letter), and classes that are rare (shuttle).
 
-Stand-ins for the larger sets of images of the paper: letter for EMNIST, which has many classes, and shuttle for MIO-TCD,
-which is imbalanced. EMNIST itself joins where the data folder has it.
+Stand-ins for the larger sets of images of the paper: letter for EMNIST, which has many classes, and shuttle for
+MIO-TCD, which is imbalanced. EMNIST itself joins where the data folder has it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TITLE = "Large pools: many classes, rare classes"
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "sets": ["letter"]},
     "quick": {"n_trials": 2, "n_rounds": 2, "sets": ["letter", "shuttle"]},
-    "full": {"n_trials": 10, "n_rounds": 5, "sets": ["letter", "shuttle", "emnist_balanced"]},
+    "full": {"n_trials": 10, "n_rounds": 4, "sets": ["letter", "shuttle", "emnist_balanced"]},
 }
 LABELS = {"letter": (52, 50), "shuttle": (20, 20), "emnist_balanced": (94, 50)}  # at first, and in a batch
 N_TEST, N_DRAWS = 5_000, 20

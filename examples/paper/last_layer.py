@@ -108,7 +108,7 @@ def draw(findings: dict[str, Any]) -> Any:
     left.set_title(findings["data"], fontsize=10)
     left.legend(fontsize=9)
     seconds = findings["seconds"]
-    right.barh(range(len(seconds)), list(seconds.values()), color=[f"C{i}" for i in range(len(seconds))])
+    right.barh(range(len(seconds)), list(seconds.values()), color=[study.COLOURS[query] for query in seconds])
     right.set_yticks(range(len(seconds)), list(seconds))
     right.invert_yaxis()
     right.set(xlabel="median seconds of a query")

@@ -13,7 +13,7 @@ TITLE = "Other scores than BALD"
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1},
-    "quick": {"n_trials": 2, "n_rounds": 4},
+    "quick": {"n_trials": 3, "n_rounds": 4},
     "full": {"n_trials": 12, "n_rounds": 8},
 }
 N_INITIAL = 20

@@ -149,7 +149,10 @@ def _below_zero(statement: str, setting: str, values: list[float]) -> study.Clai
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
     n, later = findings["n_after"], N_INITIAL + findings["later"]
     short = max(STRIDE, n // 2 // STRIDE * STRIDE)
-    ages = f"MNIST (64 components), MLP with dropout, {findings['n_scored']:,} rows that are never bought, {N_INITIAL} first labels"
+    ages = (
+        f"MNIST (64 components), MLP with dropout, {N_INITIAL} first labels, then one by one; scores of "
+        f"{findings['n_scored']:,} rows that are never bought"
+    )
     frozen = f"the same; batches of 1, frozen scores are those of a model of so many labels; {N_TEST:,} test rows"
     all_rows, tenth, hundredth = (
         {k: _after(findings, f"early, {part}, correlation", k) for k in (0, STRIDE, short, n)} for part in PARTS
@@ -185,7 +188,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             *pair("all", all_rows[short], "top 1 %", hundredth[short]),
         ),
         study.better(
-            f"In the top 10 % it is lower after {short} labels than for another model of the same labels (not in the paper)",
+            f"In the top 10 % it is lower after {short} labels than for another model of the same (not in the paper)",
             ages,
             *pair("same labels", tenth[0], f"after {short}", tenth[short]),
         ),

@@ -19,7 +19,7 @@ TITLE = "Repeated-digits: the paper's main figure and the accuracies of its Tabl
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "models": ["net", "forest"]},
-    "quick": {"n_trials": 2, "n_rounds": 4, "models": ["net", "forest"]},
+    "quick": {"n_trials": 3, "n_rounds": 4, "models": ["net", "forest"]},
     "full": {"n_trials": 10, "n_rounds": 8, "models": ["net", "forest"]},
 }
 N_INITIAL = 20

@@ -18,7 +18,7 @@ from skactive.datasets import make_repeated
 TITLE = "Repeated-MNIST, reduced"
 
 SIZES: dict[str, dict[str, Any]] = {
-    "smallest": {"n_trials": 2, "n_rounds": 1, "n_images": 50, "n_test": 100, "repeats": [1, 2], "max_epochs": 2},
+    "smallest": {"n_trials": 2, "n_rounds": 1, "n_images": 40, "n_test": 50, "repeats": [1, 2], "max_epochs": 2},
     "quick": {"n_trials": 2, "n_rounds": 2, "n_images": 100, "n_test": 250, "repeats": [1, 4], "max_epochs": 20},
     "full": {"n_trials": 5, "n_rounds": 5, "n_images": 250, "n_test": 500, "repeats": [1, 2, 4], "max_epochs": 30},
 }
@@ -108,7 +108,7 @@ def draw(findings: dict[str, Any]) -> Any:
     for (top, bottom), (repeats, curves) in zip(axes.T, columns.items(), strict=True):
         first = top is axes[0, 0]
         study.draw_curves(top, curves, "accuracy" if first else "", topk="top-k")
-        top.set_title(f"each image {'once' if repeats == '1' else f'{repeats} times'}")
+        top.set_title(f"copies of each image: {repeats}")
         study.draw_differences(bottom, findings["means"][repeats], list(QUERIES)[1:], "uniform", topk="top-k")
         bottom.set(xlabel="mean accuracy minus uniform's, points")
     axes[0, 0].legend(loc="lower right")

@@ -52,6 +52,11 @@ COLOURS = {
     "softrank": "C2",
     "BADGE": "C1",
     "BatchBALD": "C5",
+    "ACS-FW": "C8",
+    "PowerBALD": "C0",
+    "BALD": "C3",
+    "PowerEntropy": "C9",
+    "entropy": "C6",
 }
 
 
@@ -153,11 +158,18 @@ def curves(result: ExperimentResult, score: str | None = None) -> dict[str, dict
     return {query: {str(n): list(_triple(estimate(s))) for n, s in sorted(of.items())} for query, of in by.items()}
 
 
-def draw_curves(ax: Any, found: Mapping[str, Mapping[str, Sequence[float]]], ylabel: str, **names: str) -> None:
+def draw_curves(
+    ax: Any,
+    found: Mapping[str, Mapping[str, Sequence[float]]],
+    ylabel: str,
+    *,
+    colours: Mapping[str, Any] = COLOURS,
+    **names: str,
+) -> None:
     """Curves that `curves` made, with bands."""
     for i, (query, points) in enumerate(found.items()):
         x, (mean, low, high) = [int(n) for n in points], np.array(list(points.values()), dtype=float).T
-        color = COLOURS.get(query, f"C{i}")
+        color = colours.get(query, f"C{i}")
         ax.plot(x, mean, label=names.get(query, query), color=color, lw=1.5)
         ax.fill_between(x, low, high, color=color, alpha=0.15, lw=0)
     ax.set(xlabel="labels", ylabel=ylabel)
@@ -218,6 +230,19 @@ def alike(
     return Claim(statement, setting, len(values[query]), ours, verdict)
 
 
+def near(
+    statement: str, setting: str, values: Mapping[str, Sequence[float]], query: str, reference: str, margin: float
+) -> Claim:
+    """The claim that two queries differ by less than a margin: all of the interval within it, or none of it."""
+    found = difference(values, query, reference)
+    if max(abs(found.low), abs(found.high)) < margin:
+        verdict = "seen"
+    else:
+        verdict = "not seen" if found.low > margin or found.high < -margin else "cannot be told"
+    ours = f"{query} − {reference}: {with_interval(found, 3, sign=True)}; margin {margin:g}"
+    return Claim(statement, setting, len(values[query]), ours, verdict)
+
+
 def with_interval(value: Estimate, digits: int = 3, *, sign: bool = False) -> str:
     """A number as people write it: mean [low, high]."""
     plus = "+" if sign else ""
@@ -271,7 +296,16 @@ def _run(module: ModuleType, name: str, options: argparse.Namespace) -> dict[str
         raise SystemExit(f"{name} {error}") from None
     seconds = round(_seconds_so_far(places.rounds, name, time.perf_counter() - started))
     what = {"study": name, "title": module.TITLE, "size": options.size, "settings": size}
-    return {**what, "seconds": seconds, "machine": machine(), "claims": [], "findings": findings}
+    return {**what, "seconds": seconds, "machine": machine(), "claims": [], "findings": _rounded(findings)}
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers of six digits, which are more than trials can tell."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(of) for of in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _seconds_so_far(rounds: Path, name: str, seconds: float) -> float:

@@ -176,7 +176,7 @@ def draw(findings: dict[str, Any]) -> Any:
         ax.grid(alpha=0.3, axis="x")
     ax = np.atleast_1d(axes)[0]
     ax.set_yticks(range(len(shown)), shown)
-    ax.invert_yaxis()
+    ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.legend(fontsize=8, loc="upper right")
     return figure
 

@@ -35,7 +35,7 @@ MOST_ROWS = 3_000
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 2, "tables": ["wine"], "models": ["logistic", "forest", "net"]},
     "quick": {"n_trials": 3, "n_rounds": 5, "tables": ["wine", "digits"], "models": ["logistic", "forest", "net"]},
-    "full": {"n_trials": 10, "n_rounds": 10, "tables": TABLES, "models": ["logistic", "forest", "net"]},
+    "full": {"n_trials": 10, "n_rounds": 6, "tables": TABLES, "models": ["logistic", "forest", "net"]},
 }
 
 N_DRAWS = 50

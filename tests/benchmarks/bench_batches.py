@@ -43,4 +43,4 @@ def acquisitions(k: int) -> dict:
 
 
 for batch_size in (10, 100, 500):
-    bench(f"a batch of {batch_size} of 10,000")(functools.partial(acquisitions, batch_size))
+    bench(f"a batch of {batch_size} of 10,000 rows, 20 draws, 10 classes")(functools.partial(acquisitions, batch_size))

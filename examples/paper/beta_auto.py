@@ -1,0 +1,141 @@
+"""A coldness that sets itself against every fixed one: ten tables, a forest and a net, paired trials.
+
+The settings, and the files that rounds are kept in, are those of the study of tables: what one has run, the other need
+not.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import study
+import tabular
+
+from skactive import StochasticBatchQuery
+from skactive._statistics import holm
+
+TITLE = "A beta that sets itself"
+
+TABLES = [name for name in tabular.TABLES if name not in ("penguins", "wine")]  # pools that are nearly used up
+BETAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+FIXED = {f"beta {beta:g}": StochasticBatchQuery(beta=beta) for beta in BETAS}
+QUERIES: dict[str, Any] = {
+    "auto": StochasticBatchQuery(beta="auto"),
+    # The study of tables has asked with beta = 1 already, under its own name.
+    **{name: query for name, query in FIXED.items() if name != "beta 1"},
+    **{name: tabular.QUERIES[name] for name in ("power", "topk", "uniform")},
+}
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 2, "n_rounds": 2, "tables": ["breast_cancer"], "models": ["forest"]},
+    "quick": {"n_trials": 3, "n_rounds": 5, "tables": ["digits", "breast_cancer"], "models": ["forest", "net"]},
+    "full": {"n_trials": 10, "n_rounds": 10, "tables": TABLES, "models": ["forest", "net"]},
+}
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for model_name in size.models:
+        for table in size.tables:
+            values = study.means(tabular.experiment(places, table, model_name, QUERIES, size))
+            values["beta 1"] = values.pop("power")
+            found[f"{table} {model_name}"] = {query: values[query] for query in ["auto", *FIXED, "topk", "uniform"]}
+    return {"means": found}
+
+
+def significantly(found: dict[str, Any], query: str, reference: str) -> tuple[list[str], list[str]]:
+    """Where one is better than the other, and where worse: p < 0.05 in paired t-tests, after Holm over all of them."""
+    compared = {name: tabular.outcome(values, query, reference) for name, values in found.items()}
+    corrected = dict(zip(compared, holm([p for _, p in compared.values()]), strict=True))
+    return (
+        [name for name, p in corrected.items() if p < 0.05 and compared[name][0] > 0],
+        [name for name, p in corrected.items() if p < 0.05 and compared[name][0] < 0],
+    )
+
+
+def distances(found: dict[str, Any]) -> dict[str, float]:
+    """How far each falls short of the best fixed beta, in the mean over pairs of table and model.
+
+    What is best is chosen on the trials that it is then compared in, which favours fixed values.
+    """
+    means = {name: {query: float(np.mean(v)) for query, v in values.items()} for name, values in found.items()}
+    best = {name: max(of[query] for query in FIXED) for name, of in means.items()}
+    return {query: float(np.mean([best[name] - of[query] for name, of in means.items()])) for query in ["auto", *FIXED]}
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    found = findings["means"]
+    n_trials = len(next(iter(found.values()))["auto"])
+    pooled = {q: [float(np.mean(values[q])) for values in found.values()] for q in ["auto", "beta 1", "topk"]}
+    setting = f"{len(found)} pairs of table and model, {n_trials} trials each; power sampling from BALD"
+    return [
+        never_worse(found, setting, n_trials),
+        study.better('beta = "auto" is better than beta = 1 on average', setting, pooled, "auto", "beta 1", 4),
+        study.better('beta = "auto" is better than top-k on average', setting, pooled, "auto", "topk", 4),
+        closest(found, setting, n_trials),
+    ]
+
+
+def never_worse(found: dict[str, Any], setting: str, n_trials: int) -> study.Claim:
+    wins, losses = significantly(found, "auto", "beta 1")
+    ours = f"better in {len(wins)}, worse in {len(losses)} of {len(found)} (paired t, Holm, p < 0.05)"
+    ours += f": worse on {', '.join(losses)}" if losses else ""
+    statement = 'beta = "auto" is nowhere significantly worse than beta = 1'
+    return study.Claim(statement, setting, n_trials, ours, "the opposite" if losses else "seen")
+
+
+def closest(found: dict[str, Any], setting: str, n_trials: int) -> study.Claim:
+    short = distances(found)
+    ours = ", ".join(f"{query} {100 * value:.2f}" for query, value in short.items())
+    return study.Claim(
+        'beta = "auto" is closer to the best fixed beta of each table than any one fixed beta is',
+        setting,
+        n_trials,
+        f"points short of the best: {ours}",
+        "seen" if min(short, key=short.__getitem__) == "auto" else "not seen",
+    )
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Accuracy against beta, a panel for each table and model, and what the measured one comes to."""
+    import matplotlib.pyplot as plt
+
+    found = findings["means"]
+    n_columns = min(5, len(found))
+    n_rows = -(-len(found) // n_columns)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=(2.6 * n_columns, 2.1 * n_rows), squeeze=False)
+    for ax, (name, values) in zip(axes.flat, found.items(), strict=False):
+        _draw_panel(ax, name, values)
+    for ax in axes.flat[len(found) :]:
+        ax.axis("off")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("mean accuracy, %")
+    for ax in axes[-1]:
+        ax.set_xlabel("β")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=4, bbox_to_anchor=(0.5, 1), frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def _draw_panel(ax: Any, name: str, values: dict[str, list[float]]) -> None:
+    means = {query: 100 * float(np.mean(of)) for query, of in values.items()}
+    ax.plot(BETAS, [means[query] for query in FIXED], "o-", color="C0", ms=4, label="fixed β")
+    styles = {
+        "auto": ("C3", "-", "β set by itself"),
+        "topk": ("0.3", "--", "top-k"),
+        "uniform": ("0.6", ":", "uniform"),
+    }
+    for query, (color, line, label) in styles.items():
+        ax.axhline(means[query], color=color, ls=line, lw=2 if query == "auto" else 1.3, label=label)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(BETAS, [f"{beta:g}" for beta in BETAS], fontsize=8)
+    ax.tick_params(axis="y", labelsize=8)
+    ax.set_title(name.replace("_", " "), fontsize=9)
+    ax.grid(alpha=0.3)
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])

@@ -1,0 +1,153 @@
+"""Errors of treatments, propensities and potential outcomes, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._validation import is_number, task
+
+
+def check_treatment_by_point(name: str, value: Any, shape: Any) -> None:
+    """Check a tensor of zeros and ones, one a point."""
+    _check_one_a_point(name, value, shape)
+    if not bool(((value == 0) | (value == 1)).all()):
+        raise _not_binary_error(value[(value != 0) & (value != 1)][0].item())
+
+
+def check_propensity_by_point(name: str, value: Any, shape: Any) -> None:
+    """Check a tensor of probabilities between 0 and 1, one a point."""
+    _check_one_a_point(name, value, shape)
+    if not bool(((value > 0) & (value < 1)).all()):
+        raise ValueError(
+            f"`{name}` must be above 0 and below 1: an effect can be known only where both treatments can happen. Got "
+            f"{value[~((value > 0) & (value < 1))][0].item()}. Leave such rows out, or give `propensity` a classifier "
+            "that is less sure: calibrated, regularised, a forest of larger leaves."
+        )
+
+
+def _check_one_a_point(name: str, value: Any, shape: Any) -> None:
+    if tuple(value.shape) != (shape[1],):
+        raise ValueError(
+            f"`{name}` must have shape ({shape[1]},), one number a point. Got shape {tuple(value.shape)} instead."
+        )
+
+
+def check_treatment_given(treatment: Any) -> None:
+    if treatment is None:
+        raise ValueError(
+            "`treatment` must name the column of X that holds the treatment, 0 or 1, by its position or, in a "
+            "DataFrame, by its name. Got None."
+        )
+
+
+def check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
+    """A column of zeros and ones, whatever its type, as integers."""
+    try:
+        numbers = treatments.astype(np.float64)
+    except (TypeError, ValueError):
+        raise _not_binary_error(treatments[0]) from None
+    bad = np.flatnonzero((numbers != 0) & (numbers != 1))
+    if bad.size:
+        raise _not_binary_error(treatments[bad[0]])
+    return numbers.astype(np.int64)
+
+
+def _not_binary_error(value: Any) -> ValueError:
+    return ValueError(
+        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
+        "time, and leave rows without one out."
+    )
+
+
+def check_both_treatments(values: set[int]) -> None:
+    """Check that treatments of the pool, and of the training data if known, are not all the same."""
+    if len(values) < 2:
+        raise ValueError(
+            f"`treatment` is {min(values)} in every row of the pool and of what is known of the training data: a "
+            "constant column tells nothing of an effect. Is it the right column? If only the labelled rows have the "
+            "other treatment, give them as `X_training`."
+        )
+
+
+def check_outcome_model(estimator: Any) -> None:
+    if task(estimator) == "classifier":
+        raise TypeError(
+            f"`estimator` must be a regressor of the outcome on covariates and treatment. Got a "
+            f"{type(estimator).__name__}, a classifier. For a yes/no outcome, fit a regressor to 0 and 1."
+        )
+
+
+def check_outcome_score(name: Any, score: Any) -> None:
+    if "outcomes" not in getattr(score, "tasks", ("outcomes",)):
+        raise ValueError(
+            f'`score`={name!r} is no score of potential outcomes. Use "mu_rho", "mu", "tau", "rho" or '
+            '"mu_pi", or a callable that takes draws of shape (n_draws, n_points, 2).'
+        )
+
+
+def check_value_draws(shape: Any, estimator: Any) -> None:
+    """Check the shape of draws of one row of predicted values."""
+    if len(shape) != 2:
+        raise TypeError(
+            f"`estimator` must predict one outcome: draws are (n_draws, n_points). Got a {type(estimator).__name__} "
+            f"with draws of shape {tuple(shape)}, those of a classifier."
+        )
+
+
+def no_propensity_error(name: Any) -> ValueError:
+    return ValueError(
+        f"`propensity` must be given for score={name!r}: a classifier with predict_proba, LogisticRegression() say. It "
+        "is fitted to the treatments of the pool; a fitted one can be kept in sklearn.frozen.FrozenEstimator."
+    )
+
+
+def check_propensity_model(classifier: Any) -> None:
+    if not hasattr(classifier, "predict_proba"):
+        raise TypeError(
+            f"`propensity` must be a classifier with predict_proba. Got a {type(classifier).__name__}. "
+            "CalibratedClassifierCV gives any classifier one."
+        )
+
+
+def check_propensity_classes(classes: Any) -> int:
+    """The column of predict_proba that is the treatment."""
+    found = np.asarray(classes).tolist()
+    if len(found) != 2 or set(found) != {0, 1}:
+        raise ValueError(
+            f"`propensity` must be fitted to treatments 0 and 1, both of them. Got the classes {found}. Where the pool "
+            "has one treatment left, give a FrozenEstimator around a classifier fitted to all rows."
+        )
+    return found.index(1)
+
+
+def check_effects(true_effects: Any, effects: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two arrays of finite effects, one a row."""
+    true_effects, effects = np.asarray(true_effects, dtype=np.float64), np.asarray(effects, dtype=np.float64)
+    if true_effects.ndim != 1 or true_effects.shape != effects.shape or not len(effects):
+        raise ValueError(
+            "`true_effects` and `effects` must have the same shape (n_points,), with a point or more. Got "
+            f"{true_effects.shape} and {effects.shape}."
+        )
+    for name, values in (("true_effects", true_effects), ("effects", effects)):
+        if not np.isfinite(values).all():
+            row = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise ValueError(f"`{name}` must be finite. Got {values[row]} in row {row}.")
+    return true_effects, effects
+
+
+def check_level(level: Any) -> float:
+    if not is_number(level):
+        raise TypeError(f"`level` must be a number between 0 and 1. Got {level!r} instead.")
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must be above 0 and below 1, 0.95 say. Got {level!r} instead.")
+    return float(level)
+
+
+def check_predictor(estimator: Any) -> None:
+    if not hasattr(estimator, "predict"):
+        raise TypeError(
+            f"`estimator` must be a fitted regressor with `predict`. Got a {type(estimator).__name__} without it."
+        )

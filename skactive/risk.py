@@ -1,0 +1,379 @@
+"""How good a model is, from labels that a query chose: unbiased, with a standard error.
+
+Rows that a query likes are no fair sample of the pool, but the probability of each pick, given those before it, is
+known exactly. With it the picks are weighted back to the pool. Letters: N rows before the first pick, M picks of
+probabilities q_1 ... q_M, each among the rows left, losses L_1 ... L_M. Every row must have a probability above 0
+(``epsilon`` of the query), and the model must not have been trained on these labels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from . import _chunks as chunks
+from . import _validation as validation
+from . import _validation_risk as risk_checks
+
+__all__ = ["LOSSES", "ActiveTester", "RiskEstimate", "estimate_risk", "lure_weights", "pure_weights"]
+
+Weights = NDArray[np.float64]
+
+
+def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
+    r"""Weights that make the mean over picks an unbiased estimate of the mean over the pool.
+
+    :math:`v_m = 1 + \frac{N - M}{N - m} \left( \frac{1}{(N - m + 1) q_m} - 1 \right)`. Never negative, 1 each when the
+    whole pool was bought or all picks were uniform, so they serve as ``sample_weight`` of an unbiased training loss.
+
+    Parameters
+    ----------
+    log_proba : array-like of shape (n_labelled,)
+        Log-probability of each pick among the rows left, given the picks before it, in the order of purchase:
+        ``query.log_proba_``, those of several rounds one after the other. A first batch chosen uniformly counts as
+        ``-numpy.log(n_pool - numpy.arange(n_first))``.
+    n_pool : int
+        Rows before the first pick. Each pick takes one away; none may come or go otherwise.
+
+    Returns
+    -------
+    ndarray of shape (n_labelled,), float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a log-probability is missing, -inf or above 0, or there are more picks than rows.
+
+    References
+    ----------
+    Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_LURE.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.risk import lure_weights
+    >>> lure_weights(np.log([0.5, 0.25]), n_pool=10).round(3)
+    array([0.289, 0.444])
+    """
+    log_proba = risk_checks.check_log_proba(log_proba, n_pool)
+    n_labelled = len(log_proba)
+    if n_labelled == n_pool:
+        return np.ones(n_labelled)
+    left = n_pool - np.arange(n_labelled)
+    return 1 + (n_pool - n_labelled) / (left - 1) * (np.exp(-log_proba) / left - 1)
+
+
+def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
+    r"""The plainer weights of the same kind, :math:`u_m = \frac{1}{N q_m} + \frac{M - m}{N}`.
+
+    As unbiased as `lure_weights`, and nearly always of larger variance: early picks count more than late ones, and
+    buying the whole pool does not make them 1.
+
+    Parameters
+    ----------
+    log_proba : array-like of shape (n_labelled,)
+        As for `lure_weights`.
+    n_pool : int
+        Rows before the first pick.
+
+    Returns
+    -------
+    ndarray of shape (n_labelled,), float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `lure_weights` does.
+
+    References
+    ----------
+    Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_PURE.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.risk import pure_weights
+    >>> pure_weights(np.log([0.5, 0.25]), n_pool=10)
+    array([0.3, 0.4])
+    """
+    log_proba = risk_checks.check_log_proba(log_proba, n_pool)
+    return (np.exp(-log_proba) + np.arange(len(log_proba))[::-1]) / n_pool
+
+
+@dataclass(frozen=True)
+class RiskEstimate:
+    """The mean of a loss over a pool, as far as the labels tell.
+
+    Attributes
+    ----------
+    value : float
+        Unbiased estimate. It may lie outside the loss's range, an accuracy above 1, say: cutting it off would bias it.
+    standard_error : float
+        NaN for a single label; 0 when the whole pool is labelled.
+    n_labelled, n_pool : int
+
+    Examples
+    --------
+    >>> from skactive.risk import RiskEstimate
+    >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000))
+    0.125 ± 0.02 (95 % interval 0.085 to 0.165), from 60 of 1000 labels
+    """
+
+    value: float
+    standard_error: float
+    n_labelled: int
+    n_pool: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval that holds the pool's risk with this probability, by Student's t."""
+        half = self.standard_error and stats.t.ppf((1 + level) / 2, self.n_labelled - 1) * self.standard_error
+        return float(self.value - half), float(self.value + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return (
+            f"{self.value:.4g} ± {self.standard_error:.2g} (95 % interval {low:.3g} to {high:.3g}), "
+            f"from {self.n_labelled} of {self.n_pool} labels"
+        )
+
+
+def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskEstimate:
+    r"""Estimate the mean loss over a pool from rows that a query chose.
+
+    The value is :math:`\frac1M \sum_m v_m L_m` with `lure_weights`. Each pick alone estimates the mean loss without
+    bias, by :math:`a_m = \frac{L_m}{N q_m} + \frac1N \sum_{t<m} L_t`; these are uncorrelated, and the value is their
+    mean with weights :math:`c_m = \frac{N (N - M)}{(N - m)(N - m + 1)}`. So the squared standard error is
+    :math:`\frac{1}{M (M - 1)} \sum_m c_m^2 (a_m - \text{value})^2`.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n_labelled,)
+        Loss of the model on each row bought, in the order of purchase. The model must not have been trained on these
+        labels, or the estimate is as optimistic as any training loss.
+    log_proba : array-like of shape (n_labelled,)
+        As for `lure_weights`.
+    n_pool : int
+        Rows before the first pick.
+
+    Returns
+    -------
+    RiskEstimate
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `lure_weights` does, or if losses are not finite numbers, one a pick.
+
+    References
+    ----------
+    Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It; Kossen et al.
+    (2021), Active Testing: Sample-Efficient Model Evaluation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.risk import estimate_risk
+    >>> from skactive.samplers import power
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.random(500) + 0.1
+    >>> losses = scores * rng.random(500)  # rows of high scores, which are picked more often, have high losses
+    >>> batch = power.draw(scores, 50, rng)
+    >>> print(f"pool {losses.mean():.3f}, picks {losses[batch.indices].mean():.3f}")
+    pool 0.312, picks 0.413
+    >>> print(estimate_risk(losses[batch.indices], batch.log_proba(), n_pool=500))
+    0.3459 ± 0.024 (95 % interval 0.299 to 0.393), from 50 of 500 labels
+    """
+    weights = lure_weights(log_proba, n_pool)
+    losses = risk_checks.check_losses(losses, len(weights))
+    value = float(np.mean(weights * losses))
+    error = _standard_error(losses, np.asarray(log_proba, dtype=np.float64), n_pool, value)
+    if len(losses) < n_pool and len(losses) > 1 and np.ptp(losses) == 0:
+        risk_checks.warn_equal_losses(len(losses))
+    return RiskEstimate(value, error, len(losses), int(n_pool))
+
+
+def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:
+    n_labelled = len(losses)
+    if n_labelled == n_pool:
+        return 0.0
+    if n_labelled == 1:
+        return float("nan")
+    left = n_pool - np.arange(n_labelled)
+    parts = (losses * np.exp(-log_proba) + losses.cumsum() - losses) / n_pool
+    weights = n_pool * (n_pool - n_labelled) / (left * (left - 1.0))
+    return float(np.sqrt(np.sum((weights * (parts - value)) ** 2) / (n_labelled * (n_labelled - 1))))
+
+
+def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    return (np.asarray(estimator.predict(X)) != y).astype(np.float64)
+
+
+def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    """Minus the log of the label's probability, which is cut off at the float64 precision; 0 for unknown labels."""
+    if not hasattr(estimator, "predict_proba"):
+        raise risk_checks.no_probabilities_error(estimator)
+    probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    of_label = (probabilities * (y[:, np.newaxis] == np.asarray(estimator.classes_))).sum(axis=1)
+    return -np.log(of_label.clip(np.finfo(np.float64).eps, 1.0))
+
+
+def _squared_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    return np.square(np.asarray(estimator.predict(X), dtype=np.float64).reshape(y.shape) - y)
+
+
+LOSSES: dict[str, Callable[..., Any]] = {
+    "log_loss": _log_loss,
+    "squared_error": _squared_error,
+    "zero_one": _zero_one,
+}
+"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one number a row."""
+
+
+class ActiveTester:
+    """Estimate how good a model is on a pool from labels that a query chooses for this.
+
+    `ask` for rows and `tell` their labels, in as many rounds as wanted: rows that have labels are not asked for again,
+    and later rounds may use any model. Then `risk` and `accuracy` are unbiased for the whole pool, for any model that
+    was not trained on these labels, with a standard error.
+
+    Parameters
+    ----------
+    query : StochasticBatchQuery
+        Or another query with ``log_proba_``. Give it ``epsilon`` above 0, so that it can pick any row. The fewest
+        labels are needed where rows are picked in proportion to the root of their expected squared loss: "power"
+        sampling of "variation_ratio" with beta 0.5 for accuracy, if the model's probabilities are right.
+    X_pool : array-like of shape (n_points, ...)
+        Rows that the risk is a mean over.
+
+    Attributes
+    ----------
+    indices_ : ndarray of shape (n_labelled,), int64
+        Positions in the pool of the rows with labels, in the order of purchase.
+    labels_ : ndarray of shape (n_labelled,)
+    log_proba_ : ndarray of shape (n_labelled,), float64
+        Log-probability of each pick given those before it.
+
+    References
+    ----------
+    Kossen, Farquhar, Gal and Rainforth (2021), Active Testing: Sample-Efficient Model Evaluation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive import StochasticBatchQuery
+    >>> from skactive.risk import ActiveTester
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=1000).fit(X[:100], y[:100])
+    >>> tester = ActiveTester(StochasticBatchQuery("variation_ratio", beta=0.5, epsilon=0.1, random_state=0), X[100:])
+    >>> tester.tell(y[100:][tester.ask(model, 150)])
+    >>> print(tester.accuracy(model))
+    0.8... ± 0.02... (95 % interval 0.7... to 0.8...), from 150 of 1697 labels
+    """
+
+    def __init__(self, query: Any, X_pool: Any) -> None:
+        risk_checks.check_tested_query(query)
+        validation.check_pool(X_pool)
+        self.query = query
+        self.X_pool = chunks.prepare_pool(X_pool)
+        self.indices_: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.log_proba_: Weights = np.empty(0)
+        self._labels: list[NDArray[Any]] = []
+        self._asked: tuple[NDArray[np.int64], Weights] | None = None
+
+    @property
+    def n_pool(self) -> int:
+        """Rows of the pool, with and without a label."""
+        return chunks.count_rows(self.X_pool)
+
+    @property
+    def labels_(self) -> NDArray[Any]:
+        """Labels told, in the order of purchase."""
+        if not self._labels:
+            raise risk_checks.no_labels_error()
+        return np.concatenate(self._labels)
+
+    def ask(self, estimator: Any, n_instances: int = 1, **training_data: Any) -> NDArray[np.int64]:
+        """Choose rows to label; without `tell` after it, it is as if they had not been asked for.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            What the query goes by: the model to be tested, or another.
+        n_instances : int, default=1
+        **training_data
+            ``X_training`` and ``y_training``, for queries that need them.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), int64
+            Positions in the pool, none of which has a label yet.
+        """
+        left = np.ones(self.n_pool, dtype=bool)
+        left[self.indices_] = False
+        indices = self.query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)
+        if not hasattr(self.query, "log_proba_"):
+            raise risk_checks.no_law_error(self.query)
+        risk_checks.warn_unreachable(getattr(self.query, "n_unreachable_", 0), int(left.sum()))
+        self._asked = indices, self.query.log_proba_
+        return indices
+
+    def tell(self, y: ArrayLike) -> None:
+        """Give the labels of the rows that `ask` chose last.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_instances,)
+            In the order of those rows.
+
+        Raises
+        ------
+        ValueError
+            If their number is another, or nothing was asked since labels were told last.
+        """
+        y = risk_checks.check_labels_told(y, None if self._asked is None else len(self._asked[0]))
+        indices, log_proba = self._asked  # type: ignore[misc]
+        self._labels.append(y)
+        self.indices_ = np.concatenate([self.indices_, indices])
+        self.log_proba_ = np.concatenate([self.log_proba_, log_proba])
+        self._asked = None
+
+    def risk(self, estimator: Any, loss: str | Callable[..., Any] = "log_loss") -> RiskEstimate:
+        """Estimate the mean loss of a model over the pool.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Not trained on the labels that were told.
+        loss : str or callable, default="log_loss"
+            A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
+
+        Returns
+        -------
+        RiskEstimate
+        """
+        per_row = validation.look_up("loss", loss, LOSSES)
+        y = self.labels_
+        losses = per_row(estimator, chunks.take_rows(self.X_pool, self.indices_), y)
+        return estimate_risk(losses, self.log_proba_, self.n_pool)
+
+    def accuracy(self, estimator: Any) -> RiskEstimate:
+        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Not trained on the labels that were told.
+
+        Returns
+        -------
+        RiskEstimate
+        """
+        errors = self.risk(estimator, "zero_one")
+        return dataclasses.replace(errors, value=1 - errors.value)

@@ -1,0 +1,270 @@
+"""EPIG against its formula, its bounds, and in queries on every source of draws."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from modAL.models import ActiveLearner
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.neighbors import KNeighborsClassifier
+
+from skactive import MCDropoutClassifier, StochasticBatchQuery, run_experiment
+from skactive.posterior import sample_posterior
+from skactive.query import score_pool
+from skactive.scores import bald, epig
+
+
+def random_draws(rng, n_draws=6, n_points=9, n_classes=3):
+    """Some rows certain, some on which all draws agree."""
+    draws = reference.random_draws(rng, n_draws, n_points, n_classes)
+    draws[:, 0] = draws[0, 0]
+    draws[:, 1] = np.eye(n_classes)[rng.integers(n_classes, size=n_draws)]
+    return draws
+
+
+@st.composite
+def draws_and_targets(draw):
+    seed = draw(st.integers(0, 10**6))
+    n_draws, n_classes = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(seed)
+    return tuple(random_draws(rng, n_draws, draw(st.integers(2, 4)), n_classes) for _ in range(2))
+
+
+# ---------------------------------------------------------------------------------------------------------- the formula
+
+
+@given(both=draws_and_targets())
+def test_epig_equals_its_formula_in_fifty_digits(both):
+    draws, targets = both
+    np.testing.assert_allclose(epig(draws, target_draws=targets), reference.epig(draws, targets), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_draws", "n_points", "n_targets", "n_classes"), [(20, 18, 3, 5), (3, 2, 2, 20), (2, 33, 4, 2)]
+)
+def test_epig_equals_its_formula_where_points_and_targets_take_several_blocks(
+    n_draws, n_points, n_targets, n_classes, rng, monkeypatch
+):
+    draws = random_draws(rng, n_draws, n_points, n_classes)
+    targets = random_draws(rng, n_draws, n_targets, n_classes)
+    expected = reference.epig(draws, targets)
+    for elements in (2**18, 1000, 1):
+        monkeypatch.setattr("skactive.scores._BLOCK_ELEMENTS", elements)
+        np.testing.assert_allclose(epig(draws, target_draws=targets), expected, rtol=0, atol=1e-12)
+
+
+def test_targets_count_by_their_weights(rng):
+    draws, targets = random_draws(rng), random_draws(rng, n_points=4)
+    weights = np.array([0.0, 2.0, 0.5, 1.5])
+    found = epig(draws, target_draws=targets, target_weights=weights)
+    np.testing.assert_allclose(found, reference.epig(draws, targets, weights), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, epig(draws, target_draws=targets, target_weights=10 * weights), rtol=1e-12)
+    repeated = targets[:, [1, 1, 1, 1, 2, 3, 3, 3]]
+    np.testing.assert_allclose(found, epig(draws, target_draws=repeated), rtol=1e-12)
+
+
+def test_small_information_keeps_its_digits(rng):
+    # Two draws a hair apart: about 1e-11 nats, of which a difference of entropies near 1 would keep five digits.
+    base = np.array([0.3, 0.2, 0.5])
+    draws = np.stack([base + 2e-3 * sign * np.array([1, -1, 0]) for sign in (1, -1)])[:, None]
+    expected = reference.epig(draws, draws)
+    assert 1e-11 < expected[0] < 1e-8
+    np.testing.assert_allclose(epig(draws, target_draws=draws), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_low_precision_draws_are_scored_as_the_numbers_they_are(dtype, rng):
+    draws, targets = (random_draws(rng).astype(dtype) for _ in range(2))
+    # float16 rows do not quite sum to 1: the terms that vanish where they do are of the order of 2^-22.
+    expected = reference.epig(draws, targets)
+    np.testing.assert_allclose(epig(draws, target_draws=targets), expected, rtol=0, atol=2e-6)
+
+
+# -------------------------------------------------------------------------------------------------------- what it means
+
+
+@given(both=draws_and_targets())
+def test_epig_lies_between_zero_and_the_information_of_both_labels_about_the_model(both):
+    draws, targets = both
+    scores = epig(draws, target_draws=targets)
+    assert (scores >= 0).all()
+    assert (scores <= bald(draws) + 1e-12).all()
+    assert (scores <= bald(targets).mean() + 1e-12).all()
+
+
+def test_epig_is_symmetric_in_a_point_and_a_target(rng):
+    draws, targets = random_draws(rng), random_draws(rng)
+    for i in range(9):
+        for j in range(9):
+            there = epig(draws[:, [i]], target_draws=targets[:, [j]])
+            back = epig(targets[:, [j]], target_draws=draws[:, [i]])
+            np.testing.assert_allclose(there, back, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_epig_is_exactly_zero_where_draws_agree_on_the_point_or_on_all_targets(dtype, rng):
+    draws = random_draws(rng, 7, 40, 5).astype(dtype)
+    agreeing = np.repeat(random_draws(rng, 1, 40, 5), 7, axis=0).astype(dtype)
+    np.testing.assert_array_equal(epig(agreeing, target_draws=draws), 0)
+    np.testing.assert_array_equal(epig(draws, target_draws=agreeing), 0)
+
+
+def test_a_label_that_tells_the_label_of_the_target_reaches_the_bound():
+    certain = np.eye(4)[:, None]
+    np.testing.assert_allclose(epig(certain, target_draws=certain), [math.log(4)], rtol=1e-12)
+
+
+def test_a_label_that_tells_of_the_model_but_not_of_the_target_is_worth_nothing():
+    # Four draws; the first bit of a draw's number is the point's label, the second the target's.
+    point = np.eye(2)[[0, 0, 1, 1]][:, None]
+    target = np.eye(2)[[0, 1, 0, 1]][:, None]
+    assert bald(point)[0] == pytest.approx(math.log(2))
+    np.testing.assert_array_equal(epig(point, target_draws=target), 0)
+
+
+# -------------------------------------------------------------------------------------------------- equal for any block
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_twins_have_the_same_bits_wherever_they_stand_and_however_many_stand_beside(n_classes, dtype, rng):
+    draws = reference.random_draws(rng, 50, 70, n_classes, dtype)
+    targets = reference.random_draws(rng, 50, 30, n_classes, dtype)
+    whole = epig(draws, target_draws=targets)
+    for size in (1, 7, 16, 37):
+        parts = [epig(draws[:, i : i + size], target_draws=targets) for i in range(0, 70, size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    order = rng.permutation(70)
+    np.testing.assert_array_equal(epig(draws[:, order], target_draws=targets), whole[order])
+
+
+# -------------------------------------------------------------------------------------------------------------- queries
+
+
+def table(n_rows, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3))
+    return X, np.array(["ash", "elm", "oak"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+
+
+X_TRAIN, Y_TRAIN = table(40, 0)
+POOL, LABELS = table(120, 1)
+X_TARGET = table(200, 2)[0]
+X_TARGET = X_TARGET[X_TARGET[:, 0] > 0][:25]
+
+SOURCES = {
+    "forest": lambda: RandomForestClassifier(30, max_depth=4, random_state=0),
+    "net": lambda: MCDropoutClassifier((16,), max_epochs=20, n_draws=30, random_state=0, device="cpu"),
+    "Gaussian process": lambda: GaussianProcessClassifier(RBF(), optimizer=None, random_state=0),
+    "bootstrap": lambda: KNeighborsClassifier(5),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_query_by_epig_is_the_score_of_the_draws_for_every_chunk_size(source):
+    model = SOURCES[source]().fit(X_TRAIN, Y_TRAIN)
+    queries = [
+        StochasticBatchQuery(
+            "epig",
+            n_draws=12 if source == "bootstrap" else 30,
+            posterior="bootstrap" if source == "bootstrap" else "auto",
+            X_target=X_TARGET,
+            chunk_size=size,
+            random_state=0,
+        )
+        for size in (7, 50, None)
+    ]
+    batches = [q.select(model, POOL, 10, X_training=X_TRAIN, y_training=Y_TRAIN) for q in queries]
+    for batch in batches[1:]:
+        np.testing.assert_array_equal(batch, batches[0])
+    assert (queries[0].scores_ > 0).any()
+    if source == "forest":
+        draws_rng = np.random.default_rng(np.random.default_rng(0).integers(2**63, size=(2, 4))[0])
+        predict_draws = sample_posterior(model, 30, draws_rng)
+        expected = epig(predict_draws(POOL), target_draws=predict_draws(X_TARGET))
+        np.testing.assert_array_equal(queries[0].scores_, expected)
+
+
+def test_epig_likes_rows_that_tell_of_the_target():
+    # Classes meet at -0.5 and 0.5, targets lie above 0: rows near -0.5 are as uncertain, and tell them nothing.
+    forest = RandomForestClassifier(200, max_depth=4, random_state=0).fit(X_TRAIN, Y_TRAIN)
+    target = X_TARGET[X_TARGET[:, 0] < 1]
+    columns = score_pool(forest, POOL, ["bald", "epig"], X_target=target)
+    lower, upper = (np.abs(POOL[:, 0] - boundary) < 0.25 for boundary in (-0.5, 0.5))
+    ratio = {name: column[upper].mean() / column[lower].mean() for name, column in columns.items()}
+    assert ratio["epig"] > 1.3 * ratio["bald"]
+
+
+def test_target_weights_can_be_fixed_in_a_query():
+    forest = RandomForestClassifier(30, random_state=0).fit(X_TRAIN, Y_TRAIN)
+    weights = np.linspace(0, 1, len(X_TARGET))
+    weighted = functools.partial(epig, target_weights=weights)
+    columns = score_pool(forest, POOL, {"plain": "epig", "weighted": weighted}, X_target=X_TARGET)
+    assert not np.allclose(columns["plain"], columns["weighted"])
+    only_last = functools.partial(epig, target_weights=np.eye(len(X_TARGET))[-1])
+    last = score_pool(forest, POOL, {"last": only_last}, X_target=X_TARGET)["last"]
+    alone = score_pool(forest, POOL, "epig", X_target=X_TARGET[-1:])["epig"]
+    np.testing.assert_allclose(last, alone, rtol=0, atol=1e-12)
+
+
+def test_frames_lists_and_learners_bring_targets_too():
+    pd = pytest.importorskip("pandas")
+    frames = [pd.DataFrame(X, columns=["a", "b", "c"]) for X in (X_TRAIN, POOL, X_TARGET)]
+    learner = ActiveLearner(
+        RandomForestClassifier(30, random_state=0),
+        StochasticBatchQuery("epig", X_target=frames[2], random_state=0),
+        X_training=frames[0],
+        y_training=Y_TRAIN,
+    )
+    idx, _ = learner.query(frames[1], n_instances=5)
+    forest = RandomForestClassifier(30, random_state=0).fit(X_TRAIN, Y_TRAIN)
+    query = StochasticBatchQuery("epig", X_target=X_TARGET.tolist(), random_state=0)
+    np.testing.assert_array_equal(query.select(forest, POOL.tolist(), 5), idx)
+
+
+def test_experiments_run_queries_by_epig(tmp_path):
+    queries = {
+        "EPIG": StochasticBatchQuery("epig", X_target=X_TARGET),
+        "BALD": StochasticBatchQuery("bald"),
+    }
+    arguments = {"n_initial": 9, "batch_size": 5, "n_rounds": 2, "n_trials": 2, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rows without a score above 0
+        result, again = (
+            run_experiment(
+                RandomForestClassifier(10), queries, POOL, LABELS, checkpoint=tmp_path / "rounds.jsonl", **arguments
+            )
+            for _ in range(2)
+        )
+    assert len(result.rounds) == 2 * 2 * 3
+    assert not result.failures
+    assert [r.indices for r in again.rounds] == [r.indices for r in result.rounds]
+
+
+def test_a_mask_for_each_row_is_refused_since_epig_looks_at_rows_together():
+    class Restless(RandomForestClassifier):
+        def sample_posterior(self, n_draws, rng):
+            return lambda X: rng.dirichlet(np.ones(3), size=(n_draws or 5, len(X)))
+
+    restless = Restless(5, random_state=0).fit(X_TRAIN, Y_TRAIN)
+    with pytest.raises(ValueError, match="same functions at every call"):
+        StochasticBatchQuery("epig", X_target=X_TARGET).select(restless, POOL, 3)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_epig_of_tensors_stays_on_the_gpu(rng):
+    draws, targets = (torch.from_numpy(random_draws(rng)) for _ in range(2))
+    scores = epig(draws.cuda(), target_draws=targets.cuda())
+    assert scores.device.type == "cuda"
+    np.testing.assert_allclose(scores.cpu(), epig(draws.numpy(), target_draws=targets.numpy()), rtol=0, atol=1e-12)
