@@ -275,7 +275,8 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
     path = options.out / f"{name}.json"
     record = json.loads(path.read_text(encoding="utf-8")) if options.redraw else _run(module, name, options)
     record["claims"] = [asdict(claim) for claim in module.claims(record["findings"])]
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
+    path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
     module.draw(record["findings"]).savefig(path.with_suffix(".png"), dpi=100, bbox_inches="tight")
     for claim in record["claims"]:
         print(f"- {claim['statement']}\n  {claim['ours']} ({claim['trials']} trials): {claim['verdict']}")
