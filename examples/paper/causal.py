@@ -198,9 +198,8 @@ def _draw_means(ax: Any, name: str, found: dict[str, Any]) -> None:
     power = [_over_reference(means, _key(beta)) for beta in betas]
     middle = np.array([-estimate(means["uniform"]).mean - found.mean for found in power])
     half = [found.half_width for found in power]
-    ax.errorbar(
-        betas, middle, yerr=np.nan_to_num(half), fmt="o-", capsize=3, color=study.COLOURS["power"], label="power"
-    )
+    label = "power; bars: 95 % of the difference to uniform"
+    ax.errorbar(betas, middle, yerr=np.nan_to_num(half), fmt="o-", capsize=3, color=study.COLOURS["power"], label=label)
     ax.set_xscale("log")
     ax.set_xticks(betas, [f"{beta:g}" for beta in betas])
     ax.minorticks_off()
