@@ -34,7 +34,7 @@ TEN_TABLES = [name for name in TABLES if name not in ("vehicle", "wine")]
 MOST_ROWS = 3_000
 
 SIZES: dict[str, dict[str, Any]] = {
-    "smallest": {"n_trials": 2, "n_rounds": 2, "tables": ["wine"], "models": ["logistic", "forest", "net"]},
+    "smallest": {"n_trials": 2, "n_rounds": 1, "tables": ["wine"], "models": ["logistic", "net"]},
     "quick": {"n_trials": 3, "n_rounds": 5, "tables": ["wine", "digits"], "models": ["logistic", "forest", "net"]},
     "full": {"n_trials": 10, "n_rounds": 6, "tables": TEN_TABLES, "models": ["logistic", "forest", "net"]},
 }
