@@ -168,7 +168,7 @@ def draw(findings: dict[str, Any]) -> Any:
         dark = abs(value) > 0.6 * limit
         weight = "bold" if p[i, j] < 0.05 else "normal"
         ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize=8, color="w" if dark else "k", weight=weight)
-    ax.set_xticks(range(len(queries)), queries)
+    ax.set_xticks(range(len(queries)), queries, fontsize=8)
     ax.set_yticks(range(len(found)), list(found), fontsize=8)
     ax.xaxis.tick_top()
     figure.colorbar(picture, label="accuracy minus uniform's, points (bold: p < 0.05)")
