@@ -8,6 +8,7 @@ the tables of the documentation from them.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import os
@@ -36,7 +37,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@functools.cache
 def cases(topic: str) -> list[common.Case]:
+    """Those of a topic, in the order of its file: importing it registers them."""
     common.CASES.clear()
     importlib.import_module(f"bench_{topic}")
     return list(common.CASES)
