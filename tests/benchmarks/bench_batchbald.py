@@ -115,7 +115,6 @@ bench("(20, 10,000, 10), 10,000 outcomes, k = 100")(functools.partial(alone, 100
 bench("(20, 10,000, 10), 10,000 outcomes, k = 500")(functools.partial(alone, 500, 20))
 bench("(100, 10,000, 10), 10,000 outcomes, k = 100")(functools.partial(alone, 100, 100))
 bench("(20, 800,000, 47), 10,000 outcomes, k = 5")(functools.partial(alone, 5, 20, 800_000, 47))
-bench("(20, 800,000, 47), 10,000 outcomes, k = 10")(functools.partial(alone, 10, 20, 800_000, 47))
 
 
 @bench("query of 10 rows of 100,000 x 32 with a 32-128-128-47 net, 20 draws, 10,000 outcomes")
