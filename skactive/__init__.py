@@ -19,6 +19,7 @@ _MODULE_OF = {
     "MCDropoutClassifier": "mc_dropout",
     "MCDropoutRegressor": "mc_dropout",
     "StochasticBatchQuery": "query",
+    "StoppingReport": "stopping",
     "repair_modal": "_modal",
     "run_experiment": "experiment",
     "sample_posterior": "posterior",
@@ -35,6 +36,7 @@ _MODULES = {
     "risk",
     "samplers",
     "scores",
+    "stopping",
 }
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "MCDropoutClassifier",
     "MCDropoutRegressor",
     "StochasticBatchQuery",
+    "StoppingReport",
     "datasets",
     "repair_modal",
     "run_experiment",
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from .plotting import LearningCurveDisplay
     from .posterior import sample_posterior
     from .query import StochasticBatchQuery
+    from .stopping import StoppingReport
 
 
 def __getattr__(name: str) -> Any:

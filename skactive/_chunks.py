@@ -43,6 +43,12 @@ def count_columns(X: Any) -> int | None:
     return int(shape[1]) if len(shape) > 1 else None
 
 
+def layout(X: Any) -> tuple[Any, ...]:
+    """What rows of one pool have in common: container, columns and further axes."""
+    columns = getattr(X, "columns", None)
+    return type(X), count_columns(X) if columns is None else list(columns), tuple(getattr(X, "shape", ())[2:])
+
+
 def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) -> int:
     """Rows that fit scikit-learn's `working_memory`, ``most_bytes`` at most.
 

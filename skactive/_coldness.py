@@ -65,13 +65,7 @@ class Reference:
 
     def fits(self, X_pool: Any, score: str) -> bool:
         """Whether these are such scores, of rows like those of the pool."""
-        return self.score == score and _layout(self.X) == _layout(chunks.take_rows(X_pool, np.arange(1)))
-
-
-def _layout(X: Any) -> tuple[Any, ...]:
-    """What rows of one pool have in common."""
-    columns = getattr(X, "columns", None)
-    return type(X), chunks.count_columns(X) if columns is None else list(columns), tuple(getattr(X, "shape", ())[2:])
+        return self.score == score and chunks.layout(self.X) == chunks.layout(chunks.take_rows(X_pool, np.arange(1)))
 
 
 def given_beta(beta: Any, sampler: Callable[..., Any]) -> float | None:

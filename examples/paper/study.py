@@ -245,6 +245,8 @@ def near(
 
 def with_interval(value: Estimate, digits: int = 3, *, sign: bool = False) -> str:
     """A number as people write it: mean [low, high]."""
+    if np.isnan(value.mean):
+        return "no number"
     plus = "+" if sign else ""
     mean = f"{value.mean:{plus}.{digits}f}"
     return mean if np.isnan(value.low) else f"{mean} [{value.low:{plus}.{digits}f}, {value.high:{plus}.{digits}f}]"
