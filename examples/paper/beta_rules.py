@@ -1,0 +1,163 @@
+"""Other rules for a coldness that sets itself, beside the one that `beta="auto"` follows.
+
+- moments: the spread of the change of log-scores between two rounds, among the tenth that was the best, taken for that
+  of Gumbel noise;
+- candidates: such that the next batch is drawn from an effective number of rows, four times its size;
+- halves: the spread between log-scores by two halves of the draws, in the place of that between rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import study
+import tabular
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from skactive import StochasticBatchQuery
+from skactive.scores import bald
+
+TITLE = "A beta that sets itself: other rules"
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 2, "n_rounds": 2, "tables": ["breast_cancer"], "models": ["forest"]},
+    "quick": {"n_trials": 2, "n_rounds": 5, "tables": ["digits"], "models": ["forest", "net"]},
+    "full": {
+        "n_trials": 8,
+        "n_rounds": 10,
+        "tables": ["digits", "letter", "satellite", "spambase"],
+        "models": ["forest", "net"],
+    },
+}
+BOUNDS = 0.1, 64.0
+BEST = 0.1
+TIMES = 4.0
+
+Scores = NDArray[np.float64]
+
+
+class MomentQuery(StochasticBatchQuery):
+    """Coldness by the spread of changes."""
+
+    def _measured_beta(self, request: Any, sampler: Any, score_rows: Any) -> float:
+        reference = vars(self).get("_reference")
+        if reference is None:
+            return 1.0
+        (now,) = score_rows(_of(request, reference.X))
+        return _of_gumbel(_best_changes(reference.scores, now).std())
+
+
+class HalvesQuery(StochasticBatchQuery):
+    """Coldness by the spread between two halves of the draws; each half has twice the variance of all."""
+
+    def _measured_beta(self, request: Any, sampler: Any, score_rows: Any) -> float:
+        reference = vars(self).get("_reference")
+        if reference is None:
+            return 1.0
+        halves = {"even": lambda draws: bald(draws[::2]), "odd": lambda draws: bald(draws[1::2])}
+        even, odd = self._row_scorer(request, halves)(_of(request, reference.X))
+        return _of_gumbel(_best_changes(even, odd).std() / 2)
+
+
+class CandidatesQuery(StochasticBatchQuery):
+    """Coldness by the effective number of rows, the inverse of the sum of squared probabilities."""
+
+    def _measured_beta(self, request: Any, sampler: Any, score_rows: Any) -> float:
+        (scores,) = score_rows(request)
+        values = np.log(scores[scores > 0])
+        low, high = np.log(BOUNDS)
+        if not len(values) or _excess(low, values, request.k) < 0:
+            return BOUNDS[0]
+        if _excess(high, values, request.k) > 0:
+            return BOUNDS[1]
+        return math.exp(brentq(_excess, low, high, (values, request.k)))
+
+
+def _of(request: Any, X: Any) -> Any:
+    return replace(request, X_pool=X, rows=None, n_candidates=len(X))
+
+
+def _best_changes(before: Scores, now: Scores) -> Scores:
+    """Changes of log-scores of the tenth that was the best."""
+    best = np.argsort(-before, kind="stable")[: max(20, round(BEST * len(before)))]
+    both = best[(before[best] > 0) & (now[best] > 0)]
+    return np.log(now[both]) - np.log(before[both]) if len(both) > 1 else np.array([0.0, 1e9])
+
+
+def _of_gumbel(spread: float) -> float:
+    return float(np.clip(math.pi / math.sqrt(6) / max(spread, 1e-9), *BOUNDS))
+
+
+def _excess(log_beta: float, values: Scores, k: int) -> float:
+    weights = np.exp(math.exp(log_beta) * (values - values.max()))
+    return float(np.log(weights.sum() ** 2 / (weights**2).sum()) - np.log(TIMES * k))
+
+
+RIVALS: dict[str, Any] = {
+    "moments": MomentQuery(beta="auto"),
+    "candidates": CandidatesQuery(beta="auto"),
+    "halves": HalvesQuery(beta="auto"),
+}
+QUERIES: dict[str, Any] = {"auto": StochasticBatchQuery(beta="auto"), "beta 1": StochasticBatchQuery(), **RIVALS}
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    places = study.Places(places.data, places.rounds / "beta_rules", places.jobs)
+    found = {
+        f"{table} {model}": study.means(tabular.experiment(places, table, model, QUERIES, size))
+        for model in size.models
+        for table in size.tables
+    }
+    return {"means": found}
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    found = findings["means"]
+    n_trials = len(next(iter(found.values()))["auto"])
+    setting = f"{len(found)} pairs of table and model, {n_trials} trials each; power sampling from BALD"
+    pooled = {query: [float(np.mean(values[query])) for values in found.values()] for query in QUERIES}
+    return [
+        study.better(f'beta = "auto" is better than the rule of {name}', setting, pooled, "auto", name, 4)
+        for name in RIVALS
+    ]
+
+
+def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Mean accuracy less that of beta = 1, by pair."""
+    rules = ["auto", *RIVALS]
+    rows = [
+        [name.replace("_", " "), *(f"{100 * tabular.outcome(values, rule, 'beta 1')[0]:+.1f}" for rule in rules)]
+        for name, values in findings["means"].items()
+    ]
+    return [("Points of mean accuracy above beta = 1", ["table and model", *rules], rows)]
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Differences to beta = 1, a row for each pair."""
+    import matplotlib.pyplot as plt
+
+    found = findings["means"]
+    figure, ax = plt.subplots(figsize=(6.5, 0.5 * len(found) + 1.2))
+    colours = dict(zip(["auto", *RIVALS], ("C3", "C0", "C2", "0.5"), strict=True))
+    for j, query in enumerate(colours):
+        for i, values in enumerate(found.values()):
+            point = study.difference(values, query, "beta 1")
+            at = i + 0.16 * (j - 1.5)
+            ax.plot([100 * point.low, 100 * point.high], [at, at], color=colours[query], lw=1)
+            ax.plot(100 * point.mean, at, "o", color=colours[query], ms=5, label=None if i else query)
+    ax.axvline(0, color="k", lw=0.8)
+    ax.set_yticks(range(len(found)), [name.replace("_", " ") for name in found])
+    ax.set_ylim(len(found) - 0.5, -0.5)
+    ax.set_xlabel("mean accuracy minus that of β = 1, points")
+    ax.legend(fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
+    ax.grid(alpha=0.3)
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])
