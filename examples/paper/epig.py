@@ -7,6 +7,7 @@ ones, without labels, are what EPIG is told of. The pool has all classes, and al
 from __future__ import annotations
 
 import sys
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ def draw(findings: dict[str, Any]) -> Any:
     for ax, (name, of_set) in zip(axes[0], findings.items(), strict=True):
         labels = {query: f"{query} ({share:.0%})" for query, share in of_set["of_target"].items()}
         study.draw_curves(ax, of_set["curves"], "accuracy on the target", colours=colours, **labels)
-        ax.set_title(f"{name}: {', '.join(TARGETS[name])}", fontsize=9)
+        ax.set_title(textwrap.fill(f"{name}: {', '.join(TARGETS[name])}", 40), fontsize=9)
         ax.legend(fontsize=8, title="(bought of the target)", title_fontsize=7, frameon=False)
     return figure
 
