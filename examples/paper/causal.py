@@ -206,7 +206,8 @@ def _draw_means(ax: Any, name: str, found: dict[str, Any]) -> None:
     title = f"{name}: means over trials and acquisitions"
     ax.set(xlabel="coldness β", ylabel=SETTINGS[name].unit, title=title)
     ax.grid(alpha=0.3)
-    ax.legend()
+    ax.margins(y=0.3)
+    ax.legend(loc="upper right")
 
 
 def _over_reference(means: Mapping[str, Sequence[float]], query: str) -> Estimate:
