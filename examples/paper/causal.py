@@ -206,8 +206,7 @@ def _draw_means(ax: Any, name: str, found: dict[str, Any]) -> None:
     title = f"{name}: means over trials and acquisitions"
     ax.set(xlabel="coldness β", ylabel=SETTINGS[name].unit, title=title)
     ax.grid(alpha=0.3)
-    ax.margins(y=0.3)
-    ax.legend(loc="upper right")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False)
 
 
 def _over_reference(means: Mapping[str, Sequence[float]], query: str) -> Estimate:
