@@ -49,6 +49,17 @@ def layout(X: Any) -> tuple[Any, ...]:
     return type(X), count_columns(X) if columns is None else list(columns), tuple(getattr(X, "shape", ())[2:])
 
 
+def row_keys(X: Any) -> list[Any]:
+    """What each row holds, in a form that is equal for equal rows of one container and type."""
+    if sparse.issparse(X):
+        return [(row.indices.tobytes(), row.data.tobytes()) for row in (X[[i]] for i in range(X.shape[0]))]
+    if hasattr(X, "itertuples"):
+        return [repr(row) for row in X.itertuples(index=False, name=None)]
+    if hasattr(X, "dtype"):
+        return [np.asarray(row).tobytes() for row in validation.as_array(X)]
+    return [repr(row) for row in X]
+
+
 def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) -> int:
     """Rows that fit scikit-learn's `working_memory`, ``most_bytes`` at most.
 

@@ -117,6 +117,8 @@ class RiskEstimate:
     standard_error : float
         NaN for a single label; 0 when the whole pool is labelled.
     n_labelled, n_pool : int
+    greater_is_better : bool
+        Whether it is an accuracy, say, and no loss.
 
     Examples
     --------
@@ -129,6 +131,7 @@ class RiskEstimate:
     standard_error: float
     n_labelled: int
     n_pool: int
+    greater_is_better: bool = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Ends of the interval that holds the pool's risk with this probability, by Student's t."""
@@ -376,4 +379,4 @@ class ActiveTester:
         RiskEstimate
         """
         errors = self.risk(estimator, "zero_one")
-        return dataclasses.replace(errors, value=1 - errors.value)
+        return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True)

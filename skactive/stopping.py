@@ -20,17 +20,13 @@ from . import _chunks as chunks
 from . import _modal as modal
 from . import _validation as validation
 from . import _validation_stopping as stopping_checks
+from . import posterior as posteriors
+from ._changes import Change, Kept
 from .query import score_pool
 from .risk import RiskEstimate
 from .scores import SCORES
 
 __all__ = ["StoppingReport"]
-
-MOST_ROWS = 1_000
-"""Rows of the pool that a report looks at: shares of them are right to one or two points."""
-
-MOST_BYTES = 8 * 2**20
-"""And what the rows take that it keeps."""
 
 BEST = 0.1
 """The part of the rows whose scores stand for the next batches."""
@@ -38,51 +34,63 @@ BEST = 0.1
 NEAR = 0.95
 """Of the ceiling, a score that more draws would raise."""
 
+HUNDRED = 100
+"""Labels that the tolerance is the price of."""
+
 
 @dataclass(frozen=True)
 class StoppingReport:
     """Whether it is worth going on: what the last labels brought, and what the pool still promises.
 
-    Make one after every batch with `from_learner`, and hand each to the next as ``previous``.
+    Make one after every batch with `from_learner`, and hand each to the next as ``previous``. Its ``verdict`` is
+
+    - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` is below ``tolerance``
+      over ``patience`` labels or more;
+    - "go on" if the rate is not below it;
+    - "too early" while there are few labels and their rate is low, no previous report, or one class only.
 
     Attributes
     ----------
-    verdict : {"go on", "stop", "too early"}
-        "stop" if the risk is known to be below its target, or the mean of the last ``patience`` gains is below
-        ``tolerance``; "too early" while there are fewer gains, and none that speaks for going on.
-    n_labelled : int or None
-        Labels that the model was fitted to, if known.
-    gain : float
-        What the labels since the previous report brought, by the model's own reckoning: by how much it takes its
-        predictions on the pool for more accurate than the previous model's, from 0 to 1. A regressor: the mean square
-        of the change, in units of the variance of predictions, as in R². Without predict_proba: the same as
-        ``changed``. NaN in the first report.
+    labels : tuple of int
+        How many labels the model had at each report so far, the last one last.
     gains : tuple of float
-        Gains of all reports so far, the last one last.
+        What the labels between two reports brought, on rows that are still without a label; what it is says
+        ``measure``.
+    measure : {"probabilities", "changes", "movement"}
+        "probabilities": by how much the new model takes its predictions for more accurate than those of the previous
+        one, by its predict_proba; from 0 to 1. "changes", where that does not exist or other labels are predicted than
+        the most probable ones: the part of the predictions that changed, which accuracy on these rows cannot have risen
+        by more than. "movement", of regressors: the mean square of the change, in units of the variance of the labels.
     changed : float
-        Part of the predictions that differ from the previous model's: the accuracy on the pool cannot have changed by
-        more. NaN in the first report, and for regressors.
+        Part of the predictions that differ from the previous model's. NaN in the first report, and for regressors.
     n_rows : int
-        Rows of the pool that predictions are compared on, always the same.
+        Rows that ``changed`` and the last gain are means over: of the pool that the last batch was bought from, without
+        those bought. At most a thousand, chosen at random.
+    whole_pool : bool
+        Whether these are all rows without a label.
+    n_pool : int
+        Rows without a label.
+    one_class : bool
+        Whether a classifier has seen labels of one class only.
     best_score, mean_score : float
         Mean score (BALD, in nats; a regressor: the standard deviation over draws, in the target's units) of the best
         tenth of the pool, and of all of it. The best tenth is chosen by one half of the draws and scored by the other
-        half, which takes out the luck of being chosen; with fewer than four draws it is not.
+        half, which takes out the luck of being chosen; with fewer than four draws it is not. NaN for models without
+        draws of their own, unless ``posterior`` says where to take them from.
     floor : float
         What ``best_score`` reaches where rows differ by nothing but noise of the draws: the mean and two standard
         errors on top. NaN with fewer than four draws.
     ceiling : float
-        The most that scores from so many draws and classes can be: log of the smaller number. Infinite for regressors.
-    risk : RiskEstimate or None
-        As it was given.
-    tolerance, patience, target_risk : float, int, float or None
+        The most that ``best_score`` can be: log of the number of classes or of draws in a half, whichever is smaller.
+        Infinite for regressors.
+    risk, tolerance, patience, target_risk
         As they were given.
 
     References
     ----------
     Bloodgood and Vijay-Shanker (2009), A Method for Stopping Active Learning Based on Stabilizing Predictions and the
-    Need for User-Adjustable Stopping, for a fixed set of rows whose predictions are compared; Bloodgood and
-    Grothendieck (2013), Analysis of Stopping Active Learning based on Stabilizing Predictions, for bounds from that.
+    Need for User-Adjustable Stopping, for comparing predictions on rows without labels; Bloodgood and Grothendieck
+    (2013), Analysis of Stopping Active Learning based on Stabilizing Predictions, for bounds from their agreement.
 
     Examples
     --------
@@ -90,8 +98,7 @@ class StoppingReport:
     >>> from modAL.models import ActiveLearner
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from skactive import StochasticBatchQuery
-    >>> from skactive.stopping import StoppingReport
+    >>> from skactive import StochasticBatchQuery, StoppingReport
     >>> X, y = load_digits(return_X_y=True)
     >>> X, left = X / 16, np.arange(50, len(y))
     >>> learner = ActiveLearner(
@@ -104,17 +111,20 @@ class StoppingReport:
     ...     left = np.delete(left, idx)
     ...     report = StoppingReport.from_learner(learner, X[left], report, random_state=0)
     >>> print(report)
-    120 labels: stop. By the model's own reckoning the last 3 batches brought 0.4... points each, less than the 0.5 that
-    make one worth its price. The last batch changed 1... % of the predictions (2... % at most). The best tenth of the
-    pool scores 0.7..., the mean of it 0.5....
+    120 labels: stop. The last 30 brought 1... points of accuracy, by the model's own probabilities: 3... points a
+    hundred labels, where it takes 5 to go on (`tolerance`). The last batch changed 1... % of the predictions on 99...
+    rows; below 2... % on the pool, with 95 % confidence. By BALD, labels of the pool's best tenth tell 1... times as
+    much as those of its average row.
     """
 
-    verdict: str
-    n_labelled: int | None
-    gain: float
+    labels: tuple[int, ...]
     gains: tuple[float, ...]
+    measure: str
     changed: float
     n_rows: int
+    whole_pool: bool
+    n_pool: int
+    one_class: bool
     best_score: float
     mean_score: float
     floor: float
@@ -123,7 +133,7 @@ class StoppingReport:
     tolerance: float
     patience: int
     target_risk: float | None
-    _kept: _Kept = field(repr=False, compare=False)
+    _kept: Kept = field(repr=False, compare=False)
 
     @classmethod
     def from_learner(
@@ -132,8 +142,8 @@ class StoppingReport:
         X_pool: Any,
         previous: StoppingReport | None = None,
         *,
-        tolerance: float = 0.005,
-        patience: int = 3,
+        tolerance: float = 0.05,
+        patience: int = 30,
         risk: RiskEstimate | None = None,
         target_risk: float | None = None,
         n_draws: int | None = None,
@@ -144,25 +154,27 @@ class StoppingReport:
     ) -> StoppingReport:
         """Report on a learner that has just been taught, and the pool that is left.
 
-        It costs predictions for a thousand rows at most, and draws for as many. Nothing is changed.
+        It costs predictions for two thousand rows at most, and draws for one. Nothing is changed.
 
         Parameters
         ----------
         learner : modAL learner, or fitted estimator
         X_pool : array-like of shape (n_points, ...)
-            Rows without a label, in any container that `StochasticBatchQuery.select` takes.
+            Rows without a label, in any container that `StochasticBatchQuery.select` takes; none may be left.
         previous : StoppingReport, optional
-            That of the batch before. Its rows are predicted again.
-        tolerance : float, default=0.005
-            The gain of a batch that is worth its price: 0.005 is half a point of accuracy.
-        patience : int, default=3
-            Over how many batches the gain must be below that, in the mean.
+            That of the batch before.
+        tolerance : float, default=0.05
+            The gain that makes a hundred labels worth their price: 0.05 is five points of accuracy, or half a point for
+            ten labels.
+        patience : int, default=30
+            Over how many labels the gain must be less than that, in the mean.
         risk : RiskEstimate, optional
-            Of this model or, a batch ago, the last one; of a loss, which is the better the lower.
+            Of this model or, a batch ago, the last one: a loss, or `~skactive.risk.ActiveTester.accuracy`.
         target_risk : float, optional
-            The risk that is low enough.
+            The risk, or accuracy, that is good enough.
         n_draws, posterior : optional
-            As in `StochasticBatchQuery`.
+            As in `StochasticBatchQuery`, but models without draws of their own are not bootstrapped unless
+            ``posterior="bootstrap"`` says so.
         X_training, y_training : array-like, optional
             What the estimator was fitted to. A learner brings its own.
         random_state : None, int, numpy Generator or RandomState
@@ -175,8 +187,8 @@ class StoppingReport:
         Raises
         ------
         ValueError, TypeError
-            If the pool is empty or does not fit the model, rows of the previous report were of another kind, a
-            parameter is not valid, or training data are not known.
+            If training data are not known, the pool does not fit the model, the previous report is not one of fewer
+            labels, rows and predictions of the same kind, or a parameter is not valid.
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         """
@@ -185,34 +197,40 @@ class StoppingReport:
         estimator, known_X, known_y = modal.unwrap(learner)
         X_training = known_X if X_training is None else X_training
         y_training = known_y if y_training is None else y_training
+        stopping_checks.check_training(X_training, y_training)
         if not validation.is_fitted(estimator):
             raise validation.not_fitted_error(estimator)
-        validation.check_pool(X_pool)
         X_pool = chunks.prepare_pool(X_pool)
+        n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
         rng = validation.check_random_state(random_state)
-        rows = _some_rows(X_pool, rng)
-        scores = _Scores.of(
-            estimator,
-            rows,
-            n_draws=n_draws,
-            posterior=posterior,
-            X_training=X_training,
-            y_training=y_training,
-            random_state=rng,
-        )
-        X_kept = rows if previous is None else previous._kept.X
-        if chunks.layout(X_kept) != chunks.layout(rows):
-            raise stopping_checks.other_rows_error()
-        kept = _Kept(X_kept, stopping_checks.check_predictions(estimator.predict(X_kept), chunks.count_rows(X_kept)))
-        gain, changed = (np.nan, np.nan) if previous is None else _gain(estimator, kept, previous._kept.predictions)
-        gains = () if previous is None else (*previous.gains, gain)
+        kept = Kept.of(estimator, X_pool, rng)
+        scores = _Scores()
+        if n_pool and _has_draws(estimator, posterior):
+            scores = _Scores.of(
+                estimator,
+                kept.X,
+                n_draws=n_draws,
+                posterior=posterior,
+                X_training=X_training,
+                y_training=y_training,
+                random_state=rng,
+            )
+        change = Change(np.nan, np.nan, "changes", 0, is_all=False)
+        if previous is not None:
+            stopping_checks.check_more_labels(previous.labels[-1], n_labelled)
+            if n_pool and chunks.layout(previous._kept.X) != chunks.layout(kept.X):
+                raise stopping_checks.other_rows_error()
+            change = Change.since(previous._kept, estimator, X_training, y_training)
         return cls(
-            verdict=_verdict(gains, tolerance, patience, risk, target_risk),
-            n_labelled=None if X_training is None else chunks.count_rows(X_training),
-            gain=gain,
-            gains=gains,
-            changed=changed,
-            n_rows=chunks.count_rows(X_kept),
+            labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
+            gains=() if previous is None else (*previous.gains, change.gain),
+            measure=change.measure,
+            changed=change.changed,
+            n_rows=change.n_rows,
+            whole_pool=change.is_all,
+            n_pool=n_pool,
+            one_class=validation.task(estimator) == "classifier"
+            and len(np.unique(validation.as_array(y_training))) == 1,
             **vars(scores),
             risk=risk,
             tolerance=tolerance,
@@ -221,86 +239,144 @@ class StoppingReport:
             _kept=kept,
         )
 
+    @property
+    def verdict(self) -> str:
+        """Whether to "go on" or to "stop", or that it is "too early" to tell."""
+        if self._has_reached_target() or self.n_pool == 0:
+            return "stop"
+        if not self.gains or self.one_class:
+            return "too early"
+        if self.rate >= self.tolerance:
+            return "go on"
+        return "stop" if self._n_last(self._n_recent()) >= self.patience else "too early"
+
+    @property
+    def rate(self) -> float:
+        """Gain of a hundred labels: the mean over the last ``patience`` of them, or somewhat more; NaN if unknown."""
+        n_reports = self._n_recent()
+        if n_reports == 0:
+            return np.nan
+        return HUNDRED * sum(self.gains[-n_reports:]) / self._n_last(n_reports)
+
     def changed_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Ends of the interval that holds ``changed`` on the whole pool with this probability (Clopper, Pearson)."""
-        if np.isnan(self.changed):
-            return np.nan, np.nan
+        if np.isnan(self.changed) or self.whole_pool:
+            return self.changed, self.changed
         n_changed = round(self.changed * self.n_rows)
         interval = stats.binomtest(n_changed, self.n_rows).proportion_ci(level)
         return float(interval.low), float(interval.high)
 
     def __str__(self) -> str:
-        sentences = [self._reason(), self._on_predictions(), self._on_risk(), self._on_scores()]
-        labels = "" if self.n_labelled is None else f"{self.n_labelled} labels: "
-        return " ".join([f"{labels}{self.verdict}.", *filter(None, sentences)])
+        sentences = [self._on_labels(), self._on_gains(), self._on_predictions(), self._on_risk(), self._on_scores()]
+        return " ".join([f"{self.labels[-1]} labels: {self.verdict}.", *filter(None, sentences)])
 
-    def _reason(self) -> str:
-        """Why the verdict is what it is."""
-        if self.verdict == "too early":
-            n_more = self.patience - len(self.gains)
-            return f"Report after each of the next {n_more} batches to learn more."
-        if _is_reached(self.risk, self.target_risk):
-            return f"The risk is below its target of {self.target_risk:g}."
-        gains = self.gains[-self.patience :]
-        brought = f"{100 * np.mean(gains):.2g} points"
-        several = f"the last {len(gains)} batches brought {brought} each"
-        batches = several if len(gains) > 1 else f"the last batch brought {brought}"
-        compared = "less" if self.verdict == "stop" else "no less"
+    def _n_recent(self) -> int:
+        """How many reports cover the last ``patience`` labels; all of them if they do not."""
+        counts = range(1, len(self.gains) + 1)
+        return next((n for n in counts if self._n_last(n) >= self.patience), len(self.gains))
+
+    def _n_last(self, n_reports: int) -> int:
+        return self.labels[-1] - self.labels[-1 - n_reports]
+
+    def _has_reached_target(self) -> bool:
+        """Whether the whole interval of the risk is on the good side of the target; without a spread there is none."""
+        if self.risk is None or self.target_risk is None:
+            return False
+        if self.risk.standard_error == 0 and self.risk.n_labelled < self.risk.n_pool:
+            return False
+        low, high = self.risk.interval()
+        return low >= self.target_risk if self.risk.greater_is_better else high <= self.target_risk
+
+    def _on_labels(self) -> str:
+        if self.n_pool == 0:
+            return "No rows are left."
+        if self.one_class:
+            return "They are all of one class, of which nothing can be learned."
         return (
-            f"By the model's own reckoning {batches}, {compared} than the {100 * self.tolerance:g} that make one worth "
-            "its price."
+            ""
+            if self.gains or self.verdict != "too early"
+            else "Hand this report over as `previous` after the next batch."
+        )
+
+    def _on_gains(self) -> str:
+        if not self.gains or self.one_class:
+            return ""
+        n_reports = self._n_recent()
+        gain, n_last = sum(self.gains[-n_reports:]), self._n_last(n_reports)
+        brought = {
+            "probabilities": f"brought {_points(gain)} of accuracy, by the model's own probabilities",
+            "changes": f"brought {_points(gain)} of accuracy at most, as many predictions as changed",
+            "movement": f"moved predictions by {_percent(gain)} of the variance of the labels",
+        }[self.measure]
+        of_hundred = (_percent if self.measure == "movement" else _points)(self.rate)
+        few = f", but {self.patience} must have come in to tell" if self.verdict == "too early" else ""
+        return (
+            f"The last {n_last} {brought}: {of_hundred} a hundred labels, where it takes {100 * self.tolerance:g} to "
+            f"go on (`tolerance`){few}."
         )
 
     def _on_predictions(self) -> str:
         if np.isnan(self.changed):
             return ""
-        most = self.changed_interval()[1]
-        return f"The last batch changed {_percent(self.changed)} of the predictions ({_percent(most)} at most)."
+        below = f"; below {_percent(self.changed_interval(0.9)[1])} on the pool, with 95 % confidence"
+        return (
+            f"The last batch changed {_percent(self.changed)} of the predictions on {self.n_rows} rows"
+            f"{'' if self.whole_pool else below}."
+        )
 
     def _on_risk(self) -> str:
         if self.risk is None:
             return ""
-        missed = self.target_risk is not None and self.risk.interval()[0] > self.target_risk
-        if self.verdict == "stop" and missed:
-            return (
-                f"The risk, {self.risk}, misses its target: a better model or other columns may do what labels do not."
-            )
-        return f"The risk is {self.risk}."
+        name = "accuracy" if self.risk.greater_is_better else "risk"
+        if self.target_risk is None:
+            return f"The {name} is {self.risk}."
+        if self._has_reached_target():
+            return f"The {name} has reached its target of {self.target_risk:g}: {self.risk}."
+        if self.verdict == "stop" and self._has_missed_target():
+            remedy = ": another model, or other columns, may do what labels do not"
+            return f"The {name} misses its target of {self.target_risk:g}{remedy}: {self.risk}."
+        return f"The {name} is not known to have reached its target of {self.target_risk:g}: {self.risk}."
+
+    def _has_missed_target(self) -> bool:
+        low, high = self.risk.interval()  # type: ignore[union-attr]
+        return high < self.target_risk if self.risk.greater_is_better else low > self.target_risk  # type: ignore
 
     def _on_scores(self) -> str:
+        if np.isnan(self.best_score):
+            return ""
         if self.best_score > NEAR * self.ceiling:
-            return "The draws disagree as much as they can: scores of more draws would tell rows apart better."
+            return "The draws disagree as much as they can: with more of them, scores would tell rows apart better."
         if self.best_score <= self.floor:
-            return "No rows of the pool are known to be better than others: random ones are as good."
-        return f"The best tenth of the pool scores {self.best_score:.2g}, the mean of it {self.mean_score:.2g}."
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """Rows that were in the pool at the first report, and the last model's predictions for them."""
-
-    X: Any
-    predictions: NDArray[Any]
+            return "The draws do not tell rows of the pool apart: more draws may, or random rows are as good."
+        times = self.best_score / self.mean_score
+        if self.ceiling == np.inf:
+            return f"The model is {times:.2g} times as unsure of the pool's best tenth as of its average row."
+        return f"By BALD, labels of the pool's best tenth tell {times:.2g} times as much as those of its average row."
 
 
 @dataclass(frozen=True)
 class _Scores:
     """What scores of the pool say; the names are those of the report."""
 
-    best_score: float
-    mean_score: float
-    floor: float
-    ceiling: float
+    best_score: float = np.nan
+    mean_score: float = np.nan
+    floor: float = np.nan
+    ceiling: float = np.nan
 
     @classmethod
     def of(cls, estimator: Any, rows: Any, **source: Any) -> _Scores:
         """Scores by all draws, and by every second one."""
-        score = SCORES["std_dev" if _is_regressor(estimator) else "bald"]
-        parts = {"all": _OfDraws(score, 0, 1), "even": _OfDraws(score, 0, 2), "odd": _OfDraws(score, 1, 2)}
+        name = "std_dev" if validation.task(estimator) == "regressor" else "bald"
+        parts = {
+            name: _OfDraws(SCORES[name], 0, 1),
+            "even": _OfDraws(SCORES[name], 0, 2),
+            "odd": _OfDraws(SCORES[name], 1, 2),
+        }
         values, even, odd = score_pool(estimator, rows, parts, **source).values()
-        n_draws, *n_classes = parts["all"].axes
+        n_draws, *n_classes = parts[name].axes
         mean, best, floor = float(values.mean()), _best(values, values), np.nan
         if n_draws >= 4:
+            n_draws //= 2
             best = np.concatenate([_best(even, odd), _best(odd, even)])
             floor = mean + 2 * best.std() / np.sqrt(len(best))
         return cls(
@@ -309,11 +385,6 @@ class _Scores:
             floor=float(floor),
             ceiling=float(np.log(min(n_draws, *n_classes))) if n_classes else float("inf"),
         )
-
-
-def _best(chosen_by: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    n_best = max(1, round(BEST * len(values)))
-    return values[np.argsort(-chosen_by, kind="stable")[:n_best]]
 
 
 class _OfDraws:
@@ -329,48 +400,20 @@ class _OfDraws:
         return self.score(draws[self.first :: self.step])
 
 
-def _is_regressor(estimator: Any) -> bool:
-    return validation.task(estimator) == "regressor"
+def _best(chosen_by: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    n_best = max(1, round(BEST * len(values)))
+    return values[np.argsort(-chosen_by, kind="stable")[:n_best]]
 
 
-def _some_rows(X_pool: Any, rng: np.random.Generator) -> Any:
-    n = chunks.count_rows(X_pool)
-    n_some = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, MOST_BYTES))
-    return chunks.take_rows(X_pool, np.sort(rng.choice(n, n_some, replace=False)))
+def _has_draws(estimator: Any, posterior: Any) -> bool:
+    """Whether draws come without refitting, or are wanted nevertheless."""
+    is_auto = isinstance(posterior, str) and posterior == "auto"
+    return not is_auto or posteriors.has_source(posteriors.innermost(estimator))
 
 
-def _gain(estimator: Any, kept: _Kept, before: NDArray[Any]) -> tuple[float, float]:
-    """What the change of predictions is worth by the new model, and the part of them that changed."""
-    now = kept.predictions
-    if _is_regressor(estimator):
-        spread = float(now.var())
-        change = float(np.mean((now - before) ** 2))
-        return change / spread if spread > 0 else float(change > 0), np.nan
-    differs = now != before
-    changed = float(differs.mean())
-    if not hasattr(estimator, "predict_proba"):
-        return changed, changed
-    rows = chunks.take_rows(kept.X, np.flatnonzero(differs))
-    if not changed:
-        return 0.0, 0.0
-    probabilities = validation.check_one_output(estimator.predict_proba(rows), estimator)
-    classes = np.asarray(estimator.classes_)
-    better = [(probabilities * (labels[differs, None] == classes)).sum(axis=1) for labels in (now, before)]
-    return float(np.sum(better[0] - better[1]) / len(now)), changed
-
-
-def _verdict(
-    gains: tuple[float, ...], tolerance: float, patience: int, risk: RiskEstimate | None, target_risk: float | None
-) -> str:
-    if _is_reached(risk, target_risk):
-        return "stop"
-    enough = len(gains) > 0 and float(np.mean(gains[-patience:])) >= tolerance
-    return "go on" if enough else "too early" if len(gains) < patience else "stop"
-
-
-def _is_reached(risk: RiskEstimate | None, target_risk: float | None) -> bool:
-    return risk is not None and target_risk is not None and risk.interval()[1] <= target_risk
+def _points(gain: float) -> str:
+    return f"{100 * gain:.2g} points"
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"

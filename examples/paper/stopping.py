@@ -30,7 +30,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "quick": {"n_trials": 2, "n_rounds": 20, "tables": ["breast_cancer", "digits"], "models": ["logistic", "net"]},
     "full": {"n_trials": 5, "n_rounds": 30, "tables": TABLES, "models": MODELS},
 }
-TOLERANCE, PATIENCE = 0.005, 3
+TOLERANCE, PATIENCE = 0.05, 30  # a hundred labels, and labels
 WINDOW = 5  # batches, over which real gains are averaged: the noise of one is larger than itself
 
 
@@ -78,7 +78,7 @@ def one_trial(places: study.Places, table: str, model: str, trial: int, n_rounds
             **given,
         )
         accuracy = float(np.mean(fitted.predict(X.iloc[test]) == y[test]))
-        rounds.append((len(labelled), accuracy, None if np.isnan(report.gain) else report.gain, report.verdict))
+        rounds.append((len(labelled), accuracy, report.gains[-1] if report.gains else None, report.verdict))
         labelled = np.concatenate([labelled, left[query.select(fitted, X.iloc[left], batch_size, **given)]])
     taught = seeded_clone(tabular.model(model), rng).fit(X.iloc[train], y[train])
     of_all = float(np.mean(taught.predict(X.iloc[test]) == y[test]))
@@ -94,20 +94,21 @@ def stop_of(trial: dict[str, Any]) -> int | None:
 
 
 def real_gains(found: dict[str, Any]) -> dict[str, Estimate]:
-    """Points of accuracy that a batch brings just before and after the stop: the mean over windows of batches."""
+    """Points of accuracy that a hundred labels bring just before and after the stop: means over windows of batches."""
     parts: dict[str, list[float]] = {"before": [], "after": []}
     for trials in found.values():
-        pairs = [(trial["accuracy"], stop_of(trial)) for trial in trials]
+        stops = [(trial, stop) for trial in trials if (stop := stop_of(trial)) is not None]
         for part, sign in (("before", -1), ("after", 1)):
-            gains = [_window(accuracy, stop, sign) for accuracy, stop in pairs if stop is not None]
+            gains = [_window(trial["accuracy"], trial["n_labelled"], stop, sign) for trial, stop in stops]
             known = [gain for gain in gains if gain is not None]
             parts[part] += [float(np.mean(known))] if known else []
     return {part: estimate(100 * np.array(values)) for part, values in parts.items()}
 
 
-def _window(accuracy: list[float], stop: int, sign: int) -> float | None:
+def _window(accuracy: list[float], n_labelled: list[int], stop: int, sign: int) -> float | None:
     other = min(max(0, stop + sign * WINDOW), len(accuracy) - 1)
-    return None if other == stop else (accuracy[other] - accuracy[stop]) / (other - stop)
+    n_labels = n_labelled[other] - n_labelled[stop]
+    return 100 * (accuracy[other] - accuracy[stop]) / n_labels if n_labels else None
 
 
 def correlations(found: dict[str, Any]) -> list[float]:
@@ -138,24 +139,24 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     stops = [stop_of(trial) for trials in found.values() for trial in trials]
     setting = (
         f"{n_pairs} pairs of table and model; BALD, power sampling with β = 4, batches of 10 (small tables: 5); "
-        f"tolerance of {100 * TOLERANCE:g} points a batch, over {PATIENCE} batches"
+        f"tolerance of {100 * TOLERANCE:g} points a hundred labels, over {PATIENCE} labels"
     )
     gains, limit = real_gains(found), 100 * TOLERANCE
     after, before = gains["after"], gains["before"]
-    text = f"points a batch; {sum(s is not None for s in stops)} of {len(stops)} runs stopped"
+    text = f"points a hundred; {sum(s is not None for s in stops)} of {len(stops)} runs stopped"
     told = "cannot be told"
     ratio, correlation = estimate(ratios(found)), estimate(correlations(found))
     times = Estimate(*(float(np.exp(value)) for value in (ratio.mean, ratio.low, ratio.high)))
     return [
         study.Claim(
-            f"The {WINDOW} batches after “stop” bring less than the tolerance each",
+            f"The labels of the {WINDOW} batches after “stop” bring less than the tolerance",
             setting,
             n_trials,
             f"{study.with_interval(after, 2, sign=True)} {text}",
             "seen" if after.high < limit else "the opposite" if after.low > limit else told,
         ),
         study.Claim(
-            f"The {WINDOW} batches before it bring more",
+            f"Those of the {WINDOW} batches before it bring more",
             setting,
             n_trials,
             f"{study.with_interval(before, 2, sign=True)} {text}",
