@@ -228,7 +228,7 @@ def refit_explained(estimator: Any, n_labels: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
+        kind = next((k for k in (ValueError, TypeError) if isinstance(error, k)), RuntimeError)
         raise kind(
             f"Fitting {type(estimator).__name__} anew to {n_labels} of the labels, for a suggested batch size "
             f'(`n_instances`="auto"), failed: {error}. Give `n_instances` a number until there are more labels.'
