@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,6 @@ def most_rows(request: Request) -> int:
     return min(MOST_ROWS, chunks.rows_per_chunk(request.X_pool, 1, MOST_BYTES))
 
 
-def rows_at(request: Request, candidates: NDArray[np.int64]) -> object:
+def rows_at(request: Request, candidates: NDArray[np.int64]) -> Any:
     """The rows of the pool that some candidates are, whatever holds them."""
     return chunks.take_rows(request.X_pool, candidates if request.rows is None else request.rows[candidates])

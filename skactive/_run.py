@@ -111,7 +111,8 @@ class _Run:
             query = query_state.remembering(query, progress.memory)
         memory = query_state.memory_of(query) if self.experiment.journal else None
         labelled = np.array([i for done in progress.rounds for i in done.indices], dtype=np.int64)
-        number, learner = len(progress.rounds), None
+        number = len(progress.rounds)
+        learner: Any = None
         while number == 0 or self._room(labelled, number):
             if number and learner is None:  # going on from a checkpoint, the last model is fitted once more
                 learner = self._fit(labelled, number - 1)[0]

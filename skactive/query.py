@@ -258,8 +258,12 @@ class StochasticBatchQuery(DrawsQuery):
         rows = rows_at(request, some_candidates(request, request.batch_rng))
         now = replace(request, X_pool=rows, rows=None, n_candidates=chunks.count_rows(rows), X_training=X, y_training=y)
         past = replace(now, X_training=chunks.take_rows(X, older), y_training=y[older])
-        scores = (self._reference_scores(of) for of in (now, self._refitted(now), self._refitted(past)))
-        return ageing.compare(*scores, growth=len(y) / len(older))
+        return ageing.compare(
+            self._reference_scores(now),
+            self._reference_scores(self._refitted(now)),
+            self._reference_scores(self._refitted(past)),
+            growth=len(y) / len(older),
+        )
 
     def _refitted(self, request: Request) -> Request:
         """The request of a model that is fitted anew to the training data of this one."""
