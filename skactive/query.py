@@ -239,7 +239,7 @@ class StochasticBatchQuery(DrawsQuery):
     def _apart(self) -> StochasticBatchQuery:
         """A copy that has random numbers of its own, and leaves no trace: what it keeps, this query does not."""
         twin = copy.copy(self)
-        vars(twin).pop("_members", None)
+        twin.__dict__.pop("_members", None)
         twin._told_of_bootstrap = True
         seeds = copy.deepcopy(self._generator()).integers(2**32, size=4)
         twin.rng_ = np.random.default_rng([*seeds.tolist(), _APART])
