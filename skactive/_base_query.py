@@ -21,6 +21,7 @@ from tqdm import tqdm
 from . import _chunks as chunks
 from . import _modal as modal
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from .samplers import Batch, uniform
 
 __all__ = ["BatchQuery", "Request"]
@@ -81,7 +82,7 @@ class BatchQuery(BaseEstimator, ABC):
     chunk_size: int | None
     verbose: int
 
-    def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
+    def __call__(self, learner: Any, X_pool: Any, n_instances: int | str = 1, **overrides: Any) -> Any:
         """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
 
         Parameters
@@ -89,7 +90,8 @@ class BatchQuery(BaseEstimator, ABC):
         learner : modAL.models.ActiveLearner or estimator
             Brings the model and its training data. If it is not fitted yet, the batch is uniform, with a warning.
         X_pool : array-like of shape (n_points, ...)
-        n_instances : int, default=1
+        n_instances : int or "auto", default=1
+            As in `select`.
         **overrides
             Parameters of the query, and keywords of `select`, for this call only.
 
@@ -107,7 +109,7 @@ class BatchQuery(BaseEstimator, ABC):
         self,
         estimator: Any,
         X_pool: Any,
-        n_instances: int = 1,
+        n_instances: int | str = 1,
         *,
         X_training: Any = None,
         y_training: Any = None,
@@ -121,8 +123,8 @@ class BatchQuery(BaseEstimator, ABC):
         X_pool : array-like of shape (n_points, ...)
             numpy array or memory map of any number of axes, torch tensor, DataFrame, list, scipy sparse or dask array.
             Never copied as a whole, never changed.
-        n_instances : int, default=1
-            Rows to choose.
+        n_instances : int or "auto", default=1
+            Rows to choose. "auto": as many as `StochasticBatchQuery.suggest_batch_size` says.
         X_training, y_training : array-like, optional
             What the estimator was fitted to; needed where draws come from refitting.
         candidates : array-like of int or bool, optional
@@ -138,8 +140,8 @@ class BatchQuery(BaseEstimator, ABC):
         ------
         ValueError, TypeError
             If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
-            rows that may be chosen, ``X_training`` and ``y_training`` are not of one length, or a parameter of the
-            query is not valid.
+            rows that may be chosen (or "auto", where the query suggests sizes and the training data are known),
+            ``X_training`` and ``y_training`` are not of one length, or a parameter of the query is not valid.
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         """
@@ -174,8 +176,10 @@ class BatchQuery(BaseEstimator, ABC):
         """Choose ``request.k`` of the candidates, by their positions among the candidates."""
 
     def _select(
-        self, learner: Any, X_pool: Any, n_instances: int, *, cold_start: bool = False, **given: Any
+        self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
     ) -> NDArray[np.int64]:
+        if isinstance(n_instances, str) and n_instances == "auto":
+            n_instances = batches_checks.suggester(self)(learner, X_pool, **given)
         request = self._request(learner, X_pool, n_instances, **given)
         if cold_start and not validation.is_fitted(request.estimator):
             validation.warn_cold_start(request.estimator)
@@ -187,6 +191,7 @@ class BatchQuery(BaseEstimator, ABC):
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
         self.indices_ = batch.indices if request.rows is None else request.rows[batch.indices]
+        self.batch_size_history_ = [*vars(self).get("batch_size_history_", ()), request.k]
         self._keep_n_features(request.X_pool)
         return self.indices_.copy()
 
@@ -201,7 +206,7 @@ class BatchQuery(BaseEstimator, ABC):
         self,
         learner: Any,
         X_pool: Any,
-        n_instances: int,
+        n_instances: int | str,
         *,
         X_training: Any = None,
         y_training: Any = None,

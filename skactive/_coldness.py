@@ -24,13 +24,8 @@ from . import _chunks as chunks
 from . import _validation as validation
 from . import _validation_coldness as coldness_checks
 from ._base_query import Request
+from ._reference import most_rows, rows_at, some_candidates
 from .samplers import Batch, topk, uniform
-
-MOST_ROWS = 500
-"""Rows that are kept: the standard error of beta is some 15 %, and more of them change no batch that one could tell."""
-
-MOST_BYTES = 8 * 2**20
-"""And what they take: a checkpoint writes them down after every batch."""
 
 BOUNDS = (0.5, 4096.0)
 """A measured beta lies between. Entropies, all near log C, and softmax, in units of 1/score, need large ones."""
@@ -80,13 +75,10 @@ def given_beta(beta: Any, sampler: Callable[..., Any]) -> float | None:
 
 
 def reference_rows(request: Request, scores: Values, batch: Batch, score: str) -> Reference:
-    """Rows that could have been chosen and were not, in random order; `MOST_ROWS` and `MOST_BYTES` at most."""
-    n_most = min(MOST_ROWS, chunks.rows_per_chunk(request.X_pool, 1, MOST_BYTES))
-    n_drawn = min(n_most + request.k, request.n_candidates)
-    drawn = request.batch_rng.choice(request.n_candidates, n_drawn, replace=False)
-    kept = drawn[~np.isin(drawn, batch.indices)][:n_most]
-    rows = kept if request.rows is None else request.rows[kept]
-    return Reference(chunks.take_rows(request.X_pool, rows), scores[kept], score)
+    """Rows that could have been chosen and were not, in random order."""
+    drawn = some_candidates(request, request.batch_rng, request.k)
+    kept = drawn[~np.isin(drawn, batch.indices)][: most_rows(request)]
+    return Reference(rows_at(request, kept), scores[kept], score)
 
 
 def measured_coldness(values: Values, new_scores: Values) -> float:

@@ -6,6 +6,7 @@ scikit-learn, pandas and numpy no longer have what they call. Learners are recog
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import importlib.util
@@ -24,6 +25,15 @@ def unwrap(learner: Any) -> tuple[Any, Any, Any]:
     if hasattr(learner, "estimator") and hasattr(learner, "query_strategy"):
         return learner.estimator, getattr(learner, "X_training", None), getattr(learner, "y_training", None)
     return learner, None, None
+
+
+def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
+    """A learner like this one, around another estimator and its training data; an estimator by itself stays one."""
+    if unwrap(learner)[0] is learner:
+        return estimator
+    twin = copy.copy(learner)
+    twin.estimator, twin.X_training, twin.y_training = estimator, X, y
+    return twin
 
 
 def is_score_of_certainty(score: Any) -> bool:

@@ -23,8 +23,23 @@ _SPLIT, _INITIAL, MODEL, QUERY = range(4)
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How many labels are bought: in a round (None: the query says how many), in how many rounds, and in all."""
+
+    batch_size: int | None
+    n_rounds: int | None
+    n_labels: int
+
+    def room(self, n_rounds: int, n_bought: int) -> int:
+        """The largest batch that may follow so many rounds and labels: 0 is the end."""
+        if n_rounds == self.n_rounds:
+            return 0
+        return min(self.n_labels - n_bought, self.batch_size or self.n_labels)
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One trial: positions of rows in the caller's X, and how many more are labelled in each round.
+    """One trial: positions of rows in the caller's X, and how many more are labelled.
 
     ``test`` is None where there is a test set of its own.
     """
@@ -33,7 +48,7 @@ class Trial:
     train: Rows
     test: Rows | None
     initial: Rows
-    batches: tuple[int, ...]
+    limits: Limits
 
 
 def seed(entropy: Sequence[int], purpose: int, trial: int, round_: int = 0) -> int:
@@ -56,9 +71,10 @@ def plan_trials(
 ) -> list[Trial]:
     """Trials with the given splits and first labels, or with random ones, in the proportions of ``strata``.
 
-    Parameters are those of `run_experiment`, which come unchecked; ``sizes`` are those of `batch_sizes`.
+    Parameters are those of `run_experiment`, which come unchecked; ``sizes`` are those of `limits_of`.
     """
-    validation.check_counts(n_trials=n_trials, batch_size=sizes["batch_size"])
+    validation.check_counts(n_trials=n_trials)
+    sizes = {**sizes, "batch_size": experiments_checks.check_word_or_count(sizes["batch_size"])}
     validation.check_one_of("n_rounds", sizes["n_rounds"], "budget", sizes["budget"])
     validation.check_positive_integers(n_rounds=sizes["n_rounds"], budget=sizes["budget"], n_initial=n_initial)
     validation.check_one_of("n_initial", n_initial, "initial", initial)
@@ -77,7 +93,7 @@ def plan_trials(
             )
             start = choose_initial(train, strata, n_initial, np.random.default_rng(seed(entropy, _INITIAL, t)))
         experiments_checks.check_start(start, train, t)
-        trials.append(Trial(t, train, test, start, batch_sizes(len(train) - len(start), **sizes)))
+        trials.append(Trial(t, train, test, start, limits_of(len(train) - len(start), **sizes)))
     return trials
 
 
@@ -127,9 +143,10 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
     )
 
 
-def batch_sizes(n_pool: int, batch_size: int, n_rounds: int | None, budget: int | None) -> tuple[int, ...]:
-    """Labels bought in each round: full batches, and a smaller last one where the budget or the pool ends."""
+def limits_of(n_pool: int, batch_size: int | str, n_rounds: int | None, budget: int | None) -> Limits:
+    """Full batches, and a smaller last one where the budget or the pool ends."""
+    n_labels = n_pool if budget is None else min(n_pool, budget)
+    if isinstance(batch_size, str):
+        return Limits(None, n_rounds, n_labels)
     experiments_checks.check_batch_size(batch_size, n_pool)
-    limit = batch_size * n_rounds if n_rounds is not None else (budget or 0)
-    full, rest = divmod(min(n_pool, limit), batch_size)
-    return (batch_size,) * full + (rest,) * (rest > 0)
+    return Limits(batch_size, n_rounds, n_labels)

@@ -168,7 +168,8 @@ class ExperimentResult:
         Returns
         -------
         Summary
-            For each score and query: ``mean``, over acquisitions (the first labels left out) and then trials;
+            For each score and query: ``mean``, over acquisitions (the first labels left out) and then trials; with
+            ``batch_size="auto"`` over labels instead, as far as all runs came, by straight lines between evaluations;
             ``labels``, those of the first evaluation that reaches ``level``, over the ``reached`` trials that do;
             ``difference`` of ``mean`` to the reference in the same trials, with the p-value of a paired t-test, as it
             is (``p_value``) and corrected for the number of queries (``p_holm``). Intervals are Student's, 95 %, and
@@ -185,9 +186,10 @@ class ExperimentResult:
             runs = self._complete_runs(score)
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
-            means = {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
+            means = self._means(runs)
             rows += _with_holm([_compare(score, query, means, runs, reference, goal) for query in runs])
-        return Summary("mean over acquisitions, the first labels left out", reference, rows)
+        kind = "labels" if self._sizes_differ else "acquisitions, the first labels left out"
+        return Summary(f"mean over {kind}", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:
         """How many labels fewer than the reference each query needs.
@@ -213,6 +215,18 @@ class ExperimentResult:
             of = [_save(score, query, runs[query], runs[reference], level) for query in runs if query != reference]
             rows += _with_holm(of)
         return Summary("labels saved", reference, rows)
+
+    @property
+    def _sizes_differ(self) -> bool:
+        return self.settings.get("batch_size") == "auto"
+
+    def _means(self, runs: dict[str, dict[int, _Run]]) -> dict[str, dict[int, float]]:
+        """Of each run, by query and trial."""
+        if not self._sizes_differ:
+            return {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
+        everything = [run.n_labelled for of in runs.values() for run in of.values()]
+        ends = max((n[0] for n in everything), default=0), min((n[-1] for n in everything), default=0)
+        return {query: {t: run.mean_over_labels(*ends) for t, run in of.items()} for query, of in runs.items()}
 
     def _complete_runs(self, score: str) -> dict[str, dict[int, _Run]]:
         """Runs that did not fail, by query and trial."""
@@ -277,6 +291,9 @@ class _Run:
     @property
     def mean(self) -> float:
         return float(np.mean(self.scores[1:])) if len(self.scores) > 1 else np.nan
+
+    def mean_over_labels(self, first: int, last: int) -> float:
+        return statistics.mean_over_labels(self.n_labelled, self.scores, first, last)
 
     def labels_to(self, level: float) -> float:
         return statistics.labels_to_reach(level, self.n_labelled, self.scores)

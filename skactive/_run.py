@@ -111,10 +111,11 @@ class _Run:
             query = query_state.remembering(query, progress.memory)
         memory = query_state.memory_of(query) if self.experiment.journal else None
         labelled = np.array([i for done in progress.rounds for i in done.indices], dtype=np.int64)
-        n_done, n_rounds = len(progress.rounds), len(self.trial.batches)
-        # Going on from a checkpoint, the last model is fitted once more.
-        learner = self._fit(labelled, n_done - 1)[0] if 0 < n_done <= n_rounds else None
-        for number in range(n_done, n_rounds + 1):
+        number = len(progress.rounds)
+        learner: Any = None
+        while number == 0 or self._room(labelled, number):
+            if number and learner is None:  # going on from a checkpoint, the last model is fitted once more
+                learner = self._fit(labelled, number - 1)[0]
             batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
             labelled = np.concatenate([labelled, batch])
             learner, fit_seconds = self._fit(labelled, number)
@@ -133,6 +134,11 @@ class _Run:
                 ),
                 None if memory == before else memory,
             )
+            number += 1
+
+    def _room(self, labelled: Rows, number: int) -> int:
+        """How many labels this round may buy at most."""
+        return self.trial.limits.room(number - 1, len(labelled) - len(self.trial.initial))
 
     def _seed(self, purpose: int, number: int) -> int:
         return plan.seed(self.experiment.entropy, purpose, self.trial.number, number)
@@ -150,7 +156,11 @@ class _Run:
         learner.query_strategy = strategy
         with global_random.seeded(self._seed(plan.QUERY, number)):
             start = time.perf_counter()
-            indices = learner.query(X_pool, n_instances=self.trial.batches[number - 1])[0]
+            k = self._room(labelled, number)
+            if self.trial.limits.batch_size is None:
+                suggested = query.suggest_batch_size(learner, X_pool)
+                k = min(k, experiments_checks.check_suggestion(suggested, len(pool), self.name))
+            indices = learner.query(X_pool, n_instances=k)[0]
             seconds = time.perf_counter() - start
         return pool[indices], seconds
 

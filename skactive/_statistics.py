@@ -64,5 +64,18 @@ def labels_to_reach(level: float, n_labelled: Sequence[int], scores: Sequence[fl
     return next((float(n) for n, score in zip(n_labelled, scores, strict=True) if score >= level), np.nan)
 
 
+def mean_over_labels(n_labelled: Sequence[int], scores: Sequence[float], first: int, last: int) -> float:
+    """Mean, from ``first`` to ``last`` labels, of the straight lines that join evaluations; NaN if that is one point.
+
+    Batches of any sizes can be compared by it, as a mean over evaluations, which has most where batches are small,
+    cannot.
+    """
+    if last <= first:
+        return np.nan
+    x = [first, *(n for n in n_labelled if first < n < last), last]
+    y = np.interp(x, n_labelled, scores)
+    return float(np.diff(x) @ (y[1:] + y[:-1]) / 2 / (last - first))
+
+
 def _standard_error(values: NDArray[np.float64]) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -1,12 +1,14 @@
-"""Errors of BatchBALD, BADGE and ACS-FW, in words."""
+"""Errors of BatchBALD, BADGE and ACS-FW, and of batches that set their own size, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ._validation import ProbabilityError, check_numbers, is_integer, is_real, task, warn
+from ._validation import ProbabilityError, check_numbers, is_integer, is_number, is_real, task, warn
 
 
 def check_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
@@ -173,3 +175,61 @@ def warn_gradients_gone(n_found: int, k: int) -> None:
         f"BADGE found {n_found} of the {k} rows asked for: {why}. The rest of the batch ({k - n_found}) is drawn "
         f"uniformly at random.{advice}"
     )
+
+
+def check_batch_range(batch_range: Any) -> tuple[int, int]:
+    """The smallest and the largest batch that may be suggested."""
+    try:
+        least, most = batch_range
+    except (TypeError, ValueError):
+        least = most = None
+    if not (is_integer(least) and is_integer(most)):
+        raise TypeError(
+            "`batch_range` must be two integers, the smallest and the largest batch that may be suggested. Got "
+            f"{batch_range!r} instead."
+        )
+    if not 1 <= least <= most:
+        raise ValueError(f"`batch_range` must be two integers, 1 <= smallest <= largest. Got {batch_range!r} instead.")
+    return int(least), int(most)
+
+
+def check_hold(hold: Any) -> float:
+    if not is_number(hold):
+        raise TypeError(f"`hold` must be a number between 0 and 1. Got {hold!r} instead.")
+    if not 0 < hold < 1:
+        raise ValueError(
+            f"`hold` must be between 0 and 1: the part of a ranking that must be left after a batch. Got {hold!r}. Try "
+            "0.9; larger values make smaller batches."
+        )
+    return float(hold)
+
+
+def suggester(query: Any) -> Any:
+    """The method of a query that suggests batch sizes."""
+    if not hasattr(query, "suggest_batch_size"):
+        raise ValueError(
+            '`n_instances`="auto" needs a query that suggests batch sizes, as StochasticBatchQuery does. '
+            f"{type(query).__name__} does not: give a number."
+        )
+    return query.suggest_batch_size
+
+
+def unknown_training_data_error() -> ValueError:
+    return ValueError(
+        '`X_training` and `y_training` must be known for a suggested batch size (`n_instances`="auto"): models are '
+        "fitted to part of them. Got an estimator by itself. Give both, query through a modAL learner that was fitted, "
+        "or give `n_instances` a number."
+    )
+
+
+@contextmanager
+def refit_explained(estimator: Any, n_labels: int) -> Iterator[None]:
+    """Say what a model was fitted for that failed, and what to do."""
+    try:
+        yield
+    except Exception as error:
+        kind = next((k for k in (ValueError, TypeError) if isinstance(error, k)), RuntimeError)
+        raise kind(
+            f"Fitting {type(estimator).__name__} anew to {n_labels} of the labels, for a suggested batch size "
+            f'(`n_instances`="auto"), failed: {error}. Give `n_instances` a number until there are more labels.'
+        ) from error

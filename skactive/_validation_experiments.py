@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import is_integer, is_number, task, warn
+from ._validation import check_counts, is_integer, is_number, task, warn
 
 
 def check_queries(queries: Any) -> Mapping[str, Any]:
@@ -113,6 +113,34 @@ def check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) 
             f"{n_initial}. With stratify=False, or positions as `initial`, classes may be missing, if the estimator "
             "can do without."
         )
+
+
+def check_word_or_count(batch_size: Any) -> int | str:
+    if isinstance(batch_size, str):
+        if batch_size != "auto":
+            raise TypeError(f'`batch_size` must be a positive integer or "auto". Got {batch_size!r} instead.')
+        return batch_size
+    check_counts(batch_size=batch_size)
+    return int(batch_size)
+
+
+def check_suggest(queries: Mapping[str, Any]) -> None:
+    """Check that queries say how large a batch should be."""
+    silent = [name for name, query in queries.items() if not hasattr(query, "suggest_batch_size")]
+    if silent:
+        raise ValueError(
+            '`batch_size`="auto" needs queries with a method suggest_batch_size(learner, X_pool), as '
+            f"StochasticBatchQuery has. `queries`[{silent[0]!r}] has none: give `batch_size` a number."
+        )
+
+
+def check_suggestion(size: Any, n_pool: int, name: str) -> int:
+    if not is_integer(size) or not 1 <= size <= n_pool:
+        raise BatchError(
+            f"`queries`[{name!r}].suggest_batch_size must return an integer from 1 to the {n_pool} rows of the pool. "
+            f"Got {size!r}."
+        )
+    return int(size)
 
 
 def check_batch_size(batch_size: int, n_pool: int) -> None:

@@ -64,12 +64,12 @@ class CausalBALDQuery(StochasticBatchQuery):
     propensity : classifier, optional
         For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
         rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
-    n_draws, posterior, chunk_size, max_candidates, epsilon, n_jobs, random_state, verbose
+    n_draws, posterior, chunk_size, max_candidates, epsilon, batch_range, hold, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
 
     Attributes
     ----------
-    scores_, indices_, log_proba_, beta_, beta_history_, n_unreachable_, n_features_in_
+    scores_, indices_, log_proba_, beta_, beta_history_, batch_size_history_, n_unreachable_, n_features_in_
         As in `StochasticBatchQuery`.
 
     References
@@ -104,6 +104,8 @@ class CausalBALDQuery(StochasticBatchQuery):
         chunk_size: int | None = None,
         max_candidates: int | None = None,
         epsilon: float = 0.0,
+        batch_range: tuple[int, int] = (5, 500),
+        hold: float = 0.9,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -117,6 +119,8 @@ class CausalBALDQuery(StochasticBatchQuery):
             chunk_size=chunk_size,
             max_candidates=max_candidates,
             epsilon=epsilon,
+            batch_range=batch_range,
+            hold=hold,
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,

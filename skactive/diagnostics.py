@@ -22,6 +22,7 @@ from . import _modal as modal
 from . import _validation as validation
 from . import _validation_experiments as experiments_checks
 from . import _validation_plots as plots_checks
+from ._ageing import area
 from .posterior import seeded_clone
 from .query import score_pool
 
@@ -241,7 +242,7 @@ def auroc(
     members = _members(today, top, bottom)
     (later,) = _rounded(decimals, later if bottom is None else -later)
     return np.array(
-        [_area(row[known], members[known]) for row in later for known in [~np.isnan(today) & ~np.isnan(row)]]
+        [area(row[known], members[known]) for row in later for known in [~np.isnan(today) & ~np.isnan(row)]]
     )
 
 
@@ -401,12 +402,3 @@ def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
     return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
-
-
-def _area(scores: NDArray[np.float64], positive: Mask) -> float:
-    """Area under the ROC curve, from the sum of the ranks of the positive rows (Mann and Whitney, 1947)."""
-    n, n_positive = len(scores), int(positive.sum())
-    if n_positive in (0, n):
-        return np.nan
-    above = rankdata(scores)[positive].sum() - n_positive * (n_positive + 1) / 2
-    return float(above / (n_positive * (n - n_positive)))

@@ -42,7 +42,7 @@ def run_experiment(
     n_initial: int | None = None,
     initial: Sequence[ArrayLike] | None = None,
     stratify: bool = True,
-    batch_size: int = 10,
+    batch_size: int | str = 10,
     n_rounds: int | None = None,
     budget: int | None = None,
     n_trials: int = 5,
@@ -86,8 +86,9 @@ def run_experiment(
     stratify : bool, default=True
         For classifiers: split in the proportions of the classes where each has rows for both sides, and start with the
         proportions too, but with one row of each class at least.
-    batch_size : int, default=10
-        Labels bought in a round. The last batch is smaller if the pool or the budget ends.
+    batch_size : int or "auto", default=10
+        Labels bought in a round. The last batch is smaller if the pool or the budget ends. "auto": as many as the query
+        says, each time anew, by its `~StochasticBatchQuery.suggest_batch_size`; other queries are refused.
     n_rounds, budget : int, optional
         Batches, or labels, to buy in each run beyond the first labels. Give one of them. A pool that is used up ends
         the run.
@@ -139,6 +140,8 @@ def run_experiment(
     """
     validation.check_cloneable(estimator)
     experiments_checks.check_queries(queries)
+    if experiments_checks.check_word_or_count(batch_size) == "auto":
+        experiments_checks.check_suggest(queries)
     experiments_checks.check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(X, y, X_test, y_test)
     scorers = name_scorers(scoring, estimator)

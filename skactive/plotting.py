@@ -104,7 +104,8 @@ class LearningCurveDisplay:
         Parameters
         ----------
         result : ExperimentResult
-            Runs that failed are left out, and so are numbers of labels that not every trial came to.
+            Runs that failed are left out, and so are numbers of labels that not every trial came to. Runs with
+            ``batch_size="auto"``, which come to numbers of their own, are drawn by straight lines between evaluations.
         scoring : str, optional
             Name of a score; by default the first.
         queries : sequence of str, optional
@@ -220,7 +221,7 @@ class PairedDifferenceDisplay:
         ----------
         result : ExperimentResult
             Runs that failed, and trials that the reference failed in, are left out, and so are numbers of labels that
-            not every trial came to.
+            not every trial came to (with ``batch_size="auto"``: as in `LearningCurveDisplay.from_result`).
         reference : str, optional
             By default "uniform" if there is such a query, else the first.
         scoring : str, optional
@@ -742,7 +743,20 @@ def _complete_runs(
         if of.query in runs and (of.query, of.trial) not in failed:
             runs[of.query].setdefault(of.trial, {})[of.n_labelled] = of.scores[scoring]
     plots_checks.check_complete(runs, names)
-    return scoring, runs
+    return scoring, _interpolated(runs) if result.settings.get("batch_size") == "auto" else runs
+
+
+def _interpolated(runs: dict[str, dict[int, Run]]) -> dict[str, dict[int, Run]]:
+    """Runs whose batches have sizes of their own: at every number of labels of any of them that all of them span."""
+    everything = [run for of in runs.values() for run in of.values()]
+    first, last = max(map(min, everything)), min(map(max, everything))
+    numbers = sorted({n for run in everything for n in run if first <= n <= last})
+    return {
+        query: {
+            t: dict(zip(numbers, np.interp(numbers, [*run], [*run.values()]), strict=True)) for t, run in of.items()
+        }
+        for query, of in runs.items()
+    }
 
 
 def _differences(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:

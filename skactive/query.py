@@ -7,6 +7,7 @@ the draws.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,20 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _ageing as ageing
 from . import _chunks as chunks
 from . import _coldness as coldness
+from . import _global_random as global_random
 from . import _modal as modal
 from . import _validation as validation
+from . import _validation_batches as batches_checks
 from . import _validation_risk as risk_checks
 from . import posterior as posteriors
 from ._base_query import BatchQuery, Request
 from ._draws_query import DrawsQuery, PoolDraws
 from ._mixture import draw_mixture
+from ._reference import rows_at, some_candidates
 from .samplers import SAMPLERS, Batch
 from .scores import SCORES
 
 __all__ = ["BatchQuery", "DrawsQuery", "PoolDraws", "Request", "StochasticBatchQuery", "score_pool"]
 
+
+_APART = 1  # tells the random numbers of suggestions from those of batches
 
 Score = Callable[..., Any]
 RowScorer = Callable[[Request], NDArray[np.float64]]
@@ -73,6 +80,11 @@ class StochasticBatchQuery(DrawsQuery):
     epsilon : float, default=0.0
         Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
         `skactive.risk` needs.
+    batch_range : tuple of two int, default=(5, 500)
+        The smallest and the largest batch that `suggest_batch_size` may say, and so ``n_instances="auto"``.
+    hold : float, default=0.9
+        And the part of today's ranking that must still hold when the batch is labelled: smaller values make larger
+        batches.
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
@@ -93,6 +105,8 @@ class StochasticBatchQuery(DrawsQuery):
         The coldness of the last batch, with ``beta="auto"``.
     beta_history_ : list of float
         Those of all batches with ``beta="auto"``.
+    batch_size_history_ : list of int
+        Sizes of all batches.
     n_unreachable_ : int
         How many of those rows had probability 0 of being the first pick; not there for samplers of your own.
     n_features_in_ : int
@@ -127,6 +141,8 @@ class StochasticBatchQuery(DrawsQuery):
         chunk_size: int | None = None,
         max_candidates: int | None = None,
         epsilon: float = 0.0,
+        batch_range: tuple[int, int] = (5, 500),
+        hold: float = 0.9,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -140,9 +156,130 @@ class StochasticBatchQuery(DrawsQuery):
         self.chunk_size = chunk_size
         self.max_candidates = max_candidates
         self.epsilon = epsilon
+        self.batch_range = batch_range
+        self.hold = hold
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def suggest_batch_size(
+        self,
+        learner: Any,
+        X_pool: Any,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        candidates: ArrayLike | None = None,
+    ) -> int:
+        """Say how large the next batch should be: for how many labels today's ranking is expected to hold.
+
+        The past is asked. A model that is fitted anew to the older half of the labels ranks at most 500 rows of the
+        pool, and so does one that is fitted anew to all labels, from another seed. How much less well the first tells
+        the rows that are the top tenth now is what the younger half of the labels changed. Rankings age by the relative
+        growth of the labels; the batch is the largest that leaves a part ``hold`` of the ranking. So batches grow with
+        the labels, and first ones are small. The first batch of a query is the smallest allowed: nothing that a query
+        has chosen can be looked back to yet.
+
+        Parameters
+        ----------
+        learner : modAL learner, or fitted estimator
+            Not changed. One that is not fitted yet gets the smallest batch.
+        X_pool : array-like of shape (n_points, ...)
+        X_training, y_training : array-like, optional
+            What the estimator was fitted to, in the order in which labels came in. A learner brings its own.
+        candidates : array-like of int or bool, optional
+            Rows that may be chosen, as in `select`.
+
+        Returns
+        -------
+        int
+            Within ``batch_range``, and no more than the rows that may be chosen. The same whenever it is asked for, as
+            long as the query has chosen no other batch; and asking changes no batch.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the training data of a fitted estimator are not known, the estimator cannot be fitted to a part of them,
+            or as `select` does.
+
+        References
+        ----------
+        Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5, for rankings that age; Hanley and McNeil (1982), The
+        Meaning and Use of the Area under a ROC Curve.
+
+        Examples
+        --------
+        >>> from modAL.models import ActiveLearner
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from skactive import StochasticBatchQuery
+        >>> X, y = load_digits(return_X_y=True)
+        >>> query = StochasticBatchQuery(batch_range=(5, 200), random_state=0)
+        >>> learner = ActiveLearner(RandomForestClassifier(random_state=0), query, X[:30], y[:30])
+        >>> query.suggest_batch_size(learner, X[30:])
+        5
+        >>> rows, X_batch = learner.query(X[30:], n_instances="auto")
+        """
+        least, most = batches_checks.check_batch_range(self.batch_range)
+        hold = batches_checks.check_hold(self.hold)
+        given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        apart = self._apart()
+        request = apart._request(learner, X_pool, 1, **given)
+        size = float(least)
+        if validation.is_fitted(request.estimator):
+            self._check_fits(request)
+            if request.X_training is None:
+                raise batches_checks.unknown_training_data_error()
+            if vars(self).get("batch_size_history_"):
+                n = chunks.count_rows(request.X_training)
+                self._keep_ageing(n, apart._measured_ageing(request))
+                size = ageing.labels_that_hold(n, ageing.measured_rate(self._ageing.values()), hold)
+        return int(min(max(size, least), most, request.n_candidates))
+
+    def _apart(self) -> StochasticBatchQuery:
+        """A copy that has random numbers of its own, and leaves no trace: what it keeps, this query does not."""
+        twin = copy.copy(self)
+        twin.__dict__.pop("_members", None)
+        twin._told_of_bootstrap = True
+        seeds = copy.deepcopy(self._generator()).integers(2**32, size=4)
+        twin.rng_ = np.random.default_rng([*seeds.tolist(), _APART])
+        return twin
+
+    def _keep_ageing(self, n_labelled: int, seen: ageing.Ageing) -> None:
+        """One record for each number of labels: asking twice is no more evidence."""
+        others = {n: of for n, of in vars(self).get("_ageing", {}).items() if n != n_labelled}
+        latest = [*others.items()][1 - ageing.MOST_ROUNDS :]
+        self._ageing = {**dict(latest), n_labelled: seen}
+
+    def _measured_ageing(self, request: Request) -> ageing.Ageing:
+        """What the younger half of the labels did to the ranking of some rows."""
+        X, y = chunks.prepare_pool(request.X_training), validation.check_labels(request.y_training)
+        older = ageing.older_labels(y, by_class=validation.task(request.estimator) == "classifier")
+        rows = rows_at(request, some_candidates(request, request.batch_rng))
+        now = replace(request, X_pool=rows, rows=None, n_candidates=chunks.count_rows(rows), X_training=X, y_training=y)
+        past = replace(now, X_training=chunks.take_rows(X, older), y_training=y[older])
+        return ageing.compare(
+            self._reference_scores(now),
+            self._reference_scores(self._refitted(now)),
+            self._reference_scores(self._refitted(past)),
+            growth=len(y) / len(older),
+        )
+
+    def _refitted(self, request: Request) -> Request:
+        """The request of a model that is fitted anew to the training data of this one."""
+        estimator = getattr(request.estimator, "best_estimator_", request.estimator)
+        validation.check_cloneable(estimator)
+        X, y = request.X_training, request.y_training
+        with (
+            global_random.seeded(int(request.batch_rng.integers(2**31))),  # for those that know no other generator
+            batches_checks.refit_explained(estimator, len(y)),
+        ):
+            model = posteriors.seeded_clone(estimator, request.batch_rng).fit(X, y)
+        return replace(request, estimator=model, learner=modal.with_estimator(request.learner, model, X, y))
+
+    def _reference_scores(self, request: Request) -> NDArray[np.float64]:
+        score = validation.look_up("score", self.score, SCORES)
+        return self._score_rows(request, {_name(self.score): score})[0]
 
     def _choose(self, request: Request) -> Batch:
         score = validation.look_up("score", self.score, SCORES)

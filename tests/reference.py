@@ -465,6 +465,34 @@ def coldness(values, new_scores, log_betas, best=0.1, lapse=0.05):
         return float(mean.exp())
 
 
+# --- batch sizes ----------------------------------------------------------------------------------
+
+
+def area(scores, positive):
+    """The part of the pairs of a positive and another row in which the positive one scores higher, ties half."""
+    pairs = [
+        (a, b)
+        for a, p in zip(scores, positive, strict=True)
+        if p
+        for b, q in zip(scores, positive, strict=True)
+        if not q
+    ]
+    return sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
+
+
+def ageing_rate(seen, log_rates, median=0.5, spread=0.6, floor=0.02**2):
+    """Posterior mean of log rate, as a rate, of (growth, refitted, older, and variances of both)."""
+    posterior = []
+    for u in log_rates:
+        density = math.exp(-(((u - math.log(median)) / spread) ** 2) / 2)
+        for growth, refitted, older, refitted_variance, older_variance in seen:
+            left = growth ** -math.exp(u)
+            sigma = math.sqrt(floor + older_variance + left**2 * refitted_variance)
+            density *= math.exp(-(((older - 0.5 - left * (refitted - 0.5)) / sigma) ** 2) / 2) / sigma
+        posterior.append(density)
+    return math.exp(sum(p * u for p, u in zip(posterior, log_rates, strict=True)) / sum(posterior))
+
+
 # --- EPIG -----------------------------------------------------------------------------------------
 
 

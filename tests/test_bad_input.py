@@ -292,11 +292,11 @@ def test_another_word_for_beta_is_refused_with_the_one_there_is(forest):
 
 
 @pytest.mark.parametrize("n_queries_before", [0, 1])
-def test_a_batch_has_no_size_by_itself(n_queries_before, forest):
+def test_a_batch_has_no_size_by_itself_where_training_data_are_not_known(n_queries_before, forest):
     query = StochasticBatchQuery(beta="auto", random_state=0)
     for _ in range(n_queries_before):
         query.select(forest, X_POOL, 2)
-    with pytest.raises(TypeError, match="`n_instances`"):
+    with pytest.raises(ValueError, match="`X_training` and `y_training` must be known"):
         query.select(forest, X_POOL, "auto")
 
 

@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skactive import MCDropoutClassifier, StochasticBatchQuery, run_experiment, samplers
 from skactive import _coldness as coldness
 from skactive._coldness import measured_coldness
+from skactive._reference import MOST_ROWS
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
@@ -239,7 +240,7 @@ def test_another_pool_or_score_or_a_number_in_between_starts_from_one():
 
 def test_memory_is_bounded():
     query = auto(score=lambda learner, rows: np.square(rows[:, 0]))
-    for n_rows, n_columns, n_kept in ((50, 2**18, 7), (2000, 4, coldness.MOST_ROWS)):  # rows of 1 MiB, and of 16 bytes
+    for n_rows, n_columns, n_kept in ((50, 2**18, 7), (2000, 4, MOST_ROWS)):  # rows of 1 MiB, and of 16 bytes
         pool = np.random.default_rng(0).random((n_rows, n_columns), dtype=np.float32)
         query.select(DummyClassifier().fit(pool[:2], [0, 1]), pool, 3)
         assert len(query._reference.X) == n_kept

@@ -28,7 +28,7 @@ from torch import nn
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive import _global_random as global_random
 from skactive import _statistics as statistics
-from skactive._plan import batch_sizes, choose_initial, plan_trials
+from skactive._plan import choose_initial, limits_of, plan_trials
 from skactive._results import Failure, Round
 
 X, Y = load_iris(return_X_y=True)
@@ -88,6 +88,13 @@ def test_rounds_end_with_the_pool_and_the_last_batch_is_smaller(n_rows, n_initia
     for rounds in by_run(result).values():
         assert [r.n_labelled for r in rounds] == n_labelled
         assert [len(r.indices) for r in rounds] == np.diff([0, *n_labelled]).tolist()
+
+
+def batch_sizes(n_pool, batch_size, n_rounds, budget):
+    limits, sizes = limits_of(n_pool, batch_size, n_rounds, budget), []
+    while room := limits.room(len(sizes), sum(sizes)):
+        sizes.append(room)
+    return tuple(sizes)
 
 
 def test_a_budget_is_spent_to_the_last_label():
