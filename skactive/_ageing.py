@@ -32,7 +32,7 @@ PRIOR = (0.5, 0.6)
 """Median of a rate, and standard deviation of its logarithm, before anything is measured."""
 
 MOST_ROUNDS = 4
-"""What was seen in earlier rounds is forgotten: rates change as labels come in."""
+"""What was seen in earlier rounds is forgotten: a rate may change as labels come in."""
 
 _MIN_VARIANCE = 0.02**2  # of an excess: which labels were bought is chance, too, and rows tell nothing of it
 _LOG_RATES = np.linspace(math.log(BOUNDS[0]), math.log(BOUNDS[1]), 201)
