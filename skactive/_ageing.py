@@ -7,8 +7,8 @@ model of now are two areas under ROC curves, and what counts is their excess ove
 second is what one could have known, but for seeds; that of the first is what was left of it after twice the labels.
 
 Knowledge ages by the relative growth of the labels: a ranking that is b labels behind n + b of them has the excess of
-one that is not, times ``(n / (n + b)) ** rate``. Measured rates of the same models are much alike for growths by a
-third, two thirds and twice the labels, from 30 to 240 of them: 0.2 to 0.6 for forests, 0.5 to 1.5 for nets.
+one that is not, times ``(n / (n + b)) ** rate``. Rates that were measured over growths by a third, two thirds and twice
+the labels, from 30 to 240 of them, are alike within their noise: 0.2 to 0.9 for forests, mostly 0.4 to 1.4 for nets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRIOR = (0.5, 0.6)
 """Median of a rate, and standard deviation of its logarithm, before anything is measured."""
 
 MOST_ROUNDS = 4
-"""What was seen in earlier rounds is forgotten: rates change as labels come in."""
+"""What was seen in earlier rounds is forgotten: a rate may change as labels come in."""
 
 _MIN_VARIANCE = 0.02**2  # of an excess: which labels were bought is chance, too, and rows tell nothing of it
 _LOG_RATES = np.linspace(math.log(BOUNDS[0]), math.log(BOUNDS[1]), 201)
