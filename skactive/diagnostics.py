@@ -352,6 +352,7 @@ class FrozenQuery(BaseEstimator):
             If the pool is not the last one less the rows bought, or the query returns other than distinct positions.
         """
         n_points = chunks.count_rows(X_pool)
+        n_instances = validation.check_n_instances(n_instances, n_points, n_points)
         if len(vars(self).get("planned_", ())) < n_instances:
             self.planned_ = self._ask(learner, X_pool, n_instances, n_points)
         else:
@@ -363,7 +364,7 @@ class FrozenQuery(BaseEstimator):
 
     def _ask(self, learner: Any, X_pool: Any, n_instances: int, n_points: int) -> NDArray[np.int64]:
         validation.check_counts(n_batches=self.n_batches)
-        k = min(self.n_batches * validation.check_n_instances(n_instances, n_points, n_points), n_points)
+        k = min(self.n_batches * n_instances, n_points)
         if "_rng" not in vars(self):
             self._rng = validation.check_random_state(self.random_state)
         query = seeded_clone(self.query, self._rng) if hasattr(self.query, "get_params") else self.query

@@ -424,3 +424,10 @@ def test_a_frozen_query_wants_a_number_of_batches(n_batches):
 def test_a_frozen_query_names_a_query_that_returns_no_batch():
     with pytest.raises(ValueError, match=r"FrozenQuery\.query.* must return 3 distinct positions.*Got duplicates"):
         FrozenQuery(lambda learner, X_pool, n_instances: np.zeros(n_instances, dtype=int), 3)(None, X)
+
+
+@pytest.mark.parametrize("n_instances", ["auto", 0, 2.5, 41])
+def test_a_frozen_query_names_a_batch_size_that_is_none(n_instances):
+    model = GaussianNB().fit(X[:40], Y[:40])
+    with pytest.raises((TypeError, ValueError), match="`n_instances`"):
+        FrozenQuery(StochasticBatchQuery("entropy"), 2)(model, X[:40], n_instances)
