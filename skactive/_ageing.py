@@ -135,5 +135,5 @@ def _log_likelihood(ageing: Ageing) -> Values:
 
 
 def labels_that_hold(n_labelled: int, rate: float, hold: float) -> float:
-    """How many labels more leave a part ``hold`` of the ranking."""
-    return n_labelled * (hold ** (-1 / rate) - 1)
+    """How many labels more leave a part ``hold`` of the ranking; as many again at most, which is as far as was seen."""
+    return n_labelled * min(hold ** (-1 / rate) - 1, 1.0)

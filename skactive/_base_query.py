@@ -178,8 +178,8 @@ class BatchQuery(BaseEstimator, ABC):
     def _select(
         self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
     ) -> NDArray[np.int64]:
-        if isinstance(n_instances, str) and n_instances == "auto":
-            n_instances = batches_checks.suggester(self)(learner, X_pool, **given)
+        if isinstance(n_instances, str):
+            n_instances = batches_checks.suggester(self, n_instances)(learner, X_pool, **given)
         request = self._request(learner, X_pool, n_instances, **given)
         if cold_start and not validation.is_fitted(request.estimator):
             validation.warn_cold_start(request.estimator)

@@ -204,8 +204,10 @@ def check_hold(hold: Any) -> float:
     return float(hold)
 
 
-def suggester(query: Any) -> Any:
+def suggester(query: Any, word: str) -> Any:
     """The method of a query that suggests batch sizes."""
+    if word != "auto":
+        raise TypeError(f'`n_instances` must be an integer or "auto". Got {word!r} instead.')
     if not hasattr(query, "suggest_batch_size"):
         raise ValueError(
             '`n_instances`="auto" needs a query that suggests batch sizes, as StochasticBatchQuery does. '
@@ -214,7 +216,12 @@ def suggester(query: Any) -> Any:
     return query.suggest_batch_size
 
 
-def unknown_training_data_error() -> ValueError:
+def unknown_training_data_error(learner: Any) -> ValueError:
+    if hasattr(learner, "learner_list"):
+        return ValueError(
+            '`n_instances`="auto" and suggest_batch_size fit a model anew to some of the labels, which cannot be done '
+            "with a Committee, whose members have labels of their own. Give `n_instances` a number."
+        )
     return ValueError(
         '`X_training` and `y_training` must be known for a suggested batch size (`n_instances`="auto"): models are '
         "fitted to part of them. Got an estimator by itself. Give both, query through a modAL learner that was fitted, "

@@ -193,8 +193,9 @@ class StochasticBatchQuery(DrawsQuery):
         Returns
         -------
         int
-            Within ``batch_range``, and no more than the rows that may be chosen. The same whenever it is asked for, as
-            long as the query has chosen no other batch; and asking changes no batch.
+            Within ``batch_range``, no more than there are labels (the smallest batch excepted), and no more than the
+            rows that may be chosen. The same whenever it is asked for, as long as the query has chosen no other batch;
+            and asking changes no batch.
 
         Raises
         ------
@@ -229,7 +230,7 @@ class StochasticBatchQuery(DrawsQuery):
         if validation.is_fitted(request.estimator):
             self._check_fits(request)
             if request.X_training is None:
-                raise batches_checks.unknown_training_data_error()
+                raise batches_checks.unknown_training_data_error(request.learner)
             if vars(self).get("batch_size_history_"):
                 n = chunks.count_rows(request.X_training)
                 self._keep_ageing(n, apart._measured_ageing(request))

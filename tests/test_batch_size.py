@@ -10,7 +10,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modAL.models import ActiveLearner
+from modAL.models import ActiveLearner, Committee
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -138,9 +138,9 @@ def test_the_less_is_left_of_a_ranking_the_larger_is_the_rate():
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 1000), st.floats(0.1, 5), st.floats(0.05, 0.95))
-def test_labels_that_hold_leave_just_the_part_asked_for(n, rate, hold):
+def test_labels_that_hold_leave_just_the_part_asked_for_and_are_no_more_than_there_are(n, rate, hold):
     b = labels_that_hold(n, rate, hold)
-    assert (n / (n + b)) ** rate == pytest.approx(hold)
+    assert b == n if 0.5**rate > hold else (n / (n + b)) ** rate == pytest.approx(hold)
 
 
 def test_the_older_half_of_labels_has_a_row_of_every_class():
@@ -468,3 +468,13 @@ def test_an_experiment_refuses_a_suggestion_that_is_no_size(size):
 
     with pytest.raises(ValueError, match=r"suggest_batch_size must return an integer from 1 to the"):
         run_experiment(GaussianNB(), {"odd": Odd()}, X[:90], y[:90], n_initial=20, batch_size="auto", n_rounds=1)
+
+
+def test_a_committee_is_told_to_give_a_number():
+    forests = [ActiveLearner(RandomForestClassifier(3), X_training=X[:30], y_training=y[:30]) for _ in range(2)]
+    query = StochasticBatchQuery(random_state=0)
+    committee = Committee(forests, query)
+    rows, _ = committee.query(POOL, n_instances=5)
+    assert len(rows) == 5
+    with pytest.raises(ValueError, match="cannot be done with a Committee"):
+        committee.query(POOL, n_instances="auto")
