@@ -21,7 +21,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("name", ["tabular", "table_1", "hypo_exponential", "beta"])
+@pytest.mark.parametrize("name", ["tabular", "table_1", "hypo_exponential", "beta", "stopping"])
 def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path):
     done = run(STUDIES / f"{name}.py", "--smallest", "--jobs", 1, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
