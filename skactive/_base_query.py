@@ -178,7 +178,7 @@ class BatchQuery(BaseEstimator, ABC):
     def _select(
         self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
     ) -> NDArray[np.int64]:
-        if isinstance(n_instances, str):
+        if isinstance(n_instances, str) and n_instances.lower() == "auto":
             n_instances = batches_checks.suggester(self, n_instances)(learner, X_pool, **given)
         request = self._request(learner, X_pool, n_instances, **given)
         if cold_start and not validation.is_fitted(request.estimator):

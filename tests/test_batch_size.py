@@ -478,3 +478,8 @@ def test_a_committee_is_told_to_give_a_number():
     assert len(rows) == 5
     with pytest.raises(ValueError, match="cannot be done with a Committee"):
         committee.query(POOL, n_instances="auto")
+
+
+def test_the_word_is_written_in_small_letters():
+    with pytest.raises(TypeError, match='`n_instances` must be an integer or "auto"'):
+        made().select(FITTED, POOL, "Auto")
