@@ -5,7 +5,7 @@ to fetch them), and a GPU to end in hours. ``clinc.py`` asks the same of frozen 
 
     python examples/paper/clinc_finetune.py --data FOLDER --weights distilbert-base-uncased --trials 3
 
-It has not been run to its end by the authors of this package.
+It has not been run to its end by the authors of this package: a smaller transformer was fine-tuned to the first labels.
 """
 
 from __future__ import annotations
