@@ -212,7 +212,7 @@ class BatchQuery(BaseEstimator, ABC):
         y_training: Any = None,
         candidates: ArrayLike | None = None,
     ) -> Request:
-        estimator, known_X, known_y = modal.unwrap(learner)
+        estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
         validation.check_pool(X_pool)
         X_pool = chunks.prepare_pool(X_pool)
         n_points = chunks.count_rows(X_pool)
@@ -220,8 +220,6 @@ class BatchQuery(BaseEstimator, ABC):
         k = validation.check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
         draws_rng, batch_rng = validation.spawn(self._generator(), 2)
         rows = self._limited(rows, n_points, k, batch_rng)
-        X_training = known_X if X_training is None else X_training
-        y_training = known_y if y_training is None else y_training
         lengths = (None if data is None else chunks.count_rows(data) for data in (X_training, y_training))
         validation.check_training_pair(*lengths)
         return Request(

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from . import _chunks as chunks
 from . import _validation as validation
 from . import _validation_stopping as stopping_checks
+from ._reference import MOST_BYTES
 
 MOST_ROWS = 1_000
 """Rows that are compared: shares of them are right to one or two points."""
-
-MOST_BYTES = 8 * 2**20
-"""And what they take, as they are kept."""
 
 
 @dataclass(frozen=True)

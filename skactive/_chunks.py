@@ -7,6 +7,7 @@ A chunk is the container's own kind of slice (a view where it can be); chunks of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ def layout(X: Any) -> tuple[Any, ...]:
 def row_keys(X: Any) -> list[Any]:
     """What each row holds, in a form that is equal for equal rows of one container and type."""
     if sparse.issparse(X):
-        return [(row.indices.tobytes(), row.data.tobytes()) for row in (X[[i]] for i in range(X.shape[0]))]
+        X = X.tocsr()
+        return [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in pairwise(X.indptr)]
     if hasattr(X, "itertuples"):
         return [repr(row) for row in X.itertuples(index=False, name=None)]
     if hasattr(X, "dtype"):

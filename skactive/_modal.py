@@ -20,11 +20,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 
-def unwrap(learner: Any) -> tuple[Any, Any, Any]:
-    """The estimator of a modAL learner and its training data; an estimator by itself, and None twice."""
+def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
+    """The estimator of a modAL learner, or an estimator by itself; training data as given, else the learner's own."""
     if hasattr(learner, "estimator") and hasattr(learner, "query_strategy"):
-        return learner.estimator, getattr(learner, "X_training", None), getattr(learner, "y_training", None)
-    return learner, None, None
+        known = getattr(learner, "X_training", None), getattr(learner, "y_training", None)
+        return learner.estimator, known[0] if X is None else X, known[1] if y is None else y
+    return learner, X, y
 
 
 def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:

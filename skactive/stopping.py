@@ -194,14 +194,16 @@ class StoppingReport:
         """
         stopping_checks.check_parameters(previous, cls, tolerance, patience)
         stopping_checks.check_risk(risk, target_risk)
-        estimator, known_X, known_y = modal.unwrap(learner)
-        X_training = known_X if X_training is None else X_training
-        y_training = known_y if y_training is None else y_training
+        estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
         stopping_checks.check_training(X_training, y_training)
         if not validation.is_fitted(estimator):
             raise validation.not_fitted_error(estimator)
         X_pool = chunks.prepare_pool(X_pool)
         n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
+        if previous is not None:
+            stopping_checks.check_more_labels(previous.labels[-1], n_labelled)
+            if n_pool and chunks.layout(previous._kept.X) != chunks.layout(chunks.take_rows(X_pool, np.arange(1))):
+                raise stopping_checks.other_rows_error()
         rng = validation.check_random_state(random_state)
         kept = Kept.of(estimator, X_pool, rng)
         scores = _Scores()
@@ -217,9 +219,6 @@ class StoppingReport:
             )
         change = Change(np.nan, np.nan, "changes", 0, is_all=False)
         if previous is not None:
-            stopping_checks.check_more_labels(previous.labels[-1], n_labelled)
-            if n_pool and chunks.layout(previous._kept.X) != chunks.layout(kept.X):
-                raise stopping_checks.other_rows_error()
             change = Change.since(previous._kept, estimator, X_training, y_training)
         return cls(
             labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
@@ -242,7 +241,7 @@ class StoppingReport:
     @property
     def verdict(self) -> str:
         """Whether to "go on" or to "stop", or that it is "too early" to tell."""
-        if self._has_reached_target() or self.n_pool == 0:
+        if self._standing() == "reached" or self.n_pool == 0:
             return "stop"
         if not self.gains or self.one_class:
             return "too early"
@@ -278,25 +277,24 @@ class StoppingReport:
     def _n_last(self, n_reports: int) -> int:
         return self.labels[-1] - self.labels[-1 - n_reports]
 
-    def _has_reached_target(self) -> bool:
-        """Whether the whole interval of the risk is on the good side of the target; without a spread there is none."""
-        if self.risk is None or self.target_risk is None:
-            return False
-        if self.risk.standard_error == 0 and self.risk.n_labelled < self.risk.n_pool:
-            return False
-        low, high = self.risk.interval()
-        return low >= self.target_risk if self.risk.greater_is_better else high <= self.target_risk
+    def _standing(self) -> str:
+        """Whether the whole interval of the risk is on the one side of its target or the other; "" if it is neither."""
+        risk, target = self.risk, self.target_risk
+        if risk is None or target is None or (risk.standard_error == 0 and risk.n_labelled < risk.n_pool):
+            return ""  # losses that are all equal have no spread to tell an interval from
+        low, high = risk.interval()
+        above, below = low >= target, high <= target
+        reached, missed = (above, below) if risk.greater_is_better else (below, above)
+        return "reached" if reached else "missed" if missed else ""
 
     def _on_labels(self) -> str:
         if self.n_pool == 0:
             return "No rows are left."
         if self.one_class:
             return "They are all of one class, of which nothing can be learned."
-        return (
-            ""
-            if self.gains or self.verdict != "too early"
-            else "Hand this report over as `previous` after the next batch."
-        )
+        if self.gains or self.verdict == "stop":
+            return ""
+        return "Hand this report over as `previous` after the next batch."
 
     def _on_gains(self) -> str:
         if not self.gains or self.one_class:
@@ -330,16 +328,12 @@ class StoppingReport:
         name = "accuracy" if self.risk.greater_is_better else "risk"
         if self.target_risk is None:
             return f"The {name} is {self.risk}."
-        if self._has_reached_target():
+        if self._standing() == "reached":
             return f"The {name} has reached its target of {self.target_risk:g}: {self.risk}."
-        if self.verdict == "stop" and self._has_missed_target():
+        if self._standing() == "missed" and self.verdict == "stop":
             remedy = ": another model, or other columns, may do what labels do not"
             return f"The {name} misses its target of {self.target_risk:g}{remedy}: {self.risk}."
         return f"The {name} is not known to have reached its target of {self.target_risk:g}: {self.risk}."
-
-    def _has_missed_target(self) -> bool:
-        low, high = self.risk.interval()  # type: ignore[union-attr]
-        return high < self.target_risk if self.risk.greater_is_better else low > self.target_risk  # type: ignore
 
     def _on_scores(self) -> str:
         if np.isnan(self.best_score):

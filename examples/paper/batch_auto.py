@@ -123,12 +123,8 @@ def fewer_rounds(rounds: dict[str, dict[str, float]], n_trials: int) -> study.Cl
 
 def draw(findings: dict[str, Any]) -> Any:
     """Accuracy against labels, a panel for each table and model, and the sizes of the first trial."""
-    import matplotlib.pyplot as plt
-
     found = findings["curves"]
-    n_columns = min(4, len(found))
-    n_rows = -(-len(found) // n_columns)
-    figure, axes = plt.subplots(n_rows, n_columns, figsize=(3.2 * n_columns, 2.6 * n_rows), squeeze=False)
+    figure, axes = study.panels(len(found), 4, 3.2, 2.6)
     for ax, (name, curves) in zip(axes.flat, found.items(), strict=False):
         for i, (query, of) in enumerate(curves.items()):
             label = {AUTO: "size set by itself", TENS: "ten a batch", EQUAL: "equal, as many rounds"}[query]
@@ -137,8 +133,6 @@ def draw(findings: dict[str, Any]) -> Any:
         ax.plot(bought, np.full(len(bought), ax.get_ylim()[0]), "|", color="C0", ms=9)
         ax.set_title(name.replace("_", " "), fontsize=9)
         ax.grid(alpha=0.3)
-    for ax in axes.flat[len(found) :]:
-        ax.axis("off")
     for ax in axes[:, 0]:
         ax.set_ylabel("accuracy, %")
     for ax in axes[-1]:

@@ -110,16 +110,10 @@ def closest(found: dict[str, Any], setting: str, n_trials: int) -> study.Claim:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Accuracy against beta, a panel for each table and model, and what the measured one comes to."""
-    import matplotlib.pyplot as plt
-
     found = findings["means"]
-    n_columns = min(5, len(found))
-    n_rows = -(-len(found) // n_columns)
-    figure, axes = plt.subplots(n_rows, n_columns, figsize=(2.6 * n_columns, 2.1 * n_rows), squeeze=False)
+    figure, axes = study.panels(len(found), 5, 2.6, 2.1)
     for ax, (name, values) in zip(axes.flat, found.items(), strict=False):
         _draw_panel(ax, name, values)
-    for ax in axes.flat[len(found) :]:
-        ax.axis("off")
     for ax in axes[:, 0]:
         ax.set_ylabel("mean accuracy, %")
     for ax in axes[-1]:

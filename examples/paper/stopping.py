@@ -205,23 +205,16 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 
 def draw(findings: dict[str, Any]) -> Any:
     """Curves with the points where reports said stop, a panel for each table."""
-    import matplotlib.pyplot as plt
-
     names = sorted({name.split()[0] for name in findings})
-    n_columns = min(3, len(names))
-    n_rows = -(-len(names) // n_columns)
-    figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=(4 * n_columns, 3.1 * n_rows), squeeze=False, layout="constrained"
-    )
+    figure, axes = study.panels(len(names), 3, 4, 3.1)
     for ax, table in zip(axes.flat, names, strict=False):
         for colour, model in zip(("C0", "C1", "C2"), MODELS, strict=True):
             _draw_curves(ax, findings.get(f"{table} {model}", []), colour, model)
         ax.set_title(table.replace("_", " "), fontsize=10)
         ax.set(xlabel="labels", ylabel="accuracy, %")
         ax.grid(alpha=0.3)
-    for ax in axes.flat[len(names) :]:
-        ax.axis("off")
     axes[0, 0].legend(fontsize=8, title="dots: “stop”", title_fontsize=8)
+    figure.set_layout_engine("constrained")
     return figure
 
 

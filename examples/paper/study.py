@@ -176,6 +176,18 @@ def draw_curves(
     ax.grid(alpha=0.3)
 
 
+def panels(n: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
+    """A figure of so many panels, in so many columns at most, and its axes (n_rows, n_columns); the rest are empty."""
+    import matplotlib.pyplot as plt
+
+    n_columns = min(n_columns, n)
+    n_rows = -(-n // n_columns)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=(width * n_columns, height * n_rows), squeeze=False)
+    for ax in axes.flat[n:]:
+        ax.axis("off")
+    return figure, axes
+
+
 def draw_differences(
     ax: Any, values: Mapping[str, Sequence[float]], queries: Sequence[str], reference: str, **names: str
 ) -> None:
