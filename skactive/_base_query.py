@@ -254,12 +254,15 @@ class BatchQuery(BaseEstimator, ABC):
             self.rng_ = validation.check_random_state(self.random_state)
         return self.rng_
 
-    def _chunks(self, request: Request, n_values: int, doing: str) -> Iterator[tuple[slice, Any]]:
+    def _chunks(
+        self, request: Request, n_values: int, doing: str, block: int | None = None
+    ) -> Iterator[tuple[slice, Any]]:
         """Stream the candidates: their positions, and a chunk of the pool with these rows, under a progress bar.
 
-        ``n_values`` is how many float64 a row takes on the way.
+        ``n_values`` is how many float64 a row takes on the way. Chunks are whole blocks of as many rows as a net is
+        asked for at once: then it sees the same blocks for every size of the chunks.
         """
-        size = self.chunk_size or chunks.rows_per_chunk(request.X_pool, n_values)
+        size = chunks.whole_blocks(self.chunk_size or chunks.rows_per_chunk(request.X_pool, n_values), block)
         done = 0
         with tqdm(total=request.n_candidates, desc=doing, unit="row", disable=not self.verbose) as bar:
             for chunk in chunks.iter_chunks(request.X_pool, request.rows, size):

@@ -71,6 +71,11 @@ def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) ->
     return max(1, int(limit // (8 * n_values + _bytes_per_row(X))))
 
 
+def whole_blocks(size: int, block: int | None) -> int:
+    """A number of rows, rounded up to a multiple of ``block``, if there is one."""
+    return size if block is None else -(-size // block) * block
+
+
 def iter_chunks(X: Any, rows: NDArray[np.int64] | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
     n = count_rows(X) if rows is None else len(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
@@ -75,6 +75,33 @@ def has_noise_variance(*types: type) -> Callable[[Callable[[Any], Any]], Callabl
         return function
 
     return register
+
+
+@dataclass(frozen=True)
+class Through:
+    """Functions of rows as they come out of a wrapper's steps; what is said of batches is said by the net inside."""
+
+    inside: Callable[[Any], Any]
+    before: Callable[[Any], Any] | None = None
+    after: Callable[[Any], Any] | None = None
+
+    def __call__(self, X: Any) -> Any:
+        answer = self.inside(X if self.before is None else self.before(X))
+        return answer if self.after is None else self.after(answer)
+
+    @property
+    def batch_size(self) -> int | None:
+        return getattr(self.inside, "batch_size", None)
+
+    def with_batch_size(self, n_rows: int) -> Through:
+        return replace(self, inside=in_batches(self.inside, n_rows))
+
+
+def in_batches(predict_draws: Any, n_rows: int | None) -> Any:
+    """The same functions, asked for so many rows at once where a net answers; others are as they are."""
+    if n_rows is None or not hasattr(predict_draws, "with_batch_size"):
+        return predict_draws
+    return predict_draws.with_batch_size(n_rows)
 
 
 def has_source(estimator: Any) -> bool:

@@ -38,6 +38,11 @@ class PoolDraws:
     model: Any
 
     @property
+    def batch_size(self) -> int | None:
+        """Rows that a net is asked for at once; None for models that are no nets."""
+        return getattr(self.predict, "batch_size", None)
+
+    @property
     def n_draws(self) -> int:
         return self.shape[0]
 
@@ -50,7 +55,7 @@ class PoolDraws:
 class DrawsQuery(BatchQuery):
     """Base of queries over posterior draws, which `_draws` finds.
 
-    A subclass has the parameters below, and those of `BatchQuery`.
+    A subclass has the parameters below, and those of `BatchQuery`; it may have ``predict_batch_size``.
     """
 
     n_draws: int | None
@@ -63,9 +68,10 @@ class DrawsQuery(BatchQuery):
         ``one_draw``: ``predict_proba`` will do where there are no draws. ``joint``: rows are looked at together, which
         needs draws that are functions; two calls for a row are compared.
         """
-        validation.check_positive_integers(chunk_size=self.chunk_size)
+        batch_size = getattr(self, "predict_batch_size", None)
+        validation.check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=batch_size)
         model = request.estimator if isinstance(self.posterior, str) else self._fitted_surrogate(request)
-        predict_draws = self._predict_draws(model, request, one_draw)
+        predict_draws = posteriors.in_batches(self._predict_draws(model, request, one_draw), batch_size)
         first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
         with validation.failure_explained("Drawing predictions for one row of the pool"):
             draws = predict_draws(first)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any
+from functools import partial, singledispatch
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -26,14 +26,15 @@ from sklearn.model_selection import (
 )
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
-from skorch import NeuralNet, NeuralNetBinaryClassifier
+from skorch import NeuralNet
 from torch import Tensor, nn
 
+from . import _nets as nets
 from . import _thinning as thinning
 from . import _validation as validation
 from . import _validation_batches as batches_checks
+from ._dispatch import Through
 from ._last_layer import LastLayerClassifier
-from ._nets import _as_probabilities, _as_tensor
 
 Represent = Callable[[Any], tuple[Any, Any]]
 """``represent(X)`` is (probabilities, embeddings): arrays (n_points, n_classes) and (n_points, n_units)."""
@@ -75,7 +76,7 @@ def _count_required(function: Callable[..., Any]) -> int:
 def represent(estimator: Any) -> Represent:
     """Find what makes probabilities and embeddings of rows."""
     if hasattr(estimator, "embed"):
-        return lambda X: (_probabilities(estimator, X), _on_host(estimator.embed(X)))
+        return _Embedding(estimator)
     return _represent(estimator)
 
 
@@ -105,22 +106,12 @@ def _(estimator: LastLayerClassifier) -> Represent:
 @_represent.register
 def _(estimator: NeuralNet) -> Represent:
     batches_checks.check_has_probabilities(estimator)
-    nonlinearity = estimator._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
-    binary = isinstance(estimator, NeuralNetBinaryClassifier)
-
-    def forward(module: nn.Module, x: Tensor) -> Tensor:
-        net = copy.copy(estimator)
-        vars(net)["module_"] = module
-        outputs = net.infer(x)
-        outputs = outputs[0] if isinstance(outputs, tuple) else outputs
-        return nonlinearity(outputs.squeeze(-1) if binary and outputs.ndim == 2 else outputs)
-
-    return _TappedModule(estimator.module_, forward)
+    return TappedNet(nets.SkorchNet(estimator))
 
 
 @_represent.register
 def _(estimator: nn.Module) -> Represent:
-    return _TappedModule(estimator, lambda module, x: _as_probabilities(module(x)[None])[0])
+    return TappedNet(nets.TorchModule(estimator))
 
 
 @_represent.register
@@ -128,8 +119,7 @@ def _(estimator: Pipeline) -> Represent:
     model = represent(estimator.steps[-1][1])
     if len(estimator.steps) == 1:
         return model
-    transform = estimator[:-1].transform
-    return lambda X: model(transform(X))
+    return Through(model, before=estimator[:-1].transform)
 
 
 @_represent.register(GridSearchCV)
@@ -156,32 +146,58 @@ def _probabilities(estimator: Any, X: Any) -> Any:
 
 
 def _on_host(embeddings: Any) -> Any:
-    return embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
+    return validation.as_array(embeddings) if isinstance(embeddings, Tensor) else embeddings
 
 
-class _TappedModule:
-    """A copy of a module in evaluation mode that remembers what entered the linear layer that ran last."""
+class _Embedding:
+    """An estimator with a method ``embed``."""
 
-    def __init__(self, module: nn.Module, forward: Callable[[nn.Module, Tensor], Tensor]) -> None:
-        self._module, self._forward = thinning._frozen(module), forward
-        self._like = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
-        self._tapped = torch.empty(0)
-        self._n_classes = 0
-        for layer in self._module.modules():
-            if isinstance(layer, nn.Linear):
-                layer.register_forward_pre_hook(self._remember)
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+        self.batch_size = getattr(estimator, "predict_batch_size", None)
+
+    def __call__(self, X: Any) -> tuple[Any, Any]:
+        return _probabilities(self._estimator, X), _on_host(self._estimator.embed(X))
+
+
+class TappedNet:
+    """A net with its dropout switched off, and what enters the linear layer that runs last.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows that go through the net at once.
+    """
+
+    def __init__(self, asked: nets.Asked) -> None:
+        self._asked = asked
+        self._net = thinning.FrozenNet(asked.module, asked.forward)
+        self._size = thinning.BlockSize(asked.batch_size)
+        self._has_looked = False
+
+    @property
+    def batch_size(self) -> int:
+        return self._size.n_rows
+
+    def with_batch_size(self, n_rows: int) -> Self:
+        twin = copy.copy(self)
+        twin._size = thinning.BlockSize(n_rows)
+        return twin
 
     def __call__(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Embeddings have no columns if no linear layer ran."""
-        with validation.net_failure_explained(X):
-            joined = thinning.forward_rows(self._both, _as_tensor(X, self._like)).cpu().numpy()
-        return joined[:, : self._n_classes], joined[:, self._n_classes :]
+        rows = self._asked.rows(X)
+        if not self._has_looked:
+            with torch.no_grad():
+                self._asked.learn(self._net, rows)
+            self._has_looked = True
+        parts: list[int] = []
+        joined = validation.as_array(thinning.forward_rows(partial(self._both, parts), rows, self._size))
+        return joined[:, : parts[0]], joined[:, parts[0] :]
 
-    def _both(self, x: Tensor) -> Tensor:
-        self._tapped = x.new_empty((len(x), 0))
-        probabilities = self._forward(self._module, x)
-        self._n_classes = probabilities.shape[1]
-        return torch.cat([probabilities, self._tapped.reshape(len(x), -1)], dim=1)
-
-    def _remember(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        self._tapped = inputs[0]
+    def _both(self, parts: list[int], rows: thinning.Rows, block: range) -> Tensor:
+        outputs, masks = self._net.plain(rows.take(block), len(block))
+        probabilities = self._asked.answer(outputs.unsqueeze(0))[0]
+        parts.append(probabilities.shape[1])
+        tapped = outputs.new_empty((len(block), 0)) if masks.last_linear is None else masks.last_linear
+        return torch.cat([probabilities, thinning.row_by_row(tapped, len(block)).to(probabilities)], dim=1)

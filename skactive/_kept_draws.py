@@ -41,7 +41,8 @@ class KeptDraws:
         self.shape = n_draws, request.n_candidates, n_classes
         self.scores, self.bounds = np.empty((2, request.n_candidates))
         self._request, self._draws = request, draws
-        self._chunk_size = chunk_size or chunks.rows_per_chunk(request.X_pool, draws.n_values)
+        size = chunk_size or chunks.rows_per_chunk(request.X_pool, draws.n_values)
+        self._chunk_size = chunks.whole_blocks(size, draws.batch_size)
         self._place_of = np.full(request.n_candidates, -1)  # in the store, of each row
         self._row_at = np.empty(0, dtype=np.int64)  # of each place
         self._store = torch.empty(0)

@@ -1,16 +1,20 @@
-"""Fixed dropout masks: one a draw, shared by every row.
+"""Fixed dropout: one forward pass of a net in which everything random is answered by us.
 
 A posterior draw of MC dropout (Gal and Ghahramani, 2016) is a *function*: one mask for the whole network, the same
-for all rows. torch samples a mask a row instead, from the global generator. Here every call of a dropout function
-during a forward pass is answered by a mask of our own, drawn once from the caller's ``rng``: `torch.nn` layers, plain
-``F.dropout`` calls and the dropout inside of attention and recurrent layers alike, without touching the module.
+for all rows. torch samples a mask a row instead, from the global generator. Here every random call of a forward pass is
+answered with numbers of ours: `torch.nn` layers, plain ``F.dropout`` calls, the dropout inside of attention and recurrent
+layers, and what a layer of the user's own asks of ``torch.rand`` or ``bernoulli_``, without touching the module.
+
+A call belongs to its position in the pass, so that a layer used twice gets two masks. What a call takes for one row is
+its `Site`, known from a pass over a single row. In a pass over n rows the axis that is n times as long is that of the
+rows, wherever it stands; where none is longer (dropout of weights, say), all rows share what one row would get.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,83 +25,165 @@ from torch.overrides import TorchFunctionMode
 
 from . import _validation as validation
 from ._inner_dropout import ANSWERS
+from ._noise import Noise
 
 ELEMENTWISE: set[Any] = {F.dropout, F.alpha_dropout}
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
+DROPOUTS = ELEMENTWISE | CHANNELWISE
 ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
 # What a dropped unit of a self-normalising net is set to: -scale * alpha of SELU (Klambauer et al., 2017).
 ALPHA_DROPPED = -1.7580993408473766
 
-_BELOW: dict[Any, Any] = {  # what those functions call, for modules that call it themselves
+_WITHOUT_ROWS = {F.dropout1d: 2, F.dropout3d: 4}  # as many axes are taken for a single row, whose channels come first
+BELOW: dict[Any, Any] = {  # what those functions call, for modules that call it themselves
     torch.dropout: F.dropout,
     torch.alpha_dropout: F.alpha_dropout,
     torch.feature_dropout: F.dropout2d,
     torch.feature_alpha_dropout: F.feature_alpha_dropout,
+    torch.dropout_: F.dropout,
+    torch.alpha_dropout_: F.alpha_dropout,
+    torch.feature_dropout_: F.dropout2d,
+    torch.feature_alpha_dropout_: F.feature_alpha_dropout,
 }
-_RANDOM: set[Any] = {
-    *(torch.bernoulli, torch.multinomial, torch.normal, torch.poisson, torch.rand, torch.rand_like, torch.randn),
-    *(torch.randn_like, Tensor.bernoulli, Tensor.bernoulli_, Tensor.normal_, Tensor.uniform_, F.gumbel_softmax),
+_MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
+_LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
+_FILLED: dict[Any, str] = {Tensor.uniform_: "uniform", Tensor.normal_: "normal", Tensor.bernoulli_: "bernoulli"}
+_TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
+_ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED
+_SLOPES: set[Any] = {F.rrelu, torch.rrelu, torch.rrelu_}  # random in training only
+_REFUSED: set[Any] = {
+    *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
+    *(F.gumbel_softmax, *_SLOPES, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
+    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_),
+}
+_MAX_KEPT = 64 * 2**20  # booleans of masks that are kept for the next rows; further ones are made again
+
+_NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # which hand themselves over with all options by name
+
+_NORMALISERS: dict[Any, str] = {
+    **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax), "probabilities"),
+    **dict.fromkeys((F.log_softmax, torch.log_softmax, Tensor.log_softmax), "log_probabilities"),
+    torch.special.log_softmax: "log_probabilities",
+    **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, torch.sigmoid_), "sigmoids"),
+    **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),
 }
 
+ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
 
-@dataclass
-class Mask:
-    """The masks of all draws at one dropout call."""
 
-    kept: Tensor  # (n_draws, 1, ...), bool: one mask for all rows
-    p: float
-    is_alpha: bool
+@dataclass(frozen=True)
+class Site:
+    """What a random call takes for a single row."""
+
+    law: str  # "dropout", "uniform", "normal" or "bernoulli"
+    shape: tuple[int, ...]
+    p: float = 0.0  # probability of being dropped
+    is_alpha: bool = False
 
     @property
     def is_of_units(self) -> bool:
         """Whether units (on the axis behind the rows) are dropped as a whole, and to zero."""
-        return not self.is_alpha and self.kept.ndim > 2 and self.kept[0].numel() == self.kept.shape[2]
-
-    def apply(self, x: Tensor, draw: int) -> Tensor:
-        factor = torch.empty_like(x[:1]).copy_(self.kept[draw])  # in the memory format of x: mixed ones are slow
-        if not self.is_alpha:
-            return x * (factor.div_(1 - self.p) if self.p < 1 else factor)
-        if self.p == 1:
-            return torch.zeros_like(x)
-        scale = ((1 - self.p) * (1 + self.p * ALPHA_DROPPED**2)) ** -0.5
-        shift = -scale * self.p * ALPHA_DROPPED
-        return torch.where(factor > 0, x, ALPHA_DROPPED) * scale + shift
+        shape = self.shape
+        is_flat = len(shape) > 1 and shape[0] == 1 and all(length == 1 for length in shape[2:])
+        return self.law == "dropout" and not self.is_alpha and is_flat
 
 
-class Masks(TorchFunctionMode):
-    """Answers every dropout call of a forward pass with the mask of one draw.
+class Sites:
+    """The random calls of a net's forward pass, and the numbers that all draws see there."""
 
-    A mask belongs to the position of the call in the forward pass, so that a layer used twice gets two masks.
+    def __init__(self, noise: Noise) -> None:
+        self.noise = noise
+        self.at: list[Site] = []
+        self.rows_inside: dict[int, bool] = {}  # where parts of rows lie on the axis of the rows: is a row one piece?
+        self._kept: dict[tuple[int, int, torch.device], Tensor] = {}
+        self._n_kept = 0
+        self._lock = threading.Lock()
+
+    def kept(self, position: int, draw: int, device: torch.device) -> Tensor:
+        """What a draw keeps at a dropout call, in the shape of one row."""
+        key = position, draw, device
+        kept = self._kept.get(key)
+        if kept is None:
+            site = self.at[position]
+            kept = self.noise.kept(position, draw, site.shape, site.p, device)
+            with self._lock:
+                if self._n_kept + kept.numel() <= _MAX_KEPT:
+                    self._kept[key] = kept
+                    self._n_kept += kept.numel()
+        return kept
+
+
+class Pass(TorchFunctionMode):
+    """One forward pass in which we say what is random; thread-local, as all torch function modes are.
+
+    Parameters
+    ----------
+    sites : Sites
+        Known ones are answered; with ``learns`` they are found.
+    draw : int or None
+        Whose numbers are given. None: dropout does nothing, and other random calls are refused.
+    n_rows : int
+        Rows that go through the net.
+    heeds_training : bool
+        Whether dropout that a call asks for with ``training=False`` is left out, as torch does.
+    in_place : bool
+        Whether dropout that is asked to change what it is given does so.
     """
 
-    def __init__(self, n_draws: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        draw: int | None,
+        n_rows: int,
+        *,
+        heeds_training: bool = True,
+        in_place: bool = True,
+        learns: bool = False,
+    ) -> None:
         super().__init__()
-        self.n_draws = n_draws
-        self.made: dict[int, Mask] = {}  # by position of the call
         self.position = 0  # of the next call
-        self._entropy = rng.integers(2**63, size=4).tolist()
-        self._draw = 0
-
-    def run(self, draw: int, function: Callable[..., Any], *inputs: Any, first: int = 0) -> Any:
-        """What the function returns under the masks of a draw; its first dropout call has the position ``first``."""
-        self._draw, self.position = draw, first
-        with self:
-            return function(*inputs)
-
-    def run_all(self, function: Callable[..., Tensor], *inputs: Any, first: int = 0) -> Tensor:
-        """The function under the masks of every draw, (n_draws, n_rows, ...)."""
-        return torch.stack([self.run(k, function, *inputs, first=first) for k in range(self.n_draws)])
+        self.n_at_rate_zero = 0
+        self.last_linear: Tensor | None = None  # what entered the linear layer that ran last
+        self.last_normalised: tuple[str, Tensor] | None = None  # what the last softmax or sigmoid made
+        self.on_raw_call: Callable[[], None] = lambda: None  # told of random calls that are no dropout
+        self.watched: dict[int, Tensor] | None = None  # inputs of calls whose rows lie in parts
+        self._sites, self._draw, self._n_rows = sites, draw, n_rows
+        self._heeds_training, self._in_place, self._learns = heeds_training, in_place, learns
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        func = _BELOW.get(func, func)
-        if func in ELEMENTWISE or func in CHANNELWISE:
+        if func in BELOW:
+            is_in_place, func = func.__name__.endswith("_"), BELOW[func]
+            kwargs = {**kwargs, "inplace": True} if is_in_place else kwargs
+        if func in DROPOUTS:
             return self._dropout(func, *args, **kwargs)
         if func in ANSWERS:
-            return ANSWERS[func](partial(self._dropout, F.dropout), *args, **kwargs)
-        if func in _RANDOM and kwargs.get("generator") is None:
-            raise validation.random_module_error(func.__name__)
-        return func(*args, **kwargs)
+            return ANSWERS[func](self, *args, **kwargs)
+        if func in _ANSWERED:
+            return self._raw(func, args, kwargs)
+        if func in _REFUSED:
+            return self._refused(func, args, kwargs)
+        if func in _NORMS:
+            return _with_fixed_statistics(func, *args, **kwargs)
+        if func is F.linear:
+            self.last_linear = args[0] if args else kwargs["input"]
+        if func is Tensor.view and not kwargs and len(args) > 1 and not isinstance(args[1], torch.dtype):
+            return args[0].reshape(*args[1:])  # what was laid out in another order may be no view
+        value = func(*args, **kwargs)
+        if func in _NORMALISERS:
+            self.last_normalised = _NORMALISERS[func], value
+        return value
+
+    # Dropout, for layers and for what is inside of attention and recurrent ones
+
+    def rate(self, p: float, training: bool = True) -> float:
+        """The rate at which this pass drops."""
+        if p == 0:
+            self.n_at_rate_zero += 1
+        return 0.0 if self._draw is None or (self._heeds_training and not training) else p
+
+    def drop(self, x: Tensor, p: float) -> Tensor:
+        return self._dropped(x, tuple(x.shape), p, is_alpha=False)
 
     def _dropout(
         self,
@@ -108,18 +194,148 @@ class Masks(TorchFunctionMode):
         inplace: bool = False,
         train: bool = False,
     ) -> Tensor:
-        if p == 0:
+        if self.rate(p, training or train) == 0:
             return input
-        shape = input.shape[1:2] + (1,) * (input.ndim - 2) if func in CHANNELWISE else input.shape[1:]
-        position, self.position = self.position, self.position + 1
-        return self._mask(position, tuple(shape), p, func in ALPHA, input.device).apply(input, self._draw)
+        dropped = self._dropped(input, noise_shape(func, input), p, func in ALPHA)
+        return input.copy_(dropped) if inplace and self._in_place else dropped
 
-    def _mask(self, position: int, shape: tuple[int, ...], p: float, is_alpha: bool, device: torch.device) -> Mask:
-        if position not in self.made:
-            rng = np.random.default_rng([*self._entropy, position])
-            uniform = rng.random((self.n_draws, 1, *shape), dtype=np.float32)
-            self.made[position] = Mask(torch.from_numpy(uniform >= p).to(device), p, is_alpha)
-        mask = self.made[position]
-        if mask.kept.shape[2:] != shape:
-            raise validation.changing_shape_error(tuple(mask.kept.shape[2:]), shape)
-        return mask
+    def _dropped(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+        position = self._next(Site("dropout", shape, float(p), is_alpha))
+        if self._is_watched(position, shape):
+            self.watched[position] = x.detach().clone()  # type: ignore[index]
+            return x
+        kept = self._spread(position, self._sites.kept(position, int(self._draw or 0), x.device), shape)
+        if len(kept) == 1:  # in the memory format of x: mixed ones are slow
+            factor = torch.empty_like(x[:1]).copy_(kept)
+        else:
+            factor = kept.to(x.dtype)
+        if not is_alpha:
+            return x * (factor.div_(1 - p) if p < 1 else factor)
+        if p == 1:
+            return torch.zeros_like(x)
+        scale = ((1 - p) * (1 + p * ALPHA_DROPPED**2)) ** -0.5
+        return torch.where(factor > 0, x, ALPHA_DROPPED) * scale - scale * p * ALPHA_DROPPED
+
+    # Random numbers that a layer asks for itself
+
+    def _raw(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
+        if self._draw is None:
+            raise _random_module_error(func.__name__)
+        self.on_raw_call()
+        kwargs = {name: value for name, value in kwargs.items() if name not in ("generator", "out")}
+        if func in _MADE:
+            like = func(*args, **{**kwargs, "device": "meta"})
+            device = torch.device(kwargs.get("device") or torch.get_default_device())
+            return self._numbers(_MADE[func], tuple(like.shape), device).to(like.dtype)
+        if func in _LIKE:
+            like = torch.empty_like(*args, **kwargs)
+            return self._numbers(_LIKE[func], tuple(like.shape), like.device).to(like.dtype)
+        x, *rest = args
+        if func in _TOSSED:
+            p = rest[0] if rest else kwargs.get("p")
+            return self._tossed(x if p is None else torch.full_like(x, p)).to(x.dtype)
+        if func is Tensor.bernoulli_:
+            p = rest[0] if rest else kwargs.get("p", 0.5)
+            return x.copy_(self._tossed(p if isinstance(p, Tensor) else torch.full(x.shape, p, device=x.device)))
+        low, high = [*rest, *[kwargs[name] for name in ("from", "mean", "to", "std") if name in kwargs], 0.0, 1.0][:2]
+        numbers = self._numbers(_FILLED[func], tuple(x.shape), x.device)
+        return x.copy_(numbers * (high - low) + low if func is Tensor.uniform_ else numbers * high + low)
+
+    def _tossed(self, p: Tensor) -> Tensor:
+        return self._numbers("bernoulli", tuple(p.shape), p.device) < p
+
+    def _numbers(self, law: str, shape: tuple[int, ...], device: torch.device) -> Tensor:
+        position = self._next(Site(law, shape))
+        site, noise = self._sites.at[position], self._sites.noise
+        make = noise.normal if law == "normal" else noise.uniform
+        numbers = make(position, int(self._draw or 0), site.shape, device)
+        if self._is_watched(position, shape):
+            return numbers.new_zeros(shape)
+        return self._spread(position, numbers, shape).expand(shape).clone()
+
+    def _refused(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("generator") is not None or (func in _SLOPES and not kwargs.get("training", True in args[3:4])):
+            return func(*args, **kwargs)
+        raise _random_module_error(func.__name__)
+
+    # Places
+
+    def _next(self, site: Site) -> int:
+        """The position of a call; that it is the call which was there before is checked where its shape is compared."""
+        position, self.position = self.position, self.position + 1
+        known = self._sites.at
+        if self._learns and position == len(known):
+            known.append(site)
+        if position >= len(known) or known[position].law != site.law or known[position].p != site.p:
+            raise validation.NetError(
+                "`estimator` must ask for the same random numbers in every forward pass, and a pass over "
+                f"{self._n_rows} rows asked for others than one over a single row. {ROW_BY_ROW}."
+            )
+        return position
+
+    def _is_watched(self, position: int, shape: tuple[int, ...]) -> bool:
+        return self.watched is not None and rows_in_parts(self._sites.at[position].shape, shape, self._n_rows)
+
+    def _spread(self, position: int, numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """What one row gets, for all rows: as it is where it fits as it is, else repeated along the axis of the rows."""
+        axis = axis_of_rows(tuple(numbers.shape), shape, self._n_rows)
+        if axis is None or numbers.shape[axis] == 1:
+            return numbers
+        is_one_piece = self._sites.rows_inside.get(position)
+        if is_one_piece is None:
+            raise PartsError(f"It is not known how parts of rows lie at random call {position}.")
+        n_rows = [-1] * (numbers.ndim + 1)
+        n_rows[axis if is_one_piece else axis + 1] = self._n_rows
+        return numbers.unsqueeze(axis if is_one_piece else axis + 1).expand(n_rows).flatten(axis, axis + 1)
+
+
+def noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
+    """The shape of what a dropout function draws for x."""
+    shape = tuple(x.shape)
+    if function not in CHANNELWISE:
+        return shape
+    n_first = 1 if x.ndim == _WITHOUT_ROWS.get(function) else 2
+    return shape[:n_first] + (1,) * (x.ndim - n_first)
+
+
+def plain_pass(n_rows: int) -> Pass:
+    """A pass in which dropout does nothing."""
+    return Pass(Sites(Noise(1, np.random.default_rng(0))), None, n_rows)
+
+
+class PartsError(validation.NetError):
+    """It is not known yet how the parts of rows lie at a call."""
+
+
+def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> int | None:
+    """The axis that is ``n_rows`` times as long for many rows as for one; None if the shapes are the same."""
+    if one == many:
+        return None
+    axes = [axis for axis, lengths in enumerate(zip(one, many, strict=False)) if lengths[0] != lengths[1]]
+    if len(one) != len(many) or len(axes) != 1 or many[axes[0]] != n_rows * one[axes[0]]:
+        raise validation.NetError(
+            "`estimator` must hand rows of one shape to its dropout, so that a mask can be held fixed for all of them: "
+            f"a single row came in the shape {one}, and {n_rows} rows in the shape {many}. Pad rows to one length. "
+            f"{ROW_BY_ROW}."
+        )
+    return axes[0]
+
+
+def rows_in_parts(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> bool:
+    axis = axis_of_rows(one, many, n_rows)
+    return axis is not None and one[axis] > 1
+
+
+def _with_fixed_statistics(func: Any, x: Tensor, mean: Any = None, variance: Any = None, **options: Any) -> Tensor:
+    """Normalise by what was seen in training, whatever the mode: rows are to be answered one by one."""
+    if mean is not None:
+        options["training" if func is F.batch_norm else "use_input_stats"] = False
+    return func(x, mean, variance, **options)
+
+
+def _random_module_error(function: str) -> validation.NetError:
+    return validation.NetError(
+        f"`estimator` calls torch's {function} in its forward pass outside of training: its answers change from call "
+        "to call, so that a draw would be no function. Let it draw in training only (`if self.training:`), as "
+        "torch.nn's dropout layers do."
+    )

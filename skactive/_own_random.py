@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from . import _masks as masks
+from ._inner_dropout import ANSWERS
 
 _FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
 _IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
@@ -23,22 +24,6 @@ _TAKES_GENERATOR: set[Any] = {
     *(getattr(nn.init, name) for name in ("kaiming_uniform_", "normal_", "uniform_")),
 }
 _LIKE: dict[Any, Any] = {torch.rand_like: Tensor.uniform_, torch.randn_like: Tensor.normal_}
-# These draw inside torch, from the global generator only.
-_OPAQUE: set[Any] = {
-    F.gumbel_softmax,
-    F.multi_head_attention_forward,
-    F.rrelu,
-    F.scaled_dot_product_attention,
-    torch.alpha_dropout,
-    torch.dropout,
-    torch.feature_alpha_dropout,
-    torch.feature_dropout,
-    torch.gru,
-    torch.lstm,
-    torch.rnn_relu,
-    torch.rnn_tanh,
-}
-_DROPOUTS = masks.ELEMENTWISE | masks.CHANNELWISE
 _DROPOUT_LAYERS: dict[type[nn.Module], Any] = {
     nn.AlphaDropout: F.alpha_dropout,
     nn.Dropout: F.dropout,
@@ -67,25 +52,41 @@ _PLAIN_LAYERS: set[type[nn.Module]] = {
 
 
 class OwnRandom(TorchFunctionMode):
-    """While it is active, torch draws from a generator of ours: weights of new layers, dropout, noise."""
+    """While it is active, torch draws from generators of ours, one for each device: weights of new layers, dropout, noise."""
 
-    def __init__(self, rng: np.random.Generator, device: torch.device = torch.device("cpu")) -> None:  # noqa: B008
+    def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
-        self.generator = torch.Generator(device).manual_seed(int(rng.integers(2**63)))
-        self.n_dropouts = 0  # calls with a rate above 0
+        self._seed = int(rng.integers(2**63))
+        self._generators: dict[torch.device, torch.Generator] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _DROPOUTS:
+        func = masks.BELOW.get(func, func)
+        if func in masks.DROPOUTS:
             return self._dropout(func, *args, **kwargs)
-        if func in _OPAQUE:
-            with self._seeded():
-                return func(*args, **kwargs)
+        if func in ANSWERS:
+            return ANSWERS[func](self, *args, **kwargs)
+        if func in _WRITTEN_OUT:
+            return _WRITTEN_OUT[func](self, *args, **kwargs)
         if func in _LIKE:
             func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
-        if func in _LIKE.values() or func in _TAKES_GENERATOR:
-            kwargs = {**kwargs, "generator": kwargs.get("generator") or self.generator}
+        if (func in _LIKE.values() or func in _TAKES_GENERATOR) and kwargs.get("generator") is None:
+            kwargs = {**kwargs, "generator": self.on(_device_of(func, args, kwargs))}
         return func(*args, **kwargs)
+
+    def on(self, device: torch.device) -> torch.Generator:
+        """Our generator on a device."""
+        if device not in self._generators:
+            seed = (self._seed + len(self._generators)) % 2**63
+            self._generators[device] = torch.Generator(device).manual_seed(seed)
+        return self._generators[device]
+
+    def rate(self, p: float, training: bool = True) -> float:
+        """The rate of dropout inside of attention and recurrent layers."""
+        return p if training else 0.0
+
+    def drop(self, x: Tensor, p: float) -> Tensor:
+        return self._dropout(F.dropout, x, p, training=True)
 
     @contextmanager
     def forward(self, module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
@@ -99,7 +100,9 @@ class OwnRandom(TorchFunctionMode):
             yield partial(self._call, module)
             return
         for layer in dropouts:
-            vars(layer)["forward"] = partial(self._dropout, _DROPOUT_LAYERS[type(layer)], p=layer.p, training=True)
+            vars(layer)["forward"] = partial(
+                self._dropout, _DROPOUT_LAYERS[type(layer)], p=layer.p, training=True, inplace=layer.inplace
+            )
         try:
             yield module
         finally:
@@ -110,26 +113,62 @@ class OwnRandom(TorchFunctionMode):
         with self:
             return module(x)
 
-    def _dropout(self, func: Any, input: Tensor, p: float, training: bool, inplace: bool = False) -> Tensor:
-        self.n_dropouts += p > 0
-        if not training or p == 0:
+    def _dropout(
+        self,
+        func: Any,
+        input: Tensor,
+        p: float = 0.5,
+        training: bool = False,
+        inplace: bool = False,
+        train: bool = False,
+    ) -> Tensor:
+        if not (training or train) or p == 0:
             return input
-        shape = (*input.shape[:2], *(1,) * (input.ndim - 2)) if func in masks.CHANNELWISE else input.shape
-        kept = torch.rand(shape, generator=self.generator, device=input.device).ge_(p)
+        kept = self.uniform(masks.noise_shape(func, input), input.device).ge_(p)
         if func in masks.ALPHA:
-            return _alpha_dropout(input, kept.bool(), p)
-        return input * (kept.div_(1 - p) if p < 1 else kept).to(input.dtype)
+            dropped = _alpha_dropout(input, kept.bool(), p)
+        else:
+            dropped = input * (kept.div_(1 - p) if p < 1 else kept).to(input.dtype)
+        return input.copy_(dropped) if inplace else dropped
 
-    @contextmanager
-    def _seeded(self) -> Iterator[None]:
-        """Torch's global generator, seeded by ours and put back afterwards."""
-        device = self.generator.device
-        seed = int(torch.randint(2**62, (), generator=self.generator, device=device))
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.default_generator.manual_seed(seed)
-            if device.type == "cuda":
-                torch.cuda.manual_seed(seed)
-            yield
+    def uniform(self, shape: Any, device: torch.device) -> Tensor:
+        return torch.rand(shape, generator=self.on(device), device=device)
+
+
+def _device_of(func: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
+    """Where the numbers that a function draws are going to be."""
+    if "device" in kwargs and kwargs["device"] is not None:
+        return torch.device(kwargs["device"])
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    return tensors[0].device if tensors else torch.get_default_device()
+
+
+def _rrelu(
+    own: OwnRandom,
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    slope = own.uniform(input.shape, input.device) * (upper - lower) + lower if training else (lower + upper) / 2
+    answer = torch.where(input >= 0, input, input * slope)
+    return input.copy_(answer) if inplace else answer
+
+
+def _gumbel_softmax(
+    own: OwnRandom, logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Softmax of logits with Gumbel noise (Jang, Gu and Poole 2017); ``hard`` in the forward pass only."""
+    noise = -torch.empty_like(logits).exponential_(generator=own.on(logits.device)).log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = torch.zeros_like(logits).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)
+    return chosen - soft.detach() + soft
+
+
+_WRITTEN_OUT: dict[Any, Any] = {F.rrelu: _rrelu, torch.rrelu: _rrelu, F.gumbel_softmax: _gumbel_softmax}
 
 
 def _alpha_dropout(input: Tensor, kept: Tensor, p: float) -> Tensor:

@@ -19,33 +19,35 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from ._masks import CHANNELWISE, ELEMENTWISE, Masks
-from ._tracing import FLATTEN, Step, run_steps
+from ._masks import DROPOUTS, Sites
+from ._tape import FLATTEN, Slot, Step
 
-_MAX_KEPT_BYTES = 64 * 2**20  # of thinned weights; those of further draws are cut out each time, at half the speed
+_MAX_KEPT_BYTES = 64 * 2**20  # of thinned weights on the CPU; those of further draws are cut out each time
+_KEPT_OF_DEVICE = 16  # and on a device such a part of its memory
 _MAX_TOGETHER = 2**17  # activations of the widest layer (512 KiB) in draws that go through one product on the CPU
+_ROWS = 256  # that go through the net at once, as a rule
 
-# Layers, functions and methods that do to some units what they do to all, ...
+# Functions and methods that do to some units what they do to all, ...
 _UNITWISE: set[Any] = {
-    *(nn.CELU, nn.ELU, nn.GELU, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh, nn.LogSigmoid, nn.Mish, nn.ReLU6, nn.SELU),
-    *(nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Softsign, nn.Tanh, nn.Tanhshrink),
-    *(torch.sigmoid, torch.tanh, torch.selu, F.celu, F.elu, F.gelu, F.hardswish, F.hardtanh, F.logsigmoid, F.mish),
-    *(F.relu6, F.selu, F.sigmoid, F.silu, F.softplus, F.softsign, F.tanh, "sigmoid", "tanh"),
+    *(F.celu, F.elu, F.gelu, F.hardsigmoid, F.hardswish, F.hardtanh, F.logsigmoid, F.mish, F.relu6, F.selu, F.sigmoid),
+    *(F.silu, F.softplus, F.softsign, F.tanh, F.tanhshrink),
+    *(torch.celu, torch.celu_, torch.selu, torch.selu_, torch.sigmoid, torch.sigmoid_, torch.tanh, torch.tanh_),
+    *(Tensor.sigmoid, Tensor.sigmoid_, Tensor.tanh, Tensor.tanh_),
 }
 # ... that keep zeros and positive factors, too, ...
-_HOMOGENEOUS: set[Any] = {nn.Identity, nn.LeakyReLU, nn.ReLU, torch.relu, F.leaky_relu, F.relu, "relu"}
+_HOMOGENEOUS: set[Any] = {F.leaky_relu, F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 # ... and that keep those of channels.
 _POOLS: set[Any] = {
-    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
-    *(nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
     *(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d),
     *(F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d),
 }
-_CONVOLUTIONS: dict[Any, Any] = {nn.Conv1d: F.conv1d, nn.Conv2d: F.conv2d, nn.Conv3d: F.conv3d}
-_NORMS: set[Any] = {nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d}
+_CONVOLUTIONS: set[Any] = {F.conv1d, F.conv2d, F.conv3d}
+_CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+_LINEAR = ("input", "weight", "bias")
+_NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 
 # D dropout of units, U unitwise, H homogeneous, P pooling, B batch norm, L linear, C convolution, F flattening
 _FAMILIES: dict[str, set[Any]] = {"U": _UNITWISE, "H": _HOMOGENEOUS, "P": _POOLS, "F": {FLATTEN}}
@@ -53,28 +55,38 @@ _GRAMMAR = re.compile("D[DHP]*(?:(?:[LC][UHPB]*|F[HP]*)(?:D[DHP]*)?)*[LC][UHPB]*
 _STAGE = re.compile("[DLCF][^LCF]*")
 
 
-def thinned_draws(steps: list[Step], masks: Masks) -> Callable[[Tensor], Tensor] | None:
-    """``f(x)`` of shape (n_draws, n_rows, ...) for the values that enter a chain; None if nothing can be thinned."""
-    match = _GRAMMAR.match("".join(_letter(step, masks) for step in steps))
-    if match is None:
-        return None
-    stages = [_stage(steps[m.start() : m.end()], m.group()) for m in _STAGE.finditer(match.group())]
-    return _ThinnedDraws(stages, steps[match.end() :], masks)
+def thinnable(steps: list[Step], sites: Sites) -> tuple[str, list[Step]]:
+    """The letters of the steps that can be thinned, none at worst, and the steps that follow."""
+    match = _GRAMMAR.match("".join(_letter(step, sites) for step in steps))
+    return (match.group(), steps[match.end() :]) if match else ("", steps)
 
 
-def _letter(step: Step, masks: Masks) -> str:
-    layer: Any = step.target
-    kind = type(layer) if isinstance(layer, nn.Module) else layer
-    if isinstance(layer, nn.modules.dropout._DropoutNd) or kind in ELEMENTWISE | CHANNELWISE:
-        made = [masks.made[position] for position in step.masks]
-        return "H" if not made else "D" if made[0].is_of_units else "-"
-    if kind is nn.Linear and len(step.shape) == 2:
-        return "L"
-    if kind in _CONVOLUTIONS and layer.groups == 1 and layer.padding_mode == "zeros":
-        return "C"
-    if kind in _NORMS and layer.running_var is not None:
-        return "B"
-    return next((letter for letter, family in _FAMILIES.items() if kind in family), "-")
+def _letter(step: Step, sites: Sites) -> str:
+    function = step.target
+    if function in DROPOUTS:
+        return "H" if not step.masks else "D" if sites.at[step.masks.start].is_of_units else "-"
+    if step.masks:
+        return "-"
+    if function is F.linear and len(step.shape) == 2:
+        return "L" if _is_fixed(step, _LINEAR) else "-"
+    if function in _CONVOLUTIONS:
+        given = _given(step, _CONVOLUTION)
+        return "C" if given.get("groups", 1) == 1 and _is_fixed(step, _CONVOLUTION) else "-"
+    if function is F.batch_norm:
+        given = _given(step, _NORM)
+        return "B" if given.get("running_var") is not None and not given.get("training") else "-"
+    return next((letter for letter, family in _FAMILIES.items() if function in family), "-")
+
+
+def _given(step: Step, names: tuple[str, ...]) -> dict[str, Any]:
+    """The arguments of a call by name."""
+    return {**dict(zip(names, step.call.args, strict=False)), **step.call.kwargs}
+
+
+def _is_fixed(step: Step, names: tuple[str, ...]) -> bool:
+    """Whether the rows come first, and weights are the net's own."""
+    given = _given(step, names)
+    return isinstance(given["input"], Slot) and isinstance(given["weight"], Tensor)
 
 
 # Stages: a layer, what treats its units one by one, and the dropout after that
@@ -91,6 +103,8 @@ class _Gate:
     def prepare(self, h: Tensor) -> Tensor:
         """What is the same for all draws: (units, rows), or (rows, channels, ...)."""
         h = h if self.n_flat is None else h.flatten(1)
+        if self.calls:
+            h = h.clone()  # which they may change
         for call in self.calls:
             h = call(h)
         return h.t().contiguous() if h.ndim == 2 else h
@@ -127,10 +141,10 @@ class _Layer:
         """The rows of kept units; the columns of those kept before, scaled up."""
         tensors = [self.weight, self.bias, *self.norms]
         if kept is not None:
-            rows = _positions(kept)
+            rows = _positions(kept).to(self.weight.device)
             tensors = [tensor.index_select(0, rows) for tensor in tensors]
         if before is not None:
-            tensors[0] = tensors[0].index_select(1, _positions(before)) * factor
+            tensors[0] = tensors[0].index_select(1, _positions(before).to(self.weight.device)) * factor
         if self.weight.ndim == 4:
             tensors[0] = tensors[0].to(memory_format=torch.channels_last)  # as it was
         return tensors
@@ -143,37 +157,56 @@ class _Layer:
         return h
 
 
+def key_of(steps: list[Step], letters: str) -> tuple[Any, ...]:
+    """The same for the same layers and places of dropout, for any number of rows."""
+    weights = [id(part) for step in steps[: len(letters)] for part in step.call.args if isinstance(part, Tensor)]
+    return letters, *weights, *(step.masks for step in steps[: len(letters)])
+
+
+def stages_of(steps: list[Step], letters: str) -> list[_Gate | _Layer]:
+    """The stages of steps that can be thinned."""
+    return [_stage(steps[m.start() : m.end()], m.group()) for m in _STAGE.finditer(letters)]
+
+
 def _stage(steps: list[Step], letters: str) -> _Gate | _Layer:
     pairs = list(zip(letters, steps, strict=True))
     dropouts = [position for letter, step in pairs if letter == "D" for position in step.masks]
     if letters[0] in "LC":
         return _layer([pair for pair in pairs if pair[0] != "D"], dropouts)
-    calls = [step.call for letter, step in pairs if letter in "HP"]
+    calls: list[Callable[[Tensor], Tensor]] = [step for letter, step in pairs if letter in "HP" and not _is_off(step)]
     return _Gate(dropouts, calls, n_flat=steps[0].shape[1] if letters[0] == "F" else None)
 
 
+def _is_off(step: Step) -> bool:
+    """Whether it is dropout that drops nothing."""
+    return step.target in DROPOUTS
+
+
 def _layer(pairs: list[tuple[str, Step]], dropouts: list[int]) -> _Layer:
-    (letter, first), *pairs = pairs
-    layer: Any = first.target
-    weight, bias = layer.weight, layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
+    (letter, first), *pairs = [pair for pair in pairs if not _is_off(pair[1])]
+    given = _given(first, _LINEAR if letter == "L" else _CONVOLUTION)
+    weight, bias = given["weight"], given.get("bias")
+    bias = weight.new_zeros(len(weight)) if bias is None else bias
     if pairs and pairs[0][0] == "B":
-        gain, shift = _gain_and_shift(pairs.pop(0)[1].target)
+        gain, shift = _gain_and_shift(pairs.pop(0)[1])
         weight, bias = weight * _upright(gain, weight.ndim), bias * gain + shift
     # Behind the axis of the units: the rows in dense layers, the positions within a row in convolutions.
     n_axes = weight.ndim - (letter == "C")
-    norms = [_upright(v, n_axes) for mark, step in pairs if mark == "B" for v in _gain_and_shift(step.target)]
-    calls = [None if mark == "B" else step.call for mark, step in pairs]
+    norms = [_upright(v, n_axes) for mark, step in pairs if mark == "B" for v in _gain_and_shift(step)]
+    calls: list[Callable[[Tensor], Tensor] | None] = [None if mark == "B" else step for mark, step in pairs]
     if letter == "L":
         return _Layer(dropouts, calls, weight, _upright(bias, 2), norms, None)
-    options = {name: getattr(layer, name) for name in ("stride", "padding", "dilation")}
-    return _Layer(dropouts, calls, weight, bias, norms, partial(_CONVOLUTIONS[type(layer)], **options))
+    options = {name: given[name] for name in ("stride", "padding", "dilation") if name in given}
+    return _Layer(dropouts, calls, weight, bias, norms, partial(first.target, **options))
 
 
-def _gain_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
+def _gain_and_shift(step: Step) -> tuple[Tensor, Tensor]:
     """A batch norm in evaluation mode as ``x * gain + shift``."""
-    gain = (norm.running_var + norm.eps).rsqrt()
-    gain = gain if norm.weight is None else gain * norm.weight
-    return gain, (0 if norm.bias is None else norm.bias) - norm.running_mean * gain
+    given = _given(step, _NORM)
+    gain = (given["running_var"] + given.get("eps", 1e-5)).rsqrt()
+    gain = gain if given.get("weight") is None else gain * given["weight"]
+    shift = 0 if given.get("bias") is None else given["bias"]
+    return gain, shift - given["running_mean"] * gain
 
 
 def _upright(values: Tensor, n_axes: int) -> Tensor:
@@ -188,26 +221,32 @@ def _positions(kept: Tensor) -> Tensor:
 # Networks
 
 
-class _ThinnedDraws:
-    """Every draw as a network without the units that it drops."""
+class ThinnedNetworks:
+    """Every draw as a network without the units that it drops: from what enters the stages to what leaves them.
 
-    def __init__(self, stages: list[_Gate | _Layer], rest: list[Step], masks: Masks) -> None:
+    Good for any number of rows; ``are_images`` says that what enters has more axes than units. Weights of the first draws are cut out once and kept, as far as memory goes.
+    """
+
+    def __init__(self, stages: list[_Gate | _Layer], sites: Sites, are_images: bool) -> None:
         self._gate: Any = stages[0]
         self._stages: list[Any] = stages
-        self._rest = rest
-        self._masks = masks
-        self._kept = list(_kept_units(stages, masks))
-        self._blocks: list[range] = []  # draws that go through one product
-        self._networks: list[list[list[Tensor]]] = []  # of the first blocks
+        self._n_draws = sites.noise.n_draws
+        self._kept = list(_kept_units(stages, sites))
+        layer = next(stage for stage in stages if isinstance(stage, _Layer))
+        self._device = layer.weight.device
+        together = 1 if are_images else self._n_together()  # a convolution of as many rows is large enough
+        self._blocks = [range(i, min(i + together, self._n_draws)) for i in range(0, self._n_draws, together)]
+        first = self._network(self._blocks[0])
+        n_kept = _most_kept(self._device) // sum(tensor.nbytes for tensors in first for tensor in tensors)
+        self._networks = [first, *map(self._network, self._blocks[1:n_kept])][:n_kept]
 
     def __call__(self, x: Tensor) -> Tensor:
+        """(n_draws, n_rows, ...) of the values that enter a chain."""
         h = self._gate.prepare(x)
-        if not self._blocks:
-            self._cut_networks(h)
         cut_now = map(self._network, self._blocks[len(self._networks) :])
         outputs = [self._evaluate(h, network) for network in chain(self._networks, cut_now)]
         is_dense = self._stages[-1].convolve is None
-        return self._finish(torch.cat(outputs).mT if is_dense else torch.stack(outputs))
+        return torch.cat(outputs).mT if is_dense else torch.stack(outputs)
 
     def _evaluate(self, h: Tensor, network: list[list[Tensor]]) -> Tensor:
         h = self._gate.select(h, *network[0])
@@ -215,67 +254,59 @@ class _ThinnedDraws:
             h = stage(h, *tensors)
         return h
 
-    def _finish(self, outputs: Tensor) -> Tensor:
-        """What follows the last layer that could be thinned."""
-        if not self._rest:
-            return outputs
-        first = self._rest[0].masks.start
-        return torch.stack([self._masks.run(k, run_steps, self._rest, h, first=first) for k, h in enumerate(outputs)])
-
-    def _cut_networks(self, h: Tensor) -> None:
-        n_draws, together = self._masks.n_draws, self._n_together(h)
-        self._blocks = [range(start, min(start + together, n_draws)) for start in range(0, n_draws, together)]
-        first = self._network(self._blocks[0])
-        n_kept = _MAX_KEPT_BYTES // sum(tensor.nbytes for tensors in first for tensor in tensors)
-        self._networks = [first, *map(self._network, self._blocks[1:n_kept])][:n_kept]
-
-    def _n_together(self, h: Tensor) -> int:
+    def _n_together(self) -> int:
         """How many draws go through one product: on the CPU, as long as their activations fit the cache.
 
         Against one by one, 256 rows, this measured 2.5 times as fast with 32 units, 1.5 with 128, 1.2 with 256, and
         the same from 512 on; all 20 draws together would lose again from 128 on.
         """
-        if h.ndim > 2:
-            return 1  # a convolution of as many rows is large enough
-        if h.is_cuda:
-            return self._masks.n_draws
+        if self._device.type != "cpu":
+            return self._n_draws
         widest = max(int(kept.sum(1).max()) for _, kept, _ in self._kept if kept is not None)
-        return max(1, _MAX_TOGETHER // (widest * h.shape[1]))
+        return max(1, _MAX_TOGETHER // (widest * _ROWS))
 
     def _network(self, draws: range) -> list[list[Tensor]]:
         """What each stage computes with, stacked over a few draws."""
         network = []
         for stage, (before, kept, owed) in zip(self._stages, self._kept, strict=True):
             cuts = [stage.cut(_of_draw(before, k), _of_draw(kept, k), owed[k]) for k in draws]
-            network.append([_stacked(tensors) for tensors in zip(*cuts, strict=True)])
+            network.append([_stacked(tensors).to(self._device) for tensors in zip(*cuts, strict=True)])
         return network
 
 
+def _most_kept(device: torch.device) -> int:
+    """Bytes of weights that are kept on a device."""
+    if device.type != "cuda":
+        return _MAX_KEPT_BYTES
+    return int(torch.cuda.get_device_properties(device).total_memory) // _KEPT_OF_DEVICE
+
+
 def _kept_units(
-    stages: list[_Gate | _Layer], masks: Masks
+    stages: list[_Gate | _Layer], sites: Sites
 ) -> Iterator[tuple[Tensor | None, Tensor | None, list[float]]]:
     """For each stage, what each draw keeps of its inputs and its outputs, and the factor that the inputs are owed.
 
-    What is kept has the shape (n_draws, n_units), None is all. A draw that drops a whole layer keeps it, at a factor
-    of 0.
+    What is kept has the shape (n_draws, n_units) and lies on the host, where it says how large weights are; None is
+    all. A draw that drops a whole layer keeps it, at a factor of 0.
     """
     kept: Tensor | None = None
-    factors = ones = torch.ones(masks.n_draws, dtype=torch.float64)
+    factors = ones = torch.ones(sites.noise.n_draws, dtype=torch.float64, device="cpu")
     for stage in stages:
         before, owed = kept, factors
         if isinstance(stage, _Layer):
             kept, factors = None, ones
         elif before is not None and stage.n_flat is not None:
             before = kept = before.repeat_interleave(stage.n_flat // before.shape[1], 1)
-        for mask in [masks.made[position] for position in stage.dropouts]:
-            own = mask.kept.flatten(1)
+        for position in stage.dropouts:
+            site = sites.at[position]
+            own = sites.noise.kept_by_all(position, site.shape[1], site.p)
             kept = own if kept is None else kept & own
-            factors = factors / (1 - mask.p) if mask.p < 1 else factors
+            factors = factors / (1 - site.p) if site.p < 1 else factors
         if kept is not None:
             empty = ~kept.any(1)
             everything = before if isinstance(stage, _Gate) and before is not None else torch.ones_like(kept)
             kept = torch.where(empty[:, None], everything, kept)
-            factors = factors * ~empty.cpu()
+            factors = factors * ~empty
         yield before, kept, owed.tolist()
 
 

@@ -8,7 +8,6 @@ a seed from the global generator); rows have weights; and torch is given random 
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -271,8 +270,13 @@ def resolve_device(device: Any) -> torch.device:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise validation.device_error(device, "no such device type.") from error
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise validation.device_error(device, "there is no CUDA device.")
+    if resolved.type in ("cpu", "meta"):
+        return resolved
+    module = getattr(torch, resolved.type, None)
+    if module is None or not module.is_available():
+        raise validation.device_error(device, f"there is no {resolved.type.upper()} device.")
+    if resolved.index is not None and resolved.index >= module.device_count():
+        raise validation.device_error(device, f"there are {module.device_count()}, counted from 0.")
     return resolved
 
 
@@ -295,11 +299,6 @@ def parameter_names(function: Callable[..., Any]) -> set[str]:
         return set()
 
 
-def plain_draw(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    module = copy.deepcopy(module).eval()
-    return lambda x: module(x).unsqueeze(0)
-
-
 def last_linear(module: nn.Module, x: Tensor) -> tuple[str, Tensor] | None:
     """Name and input of the linear layer that runs last, if any runs."""
     last: list[tuple[str, Tensor]] = []
@@ -315,14 +314,6 @@ def last_linear(module: nn.Module, x: Tensor) -> tuple[str, Tensor] | None:
         for hook in hooks:
             hook.remove()
     return last[0] if last else None
-
-
-def embedding(module: nn.Module, x: Tensor) -> Tensor:
-    """What enters the linear layer that runs last, one row for each row of x."""
-    found = last_linear(module, x)
-    if found is None:
-        raise validation.no_linear_layer_error()
-    return found[1].reshape(len(x), -1)
 
 
 def with_more_units(module: nn.Module, name: str, rows: NDArray[Any], n_units: int) -> nn.Module:

@@ -594,18 +594,6 @@ def failure_explained(doing: str) -> Iterator[None]:
         raise RuntimeError(f"{doing} failed: {type(error).__name__}: {error}") from error
 
 
-@contextmanager
-def net_failure_explained(X: Any) -> Iterator[None]:
-    """Say which rows a net could not take where torch says which matrices do not fit."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "out of memory" in str(error):
-            raise
-        shape = np.shape(X[:1])[1:]
-        raise ValueError(f"`X_pool` has rows of shape {shape}, and the net cannot take them: {error}") from error
-
-
 class NoPosteriorError(TypeError):
     """An estimator has no posterior draws of its own."""
 
@@ -756,33 +744,18 @@ def dask_frame_error() -> TypeError:
     )
 
 
-def no_dropout_error() -> ValueError:
-    return ValueError(
-        "`estimator` must have a dropout layer to be drawn from, and this net has none with a rate above 0: all "
-        "draws would be the same function and BALD 0 everywhere. "
-        'Add torch.nn.Dropout layers, or give the query posterior="bootstrap".'
-    )
+class NetError(ValueError):
+    """A net that draws cannot be had of; worded in full where it is raised."""
 
 
-def inner_dropout_error(layers: str) -> ValueError:
-    return ValueError(
+class NoDropoutError(NetError):
+    """A net with nothing random in training."""
+
+
+def inner_dropout_error(layers: str) -> NetError:
+    return NetError(
         f"`estimator` has dropout inside of {layers}, where no mask can be held fixed for all rows. Set the layer's "
         "`dropout` to 0 to draw from the net's other dropout layers alone."
-    )
-
-
-def random_module_error(function: str) -> ValueError:
-    return ValueError(
-        f"`estimator` calls torch's {function} in its forward pass: numbers that differ from row to row and from call "
-        "to call, so that a draw would be no function. Use torch.nn's dropout layers, whose masks can be held fixed, "
-        "or give the function a `generator`."
-    )
-
-
-def changing_shape_error(before: tuple[int, ...], now: tuple[int, ...]) -> ValueError:
-    return ValueError(
-        "A fixed dropout mask needs rows of one shape at every call: a dropout layer saw rows of shape "
-        f"{before} first and {now} now. Pad the rows to one length."
     )
 
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from . import _validation as validation
-from ._dispatch import PredictDraws, has_noise_variance, noise_variance, sample_posterior, source
+from ._dispatch import PredictDraws, Through, has_noise_variance, noise_variance, sample_posterior, source
 
 _INSIDE = {"draws": "those of what is inside", "kind": "as inside", "cost": "none"}
 
@@ -50,7 +50,7 @@ def _pipeline(
     transform = estimator[:-1].transform
     Z_training = None if X_training is None else transform(X_training)
     predict_draws = sample_posterior(last, n_draws, rng, X_training=Z_training, y_training=y_training)
-    return lambda X: predict_draws(transform(X))
+    return Through(predict_draws, before=transform)
 
 
 @source(GridSearchCV, RandomizedSearchCV, **_INSIDE)
@@ -88,11 +88,11 @@ def _transformed_target(
         y_training = estimator.transformer_.transform(np.asarray(y_training).reshape(-1, 1)).ravel()
     predict_draws = sample_posterior(estimator.regressor_, n_draws, rng, X_training=X_training, y_training=y_training)
 
-    def predict_in_units_of_y(X: Any) -> Any:
-        draws = np.asarray(predict_draws(X))
+    def in_units_of_y(draws: Any) -> Any:
+        draws = validation.as_array(draws)
         return back(draws.reshape(-1, 1)).reshape(draws.shape)
 
-    return predict_in_units_of_y
+    return Through(predict_draws, after=in_units_of_y)
 
 
 @has_noise_variance(Pipeline)

@@ -143,6 +143,10 @@ class ACSFWQuery(DrawsQuery):
         Where draws come from, as in `StochasticBatchQuery`.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+    predict_batch_size : int, optional
+        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved, with
+        a warning. Models that are no nets do not look at it.
     max_candidates : int, optional
         Look at no more than this many rows, chosen uniformly at random; the batch then stands for these.
     n_jobs : int, optional
@@ -197,6 +201,7 @@ class ACSFWQuery(DrawsQuery):
         n_draws: int | None = None,
         posterior: Any = "auto",
         chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -205,6 +210,7 @@ class ACSFWQuery(DrawsQuery):
         self.n_draws = n_draws
         self.posterior = posterior
         self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
         self.max_candidates = max_candidates
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -213,7 +219,7 @@ class ACSFWQuery(DrawsQuery):
     def _choose(self, request: Request) -> Batch:
         draws = self._joint_draws(request, "ACS-FW")
         vectors_NK = np.empty((request.n_candidates, draws.n_draws))
-        for rows, chunk in self._chunks(request, draws.n_values, "projecting"):
+        for rows, chunk in self._chunks(request, draws.n_values, "projecting", draws.batch_size):
             doing = f"Projecting rows {rows.start} to {rows.stop - 1}"
             with validation.failure_explained(doing), validation.probabilities_of(draws.model):
                 vectors_NK[rows] = _project(draws.predict(chunk))

@@ -18,6 +18,7 @@ from . import _chunks as chunks
 from . import _validation as validation
 from . import _validation_batches as batches_checks
 from ._base_query import BatchQuery, Request
+from ._dispatch import in_batches
 from ._embeddings import Represent, represent_by
 from ._seeding import FactoredPoints, seed
 from .samplers import Batch
@@ -96,6 +97,10 @@ class BADGEQuery(BatchQuery):
         or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for a chunk of the pool.
     chunk_size : int, optional
         Rows predicted at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+    predict_batch_size : int, optional
+        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved, with
+        a warning. Models that are no nets do not look at it.
     max_candidates : int, optional
         Look at no more than this many rows, chosen uniformly at random.
     random_state : None, int, numpy Generator or RandomState
@@ -141,18 +146,20 @@ class BADGEQuery(BatchQuery):
         embedding: str | Callable[..., Any] = "auto",
         *,
         chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.embedding = embedding
         self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
         self.max_candidates = max_candidates
         self.random_state = random_state
         self.verbose = verbose
 
     def _choose(self, request: Request) -> Batch:
-        validation.check_positive_integers(chunk_size=self.chunk_size)
+        validation.check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=self.predict_batch_size)
         batches_checks.check_classifier(request.estimator, "BADGE")
         with validation.probabilities_of(request.estimator):
             points = _points(*self._represented(request))
@@ -162,13 +169,14 @@ class BADGEQuery(BatchQuery):
 
     def _represented(self, request: Request) -> tuple[Any, Any]:
         """Probabilities and embeddings of the candidates, streamed; the pool's own rows where these are embeddings."""
-        represent = represent_by(request.estimator, self.embedding)
+        represent = in_batches(represent_by(request.estimator, self.embedding), self.predict_batch_size)
+        block = getattr(represent, "batch_size", None)
         first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
         p, h = _one_row(represent, first)
         in_place = h is first
         probabilities = np.empty((request.n_candidates, p.shape[1]), p.dtype)
         kept: Any = [] if in_place or sparse.issparse(h) else np.empty((request.n_candidates, h.shape[1]), h.dtype)
-        for rows, chunk in self._chunks(request, p.shape[1] + h.shape[1], "embedding"):
+        for rows, chunk in self._chunks(request, p.shape[1] + h.shape[1], "embedding", block):
             with validation.failure_explained(f"Embedding rows {rows.start} to {rows.stop - 1}"):
                 probabilities[rows], h = _checked(*represent(chunk))
                 if isinstance(kept, np.ndarray):

@@ -160,6 +160,10 @@ class BatchBALDQuery(DrawsQuery):
         Where draws come from, as in `StochasticBatchQuery`.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+    predict_batch_size : int, optional
+        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved, with
+        a warning. Models that are no nets do not look at it.
     max_candidates : int, optional
         Look at no more than this many rows, chosen uniformly at random.
     n_jobs : int, optional
@@ -217,6 +221,7 @@ class BatchBALDQuery(DrawsQuery):
         max_outcomes: int = 10_000,
         posterior: Any = "auto",
         chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -226,6 +231,7 @@ class BatchBALDQuery(DrawsQuery):
         self.max_outcomes = max_outcomes
         self.posterior = posterior
         self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
         self.max_candidates = max_candidates
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -235,7 +241,7 @@ class BatchBALDQuery(DrawsQuery):
         draws = self._joint_draws(request, "BatchBALD")
         max_outcomes = batches_checks.check_max_outcomes(self.max_outcomes, draws.shape[2])
         kept = KeptDraws(request, draws, self.chunk_size)
-        for rows, chunk in self._chunks(request, draws.n_values, "scoring"):
+        for rows, chunk in self._chunks(request, draws.n_values, "scoring", draws.batch_size):
             doing = f"Scoring rows {rows.start} to {rows.stop - 1}"
             with validation.failure_explained(doing), validation.probabilities_of(draws.model):
                 kept.add(rows, chunk)

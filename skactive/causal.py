@@ -64,7 +64,7 @@ class CausalBALDQuery(StochasticBatchQuery):
     propensity : classifier, optional
         For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
         rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
-    n_draws, posterior, chunk_size, max_candidates, epsilon, batch_range, hold, n_jobs, random_state, verbose
+    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
 
     Attributes
@@ -102,6 +102,7 @@ class CausalBALDQuery(StochasticBatchQuery):
         n_draws: int | None = None,
         posterior: Any = "auto",
         chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         epsilon: float = 0.0,
         batch_range: tuple[int, int] = (5, 500),
@@ -117,6 +118,7 @@ class CausalBALDQuery(StochasticBatchQuery):
             n_draws=n_draws,
             posterior=posterior,
             chunk_size=chunk_size,
+            predict_batch_size=predict_batch_size,
             max_candidates=max_candidates,
             epsilon=epsilon,
             batch_range=batch_range,
@@ -133,7 +135,7 @@ class CausalBALDQuery(StochasticBatchQuery):
         for name, score in scores.items():
             causal_checks.check_outcome_score(name, score)
 
-    def _chunk_scorer(self, request: Request, scores: Mapping[str, Score]) -> tuple[Callable[[Any], list[Any]], int]:
+    def _chunk_scorer(self, request: Request, scores: Mapping[str, Score]) -> tuple[Callable[[Any], list[Any]], int, int | None]:
         position = _checked_column(request, self.treatment)
         draws = self._draws(request)
         causal_checks.check_value_draws(draws.shape, request.estimator)
@@ -336,7 +338,7 @@ def estimate_effects(
     causal_checks.check_value_draws(draws.shape, request.estimator)
     columns = np.empty((3, request.n_candidates))
     ends = [(1 - level) / 2, (1 + level) / 2]
-    for rows, chunk in query._chunks(request, 4 * draws.n_values, "estimating"):
+    for rows, chunk in query._chunks(request, 4 * draws.n_values, "estimating", draws.batch_size):
         outcomes = validation.as_array(potential_outcomes(draws.predict, chunk, position)).astype(np.float64)
         effects = outcomes[..., 1] - outcomes[..., 0]
         columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)

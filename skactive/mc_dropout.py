@@ -27,16 +27,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch.dataset import Dataset
 from torch import Tensor, nn
 
+from . import _devices as devices
+from . import _nets as nets
 from . import _thinning as thinning
 from . import _training as training
 from . import _validation as validation
-from ._inner_dropout import has_inner_dropout
 
 __all__ = ["MCDropoutClassifier", "MCDropoutRegressor"]
 
 _OUTPUTS = ("logits", "probabilities", "log_probabilities")
 _POSTERIOR_DRAWS = 100
-_BLOCK = 16  # micro-batches on the device at once
 _SMALL_NET = 1_000_000  # parameters: below, a second thread costs more than it brings
 _VALIDATION_FRACTION = 0.2
 _MIN_ROWS_TO_VALIDATE = 10
@@ -123,7 +123,7 @@ class _MCDropout(BaseEstimator, ABC):
         warm_start: bool = False,
         device: str | torch.device = "auto",
         module_params: Mapping[str, Any] | None = None,
-        predict_batch_size: int = thinning.MICRO_BATCH,
+        predict_batch_size: int = thinning.BLOCK,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Any] | None = None,
@@ -162,7 +162,8 @@ class _MCDropout(BaseEstimator, ABC):
         predict_draws : callable
             ``predict_draws(X)`` is a tensor on the net's device: float32 probabilities of shape
             (n_draws, n_points, n_classes), or float64 values of shape (n_draws, n_points) for the regressor. Every
-            call evaluates the same functions; on the CPU a row's draws are the same bits however X is cut.
+            call evaluates the same functions. The net sees blocks of ``predict_batch_size`` rows from the first row on,
+            so that X in chunks of whole blocks gives the same bits as X in one piece.
 
         Raises
         ------
@@ -170,13 +171,10 @@ class _MCDropout(BaseEstimator, ABC):
             If the net has no dropout, or X does not fit the training data.
         """
         check_is_fitted(self, "net_")
-        draws = self._draws(_POSTERIOR_DRAWS if n_draws is None else n_draws, validation.check_random_state(rng))
-        fitted = copy.copy(self)  # the functions stay what they are if this estimator is fitted again
-
-        def predict_draws(X: Any) -> Tensor:
-            return fitted._forward(lambda x: fitted._answer(draws(x)), fitted._validate(X), axis=1)
-
-        return predict_draws
+        self._check_has_dropout()
+        n_draws = _POSTERIOR_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+        # The functions stay what they are if this estimator is fitted again.
+        return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, validation.check_random_state(rng))
 
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
         """Represent rows by what enters the last linear layer of the net, with dropout switched off.
@@ -190,8 +188,15 @@ class _MCDropout(BaseEstimator, ABC):
         ndarray of shape (n_points, n_units), float32
         """
         check_is_fitted(self, "net_")
-        module = copy.deepcopy(self.net_.module_).eval()
-        return self._forward(partial(training.embedding, module), self._validate(X)).cpu().numpy()
+        net = thinning.FrozenNet(self.net_.module_)
+
+        def embed(rows: thinning.Rows, block: range) -> Tensor:
+            _, masks = net.plain(rows.take(block), len(block))
+            if masks.last_linear is None:
+                raise validation.no_linear_layer_error()
+            return thinning.row_by_row(masks.last_linear, len(block)).float()
+
+        return self._forward(embed, X).cpu().numpy()
 
     def _sample(self, X: ArrayLike, n_draws: int | None) -> NDArray[Any]:
         check_is_fitted(self, "net_")
@@ -201,31 +206,33 @@ class _MCDropout(BaseEstimator, ABC):
     def _predict_mean(self, X: ArrayLike) -> NDArray[np.float64]:
         """Mean answer of the model's own ``n_draws`` functions; the plain net's answer if it has no dropout."""
         check_is_fitted(self, "net_")
+        rng = np.random.default_rng(self._mask_seed)
+        net: Any = thinning.FrozenNet(self.net_.module_)
         if self._has_dropout:
-            draws = self._draws(self.n_draws, np.random.default_rng(self._mask_seed))
-        else:
-            draws = training.plain_draw(self.net_.module_)
+            net = thinning.FixedDraws(self.net_.module_, self.n_draws, rng)
 
-        def mean(x: Tensor) -> Tensor:
-            answers = self._answer(draws(x)).movedim(1, -1)  # rows last, as they lie in memory: three times as fast
-            return answers.mean(0, dtype=torch.float64).movedim(-1, 0)
+        def mean(rows: thinning.Rows, block: range) -> Tensor:
+            outputs = net(rows, block) if self._has_dropout else net.plain(rows.take(block), len(block))[0].unsqueeze(0)
+            answers = self._answer(outputs).movedim(1, -1)  # rows last, as they lie in memory: three times as fast
+            return answers.mean(0, dtype=devices.best_float(answers.device)).movedim(-1, 0)
 
-        return self._forward(mean, self._validate(X)).cpu().numpy()
+        return self._forward(mean, X).cpu().numpy().astype(np.float64, copy=False)
 
-    def _draws(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+    def _check_has_dropout(self) -> None:
         if not self._has_dropout:
-            raise validation.no_dropout_error()
-        n_draws = validation.check_n_draws(n_draws)
-        return thinning.fixed_mask_draws(self.net_.module_, n_draws, rng, self.predict_batch_size)
+            raise validation.NoDropoutError(
+                f"`estimator` must have dropout to be drawn from, and the net of this {type(self).__name__} has none with a "
+                "rate above 0: all draws would be the same function and BALD 0 everywhere. Set `dropout` above 0, add "
+                'dropout layers to `module`, or give the query posterior="bootstrap".'
+            )
 
-    def _forward(self, function: Callable[[Tensor], Tensor], X: Any, axis: int = 0) -> Tensor:
-        """Apply ``function`` to micro-batches of X, of which a few at a time are copied to the device."""
-        block, device = _BLOCK * self.predict_batch_size, torch.device(self.net_.device)
-        parts = (
-            thinning.forward_rows(function, _to_tensor(X[i : i + block], device), self.predict_batch_size, axis)
-            for i in range(0, X.shape[0], block)
-        )
-        return thinning.join_rows(parts, X.shape[0], axis)
+    def _forward(self, function: Callable[[thinning.Rows, range], Tensor], X: Any) -> Tensor:
+        """Apply ``function`` to one block of X after the other."""
+        size = thinning.BlockSize(self.predict_batch_size)
+        return thinning.forward_rows(function, self._rows(X), size)
+
+    def _rows(self, X: Any) -> _HostRows:
+        return _HostRows(self._validate(X), torch.device(self.net_.device))
 
     def _validate(self, X: Any, *y: Any, reset: bool = False) -> Any:
         options: dict[str, Any] = {"dtype": np.float32, "accept_sparse": "csr", "allow_nd": True}
@@ -257,8 +264,8 @@ class _MCDropout(BaseEstimator, ABC):
         """Train a new skorch net around the module that is made here; self changes only if all goes well."""
         rng = validation.check_random_state(self.random_state)
         mask_seed = rng.integers(2**63, size=4).tolist()
-        x, random = _to_tensor(data.X[:8], torch.device("cpu")), training.OwnRandom(rng)
-        with random:
+        x = _to_tensor(data.X[:8], torch.device("cpu"))
+        with training.OwnRandom(rng):
             module = make_module(x).float()
             outputs = training.try_module(module, x)  # layers that wait for their input draw their weights now
         self._check_outputs(outputs, n_outputs)
@@ -266,7 +273,7 @@ class _MCDropout(BaseEstimator, ABC):
         held_out = self._held_out_rows(data, rng) if self.early_stopping and epochs > 1 else None
         self._train(net, data, held_out, epochs, rng)
         self.net_, self.n_iter_, self._rng = net, len(net.history), rng
-        self._mask_seed, self._has_dropout = mask_seed, bool(random.n_dropouts) or has_inner_dropout(module)
+        self._mask_seed, self._has_dropout = mask_seed, _has_dropout(net.module_, x[:1])
 
     def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
         if self.module is None:
@@ -330,7 +337,7 @@ class _MCDropout(BaseEstimator, ABC):
             data, valid = data.take(~held_out), data.take(held_out).to_dataset(device)
         n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
         with training.one_thread(data.X.ndim == 2 and n_parameters < _SMALL_NET):
-            net.train(data.to_dataset(device), valid, epochs, training.OwnRandom(rng, device))
+            net.train(data.to_dataset(device), valid, epochs, training.OwnRandom(rng))
         if not all(bool(parameter.isfinite().all()) for parameter in net.module_.parameters()):
             raise validation.diverged_error()
 
@@ -407,8 +414,8 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
     output : {"logits", "probabilities", "log_probabilities"}, default="logits"
         What ``module`` returns. A binary net may return one column, for ``classes_[1]``.
     predict_batch_size : int, default=256
-        Rows of a forward pass; the last is padded to that many, so that a row's answer does not depend on the rows
-        beside it.
+        Rows of a forward pass in prediction and for draws. Fewer take less memory; when it runs out, the number is
+        halved, with a warning.
     random_state : int, RandomState, Generator or None, default=None
         Seeds weights, shuffling, validation rows and masks. Random numbers of the usual kinds that a ``module`` asks
         torch for come from here as well.
@@ -433,9 +440,8 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
 
     Notes
     -----
-    Recurrent and attention layers draw their internal dropout inside torch, from its global generator. In training that
-    generator is seeded for the call and put back afterwards, which other threads can see. Draws hold this dropout fixed
-    like any other.
+    One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's global
+    generator, the dropout inside of recurrent and attention layers included.
 
     References
     ----------
@@ -478,7 +484,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
         classes: ArrayLike | None = None,
         module_params: Mapping[str, Any] | None = None,
         output: str = "logits",
-        predict_batch_size: int = thinning.MICRO_BATCH,
+        predict_batch_size: int = thinning.BLOCK,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Any] | None = None,
@@ -821,12 +827,62 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout):
 
     def _answer(self, outputs: Tensor) -> Tensor:
         mean, scale = self._target_scale
-        # float64: targets near 1e8 keep their digits
-        return outputs.reshape(outputs.shape[:2]).double() * scale + mean
+        # float64, where there is one: targets near 1e8 keep their digits
+        return outputs.reshape(outputs.shape[:2]).to(devices.best_float(outputs.device)) * scale + mean
 
     def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
         if outputs.shape[1] != n_outputs:
             raise validation.module_error("return one number for each row of X", f"{outputs.shape[1]} columns")
+
+
+# The net, as it is asked for draws
+
+
+class _AskedNet(nets.Asked):
+    """A fitted estimator's own net."""
+
+    def __init__(self, fitted: _MCDropout) -> None:
+        self._fitted = fitted
+        self.module = fitted.net_.module_
+        self.batch_size = fitted.predict_batch_size
+
+    def rows(self, X: Any) -> thinning.Rows:
+        return self._fitted._rows(X)
+
+    def forward(self, module: nn.Module, batch: Any) -> Any:
+        return module(batch)
+
+    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+        """Nothing: what the net returns was checked when it was fitted."""
+
+    def answer(self, outputs: Tensor) -> Tensor:
+        return self._fitted._answer(outputs)
+
+
+class _HostRows:
+    """Rows that are copied to the device, as float32, a block at a time."""
+
+    def __init__(self, X: Any, device: torch.device) -> None:
+        self._X, self._device = X, device
+
+    def __len__(self) -> int:
+        return int(self._X.shape[0])
+
+    def take(self, rows: range | list[int]) -> Tensor:
+        return _to_tensor(self._X[rows.start : rows.stop] if isinstance(rows, range) else self._X[rows], self._device)
+
+
+def _has_dropout(module: nn.Module, x: Tensor) -> bool:
+    """Whether anything is random in training. What is random and cannot be held fixed is refused when draws are asked."""
+    draws = thinning.FixedDraws(copy.deepcopy(module).cpu(), 1, np.random.default_rng(0))
+    try:
+        with torch.no_grad():
+            draws.learn(thinning.TensorRows(x))
+    except validation.NoDropoutError:
+        return False
+    except validation.NetError:
+        return True
+    return True
 
 
 # Data
@@ -860,9 +916,9 @@ def _to_tensor(X: Any, device: torch.device) -> Tensor:
     """Contiguous float32 on the device; always a copy: a module may work in place."""
     X = X.toarray() if hasattr(X, "toarray") else X
     # A GPU fetches pinned memory by itself, while this thread goes on to the next rows.
-    x = torch.empty(X.shape, dtype=torch.float32, pin_memory=device.type == "cuda")
+    x = torch.empty(X.shape, dtype=torch.float32, device="cpu", pin_memory=device.type == "cuda")
     x.numpy()[...] = X
-    return x.to(device, non_blocking=True)
+    return x.to(device, non_blocking=device.type == "cuda")
 
 
 def _check_sample_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:

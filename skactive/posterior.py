@@ -25,7 +25,7 @@ from . import _chunks as chunks
 from . import _ensembles, _gaussian_processes, _linear_models, _nets, _wrappers, scores  # noqa: F401 - for their sources
 from . import _validation as validation
 from ._bootstrap import bootstrap, seeded_clone
-from ._dispatch import SOURCES, PredictDraws, has_source, members, noise_variance, sample_posterior
+from ._dispatch import SOURCES, PredictDraws, has_source, in_batches, members, noise_variance, sample_posterior
 from ._wrappers import innermost
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "bootstrap",
     "check_posterior",
     "has_source",
+    "in_batches",
     "innermost",
     "members",
     "noise_variance",

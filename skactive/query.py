@@ -75,6 +75,10 @@ class StochasticBatchQuery(DrawsQuery):
         once: some hundred, chosen at random, stand for many.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+    predict_batch_size : int, optional
+        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved, with
+        a warning. Models that are no nets do not look at it.
     max_candidates : int, optional
         Score no more than this many rows, chosen uniformly at random.
     epsilon : float, default=0.0
@@ -139,6 +143,7 @@ class StochasticBatchQuery(DrawsQuery):
         posterior: Any = "auto",
         X_target: Any = None,
         chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         epsilon: float = 0.0,
         batch_range: tuple[int, int] = (5, 500),
@@ -154,6 +159,7 @@ class StochasticBatchQuery(DrawsQuery):
         self.posterior = posterior
         self.X_target = X_target
         self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
         self.max_candidates = max_candidates
         self.epsilon = epsilon
         self.batch_range = batch_range
@@ -328,24 +334,26 @@ class StochasticBatchQuery(DrawsQuery):
             validation.check_task(request.estimator, name, score, has_source)
 
     def _columns(
-        self, score_chunk: Callable[[Any], list[Any]], n_values: int, n_scores: int, request: Request
+        self, score_chunk: Callable[[Any], list[Any]], n_values: int, block: int | None, n_scores: int, request: Request
     ) -> NDArray[np.float64]:
         """Scores of the candidates, (n_scores, n_candidates): one pass, one chunk of draws alive at a time."""
         columns = np.empty((n_scores, request.n_candidates))
-        for rows, chunk in self._chunks(request, n_values, "scoring"):
+        for rows, chunk in self._chunks(request, n_values, "scoring", block):
             with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
                 for column, values in zip(columns, score_chunk(chunk), strict=True):
                     column[rows] = validation.check_score_output(values, rows.stop - rows.start)
         return columns
 
-    def _chunk_scorer(self, request: Request, scores: Mapping[str, Score]) -> tuple[Callable[[Any], list[Any]], int]:
-        """The scores of a chunk of rows as a function, and how many numbers it makes of a row on the way."""
+    def _chunk_scorer(
+        self, request: Request, scores: Mapping[str, Score]
+    ) -> tuple[Callable[[Any], list[Any]], int, int | None]:
+        """The scores of a chunk of rows as a function, how many numbers it makes of a row, and a net's batch size."""
         validation.check_positive_integers(chunk_size=self.chunk_size)
         if any(modal.is_score_of_certainty(score) for score in scores.values()):
             raise validation.certainty_error()
         of_draws = {name: score for name, score in scores.items() if not _is_score_of_learner(score)}
         if not of_draws:
-            return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1
+            return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1, None
         one_draw = all(getattr(score, "one_draw", False) for score in of_draws.values())
         joint = any("target_draws" in _keywords_asked(score) for score in of_draws.values())
         draws = self._draws(request, one_draw=one_draw, joint=joint)
@@ -361,7 +369,7 @@ class StochasticBatchQuery(DrawsQuery):
                     for name, score in scores.items()
                 ]
 
-        return score_chunk, draws.n_values
+        return score_chunk, draws.n_values, draws.batch_size
 
     def _with_what_they_ask_for(
         self, scores: Mapping[str, Score], request: Request, draws: PoolDraws
@@ -398,6 +406,7 @@ def score_pool(
     y_training: Any = None,
     candidates: ArrayLike | None = None,
     chunk_size: int | None = None,
+    predict_batch_size: int | None = None,
     n_jobs: int | None = None,
     random_state: Any = None,
     verbose: int = 0,
@@ -411,7 +420,7 @@ def score_pool(
         Any container that `StochasticBatchQuery.select` takes.
     scores : str, callable, list of these, or dict of name to either, default=("bald", "entropy")
         Names in `skactive.scores.SCORES`, or functions of draws or of (learner, X), as `StochasticBatchQuery` takes.
-    n_draws, posterior, X_target, chunk_size, n_jobs, random_state, verbose
+    n_draws, posterior, X_target, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
     X_training, y_training : array-like, optional
         What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
@@ -446,6 +455,7 @@ def score_pool(
         posterior=posterior,
         X_target=X_target,
         chunk_size=chunk_size,
+        predict_batch_size=predict_batch_size,
         n_jobs=n_jobs,
         random_state=random_state,
         verbose=verbose,

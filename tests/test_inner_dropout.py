@@ -5,25 +5,48 @@ import math
 import numpy as np
 import pytest
 import torch
+from nets import Functions, draw, mask
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from skactive import MCDropoutClassifier
-from skactive._inner_dropout import has_inner_dropout
-from skactive._masks import Masks
-from skactive._thinning import fixed_mask_draws
+from skactive._masks import Pass, Sites
+from skactive._noise import Noise
 
 
 def rows(*shape, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32))
 
 
-def run(layer, *inputs, draw=0):
+class Masked:
+    """Runs a function under the masks of a draw, in which rows are ``n_rows``."""
+
+    def __init__(self, n_draws=3):
+        self.sites = Sites(Noise(n_draws, np.random.default_rng(0)))
+
+    def run(self, draw, one, function, n_rows):
+        """``one`` is the function of a single row, by which it is known what dropout takes for one."""
+        with torch.no_grad():
+            with Pass(self.sites, draw, 1, learns=True):
+                one()
+            with Pass(self.sites, draw, n_rows):
+                return function()
+
+    def kept(self, position, draw):
+        return self.sites.kept(position, draw, torch.device("cpu"))
+
+    @property
+    def made(self):
+        return [site.shape for site in self.sites.at]
+
+
+def run(layer, *inputs, draw=0, rows_axis=0):
     """What a layer returns under the masks of a draw, and those masks."""
-    masks = Masks(3, np.random.default_rng(0))
-    with torch.no_grad():
-        return masks.run(draw, layer.eval(), *inputs), masks.made
+    masks, ones = Masked(), [x.narrow(rows_axis, 0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
+    layer.train()
+    n_rows = inputs[0].shape[rows_axis] if isinstance(inputs[0], torch.Tensor) else 1
+    return masks.run(draw, lambda: layer(*ones), lambda: layer(*inputs), n_rows), masks
 
 
 def attend(weights, values):
@@ -55,11 +78,15 @@ def test_attention_is_softmax_dropout_and_weighted_sum(other_sizes, average):
     layer = nn.MultiheadAttention(6, 2, dropout=0.4, batch_first=True, **other_sizes)
     nn.init.normal_(layer.in_proj_bias)
     query, key, value = rows(4, 3, 6), rows(4, 5, other_sizes.get("kdim", 6)), rows(4, 5, other_sizes.get("vdim", 6))
+    masks = Masked()
+
+    def attend(n):
+        return layer.train()(query[:n], key[:n], value[:n], average_attn_weights=average)
+
+    outputs, weights = masks.run(1, lambda: attend(1), lambda: attend(4), 4)
     with torch.no_grad():
-        masks = Masks(3, np.random.default_rng(0))
-        outputs, weights = masks.run(1, lambda: layer.eval()(query, key, value, average_attn_weights=average))
         for i in range(4):
-            slow, slow_weights = slow_attention(layer, query[i], key[i], value[i], masks.made[0].kept[1, 0], 0.4)
+            slow, slow_weights = slow_attention(layer, query[i], key[i], value[i], masks.kept(0, 1)[0], 0.4)
             np.testing.assert_allclose(outputs[i], slow, atol=1e-6)
             np.testing.assert_allclose(weights[i], slow_weights.mean(0) if average else slow_weights, atol=1e-6)
 
@@ -67,14 +94,14 @@ def test_attention_is_softmax_dropout_and_weighted_sum(other_sizes, average):
 def test_attention_without_dropout_is_that_of_torch_and_rows_may_come_second():
     torch.manual_seed(0)
     layer, x = nn.MultiheadAttention(6, 2).eval(), rows(5, 4, 6)
-    (outputs, weights), made = run(layer, x, x, x)
-    assert not made
+    (outputs, weights), masks = run(layer, x, x, x, rows_axis=1)
+    assert not masks.made
     expected, expected_weights = layer(x, x, x)
     np.testing.assert_allclose(outputs, expected.detach(), atol=1e-6)
     np.testing.assert_allclose(weights, expected_weights.detach(), atol=1e-6)
     layer.dropout = 0.5
-    (outputs, _), made = run(layer, x, x, x)
-    by_rows = [slow_attention(layer, *[x[:, i]] * 3, made[0].kept[0, 0], 0.5)[0].detach() for i in range(4)]
+    (outputs, _), masks = run(layer, x, x, x, rows_axis=1)
+    by_rows = [slow_attention(layer, *[x[:, i]] * 3, masks.kept(0, 0)[0], 0.5)[0].detach() for i in range(4)]
     np.testing.assert_allclose(outputs, torch.stack(by_rows, 1), atol=1e-6)
 
 
@@ -83,12 +110,17 @@ def test_scaled_dot_product_attention_is_masked_after_its_softmax(grouped):
     q, k, v = rows(3, 4, 5, 2), rows(3, 2 if grouped else 4, 6, 2, seed=1), rows(3, 2 if grouped else 4, 6, 2, seed=2)
     bias = rows(5, 6, seed=3)
     options = {"enable_gqa": True} if grouped else {}
-    masks = Masks(2, np.random.default_rng(0))
-    ours = masks.run(1, lambda: F.scaled_dot_product_attention(q, k, v, bias, dropout_p=0.3, **options))
+    masks = Masked(2)
+
+    def attend(n):
+        return F.scaled_dot_product_attention(q[:n], k[:n], v[:n], bias, dropout_p=0.3, **options)
+
+    ours = masks.run(1, lambda: attend(1), lambda: attend(3), 3)
     k, v = (x.repeat_interleave(4 // x.shape[1], 1) for x in (k, v))
-    weights = (q @ k.mT / math.sqrt(2) + bias).softmax(-1) * masks.made[0].kept[1] / 0.7
+    weights = (q @ k.mT / math.sqrt(2) + bias).softmax(-1) * masks.kept(0, 1) / 0.7
     np.testing.assert_allclose(ours, weights @ v, atol=1e-6)
-    without = masks.run(1, lambda: F.scaled_dot_product_attention(q, k, v, bias))
+    with Pass(masks.sites, 1, 3):
+        without = F.scaled_dot_product_attention(q, k, v, bias)
     assert torch.equal(without, F.scaled_dot_product_attention(q, k, v, bias))
 
 
@@ -110,17 +142,17 @@ def test_recurrent_layers_drop_what_one_passes_on_to_the_next(kind, options):
     torch.manual_seed(0)
     layer = kind(4, 3, num_layers=3, dropout=0.4, **options)
     x = rows(7, 5, 4)
-    (outputs, state), made = run(layer, x, draw=2)
     rows_axis, h, states = 0 if layer.batch_first else 1, x, []
+    (outputs, state), masks = run(layer, x, draw=2, rows_axis=rows_axis)
     with torch.no_grad():
         for i, single in enumerate(single_layers(layer, 4)):
-            h = h if i == 0 else h * made[i - 1].kept[2].transpose(0, rows_axis) / 0.6
+            h = h if i == 0 else h * masks.kept(i - 1, 2) / 0.6
             h, after = single(h)
             states.append(after if isinstance(after, tuple) else (after,))
     np.testing.assert_allclose(outputs, h, atol=1e-6)
     for ours, parts in zip(state if isinstance(state, tuple) else (state,), zip(*states, strict=True), strict=True):
         np.testing.assert_allclose(ours, torch.cat(parts), atol=1e-6)
-    assert [tuple(mask.kept.shape) for mask in made.values()] == [(3, 1, 5 if rows_axis == 0 else 7, h.shape[-1])] * 2
+    assert masks.made == [(1, 5, h.shape[-1]) if rows_axis == 0 else (7, 1, h.shape[-1])] * 2
 
 
 class Encoder(nn.Module):
@@ -154,15 +186,14 @@ def layers():
 @pytest.mark.parametrize("traced", [True, False])
 @pytest.mark.parametrize("name", ["attention", "whole transformer", "recurrent"])
 def test_draws_of_nets_with_inner_dropout_are_functions(name, traced):
-    functions = fixed_mask_draws(Encoder(layers()[name], traced), 4, np.random.default_rng(0))
+    functions = Functions(Encoder(layers()[name], traced), 4)
     x = rows(300, 12)
     x[5] = x[290]
     draws = functions(x)
-    assert torch.equal(torch.cat([functions(part) for part in x.split(77)], 1), draws)
-    assert torch.equal(draws[:, 5], draws[:, 290])
+    np.testing.assert_allclose(torch.cat([functions(part) for part in x.split(77)], 1), draws, atol=1e-5)
+    np.testing.assert_allclose(draws[:, 5], draws[:, 290], atol=1e-5)
     assert draws.std(0).mean() > 1e-3
-    other = fixed_mask_draws(Encoder(layers()[name], not traced), 4, np.random.default_rng(0))(x)
-    np.testing.assert_allclose(draws, other, atol=1e-6)
+    np.testing.assert_allclose(draws, draw(Encoder(layers()[name], not traced), x, 4), atol=1e-5)
 
 
 def test_the_mean_over_masks_of_attention_is_its_output_without_dropout():
@@ -177,7 +208,7 @@ def test_the_mean_over_masks_of_attention_is_its_output_without_dropout():
         def forward(self, x):
             return self.layer(x, x, x)[0]
 
-    draws = fixed_mask_draws(Attend(), 500, np.random.default_rng(0), batch_size=1)(x)
+    draws = draw(Attend(), x, 500, batch_size=1)
     error = (draws.mean(0) - layer.eval()(x, x, x)[0].detach()).abs()
     assert bool((error < 5 * draws.std(0) / math.sqrt(500)).all())  # 5 standard errors
 
@@ -189,22 +220,46 @@ def test_a_net_whose_only_dropout_is_inside_a_recurrent_layer_can_be_drawn_from(
     assert draws.std(axis=0).mean() > 1e-3
 
 
-def test_dropout_that_cannot_be_caught_is_refused():
-    lstm = nn.LSTM(4, 4, num_layers=2, dropout=0.5)
-    packed = pack_sequence([rows(3, 4), rows(2, 4)])
-    with pytest.raises(ValueError, match="packed"):
-        run(lstm, packed)
-    layer, x = nn.MultiheadAttention(4, 2, dropout=0.5, add_bias_kv=True), rows(3, 2, 4)
-    with pytest.raises(ValueError, match="attention with"):
-        run(layer, x, x, x)
-    lstm.dropout = layer.dropout = 0.0
-    assert not run(lstm, packed)[1]
-    assert not run(layer, x, x, x)[1]
+def slow_packed(layer, x, kept, p):
+    """A recurrent net of two layers on sequences of one length."""
+    first, second = single_layers(layer, 4)
+    with torch.no_grad():
+        return second(first(x)[0] * kept / (1 - p))[0]
 
 
-def test_inner_dropout_counts_where_it_drops_something():
-    assert has_inner_dropout(layers()["recurrent"])
-    assert has_inner_dropout(nn.Sequential(layers()["attention"]))
-    assert not has_inner_dropout(nn.LSTM(4, 4, num_layers=2))
-    with pytest.warns(UserWarning, match="num_layers"):
-        assert not has_inner_dropout(nn.GRU(4, 4, dropout=0.5))
+def test_packed_sequences_of_one_length_are_drawn_as_unpacked_ones():
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = nn.LSTM(4, 3, num_layers=2, dropout=0.4)
+
+        def forward(self, x):
+            packed = pack_padded_sequence(x.transpose(0, 1), torch.full((len(x),), x.shape[1]))
+            return pad_packed_sequence(self.layer(packed)[0])[0].transpose(0, 1)
+
+    x, functions = rows(6, 5, 4), Functions(Packed(), 3)
+    draws = functions(x)
+    for k in range(3):
+        kept = mask(functions, 0, k).unsqueeze(1)  # (steps, 1, units)
+        slow = slow_packed(functions.draws.module.layer, x.transpose(0, 1), kept, 0.4)
+        np.testing.assert_allclose(draws[k], slow.transpose(0, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"add_zero_attn": True}])
+def test_attention_to_keys_of_its_own_without_anything_dropped_is_that_of_torch(options):
+    torch.manual_seed(0)
+    layer, x = nn.MultiheadAttention(6, 2, dropout=1e-9, batch_first=True, **options), rows(4, 3, 6)
+    (outputs, weights), masks = run(layer, x, x, x)
+    expected, expected_weights = layer.eval()(x, x, x)
+    assert len(masks.made) == 1
+    np.testing.assert_allclose(outputs, expected.detach(), atol=1e-6)
+    np.testing.assert_allclose(weights, expected_weights.detach(), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:dropout option adds dropout")
+def test_a_net_has_dropout_where_inner_dropout_drops_something():
+    X, y = rows(30, 12).numpy(), np.arange(30) % 3
+    for layer, drops in ((nn.LSTM(4, 4, batch_first=True), False), (nn.GRU(4, 4, dropout=0.5, batch_first=True), False)):
+        net = MCDropoutClassifier(module=Encoder(layer), max_epochs=1, random_state=0).fit(X, y)
+        assert net._has_dropout == drops

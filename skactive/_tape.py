@@ -1,0 +1,368 @@
+"""A forward pass written down: the calls of torch's functions that it is made of, so that parts of it can be run again.
+
+What does not depend on a mask is the same for all draws, and is computed once. A tape is made by running the net on a
+block of rows under a mode of this thread alone: nothing in the process is patched, and no other thread notices. It is good
+for blocks of the same shape only, since numbers of rows are in it as they were.
+
+There is no tape where a value leaves torch (control flow that looks at data), where a tensor comes from where nobody saw
+it made, or where something is changed in place across the cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ._masks import Pass
+
+FLATTEN = "flatten"
+
+_LAYOUTS: set[Any] = {Tensor.flatten, Tensor.reshape, Tensor.view, torch.flatten, torch.reshape}
+_SETTINGS = {"_set_grad_enabled"}  # which have no part in what is computed
+_HARMLESS = {  # calls that return no tensor, and say nothing of the values that one holds
+    *("__get__", "__len__", "__hash__", "__repr__", "__format__", "_is_view", "data_ptr", "dim", "element_size"),
+    *("get_device", "is_complex", "is_contiguous", "is_floating_point", "is_inference", "is_signed", "is_same_size"),
+    *(
+        "ndimension",
+        "nelement",
+        "numel",
+        "size",
+        "storage_offset",
+        "stride",
+        "is_pinned",
+        "is_set_to",
+        "type",
+        "is_tensor",
+    ),
+    *("requires_grad_", "register_hook", "has_names", "_has_compatible_shallow_copy_type", "is_nested", "can_cast"),
+    *(
+        "result_type",
+        "promote_types",
+        "broadcast_shapes",
+        "is_grad_enabled",
+        "is_autocast_enabled",
+        "get_default_dtype",
+    ),
+}
+
+
+class NotWrittenError(Exception):
+    """The pass cannot be written down."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands for a tensor that is not the same in every pass."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function of torch."""
+
+    function: Any
+    args: Any
+    kwargs: Any
+    outputs: Any  # nested as what it returned, with slots for tensors
+    shape: tuple[int, ...] | None  # of what it returned, if that was one tensor
+    masks: range  # positions of its random calls
+    is_drawn: bool  # whether what it returns depends on a mask
+
+    def run(self, values: dict[int, Any]) -> None:
+        _assign(self.outputs, self.function(*_filled(self.args, values), **_filled(self.kwargs, values)), values)
+
+
+@dataclass
+class Tape:
+    """A forward pass, its inputs and its output."""
+
+    inputs: list[int]
+    shapes: list[tuple[int, ...]]  # of the inputs
+    calls: list[Call]
+    output: int
+    is_pure: bool  # whether the inputs are left as they are
+    taken: set[int]  # what drawn calls take of the others
+    written: Tensor  # what the pass returned when it was written down
+    shared: list[Call] = field(init=False)
+    drawn: list[Call] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shared = [call for call in self.calls if not call.is_drawn]
+        self.drawn = [call for call in self.calls if call.is_drawn]
+        self._last_use = _last_uses(self.shared, {*self.taken, self.output})
+        self._last_use_drawn = _last_uses(self.drawn, {self.output})
+
+    def run_shared(self, batch: Any) -> dict[int, Any]:
+        """What all draws have in common."""
+        tensors = list(tensors_in(batch))
+        values: dict[int, Any] = dict(zip(self.inputs, tensors if self.is_pure else _copies(tensors), strict=True))
+        for call, dead in zip(self.shared, self._last_use, strict=True):
+            call.run(values)
+            for number in dead:
+                values.pop(number, None)
+        return values
+
+    def run_drawn(self, shared: dict[int, Any]) -> Tensor:
+        """The output of one draw; to be run in its pass."""
+        values = dict(shared)
+        for call, dead in zip(self.drawn, self._last_use_drawn, strict=True):
+            call.run(values)
+            for number in dead:
+                values.pop(number, None)
+        return values[self.output]
+
+
+def record(forward: Callable[[Any], Any], batch: Any, constants: Iterable[Tensor], masks: Pass) -> Tape | None:
+    """Write down ``forward(batch)`` as it runs under ``masks``; None where that cannot be."""
+    tensors = _copies(list(tensors_in(batch)))
+    recorder = _Recorder(tensors, constants, masks)
+    try:
+        with masks, recorder:
+            output = forward(replaced(batch, iter(tensors)))
+        return recorder.tape(output)
+    except NotWrittenError:
+        return None
+
+
+class _Recorder(TorchFunctionMode):
+    """Notes the calls of torch's functions; to be entered after the pass that answers them."""
+
+    def __init__(self, inputs: list[Tensor], constants: Iterable[Tensor], masks: Pass) -> None:
+        super().__init__()
+        self._masks = masks
+        self._constants = {id(tensor): tensor for tensor in constants}
+        self._slots: dict[int, int] = {}  # by the identity of a tensor
+        self._alive: list[Any] = []  # so that no identity is used again
+        self._drawn: set[int] = set()
+        self._taken: dict[int, tuple[Tensor, int]] = {}  # and the version of the tensor
+        self._calls: list[Call] = []
+        self._n_slots = 0
+        self._input_tensors = inputs
+        self._inputs = [self._new_slot(tensor) for tensor in inputs]
+        self._versions = [_version(tensor) for tensor in inputs]
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in _SETTINGS:
+            return func(*args, **kwargs)
+        slots = self._slots_of((args, kwargs))
+        first = self._masks.position
+        before = [(number, _version(tensor)) for number, tensor in slots.items()]
+        value = func(*args, **kwargs)
+        masks = range(first, self._masks.position)
+        has_tensors = any(True for _ in tensors_in(value))
+        changed = any(_version(slots[number]) != version for number, version in before)
+        if not has_tensors and not changed:
+            if name not in _HARMLESS and slots:
+                raise NotWrittenError  # numbers that may decide what is done next
+            return value
+        is_drawn = bool(masks) or any(number in self._drawn for number in slots)
+        if is_drawn:
+            taken = {number: (tensor, v) for (number, v), tensor in zip(before, slots.values(), strict=True)}
+            self._taken |= {n: t for n, t in taken.items() if n not in self._drawn and n not in self._taken}
+        written_args, written_kwargs = self._written(args), self._written(kwargs)
+        outputs = self._outputs(value, is_drawn)
+        shape = tuple(value.shape) if isinstance(value, Tensor) else None
+        self._calls.append(Call(func, written_args, written_kwargs, outputs, shape, masks, is_drawn))
+        return value
+
+    def tape(self, output: Any) -> Tape:
+        number = self._slots.get(id(output))
+        is_clean = all(_version(tensor) == version for tensor, version in self._taken.values())
+        if number is None or not is_clean:
+            raise NotWrittenError
+        is_pure = [_version(tensor) for tensor in self._input_tensors] == self._versions
+        shapes = [tuple(tensor.shape) for tensor in self._input_tensors]
+        return Tape(self._inputs, shapes, self._calls, number, is_pure, set(self._taken), output)
+
+    def _new_slot(self, tensor: Tensor) -> int:
+        self._alive.append(tensor)
+        self._slots[id(tensor)] = self._n_slots
+        self._n_slots += 1
+        return self._n_slots - 1
+
+    def _slots_of(self, value: Any) -> dict[int, Tensor]:
+        """Slots of the tensors in a value that are no constants."""
+        found = {}
+        for tensor in tensors_in(value):
+            if id(tensor) in self._slots:
+                found[self._slots[id(tensor)]] = tensor
+            elif id(tensor) not in self._constants:
+                raise NotWrittenError
+        return found
+
+    def _written(self, value: Any) -> Any:
+        return mapped(value, lambda tensor: Slot(self._slots[id(tensor)]) if id(tensor) in self._slots else tensor)
+
+    def _outputs(self, value: Any, is_drawn: bool) -> Any:
+        def slot(tensor: Tensor) -> Slot:
+            number = self._new_slot(tensor)
+            if is_drawn:
+                self._drawn.add(number)
+            return Slot(number)
+
+        return mapped(value, slot)
+
+
+# Values that hold tensors
+
+
+def tensors_in(value: Any) -> Iterable[Tensor]:
+    """Tensors in nested tuples, lists and dicts (also dict-like batches), in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from tensors_in(part)
+    elif hasattr(value, "keys") and hasattr(value, "__getitem__"):
+        for key in list(value.keys()):
+            yield from tensors_in(value[key])
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))
+
+
+def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """The value with something else in the place of each tensor."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(part, function) for part in value))
+    if type(value) in (tuple, list):
+        return type(value)(mapped(part, function) for part in value)
+    if isinstance(value, tuple | list):
+        return tuple(mapped(part, function) for part in value)
+    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
+        parts = {key: mapped(value[key], function) for key in list(value.keys())}
+        return parts if type(value) is dict else _dict_like(value, parts)
+    if isinstance(value, slice):
+        return slice(*mapped((value.start, value.stop, value.step), function))
+    return value
+
+
+def _dict_like(value: Any, parts: dict[Any, Any]) -> Any:
+    try:
+        return type(value)(parts)
+    except Exception:  # of a class of somebody's, which may ask for anything
+        return parts
+
+
+def replaced(value: Any, tensors: Any) -> Any:
+    return mapped(value, lambda _: next(tensors))
+
+
+def _filled(value: Any, values: dict[int, Any]) -> Any:
+    if isinstance(value, Slot):
+        return values[value.number]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_filled(part, values) for part in value))
+    if isinstance(value, tuple | list):
+        return type(value)(_filled(part, values) for part in value)
+    if isinstance(value, dict):
+        return {key: _filled(part, values) for key, part in value.items()}
+    if isinstance(value, slice):
+        return slice(*_filled((value.start, value.stop, value.step), values))
+    return value
+
+
+def _assign(outputs: Any, value: Any, values: dict[int, Any]) -> None:
+    if isinstance(outputs, Slot):
+        values[outputs.number] = value
+    elif isinstance(outputs, tuple | list):
+        for part, of_part in zip(outputs, value, strict=True):
+            _assign(part, of_part, values)
+    elif isinstance(outputs, dict):
+        for key, part in outputs.items():
+            _assign(part, value[key], values)
+
+
+def _slot_numbers(value: Any) -> Iterable[int]:
+    if isinstance(value, Slot):
+        yield value.number
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _slot_numbers(part)
+    elif isinstance(value, dict):
+        yield from _slot_numbers(list(value.values()))
+    elif isinstance(value, slice):
+        yield from _slot_numbers((value.start, value.stop, value.step))
+
+
+def _last_uses(calls: list[Call], kept: set[int]) -> list[list[int]]:
+    """What is not needed any more after each of the calls."""
+    seen, dead = set(kept), []
+    for call in reversed(calls):
+        numbers = {*_slot_numbers(call.args), *_slot_numbers(call.kwargs), *_slot_numbers(call.outputs)}
+        dead.append([number for number in numbers if number not in seen])
+        seen |= numbers
+    return dead[::-1]
+
+
+def _copies(tensors: list[Tensor]) -> list[Tensor]:
+    return [tensor.clone() for tensor in tensors]
+
+
+def _version(tensor: Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+# Chains
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call of a chain, from one tensor to the next."""
+
+    call: Call
+    takes: int  # the slot of the tensor before it
+    target: Any  # the function, or FLATTEN
+
+    @property
+    def masks(self) -> range:
+        return self.call.masks
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.call.shape or ()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        values = {self.takes: x}
+        return self.call.function(*_filled(self.call.args, values), **_filled(self.call.kwargs, values))
+
+
+def chain_of(tape: Tape) -> list[Step]:
+    """Drawn calls as steps, if each takes the tensor before it and no other, and the last gives the output; else none."""
+    if len(tape.taken) != 1 or not tape.drawn:
+        return []
+    steps: list[Step] = []
+    before, shape = next(iter(tape.taken)), _shape_of(tape, next(iter(tape.taken)))
+    for call in tape.drawn:
+        if {*_slot_numbers(call.args), *_slot_numbers(call.kwargs)} != {before} or not isinstance(call.outputs, Slot):
+            return []
+        flat = shape is not None and _flattens(call.function, shape, call.shape or ())
+        steps.append(Step(call, before, FLATTEN if flat else call.function))
+        before, shape = call.outputs.number, call.shape
+    return steps if before == tape.output else []
+
+
+def run_steps(steps: list[Step], x: Tensor) -> Tensor:
+    for step in steps:
+        x = step(x)
+    return x
+
+
+def _shape_of(tape: Tape, number: int) -> tuple[int, ...] | None:
+    inputs = dict(zip(tape.inputs, tape.shapes, strict=True))
+    return next((call.shape for call in tape.shared if call.outputs == Slot(number)), inputs.get(number))
+
+
+def _flattens(function: Any, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether each row's values are laid out one after the other, however that is written."""
+    return function in _LAYOUTS and len(before) > 2 and after == (before[0], math.prod(before[1:]))

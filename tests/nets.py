@@ -1,0 +1,39 @@
+"""Draws of modules, as tests ask for them."""
+
+import numpy as np
+import torch
+
+from skactive._thinning import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
+
+
+class Functions:
+    """``f(x)`` of shape (n_draws, n_rows, ...): the same functions at every call, in blocks from the first row on."""
+
+    def __init__(self, module, n_draws=6, seed=0, batch_size=BLOCK, forward=None):
+        self.draws = FixedDraws(module, n_draws, np.random.default_rng(seed), forward)
+        self.size = BlockSize(batch_size)
+
+    def __call__(self, x):
+        return forward_rows(self.draws, TensorRows(x), self.size, axis=1)
+
+    def by_whole_passes(self, x):
+        """The same, by a forward pass of the whole module for each draw and block."""
+
+        def draws(rows, block):
+            self.draws(rows, block)  # what is random is learnt at the first call
+            return self.draws._whole(rows.take(block), len(block))
+
+        return forward_rows(draws, TensorRows(x), self.size, axis=1)
+
+
+def draw(module, x, n_draws=6, seed=0, **options):
+    return Functions(module, n_draws, seed, **options)(x)
+
+
+def slow_draws(module, x, n_draws=6, seed=0, **options):
+    return Functions(module, n_draws, seed, **options).by_whole_passes(x)
+
+
+def mask(functions, position, k):
+    """What draw k keeps at a dropout call, in the shape of one row."""
+    return functions.draws._sites.kept(position, k, torch.device("cpu"))
