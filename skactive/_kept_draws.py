@@ -87,8 +87,7 @@ class KeptDraws:
         last = draws.shape[1] - 1
         alone = self._predict(chunks.take_rows(chunk, np.array([last])), 1)
         row = last if self._request.rows is None else self._request.rows[last]
-        among_others, alone = validation.as_array(draws[:, last:]), validation.as_array(alone)
-        validation.check_same_functions(among_others, alone, f"row {row} by itself")
+        validation.check_same_functions(draws[:, last:], alone, f"row {row} by itself")
 
     def _make_room(self, draws: Tensor) -> None:
         n_draws, n_rows, n_classes = self.shape

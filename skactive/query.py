@@ -224,6 +224,10 @@ class StochasticBatchQuery(DrawsQuery):
         least, most = batches_checks.check_batch_range(self.batch_range)
         hold = batches_checks.check_hold(self.hold)
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        with self._on_a_copy({}) as call:
+            return call._suggested(learner, X_pool, least, most, hold, given)
+
+    def _suggested(self, learner: Any, X_pool: Any, least: int, most: int, hold: float, given: dict[str, Any]) -> int:
         apart = self._apart()
         request = apart._request(learner, X_pool, 1, **given)
         size = float(least)
@@ -242,7 +246,7 @@ class StochasticBatchQuery(DrawsQuery):
         twin = copy.copy(self)
         twin.__dict__.pop("_members", None)
         twin._told_of_bootstrap = True
-        seeds = copy.deepcopy(self._generator()).integers(2**32, size=4)
+        seeds = self._copied_generator().integers(2**32, size=4)
         twin.rng_ = np.random.default_rng([*seeds.tolist(), _APART])
         return twin
 
@@ -254,7 +258,7 @@ class StochasticBatchQuery(DrawsQuery):
 
     def _measured_ageing(self, request: Request) -> ageing.Ageing:
         """What the younger half of the labels did to the ranking of some rows."""
-        X, y = chunks.prepare_pool(request.X_training), validation.check_labels(request.y_training)
+        X, y = chunks.prepare_pool(request.X_training), validation.labels_to_fit(request.estimator, request.y_training)
         older = ageing.older_labels(y, by_class=validation.task(request.estimator) == "classifier")
         rows = rows_at(request, some_candidates(request, request.batch_rng))
         now = replace(request, X_pool=rows, rows=None, n_candidates=chunks.count_rows(rows), X_training=X, y_training=y)
@@ -272,7 +276,7 @@ class StochasticBatchQuery(DrawsQuery):
         validation.check_cloneable(estimator)
         X, y = request.X_training, request.y_training
         with (
-            global_random.seeded(int(request.batch_rng.integers(2**31))),  # for those that know no other generator
+            global_random.seeded_for(estimator, int(request.batch_rng.integers(2**31))),
             batches_checks.refit_explained(estimator, len(y)),
         ):
             model = posteriors.seeded_clone(estimator, request.batch_rng).fit(X, y)
@@ -347,8 +351,7 @@ class StochasticBatchQuery(DrawsQuery):
         if not of_draws:
             return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1
         one_draw = all(getattr(score, "one_draw", False) for score in of_draws.values())
-        joint = any("target_draws" in _keywords_asked(score) for score in of_draws.values())
-        draws = self._draws(request, one_draw=one_draw, joint=joint)
+        draws = self._draws(request, one_draw=one_draw)
         for name, score in of_draws.items():
             validation.check_enough_draws(draws.n_draws, name, score)
         ready = self._with_what_they_ask_for(of_draws, request, draws)

@@ -365,7 +365,7 @@ def test_all_scores_share_one_pass_over_the_draws():
 
     counting = Counting(25, random_state=0).fit(LABELLED, y[:100])
     score_pool(counting, POOL, ["bald", "entropy", "margin"], n_draws=25, chunk_size=200)
-    assert drawn == [1, 200, 200, 200]  # one row, to see what draws look like, and each chunk once
+    assert drawn == [1, 2, 200, 200, 200]  # a row, to see what draws look like, twice; and each chunk once
 
 
 def test_score_pool_takes_functions_of_draws_and_of_learners_under_names_of_ones_own():
