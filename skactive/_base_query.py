@@ -173,7 +173,7 @@ class BatchQuery(BaseEstimator, ABC):
         return self._run_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
     def set_params(self, **params: Any) -> BatchQuery:
-        """Set parameters; with a ``random_state`` the query starts afresh, as a clone would: it forgets all its calls."""
+        """Set parameters. With a ``random_state`` the query starts afresh: like a clone, it knows of no call before."""
         try:
             return super().set_params(**params)
         finally:
@@ -328,36 +328,34 @@ class BatchQuery(BaseEstimator, ABC):
         with _LOCK:
             if not drawn:
                 self._generator()
-            before = dict(vars(self))
+            before = dict(self.__dict__)
         call = object.__new__(type(self))
-        vars(call).update({name: value for name, value in before.items() if name not in drawn})
+        call.__dict__.update({name: value for name, value in before.items() if name not in drawn})
         call.set_params(**{name: value for name, value in overrides.items() if name != "random_state"})
         if drawn:
             call.random_state = overrides["random_state"]
         yield call
         with _LOCK:
-            self._learn(before, vars(call), {*overrides, *drawn})
+            self._learn(before, call.__dict__, {*overrides, *drawn})
 
     def _learn(self, before: dict[str, Any], after: dict[str, Any], own: set[str]) -> None:
         """Take over what is different after a call, but for what is the call's own."""
-        if "rng_" in before and "rng_" not in own and vars(self).get("rng_") is not before["rng_"]:
+        now = self.__dict__
+        if "rng_" in before and "rng_" not in own and now.get("rng_") is not before["rng_"]:
             return  # the query was started afresh meanwhile
+        others = [name for name in after if name not in own]
+        changed = {name: after[name] for name in others if name not in before or before[name] is not after[name]}
+        for name in changed.keys() & now.keys():
+            if name.endswith("_history_"):  # others may have ended since this call began: it adds what it added
+                changed[name] = [*now[name], *changed[name][len(before.get(name, ())) :]]
+        now.update(changed)
         for name in before.keys() - after.keys() - own:
-            vars(self).pop(name, None)
-        changed = {name for name, value in after.items() if name not in own and before.get(name, self) is not value}
-        vars(self).update({name: _joined(name, before, after, vars(self)) for name in changed})
+            now.pop(name, None)
 
     def _start_afresh(self) -> None:
         """Forget all that is no parameter, by the names that such attributes have, and is not there from the start."""
-        new = vars(type(self)(**self.get_params(deep=False)))
+        new = type(self)(**self.get_params(deep=False))
         with _LOCK:
-            for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
-                del vars(self)[name]
-            vars(self).update(new)
-
-
-def _joined(name: str, before: dict[str, Any], after: dict[str, Any], now: dict[str, Any]) -> Any:
-    """An attribute after a call, where other calls may have ended since it began: histories get what it added."""
-    if name.endswith("_history_") and name in now:
-        return [*now[name], *after[name][len(before.get(name, ())) :]]
-    return after[name]
+            for name in [name for name in self.__dict__ if name.startswith("_") or name.endswith("_")]:
+                del self.__dict__[name]
+            self.__dict__.update(new.__dict__)

@@ -79,8 +79,8 @@ class DrawsQuery(BatchQuery):
         ends = np.array([0, request.n_candidates - 1]) if request.rows is None else request.rows[[0, -1]]
         pair = chunks.take_rows(request.X_pool, np.unique(ends)[::-1])
         again = predict_draws(pair)
-        n_draws, _, *n_classes = draws.shape
-        validation.check_draws_of(again, chunks.count_rows(pair), *n_classes or [None], n_draws)
+        n_classes = draws.shape[2] if len(draws.shape) == 3 else None
+        validation.check_draws_of(again, len(np.unique(ends)), n_classes, draws.shape[0])
         validation.check_functions(draws, again[:, -1:], int(ends[0]))
 
     def _joint_draws(self, request: Request, method: str) -> PoolDraws:

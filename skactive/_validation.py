@@ -751,9 +751,9 @@ def _takes_a_column(estimator: Any) -> bool:
         return _takes_a_column(estimator.steps[-1][1])
     if hasattr(estimator, "get_params"):
         parts = estimator.get_params(deep=False)
-        inner = parts.get("regressor") if "transformer" in parts else parts.get("estimator") if "refit" in parts else None
-        if inner is not None:
-            return _takes_a_column(inner)
+        for inner, mark in (("regressor", "transformer"), ("estimator", "refit")):  # of a transformed y; of a search
+            if mark in parts and parts.get(inner) is not None:
+                return _takes_a_column(parts[inner])
     owners = [kind for kind in type(estimator).__mro__ if "fit" in vars(kind)]
     return not any(kind.__module__.partition(".")[0] in {"sklearn", "skactive"} for kind in owners)
 

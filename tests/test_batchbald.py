@@ -549,7 +549,7 @@ def test_draws_that_there_is_no_room_for_are_drawn_again(monkeypatch):
     query = BatchBALDQuery(max_outcomes=100, chunk_size=50, random_state=0)
     assert query.select(estimator, ROWS, 10).tolist() == expected.tolist()
     first_pass, again = estimator.calls_[:11], estimator.calls_[11:]
-    assert sorted(first_pass) == [1, 1, 2, *[50] * 8]  # one row, also beside another, and one by itself: are they functions?
+    assert sorted(first_pass) == [1, 1, 2, *[50] * 8]  # a row, alone and in company; another, alone
     assert len(again) > 0
     assert max(again) <= 16
     assert sum(again) < 10 * 400 / 2
