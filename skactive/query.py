@@ -74,7 +74,8 @@ class StochasticBatchQuery(DrawsQuery):
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many.
     chunk_size : int, optional
-        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, and 2,048 where rows
+        are texts or objects, whose size once they are read is not known.
     max_candidates : int, optional
         Score no more than this many rows, chosen uniformly at random.
     epsilon : float, default=0.0
@@ -88,7 +89,9 @@ class StochasticBatchQuery(DrawsQuery):
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
-        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh.
+        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh: members of
+        a bootstrap, histories and all else that it knows of earlier calls are forgotten. Given to a single call, it is
+        that of the call, and the query's stream stays where it is.
     verbose : int, default=0
         Whether to show a progress bar over the pool.
 
@@ -111,6 +114,16 @@ class StochasticBatchQuery(DrawsQuery):
         How many of those rows had probability 0 of being the first pick; not there for samplers of your own.
     n_features_in_ : int
         Columns of the last pool.
+
+    Notes
+    -----
+    Several threads may share a query, and the model they ask about, as far as its ``predict`` allows that. Each call
+    goes by the parameters that it found, and was given; its results are its own. The attributes above are those of the
+    call that ended last: go by what a call returns. Histories are those of all calls. A call that fails or is
+    interrupted changes none of them; only the numbers that it took from the random stream are spent.
+
+    Draws must be functions. Every call draws the first row of the pool a second time, beside another, and refuses draws
+    that then differ.
 
     References
     ----------
@@ -202,6 +215,12 @@ class StochasticBatchQuery(DrawsQuery):
         ValueError, TypeError
             If the training data of a fitted estimator are not known, the estimator cannot be fitted to a part of them,
             or as `select` does.
+
+        Notes
+        -----
+        Estimators that draw from the global generators of Python, numpy or torch (skorch nets, classes of your own) find
+        them seeded for the fit, and they are put back afterwards: they belong to the process, so that other threads
+        should not draw from them meanwhile. They are left alone for estimators of scikit-learn and this package.
 
         References
         ----------
