@@ -9,6 +9,7 @@ from typing import Any
 import joblib
 import numpy as np
 from scipy import sparse
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 from . import _chunks as chunks
 from . import _fingerprint as fingerprint
@@ -18,6 +19,9 @@ from . import posterior as posteriors
 from ._base_query import BatchQuery, Request
 
 __all__ = ["DrawsQuery", "PoolDraws"]
+
+_FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+"""Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class DrawsQuery(BatchQuery):
         with validation.failure_explained("Drawing predictions for one row of the pool"):
             draws = predict_draws(first)
             validation.check_draws_of(draws, 1)
-            if predict_draws is not vars(self).get("_members", (None, None))[1]:  # a bootstrap's own members are
+            if type(model) not in _FORESTS and predict_draws is not vars(self).get("_members", (None, None))[1]:
                 self._check_functions(predict_draws, draws, request)
         return PoolDraws(predict_draws, tuple(draws.shape), posteriors.innermost(model))
 

@@ -122,8 +122,8 @@ class StochasticBatchQuery(DrawsQuery):
     call that ended last: go by what a call returns. Histories are those of all calls. A call that fails or is
     interrupted changes none of them; only the numbers that it took from the random stream are spent.
 
-    Draws must be functions. Every call draws the first row of the pool a second time, beside another, and refuses draws
-    that then differ.
+    Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
+    that then differ. Forests and bootstraps, which can give no others, are spared this.
 
     References
     ----------
@@ -218,9 +218,10 @@ class StochasticBatchQuery(DrawsQuery):
 
         Notes
         -----
-        Estimators that draw from the global generators of Python, numpy or torch (skorch nets, classes of your own) find
-        them seeded for the fit, and they are put back afterwards: they belong to the process, so that other threads
-        should not draw from them meanwhile. They are left alone for estimators of scikit-learn and this package.
+        Estimators that draw from the global generators of Python, numpy or torch (skorch nets, classes of your own)
+        find them seeded for the fit, and they are put back afterwards: they belong to the process, so that other
+        threads should not draw from them meanwhile. They are left alone for estimators of scikit-learn and this
+        package.
 
         References
         ----------

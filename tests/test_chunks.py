@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from skorch.helper import SliceDict
 from sklearn import config_context
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from skorch.helper import SliceDict
 
 from skactive import StochasticBatchQuery
 from skactive import _chunks as chunks

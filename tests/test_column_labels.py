@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import torch
 from modAL.models import ActiveLearner
-from skorch import NeuralNetRegressor
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
@@ -13,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from skorch import NeuralNetRegressor
 from torch import nn
 
 from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment

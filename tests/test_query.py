@@ -398,7 +398,10 @@ def test_rounding_of_the_type_that_draws_have_is_no_other_function(dtype):
         query().select(hook(anew), POOL, 3)
 
 
-def test_a_bootstrap_is_not_drawn_twice_for_its_own_members_are_functions():
+def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StochasticBatchQuery, "_check_functions", None)
+        assert len(query().select(FOREST, POOL, 3)) == 3
     calls = []
 
     class Counted(LogisticRegression):
