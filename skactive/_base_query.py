@@ -3,12 +3,17 @@
 `BatchQuery` checks what it is asked for, finds the model and its training data in a modAL learner, keeps the random
 state, streams the pool, and answers in modAL's form. A query itself is one method, ``_choose``, that turns a `Request`
 into a `Batch`.
+
+Every call runs on a copy of the query, with the parameters of that call, and answers from that copy. What the copy
+learned is handed to the query at the end, in one step. So several threads may ask one query.
 """
 
 from __future__ import annotations
 
+import copy
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +32,14 @@ from .samplers import Batch, uniform
 __all__ = ["BatchQuery", "Request"]
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
+
+_LOCK = threading.RLock()
+"""Held for moments only: while a stream hands out seeds, and while a query is copied or takes over what a copy learned.
+
+It is one for all queries, as an instance with a lock could not be pickled."""
+
+_DRAWN = ("rng_", "_members")
+"""What a query keeps between calls that its random state alone brought forth."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,18 @@ class BatchQuery(BaseEstimator, ABC):
     ``_choose`` returns positions among the candidates, sets ``scores_`` (one float64 a row of the pool; see
     `Request.of_pool`), and may set further attributes ending in an underscore. ``scores_`` is made read-only. The
     candidates can be streamed by `_chunks` if there are parameters ``chunk_size`` and ``verbose``, too.
+
+    Notes
+    -----
+    Several threads may use one query at once. A call works on a copy of the query, so the parameters it was given by
+    keyword, and the results it returns, are its own. When it ends, the attributes of the query become those of that
+    call, all in one step: after calls side by side they are those of the call that ended last, where two attributes
+    that are read one after the other may be from two calls. Lists whose name ends in ``_history_`` get what each call
+    added. There is one stream of random numbers, from which each call takes its own part when it begins, so that the
+    calls of all threads differ; which thread gets which part is up to the threads. A call that fails or is interrupted
+    leaves the query as it was, but for its part of the stream, which is spent.
+
+    Parameters should be set before threads begin: a call goes by those that it found when it began.
     """
 
     scores_: NDArray[np.float64]
@@ -101,9 +126,8 @@ class BatchQuery(BaseEstimator, ABC):
             Positions in the pool, most preferred first; with their scores beside them where modAL asks for a pair.
         """
         given = {name: overrides.pop(name) for name in ("X_training", "y_training", "candidates") if name in overrides}
-        with self._overridden(overrides):
-            indices = self._select(learner, X_pool, n_instances, cold_start=True, **given)
-        return modal.answer(learner, indices, self.scores_[indices])
+        call = self._run_on_a_copy(learner, X_pool, n_instances, overrides, cold_start=True, **given)
+        return modal.answer(learner, call.indices_.copy(), call.scores_[call.indices_])
 
     def select(
         self,
@@ -145,15 +169,16 @@ class BatchQuery(BaseEstimator, ABC):
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         """
-        return self._select(
-            estimator, X_pool, n_instances, X_training=X_training, y_training=y_training, candidates=candidates
-        )
+        given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        return self._run_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
     def set_params(self, **params: Any) -> BatchQuery:
-        """Set parameters; a new ``random_state`` starts its stream afresh."""
-        if "random_state" in params:
-            self.__dict__.pop("rng_", None)
-        return super().set_params(**params)
+        """Set parameters. With a ``random_state`` the query starts afresh: like a clone, it knows of no call before."""
+        try:
+            return super().set_params(**params)
+        finally:
+            if "random_state" in params:
+                self._start_afresh()
 
     @property
     def log_proba_(self) -> NDArray[np.float64]:
@@ -175,9 +200,22 @@ class BatchQuery(BaseEstimator, ABC):
     def _choose(self, request: Request) -> Batch:
         """Choose ``request.k`` of the candidates, by their positions among the candidates."""
 
+    def _run_on_a_copy(
+        self,
+        learner: Any,
+        X_pool: Any,
+        n_instances: int | str,
+        overrides: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> BatchQuery:
+        """A call, with other parameters maybe: the copy that it was made on, whose attributes are its results."""
+        with self._on_a_copy(overrides or {}) as call:
+            call._select(learner, X_pool, n_instances, **options)
+        return call
+
     def _select(
         self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
-    ) -> NDArray[np.int64]:
+    ) -> None:
         if isinstance(n_instances, str) and n_instances.lower() == "auto":
             n_instances = batches_checks.suggester(self, n_instances)(learner, X_pool, **given)
         request = self._request(learner, X_pool, n_instances, **given)
@@ -193,7 +231,6 @@ class BatchQuery(BaseEstimator, ABC):
         self.indices_ = batch.indices if request.rows is None else request.rows[batch.indices]
         self.batch_size_history_ = [*vars(self).get("batch_size_history_", ()), request.k]
         self._keep_n_features(request.X_pool)
-        return self.indices_.copy()
 
     def _check_fits(self, request: Request) -> None:
         """Check that the estimator is fitted, and to rows like those of the pool."""
@@ -218,7 +255,8 @@ class BatchQuery(BaseEstimator, ABC):
         n_points = chunks.count_rows(X_pool)
         rows = None if candidates is None else validation.check_candidates(candidates, n_points)
         k = validation.check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
-        draws_rng, batch_rng = validation.spawn(self._generator(), 2)
+        with _LOCK:
+            draws_rng, batch_rng = validation.spawn(self._generator(), 2)
         rows = self._limited(rows, n_points, k, batch_rng)
         lengths = (None if data is None else chunks.count_rows(data) for data in (X_training, y_training))
         validation.check_training_pair(*lengths)
@@ -250,9 +288,14 @@ class BatchQuery(BaseEstimator, ABC):
 
     def _generator(self) -> np.random.Generator:
         """Kept and advanced: seeding anew at every query would put the same noise on the pool again."""
-        if "rng_" not in vars(self):
-            self.rng_ = validation.check_random_state(self.random_state)
-        return self.rng_
+        with _LOCK:
+            if "rng_" not in vars(self):
+                self.rng_ = validation.check_random_state(self.random_state)
+            return self.rng_
+
+    def _copied_generator(self) -> np.random.Generator:
+        with _LOCK:
+            return copy.deepcopy(self._generator())
 
     def _chunks(
         self, request: Request, n_values: int, doing: str, block: int | None = None
@@ -277,15 +320,45 @@ class BatchQuery(BaseEstimator, ABC):
             self.n_features_in_ = n_columns
 
     @contextmanager
-    def _overridden(self, overrides: dict[str, Any]) -> Iterator[None]:
-        """Other parameters for a while; the random state, unless it is among them, goes on."""
-        kept = self.get_params(deep=False)
-        validation.check_overrides(type(self), overrides, kept)
-        rng = vars(self).get("rng_")
-        try:
-            self.set_params(**overrides)
-            yield
-        finally:
-            self.set_params(**{name: kept[name] for name in overrides})
-            if rng is not None and "random_state" in overrides:
-                self.rng_ = rng
+    def _on_a_copy(self, overrides: Mapping[str, Any]) -> Iterator[Any]:
+        """A copy with other parameters, to make a call on; unless that fails, the query learns what it left there.
+
+        The copy shares the query's stream. With a random state among the overrides it has a stream and a bootstrap of
+        its own, of which the query learns nothing.
+        """
+        validation.check_overrides(type(self), overrides, self.get_params(deep=False))
+        drawn = _DRAWN if "random_state" in overrides else ()
+        with _LOCK:
+            if not drawn:
+                self._generator()
+            before = dict(self.__dict__)
+        call = object.__new__(type(self))
+        call.__dict__.update({name: value for name, value in before.items() if name not in drawn})
+        call.set_params(**{name: value for name, value in overrides.items() if name != "random_state"})
+        if drawn:
+            call.random_state = overrides["random_state"]
+        yield call
+        with _LOCK:
+            self._learn(before, call.__dict__, {*overrides, *drawn})
+
+    def _learn(self, before: dict[str, Any], after: dict[str, Any], own: set[str]) -> None:
+        """Take over what is different after a call, but for what is the call's own."""
+        now = self.__dict__
+        if "rng_" in before and "rng_" not in own and now.get("rng_") is not before["rng_"]:
+            return  # the query was started afresh meanwhile
+        others = [name for name in after if name not in own]
+        changed = {name: after[name] for name in others if name not in before or before[name] is not after[name]}
+        for name in changed.keys() & now.keys():
+            if name.endswith("_history_"):  # others may have ended since this call began: it adds what it added
+                changed[name] = [*now[name], *changed[name][len(before.get(name, ())) :]]
+        now.update(changed)
+        for name in before.keys() - after.keys() - own:
+            now.pop(name, None)
+
+    def _start_afresh(self) -> None:
+        """Forget all that is no parameter, by the names that such attributes have, and is not there from the start."""
+        new = type(self)(**self.get_params(deep=False))
+        with _LOCK:
+            for name in [name for name in self.__dict__ if name.startswith("_") or name.endswith("_")]:
+                del self.__dict__[name]
+            self.__dict__.update(new.__dict__)

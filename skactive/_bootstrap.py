@@ -31,8 +31,9 @@ def bootstrap(
         ``predict_proba`` vote.
     X : array-like of shape (n_labelled, ...)
         Training data.
-    y : array-like of shape (n_labelled,)
-        Labels. Classes are resampled one by one, so every member knows all of them.
+    y : array-like of shape (n_labelled,) or (n_labelled, 1)
+        Labels. Classes are resampled one by one, so every member knows all of them. Regressors that are not of
+        scikit-learn or this package are fitted with the axes given here.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
@@ -61,7 +62,7 @@ def bootstrap(
     """
     n_draws = BOOTSTRAP_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
     estimator = getattr(estimator, "best_estimator_", estimator)
-    X, y = chunks.prepare_pool(X), validation.check_labels(y)
+    X, y = chunks.prepare_pool(X), validation.labels_to_fit(estimator, y)
     labels = y if is_classifier(estimator) else np.zeros(len(y))
     resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
@@ -74,7 +75,7 @@ def bootstrap(
 
 
 def _predictions(members: list[Any], X: Any) -> NDArray[np.float64]:
-    return np.stack([member.predict(X) for member in members])
+    return np.stack([np.asarray(member.predict(X)).reshape(chunks.count_rows(X)) for member in members])
 
 
 def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ A chunk is the container's own kind of slice (a view where it can be); chunks of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,9 @@ from sklearn import get_config
 from . import _validation as validation
 
 _MAX_CHUNK_BYTES = 64 * 2**20
+
+_MOST_UNKNOWN = 2048
+"""Rows of a chunk where their size cannot be told: a name may become an image, a text a long vector."""
 
 
 def prepare_pool(X: Any) -> Any:
@@ -63,12 +66,15 @@ def row_keys(X: Any) -> list[Any]:
 
 
 def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) -> int:
-    """Rows that fit scikit-learn's `working_memory`, ``most_bytes`` at most.
+    """Rows that fit scikit-learn's `working_memory`, ``most_bytes`` at most; of texts and objects, 2,048 at most.
 
     ``n_values`` is how many float64 a row takes once drawn: n_draws * n_classes, say.
     """
     limit = min(get_config()["working_memory"] * 2**20, most_bytes)
-    return max(1, int(limit // (8 * n_values + _bytes_per_row(X))))
+    bytes_per_row = _bytes_per_row(X)
+    if bytes_per_row is None:
+        return max(1, min(int(limit // (8 * n_values + 8)), _MOST_UNKNOWN))
+    return max(1, int(limit // (8 * n_values + bytes_per_row)))
 
 
 def whole_blocks(size: int, block: int | None) -> int:
@@ -155,9 +161,41 @@ def _is_dask(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}
 
 
-def _bytes_per_row(X: Any) -> float:
+def _bytes_per_row(X: Any) -> float | None:
+    """What a row takes; None where it is texts or objects alone: names of files, say, of any size once they are read.
+
+    A text beside numbers is a column of a table, and counts like one of them.
+    """
     if sparse.issparse(X):
         return float(X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
+    if isinstance(X, Mapping):  # arrays by name, as in a SliceDict of skorch
+        return _sum_of([_bytes_per_row(values) for values in X.values()])
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
+        return _bytes_of_value(X[0]) if len(X) else 8.0
     if hasattr(X, "dtype") and hasattr(X, "shape"):
-        return float(np.prod(X.shape[1:])) * getattr(X.dtype, "itemsize", 8)
+        size = _bytes_of_type(X.dtype)
+        return None if size is None else float(np.prod(X.shape[1:])) * size
+    if hasattr(X, "dtypes"):
+        return _sum_of([_bytes_of_type(dtype) for dtype in X.dtypes])
     return 8.0 * (count_columns(X) or 1)
+
+
+def _bytes_of_type(dtype: Any) -> float | None:
+    """What a number takes, or a category; None for what may be of any length."""
+    is_open = getattr(dtype, "kind", "f") in {"O", "S", "U", "T"} and str(dtype) != "category"
+    return None if is_open else float(getattr(dtype, "itemsize", 8))
+
+
+def _bytes_of_value(value: Any) -> float | None:
+    """What a row of a list takes, or a part of one."""
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype == object):
+        return _sum_of([_bytes_of_value(part) for part in value])
+    if hasattr(value, "dtype"):
+        size = _bytes_of_type(value.dtype)
+        return None if size is None else float(np.prod(value.shape)) * size
+    return 8.0 if validation.is_number(value) or isinstance(value, bool) else None
+
+
+def _sum_of(sizes: Sequence[float | None]) -> float | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) + 8.0 * (len(sizes) - len(known)) if known else None

@@ -9,14 +9,19 @@ from typing import Any
 import joblib
 import numpy as np
 from scipy import sparse
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 from . import _chunks as chunks
+from . import _fingerprint as fingerprint
 from . import _validation as validation
 from . import _validation_batches as batches_checks
 from . import posterior as posteriors
 from ._base_query import BatchQuery, Request
 
 __all__ = ["DrawsQuery", "PoolDraws"]
+
+_FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+"""Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,10 @@ class DrawsQuery(BatchQuery):
     posterior: Any
     n_jobs: int | None
 
-    def _draws(self, request: Request, *, one_draw: bool = False, joint: bool = False) -> PoolDraws:
-        """Find draws for the request's estimator.
+    def _draws(self, request: Request, *, one_draw: bool = False) -> PoolDraws:
+        """Find draws for the request's estimator, and check that they are functions.
 
-        ``one_draw``: ``predict_proba`` will do where there are no draws. ``joint``: rows are looked at together, which
-        needs draws that are functions; two calls for a row are compared.
+        ``one_draw``: ``predict_proba`` will do where there are no draws.
         """
         batch_size = getattr(self, "predict_batch_size", None)
         validation.check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=batch_size)
@@ -76,17 +80,26 @@ class DrawsQuery(BatchQuery):
         with validation.failure_explained("Drawing predictions for one row of the pool"):
             draws = predict_draws(first)
             validation.check_draws_of(draws, 1)
-            if joint or self.verbose:
-                again = validation.as_array(predict_draws(first))
-                validation.check_same_functions(validation.as_array(draws), again, "a second call")
+            is_refitted = predict_draws is vars(self).get("_members", (None, None))[1]
+            if not (is_refitted or type(model) in _FORESTS or getattr(predict_draws, "checks_rows", False)):
+                self._check_functions(predict_draws, draws, request)
         return PoolDraws(predict_draws, tuple(draws.shape), posteriors.innermost(model))
+
+    def _check_functions(self, predict_draws: posteriors.PredictDraws, draws: Any, request: Request) -> None:
+        """Draw the first candidate once more, behind another one: nothing may come of either."""
+        ends = np.array([0, request.n_candidates - 1]) if request.rows is None else request.rows[[0, -1]]
+        pair = chunks.take_rows(request.X_pool, np.unique(ends)[::-1])
+        again = predict_draws(pair)
+        n_classes = draws.shape[2] if len(draws.shape) == 3 else None
+        validation.check_draws_of(again, len(np.unique(ends)), n_classes, draws.shape[0])
+        validation.check_functions(draws, again[:, -1:], int(ends[0]))
 
     def _joint_draws(self, request: Request, method: str) -> PoolDraws:
         """Draws of class probabilities for a method that looks at rows together."""
         batches_checks.check_classifier(request.estimator, method)
         if not isinstance(self.posterior, str):
             batches_checks.check_classifier(self.posterior, method, "posterior")
-        draws = self._draws(request, joint=True)
+        draws = self._draws(request)
         batches_checks.check_joint_draws(draws.shape, method)
         return draws
 
@@ -125,7 +138,7 @@ class DrawsQuery(BatchQuery):
         X, y = validation.check_training_data(request.X_training, request.y_training)
         surrogate = posteriors.seeded_clone(self.posterior, request.draws_rng)
         with validation.failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
-            surrogate.fit(X, y)
+            surrogate.fit(X, y if np.ndim(y) == 1 else validation.labels_to_fit(surrogate, y))
         validation.check_surrogate_classes(surrogate, request.estimator)
         return surrogate
 
@@ -133,7 +146,8 @@ class DrawsQuery(BatchQuery):
         """Refitted members, those of the last query again if nothing has been taught since."""
         X, y = validation.check_training_data(request.X_training, request.y_training)
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
-        fitted_to = type(estimator), str(estimator.get_params()), self.n_draws, joblib.hash(data)
+        made_of = str(estimator.get_params()), str(fingerprint.describe(estimator))  # which tells long arrays apart
+        fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         known, predict_draws = vars(self).get("_members", (None, None))
         if known != fitted_to:
             with validation.failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):

@@ -2,22 +2,50 @@
 
 skorch nets and many strategies of users (``np.random.choice``) draw from the global generators of torch and numpy. In
 an experiment they must draw the same numbers in every process and after every interruption, so those generators are
-set aside, seeded for one call, and put back: who uses them elsewhere notices nothing.
+set aside, seeded for one call, and put back: who uses them afterwards notices nothing.
+
+They belong to the whole process. One thread at a time gets them, and others that ask here wait; a thread that draws
+from them without asking disturbs that call, and its numbers are lost when they are put back. So they are not lent out
+to estimators that are known to need none.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import random
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
+
+_LENT = threading.RLock()
+
+
+def seeded_for(estimator: Any, seed: int) -> AbstractContextManager[None]:
+    """`seeded`, for a fit of this estimator; nothing if it takes every random number from its ``random_state``."""
+    return nullcontext() if draws_by_itself(estimator) else seeded(seed)
+
+
+def draws_by_itself(estimator: Any) -> bool:
+    """Whether it is of scikit-learn or this package in all its parts, and no function of the user's is among them."""
+    params = estimator.get_params().values()
+    parts = [estimator, *(value for value in params if hasattr(value, "get_params"))]
+    known = all(type(part).__module__.partition(".")[0] in {"sklearn", "skactive"} for part in parts)
+    return known and not any(inspect.isroutine(value) or isinstance(value, functools.partial) for value in params)
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Start the global generators of Python, numpy and torch from ``seed``; they are as before afterwards."""
+    with _LENT:
+        yield from _seeded(seed)
+
+
+def _seeded(seed: int) -> Iterator[None]:
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices):

@@ -61,7 +61,11 @@ class NetDraws:
     ----------
     batch_size : int
         Rows that go through the net at once. Chunks of whole blocks of so many rows give the same bits as all rows.
+    checks_rows : True
+        It finds out by itself whether rows are answered one by one.
     """
+
+    checks_rows = True
 
     def __init__(self, asked: Asked, n_draws: int, rng: np.random.Generator) -> None:
         self._asked = asked

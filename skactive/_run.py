@@ -41,13 +41,14 @@ class Data:
     y_test: Any
 
     @classmethod
-    def checked(cls, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
-        """Data of the user."""
+    def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
+        """Data of the user, with labels in the axes that the estimator takes."""
         X = chunks.prepare_pool(X)
-        y = validation.check_labels_of(chunks.count_rows(X), y)
+        y = validation.labels_to_fit(estimator, validation.check_labels_of(chunks.count_rows(X), y))
         if X_test is not None:
             X_test = chunks.prepare_pool(X_test)
             y_test = validation.check_labels_of(chunks.count_rows(X_test), y_test, "_test")
+            y_test = validation.labels_to_fit(estimator, y_test)
         return cls(X, y, X_test, y_test)
 
     def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:

@@ -627,11 +627,46 @@ def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_dr
 
 
 def check_same_functions(draws: Any, again: Any, what: str) -> None:
-    if draws.shape != again.shape or not np.allclose(draws, again, rtol=1e-4, atol=1e-5):
-        raise ValueError(
-            f"`predict_draws` must be the same functions at every call, whatever rows stand beside: {what} gave other "
-            "values. Draw parameters (or masks, or members) once, in `sample_posterior`, and only evaluate them after."
-        )
+    """Check that two calls gave the same draws, but for rounding."""
+    if tuple(draws.shape) != tuple(again.shape) or not _equal_but_for_rounding(draws, again):
+        raise _no_functions_error(what)
+
+
+def check_functions(draws: Any, again: Any, row: int) -> None:
+    """Check that draws of one row are the same in a second call, and beside another row.
+
+    Models may compute in fewer digits than their draws have, and round otherwise for another number of rows. What is a
+    tenth, or less, of the spread of the draws is taken for that: draws that are made anew differ by more than it.
+    """
+    if _equal_but_for_rounding(draws, again, nan=True):  # the score says that they are not finite
+        return
+    before, now = _as_float64(draws), _as_float64(again)
+    if not np.sqrt(np.mean((now - before) ** 2)) <= 0.1 * np.sqrt(np.mean(np.var(before, axis=0))):
+        raise _no_functions_error(f"row {row}, drawn a second time and beside another,")
+
+
+def _equal_but_for_rounding(draws: Any, again: Any, *, nan: bool = False) -> bool:
+    """Whether they are the same for the type that they were computed in; absolute errors go by the largest number."""
+    digits = 1e-4
+    if hasattr(draws, "detach") and draws.is_cuda:
+        digits = 2.0**-6  # float32, too, may be multiplied with the 10 bits of TF32
+    digits = {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}.get(str(draws.dtype), digits)
+    draws, again = _as_float64(draws), _as_float64(again)
+    # Probabilities, or values in any unit
+    largest = 1.0 if draws.ndim == 3 else np.abs(draws[np.isfinite(draws)]).max(initial=0.0)
+    return np.allclose(draws, again, rtol=digits, atol=0.1 * digits * largest, equal_nan=nan)
+
+
+def _as_float64(draws: Any) -> NDArray[np.float64]:
+    """Draws of any kind of float, bfloat16 among them, which numpy does not know."""
+    return draws.detach().cpu().double().numpy() if hasattr(draws, "detach") else np.asarray(draws, dtype=np.float64)
+
+
+def _no_functions_error(what: str) -> ValueError:
+    return ValueError(
+        f"`predict_draws` must be the same functions at every call, whatever rows stand beside: {what} gave other "
+        "values. Draw parameters (or masks, or members) once, in `sample_posterior`, and only evaluate them after."
+    )
 
 
 def check_draws_differ(draws: Any) -> None:
@@ -672,15 +707,43 @@ def check_features(estimator: Any, X: Any) -> Any:
 
 
 def check_labels(y: Any) -> NDArray[Any]:
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y.ravel()
-    if y.ndim != 1:
+    """One label a row, of a single axis."""
+    return _check_axes(np.asarray(y)).ravel()
+
+
+def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
+    """One label a row, in the axes that the estimator is to be fitted with.
+
+    They are those that the labels came with: a net that returns (n, 1) needs labels (n, 1), or its loss compares each
+    output with every label. Classifiers, and what inherits its ``fit`` from scikit-learn or this package, take a single
+    axis and get it; a second one would bring a warning, or predictions of another shape.
+    """
+    y = _check_axes(np.asarray(y))
+    return y if _takes_a_column(estimator) else y.ravel()
+
+
+def _check_axes(y: NDArray[Any]) -> NDArray[Any]:
+    if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
         raise ValueError(
             f"`y_training` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
             "not supported, fit one a target."
         )
     return y
+
+
+def _takes_a_column(estimator: Any) -> bool:
+    """Whether what is fitted in the end, behind pipelines, searches and transformers of y, may want labels (n, 1)."""
+    if task(estimator) == "classifier":
+        return False
+    if getattr(estimator, "steps", None):
+        return _takes_a_column(estimator.steps[-1][1])
+    if hasattr(estimator, "get_params"):
+        parts = estimator.get_params(deep=False)
+        for inner, mark in (("regressor", "transformer"), ("estimator", "refit")):  # of a transformed y; of a search
+            if mark in parts and parts.get(inner) is not None:
+                return _takes_a_column(parts[inner])
+    owners = [kind for kind in type(estimator).__mro__ if "fit" in vars(kind)]
+    return not any(kind.__module__.partition(".")[0] in {"sklearn", "skactive"} for kind in owners)
 
 
 def check_single_output(estimator: Any) -> None:
@@ -902,20 +965,18 @@ def check_cloneable(estimator: Any) -> None:
 
 
 def check_labels_of(n_rows: int, y: Any, suffix: str = "") -> NDArray[Any]:
-    """Labels as an array: one for each row, and none missing."""
+    """Labels as an array, (n_rows,) or (n_rows, 1): one for each row, and none missing."""
     gaps = y.isna().to_numpy() if hasattr(y, "isna") else None
     y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y.ravel()
-    if y.ndim != 1 or len(y) != n_rows:
+    if y.shape not in ((n_rows,), (n_rows, 1)):
         raise ValueError(
             f"`y{suffix}` must have shape ({n_rows},), one label for each row of `X{suffix}`. Got {y.shape} instead."
         )
-    missing = _missing(y) if gaps is None else np.ravel(gaps)
+    missing = _missing(y.ravel()) if gaps is None else np.ravel(gaps)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(
-            f"`y{suffix}` must have a finite label for every row. Got {y[row]!r} in row {row}, and "
+            f"`y{suffix}` must have a finite label for every row. Got {y.ravel()[row]!r} in row {row}, and "
             f"{int(missing.sum())} such rows in all. Leave those rows out."
         )
     return y

@@ -125,6 +125,8 @@ def check_labels_told(y: Any, n_asked: int | None) -> NDArray[Any]:
     if n_asked is None:
         raise ValueError("`y` are labels of rows that `ask` chose, and nothing has been asked since the last labels.")
     y = np.asarray(y)
+    if y.shape == (n_asked, 1):
+        y = y.ravel()
     if y.shape != (n_asked,):
         raise ValueError(
             f"`y` must hold the labels of the {n_asked} rows that `ask` chose, in that order. Got shape {y.shape}."

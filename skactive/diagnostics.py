@@ -96,7 +96,7 @@ def score_history(
     validation.check_cloneable(estimator)
     X = chunks.prepare_pool(X)
     n_points = chunks.count_rows(X)
-    y = validation.check_labels_of(n_points, y)
+    y = validation.labels_to_fit(estimator, validation.check_labels_of(n_points, y))
     batches = plots_checks.check_batches(batches, n_points)
     rows = np.arange(n_points) if rows is None else validation.check_positions("rows", rows, n_points)
     rng = validation.check_random_state(random_state)
@@ -105,7 +105,7 @@ def score_history(
     steps = tqdm(_labelled_so_far(batches), total=len(batches), desc="scoring", unit="step", disable=not verbose)
     for step, labelled in enumerate(steps):
         X_training, y_training = chunks.take_rows(X, labelled), y[labelled]
-        with global_random.seeded(int(rng.integers(2**31))):  # for estimators that know no other generator
+        with global_random.seeded_for(estimator, int(rng.integers(2**31))):
             model = seeded_clone(estimator, rng).fit(X_training, y_training)
         history[step] = score_pool(
             model,

@@ -71,8 +71,10 @@ def run_experiment(
         the pool, as modAL's strategies do. Each run has its own copy, which keeps its state from round to round.
     X : array-like of shape (n_points, ...)
         numpy array, DataFrame (strings and gaps are the estimator's business), sparse array or list.
-    y : array-like of shape (n_points,)
-        All labels; only those bought are shown to the model.
+    y : array-like of shape (n_points,) or (n_points, 1)
+        All labels; only those bought are shown to the model. Labels of shape (n_points, 1) are fitted, and scored, with
+        these axes, as regression nets of one output want them; classifiers, and estimators of scikit-learn and of this
+        package, get (n_points,).
     X_test, y_test : array-like, optional
         A test set of its own; all rows of X can then be bought.
     test_size : float or int, optional
@@ -143,7 +145,7 @@ def run_experiment(
     if experiments_checks.check_word_or_count(batch_size) == "auto":
         experiments_checks.check_suggest(queries)
     experiments_checks.check_test_set(X_test, y_test, test_size, splits)
-    data = Data.checked(X, y, X_test, y_test)
+    data = Data.checked(estimator, X, y, X_test, y_test)
     scorers = name_scorers(scoring, estimator)
     copies = {name: query_state.copied(name, query) for name, query in queries.items()}
     saved = None if checkpoint is None else Checkpoint(checkpoint)

@@ -74,7 +74,9 @@ class StochasticBatchQuery(DrawsQuery):
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many.
     chunk_size : int, optional
-        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, and 2,048 where rows
+        are texts or objects, whose size once they are read is not known. Rounded up to whole blocks of a net's batch
+        size.
     predict_batch_size : int, optional
         Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
         `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved, with
@@ -92,7 +94,9 @@ class StochasticBatchQuery(DrawsQuery):
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
-        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh.
+        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh: members of
+        a bootstrap, histories and all else that it knows of earlier calls are forgotten. Given to a single call, it is
+        that of the call, and the query's stream stays where it is.
     verbose : int, default=0
         Whether to show a progress bar over the pool.
 
@@ -115,6 +119,16 @@ class StochasticBatchQuery(DrawsQuery):
         How many of those rows had probability 0 of being the first pick; not there for samplers of your own.
     n_features_in_ : int
         Columns of the last pool.
+
+    Notes
+    -----
+    Several threads may share a query, and the model they ask about, as far as its ``predict`` allows that. Each call
+    goes by the parameters that it found, and was given; its results are its own. The attributes above are those of the
+    call that ended last: go by what a call returns. Histories are those of all calls. A call that fails or is
+    interrupted changes none of them; only the numbers that it took from the random stream are spent.
+
+    Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
+    that then differ. Forests and bootstraps, which can give no others, are spared this.
 
     References
     ----------
@@ -209,6 +223,13 @@ class StochasticBatchQuery(DrawsQuery):
             If the training data of a fitted estimator are not known, the estimator cannot be fitted to a part of them,
             or as `select` does.
 
+        Notes
+        -----
+        Estimators that draw from the global generators of Python, numpy or torch (skorch nets, classes of your own)
+        find them seeded for the fit, and they are put back afterwards: they belong to the process, so that other
+        threads should not draw from them meanwhile. They are left alone for estimators of scikit-learn and this
+        package.
+
         References
         ----------
         Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5, for rankings that age; Hanley and McNeil (1982), The
@@ -230,6 +251,10 @@ class StochasticBatchQuery(DrawsQuery):
         least, most = batches_checks.check_batch_range(self.batch_range)
         hold = batches_checks.check_hold(self.hold)
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        with self._on_a_copy({}) as call:
+            return call._suggested(learner, X_pool, least, most, hold, given)
+
+    def _suggested(self, learner: Any, X_pool: Any, least: int, most: int, hold: float, given: dict[str, Any]) -> int:
         apart = self._apart()
         request = apart._request(learner, X_pool, 1, **given)
         size = float(least)
@@ -248,7 +273,7 @@ class StochasticBatchQuery(DrawsQuery):
         twin = copy.copy(self)
         twin.__dict__.pop("_members", None)
         twin._told_of_bootstrap = True
-        seeds = copy.deepcopy(self._generator()).integers(2**32, size=4)
+        seeds = self._copied_generator().integers(2**32, size=4)
         twin.rng_ = np.random.default_rng([*seeds.tolist(), _APART])
         return twin
 
@@ -260,7 +285,7 @@ class StochasticBatchQuery(DrawsQuery):
 
     def _measured_ageing(self, request: Request) -> ageing.Ageing:
         """What the younger half of the labels did to the ranking of some rows."""
-        X, y = chunks.prepare_pool(request.X_training), validation.check_labels(request.y_training)
+        X, y = chunks.prepare_pool(request.X_training), validation.labels_to_fit(request.estimator, request.y_training)
         older = ageing.older_labels(y, by_class=validation.task(request.estimator) == "classifier")
         rows = rows_at(request, some_candidates(request, request.batch_rng))
         now = replace(request, X_pool=rows, rows=None, n_candidates=chunks.count_rows(rows), X_training=X, y_training=y)
@@ -278,7 +303,7 @@ class StochasticBatchQuery(DrawsQuery):
         validation.check_cloneable(estimator)
         X, y = request.X_training, request.y_training
         with (
-            global_random.seeded(int(request.batch_rng.integers(2**31))),  # for those that know no other generator
+            global_random.seeded_for(estimator, int(request.batch_rng.integers(2**31))),
             batches_checks.refit_explained(estimator, len(y)),
         ):
             model = posteriors.seeded_clone(estimator, request.batch_rng).fit(X, y)
@@ -355,8 +380,7 @@ class StochasticBatchQuery(DrawsQuery):
         if not of_draws:
             return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1, None
         one_draw = all(getattr(score, "one_draw", False) for score in of_draws.values())
-        joint = any("target_draws" in _keywords_asked(score) for score in of_draws.values())
-        draws = self._draws(request, one_draw=one_draw, joint=joint)
+        draws = self._draws(request, one_draw=one_draw)
         for name, score in of_draws.items():
             validation.check_enough_draws(draws.n_draws, name, score)
         ready = self._with_what_they_ask_for(of_draws, request, draws)

@@ -320,11 +320,16 @@ class ActiveTester:
         """
         left = np.ones(self.n_pool, dtype=bool)
         left[self.indices_] = False
-        indices = self.query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)
-        if not hasattr(self.query, "log_proba_"):
-            raise risk_checks.no_law_error(self.query)
-        risk_checks.warn_unreachable(getattr(self.query, "n_unreachable_", 0), int(left.sum()))
-        self._asked = indices, self.query.log_proba_
+        query = self.query
+        if hasattr(query, "_run_on_a_copy"):  # others may ask it at the same time: go by the results of this call alone
+            query = query._run_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **training_data)
+            indices = query.indices_.copy()
+        else:
+            indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)
+        if not hasattr(query, "log_proba_"):
+            raise risk_checks.no_law_error(query)
+        risk_checks.warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
+        self._asked = indices, query.log_proba_
         return indices
 
     def tell(self, y: ArrayLike) -> None:
@@ -342,10 +347,13 @@ class ActiveTester:
         """
         y = risk_checks.check_labels_told(y, None if self._asked is None else len(self._asked[0]))
         indices, log_proba = self._asked  # type: ignore[misc]
-        self._labels.append(y)
-        self.indices_ = np.concatenate([self.indices_, indices])
-        self.log_proba_ = np.concatenate([self.log_proba_, log_proba])
-        self._asked = None
+        told = {
+            "_labels": [*self._labels, y],
+            "indices_": np.concatenate([self.indices_, indices]),
+            "log_proba_": np.concatenate([self.log_proba_, log_proba]),
+            "_asked": None,
+        }
+        vars(self).update(told)  # in one step: an interrupt leaves no label without its row
 
     def risk(self, estimator: Any, loss: str | Callable[..., Any] = "log_loss") -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.

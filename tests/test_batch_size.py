@@ -44,13 +44,13 @@ def learner_of(query=None, n_labelled=40, estimator=FOREST):
     return ActiveLearner(clone(estimator), query or made(), X_training=X[:n_labelled], y_training=y[:n_labelled])
 
 
-def made(**parameters):
-    return StochasticBatchQuery(**{"random_state": 0, **parameters})
+def made(kind=StochasticBatchQuery, **parameters):
+    return kind(**{"random_state": 0, **parameters})
 
 
-def begun(**parameters):
+def begun(kind=StochasticBatchQuery, **parameters):
     """A query that has chosen its first batch."""
-    query = made(**parameters)
+    query = made(kind, **parameters)
     query.select(learner_of(), POOL[:50], 5)
     return query
 
@@ -225,8 +225,11 @@ def test_the_more_must_hold_the_smaller_the_batch():
 
 
 def test_batches_grow_with_the_labels_and_the_same_evidence():
-    query = begun()
-    query._keep_ageing = lambda n, seen: vars(query).update(_ageing={n: Ageing(2.0, 0.9, 0.75, 0.001, 0.001)})
+    class Same(StochasticBatchQuery):
+        def _keep_ageing(self, n_labelled, seen):
+            super()._keep_ageing(n_labelled, Ageing(2.0, 0.9, 0.75, 0.001, 0.001))
+
+    query = begun(Same)
     few, many = (query.suggest_batch_size(learner_of(n_labelled=n), POOL) for n in (50, 200))
     assert many == pytest.approx(4 * few, abs=4)
 

@@ -6,7 +6,12 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn import config_context
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from skorch.helper import SliceDict
 
+from skactive import StochasticBatchQuery
 from skactive import _chunks as chunks
 
 X = np.arange(21.0).reshape(7, 3)
@@ -81,3 +86,67 @@ def test_rows_per_chunk_follow_working_memory_up_to_64_mib():
     with config_context(working_memory=10_000):
         assert chunks.rows_per_chunk(wide, 192) == 64 * 2**20 // (8 * 192 + 512)
     assert chunks.rows_per_chunk(wide, 10**9) == 1
+
+
+TEXTS = [f"{i}.png" for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        TEXTS,
+        tuple(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        pd.Series(TEXTS),
+        pd.DataFrame({"path": TEXTS}),
+        [{"text": text} for text in TEXTS],
+        [[text, text] for text in TEXTS],
+    ],
+    ids=lambda pool: type(pool).__name__,
+)
+def test_a_chunk_of_texts_or_objects_is_some_thousand_rows_whatever_they_become(pool):
+    assert chunks.rows_per_chunk(pool, 200) == 2048
+    with config_context(working_memory=1):
+        assert chunks.rows_per_chunk(pool, 200) == 2**20 // (8 * 200 + 8)
+
+
+@pytest.mark.parametrize(
+    ("pool", "n_bytes"),
+    [
+        ([[1.0, 2.0]] * 3, 16),
+        ([[1.0, "red"]] * 3, 16),
+        ([np.zeros((3, 4), np.float32)] * 3, 48),
+        (np.array([[1, "red"], [2, "blue"]], dtype=object), 16),
+        (np.array([np.zeros(6), np.zeros(7)], dtype=object), 48),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": ["red", "blue"]}), 16),
+        (pd.DataFrame({"a": pd.Categorical(["red", "blue"])}), 8),
+        (torch.zeros(3, 5, dtype=torch.float16), 10),
+        ([], 8),
+    ],
+)
+def test_a_text_beside_numbers_is_a_column_of_a_table(pool, n_bytes):
+    with config_context(working_memory=10):
+        assert chunks.rows_per_chunk(pool, 100) == 10 * 2**20 // (800 + n_bytes)
+
+
+def test_arrays_by_name_count_with_all_their_arrays():
+    pool = SliceDict(ids=np.zeros((9, 100), np.int64), mask=np.zeros((9, 100), np.int8))
+    with config_context(working_memory=10):
+        assert chunks.rows_per_chunk(pool, 100) == 10 * 2**20 // (800 + 900)
+        assert chunks.rows_per_chunk(SliceDict(text=np.array(TEXTS, dtype=object)), 1) == 2048
+
+
+def test_a_pipeline_that_reads_files_reads_few_at_a_time():
+    seen = []
+
+    def read(names):
+        seen.append(len(names))
+        return np.array([[len(name), int(name)] for name in names], dtype=float)
+
+    names = [str(i) for i in range(5000)]
+    model = make_pipeline(FunctionTransformer(read), RandomForestClassifier(5, random_state=0))
+    model.fit(names[:50], np.arange(50) % 3)
+    seen.clear()
+    StochasticBatchQuery(random_state=0).select(model, names, 3)
+    assert seen == [1, 2, 2048, 2048, 904]

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from modAL.models import ActiveLearner
 from modAL.uncertainty import classifier_entropy
 from scipy import sparse
@@ -20,7 +21,16 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skactive import MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery, sample_posterior, samplers, scores
+from skactive import (
+    ACSFWQuery,
+    BatchBALDQuery,
+    MCDropoutClassifier,
+    MCDropoutRegressor,
+    StochasticBatchQuery,
+    sample_posterior,
+    samplers,
+    scores,
+)
 from skactive.query import score_pool
 
 X, y = load_digits(return_X_y=True)
@@ -298,6 +308,112 @@ def test_std_dev_of_a_regressor_buys_where_the_members_disagree():
             query(score="bald").select(model, POOL, 5)
 
 
+# --- draws that are no functions
+
+
+def hook(predict):
+    """A model whose draws are ``predict(X, n_draws, rng)``."""
+
+    class Hook:
+        def sample_posterior(self, n_draws, rng):
+            return lambda X: predict(np.asarray(X), n_draws, rng)
+
+    return Hook()
+
+
+def softmax(values):
+    e = np.exp(values - values.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+WEIGHTS = np.random.default_rng(0).normal(size=(30, 64, 4))
+
+
+def honest(X, n_draws, rng):
+    return softmax(X.astype(float) @ WEIGHTS[:n_draws])
+
+
+def made_anew(X, n_draws, rng):
+    return softmax(rng.normal(size=(n_draws, len(X), 4)))
+
+
+def standardised_in_the_batch(X, n_draws, rng):
+    return honest((X - X.mean(0)) / (X.std(0) + 0.1), n_draws, rng)
+
+
+def one_member_anew(X, n_draws, rng):
+    draws = honest(X, n_draws, rng)
+    draws[0] = made_anew(X, 1, rng)[0]
+    return draws
+
+
+def of_the_first_row(X, n_draws, rng):
+    return honest(X, n_draws, rng) * 0.5 + honest(X[:1], n_draws, rng) * 0.5
+
+
+ALL_QUERIES = {
+    "bald": lambda: query(),
+    "entropy": lambda: query(score="entropy"),
+    "BatchBALD": lambda: BatchBALDQuery(n_draws=10, random_state=0),
+    "ACS-FW": lambda: ACSFWQuery(n_draws=10, random_state=0),
+}
+
+
+@pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
+@pytest.mark.parametrize("predict", [made_anew, standardised_in_the_batch, one_member_anew, of_the_first_row])
+def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
+    with pytest.raises(ValueError, match=r"`predict_draws` must be the same functions .* row 3, drawn a second time"):
+        make().select(hook(predict), POOL, 3, candidates=np.arange(3, 90))
+
+
+@pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
+def test_draws_that_are_functions_pass(make):
+    assert len(make().select(hook(honest), POOL, 3)) == 3
+    assert make().select(hook(honest), POOL, 1, candidates=[5]).tolist() == [5]  # there is no other row
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_values_that_are_made_anew_are_refused_in_any_unit(unit):
+    q = query(score="std_dev")
+    with pytest.raises(ValueError, match="same functions"):
+        q.select(hook(lambda X, n, rng: unit * rng.normal(size=(n, len(X)))), POOL, 3)
+    fixed = hook(lambda X, n, rng: unit * (X.astype(float) @ WEIGHTS[:n, :, 0].T).T)
+    assert len(q.select(fixed, POOL, 3)) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_rounding_of_the_type_that_draws_have_is_no_other_function(dtype):
+    """Half a unit in the last place of each number, in either direction: what another order of a sum may do."""
+    eps = torch.finfo(dtype).eps
+
+    def rounded(X, n_draws, rng):
+        draws = torch.from_numpy(honest(X, n_draws, rng))
+        return (draws * (1 + eps / 2 * (len(X) % 2 - 0.5))).to(dtype)
+
+    def anew(X, n_draws, rng):
+        return torch.from_numpy(made_anew(X, n_draws, rng)).to(dtype)
+
+    assert len(query().select(hook(rounded), POOL, 3)) == 3
+    with pytest.raises(ValueError, match="same functions"):
+        query().select(hook(anew), POOL, 3)
+
+
+def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StochasticBatchQuery, "_check_functions", None)
+        assert len(query().select(FOREST, POOL, 3)) == 3
+    calls = []
+
+    class Counted(LogisticRegression):
+        def predict_proba(self, X):
+            calls.append(len(X))
+            return super().predict_proba(X)
+
+    model = Counted(max_iter=500).fit(LABELLED, y[:100])
+    query(posterior="bootstrap", n_draws=2).select(model, POOL, 3, X_training=LABELLED, y_training=y[:100])
+    assert calls == [1, 1, 600, 600]
+
+
 # --- nothing is lost or changed
 
 
@@ -365,7 +481,7 @@ def test_all_scores_share_one_pass_over_the_draws():
 
     counting = Counting(25, random_state=0).fit(LABELLED, y[:100])
     score_pool(counting, POOL, ["bald", "entropy", "margin"], n_draws=25, chunk_size=200)
-    assert drawn == [1, 200, 200, 200]  # one row, to see what draws look like, and each chunk once
+    assert drawn == [1, 2, 200, 200, 200]  # a row, to see what draws look like, twice; and each chunk once
 
 
 def test_score_pool_takes_functions_of_draws_and_of_learners_under_names_of_ones_own():
