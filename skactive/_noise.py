@@ -7,6 +7,7 @@ made again whenever it is needed, a draw at a time, on the device where it is ne
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ class Noise:
     def uniform(self, position: int, draw: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """Float32 numbers, each above 0 and below 1, for the call at this position."""
         # 24 bits, in the middle of their intervals: float32 holds them as they are.
-        bits = self._bits(self._seeds_at(position)[draw], shape, device)
+        bits = self._bits(self._seeds_at(position)[draw].tolist(), shape, device)
         return (bits >> (_BITS - 24)).float().add_(0.5).mul_(2.0**-24)
 
     def normal(self, position: int, draw: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -47,13 +48,12 @@ class Noise:
 
     def kept(self, position: int, draw: int, shape: tuple[int, ...], p: float, device: torch.device) -> Tensor:
         """Booleans, each True with probability 1 - p."""
-        return self._bits(self._seeds_at(position)[draw], shape, device) >= math.ceil(p * 2**_BITS)
+        return self._bits(self._seeds_at(position)[draw].tolist(), shape, device) >= math.ceil(p * 2**_BITS)
 
     def kept_by_all(self, position: int, n_units: int, p: float) -> Tensor:
         """The same for all draws, (n_draws, n_units), on the host."""
-        host = torch.device("cpu")
-        rows = [self.kept(position, draw, (n_units,), p, host) for draw in range(self.n_draws)]
-        return torch.stack(rows)
+        seeds = torch.from_numpy(self._seeds_at(position))
+        return self._bits([seeds[:, i : i + 1] for i in (0, 1)], (n_units,), seeds.device) >= math.ceil(p * 2**_BITS)
 
     def _seeds_at(self, position: int) -> NDArray[np.int64]:
         """Two numbers of 32 bits for each draw."""
@@ -64,13 +64,16 @@ class Noise:
         return seeds
 
     @staticmethod
-    def _bits(seeds: NDArray[np.int64], shape: tuple[int, ...], device: torch.device) -> Tensor:
-        """Whole numbers from 0 to 2³² - 1 as int64: units in order, mixed with one seed, then with the other."""
+    def _bits(seeds: list[Any], shape: tuple[int, ...], device: torch.device) -> Tensor:
+        """Whole numbers from 0 to 2³² - 1 as int64: units in order, mixed with one seed, then with the other.
+
+        Seeds are numbers, or columns of numbers, one for each draw.
+        """
         bits = torch.arange(math.prod(shape), dtype=torch.int64, device=device).mul_(_ODD).bitwise_and_(_ALL_BITS)
-        for seed in seeds.tolist():
-            bits.bitwise_xor_(seed)
+        for seed in seeds:
+            bits = bits ^ seed
             for shift, factor in _ROUNDS:
                 bits.bitwise_xor_(bits >> shift)
                 if factor != 1:
                     bits.mul_(factor).bitwise_and_(_ALL_BITS)
-        return bits.view(shape)
+        return bits.view(*bits.shape[:-1], *shape)

@@ -84,6 +84,10 @@ class FrozenNet:
         with masks:
             return self.outputs(_copied(batch)), masks
 
+    def one_draw(self, rows: Rows, block: range) -> Tensor:
+        """Plain outputs for a block of the rows as a single draw, (1, n_rows, ...)."""
+        return self.plain(rows.take(block), len(block))[0].unsqueeze(0)
+
     def outputs(self, batch: Any) -> Tensor:
         """What the module returns: one tensor, or the logits of an output that names them."""
         try:

@@ -206,14 +206,14 @@ class _MCDropout(BaseEstimator, ABC):
     def _predict_mean(self, X: ArrayLike) -> NDArray[np.float64]:
         """Mean answer of the model's own ``n_draws`` functions; the plain net's answer if it has no dropout."""
         check_is_fitted(self, "net_")
-        rng = np.random.default_rng(self._mask_seed)
-        net: Any = thinning.FrozenNet(self.net_.module_)
-        if self._has_dropout:
-            net = thinning.FixedDraws(self.net_.module_, self.n_draws, rng)
+        module, rng = self.net_.module_, np.random.default_rng(self._mask_seed)
+        draws: Callable[[thinning.Rows, range], Tensor] = (
+            thinning.FixedDraws(module, self.n_draws, rng) if self._has_dropout else thinning.FrozenNet(module).one_draw
+        )
 
         def mean(rows: thinning.Rows, block: range) -> Tensor:
-            outputs = net(rows, block) if self._has_dropout else net.plain(rows.take(block), len(block))[0].unsqueeze(0)
-            answers = self._answer(outputs).movedim(1, -1)  # rows last, as they lie in memory: three times as fast
+            answers = self._answer(draws(rows, block))
+            answers = answers.movedim(1, -1)  # rows last, as they lie in memory: three times as fast
             return answers.mean(0, dtype=devices.best_float(answers.device)).movedim(-1, 0)
 
         return self._forward(mean, X).cpu().numpy().astype(np.float64, copy=False)
@@ -221,9 +221,9 @@ class _MCDropout(BaseEstimator, ABC):
     def _check_has_dropout(self) -> None:
         if not self._has_dropout:
             raise validation.NoDropoutError(
-                f"`estimator` must have dropout to be drawn from, and the net of this {type(self).__name__} has none with a "
-                "rate above 0: all draws would be the same function and BALD 0 everywhere. Set `dropout` above 0, add "
-                'dropout layers to `module`, or give the query posterior="bootstrap".'
+                f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and the net of this "
+                f"{type(self).__name__} has none: all draws would be the same function and BALD 0 everywhere. Set "
+                '`dropout` above 0, add dropout layers to `module`, or give the query posterior="bootstrap".'
             )
 
     def _forward(self, function: Callable[[thinning.Rows, range], Tensor], X: Any) -> Tensor:

@@ -88,7 +88,8 @@ def test_draws_are_probabilities_and_the_same_functions_at_every_call(name):
     np.testing.assert_allclose(draws.sum(-1), 1, atol=1e-5)
     assert (draws.std(0).max(-1) > 0).any()
     parts = [np.asarray(functions(X[i : i + 7])) for i in range(0, 150, 7)]
-    np.testing.assert_array_equal(np.concatenate(parts, axis=1), draws)
+    # Float32 in nets of 16 units, and one machine's order of sums: ten times what was seen.
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), draws, rtol=0, atol=1e-6 if name in NETS else 0)
     again = np.asarray(sample_posterior(estimator, 5, rng(1))(X))
     np.testing.assert_array_equal(again, draws)
 

@@ -1,5 +1,6 @@
 """One query, and one fitted model, in several threads: a call is the call's own, and nothing of it stays behind."""
 
+import gc
 import pickle
 import random
 import sys
@@ -8,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from modAL.models import ActiveLearner
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
@@ -18,6 +20,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from torch import nn
 
 from skactive import (
     ACSFWQuery,
@@ -397,3 +400,95 @@ def test_a_suggested_size_moves_no_global_numbers_of_others_while_it_fits_a_fore
     query.set_params(score=score).suggest_batch_size(FOREST, POOL, **TRAINING)
     assert len(states) >= 3
     assert len(set(states)) == 1
+
+
+# Nets: torch is the same for everybody else while one of ours is asked
+
+
+def net():
+    return MCDropoutClassifier((16,), max_epochs=3, random_state=0).fit(X[:100], y[:100])
+
+
+@pytest.mark.usefixtures("switching")
+def test_a_net_of_somebody_else_s_is_undisturbed_while_ours_is_asked():
+    bystander, rows = nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3)), torch.from_numpy(X[:50]).float()
+    expected, call = bystander(rows).detach(), nn.Module.__call__
+    asked, stop, counts = net(), threading.Event(), []
+
+    def use():
+        n = 0
+        while not stop.is_set():
+            assert torch.equal(bystander(rows), expected)
+            n += 1
+        counts.append(n)
+
+    with ThreadPoolExecutor(1) as pool:
+        user = pool.submit(use)
+        for i in range(20):
+            StochasticBatchQuery(n_draws=4, random_state=i).select(asked, POOL, 5)
+            asked.predict_proba(POOL)
+        fitted = net()
+        stop.set()
+        user.result()
+    assert counts[0] > 20
+    assert nn.Module.__call__ is call
+    np.testing.assert_array_equal(fitted.predict_proba(POOL), asked.predict_proba(POOL))
+
+
+@pytest.mark.usefixtures("switching")
+@pytest.mark.parametrize("kind", ["our own", "skorch net", "bare module"])
+def test_one_net_answers_in_eight_threads_what_it_answers_in_one(kind):
+    ours = net()
+    estimator = {"our own": ours, "skorch net": ours.net_, "bare module": ours.net_.module_}[kind]
+    pool = POOL.astype(np.float32)
+    expected = {seed: np.asarray(sample_posterior(estimator, 5, np.random.default_rng(seed))(pool)) for seed in range(8)}
+    shared = sample_posterior(estimator, 5, np.random.default_rng(3))
+    probabilities = ours.predict_proba(POOL)
+
+    def ask(number):
+        for _ in range(5):
+            own = sample_posterior(estimator, 5, np.random.default_rng(number))
+            np.testing.assert_array_equal(np.asarray(own(pool)), expected[number])
+            np.testing.assert_array_equal(np.asarray(shared(pool)), expected[3])
+            np.testing.assert_array_equal(ours.predict_proba(POOL), probabilities)
+        return True
+
+    assert all(in_threads(ask))
+
+
+@pytest.mark.usefixtures("switching")
+def test_one_query_of_a_net_gives_each_of_eight_threads_the_batch_of_its_own_score():
+    asked, names = net(), ["bald", "entropy", "margin", "std_dev"]
+    query = StochasticBatchQuery(sampler="topk", n_draws=4, random_state=0)
+
+    def ask(number):
+        score = names[number % 4]
+        rows = query(asked, POOL, 5, score=score, beta=number + 1.0)
+        return score, rows
+
+    for _ in range(4):
+        for _, rows in in_threads(ask):
+            assert len(set(rows.tolist())) == 5
+    assert query.get_params()["score"] == "bald"
+    assert query.get_params()["beta"] == 1.0
+
+
+@pytest.mark.usefixtures("switching")
+def test_nets_are_fitted_in_several_threads_to_what_they_are_fitted_to_in_one():
+    expected = net().predict_proba(POOL)
+    for found in in_threads(lambda _: net().predict_proba(POOL), 4):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_queries_of_a_net_leave_nothing_behind():
+    asked = net()
+    query = StochasticBatchQuery(n_draws=3, random_state=0)
+
+    def objects_after(n):
+        for _ in range(n):
+            query.set_params(random_state=0).select(asked, POOL, 2)
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = objects_after(20)
+    assert objects_after(40) - before < 40  # less than an object a query
