@@ -225,7 +225,8 @@ def _positions(kept: Tensor) -> Tensor:
 class ThinnedNetworks:
     """Every draw as a network without the units that it drops: from what enters the stages to what leaves them.
 
-    Good for any number of rows; ``are_images`` says that what enters has more axes than units. Weights of the first draws are cut out once and kept, as far as memory goes.
+    Good for any number of rows; ``are_images`` says that what enters has more axes than units. Weights of the first
+    draws are cut out once and kept, as far as memory goes.
     """
 
     def __init__(self, stages: list[_Gate | _Layer], sites: Sites, are_images: bool) -> None:

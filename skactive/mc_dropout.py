@@ -260,9 +260,14 @@ class _MCDropout(BaseEstimator, ABC):
     def _continues(self) -> bool:
         return self.warm_start and hasattr(self, "net_")
 
-    @torch.inference_mode(False)  # whatever goes on around, this is training
     def _fit_net(self, data: _Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int) -> None:
         """Train a new skorch net around the module that is made here; self changes only if all goes well."""
+        with torch.inference_mode(False):  # whatever goes on around, this is training
+            self._fit_new_net(data, make_module, n_outputs, epochs)
+
+    def _fit_new_net(
+        self, data: _Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int
+    ) -> None:
         rng = validation.check_random_state(self.random_state)
         mask_seed = rng.integers(2**63, size=4).tolist()
         x = _to_tensor(data.X[:8], torch.device("cpu"))
@@ -343,9 +348,9 @@ class _MCDropout(BaseEstimator, ABC):
         if not all(bool(parameter.isfinite().all()) for parameter in net.module_.parameters()):
             raise validation.diverged_error()
 
-    @torch.inference_mode(False)
     def _train_once_more(self, data: _Data) -> Self:
-        self._train(self.net_, data, None, 1, self._rng)
+        with torch.inference_mode(False):
+            self._train(self.net_, data, None, 1, self._rng)
         self.n_iter_ = len(self.net_.history)
         return self
 
@@ -876,7 +881,7 @@ class _HostRows:
 
 
 def _has_dropout(module: nn.Module, x: Tensor) -> bool:
-    """Whether anything is random in training. What is random and cannot be held fixed is refused when draws are asked."""
+    """Whether anything is random in training. What cannot be held fixed is refused when draws are asked for."""
     draws = thinning.FixedDraws(copy.deepcopy(module).cpu(), 1, np.random.default_rng(0))
     try:
         with torch.no_grad():

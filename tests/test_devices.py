@@ -17,7 +17,9 @@ from torch.nn import functional as F
 
 import skactive
 from skactive import (
+    ACSFWQuery,
     BADGEQuery,
+    BatchBALDQuery,
     MCDropoutClassifier,
     MCDropoutRegressor,
     StochasticBatchQuery,
@@ -295,7 +297,8 @@ def peak_memory(work):
 
 
 def kib(key):
-    return int(next(line for line in Path("/proc/self/status").open() if line.startswith(key)).split()[1])
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(key)).split()[1])
 
 
 def test_masks_of_all_draws_are_never_in_the_memory_of_the_host(monkeypatch):
@@ -363,16 +366,24 @@ def test_embeddings_come_to_the_host_once_however_many_blocks(name):
     assert device.n_waits - before == 1
 
 
-@pytest.mark.parametrize("name", ["MLP", "encoder, rows first", "U-Net"])
-def test_a_query_waits_for_the_device_a_few_times_a_chunk(name):
+@pytest.mark.filterwarnings("ignore")  # a device without values tells the queries nothing
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        *((StochasticBatchQuery, name) for name in ("MLP", "encoder, rows first", "U-Net")),
+        *((ACSFWQuery, "MLP"), (BatchBALDQuery, "MLP")),
+    ],
+)
+def test_a_query_waits_for_the_device_three_times_a_chunk(query, name):
+    """Twice to know whether all are probabilities, once for the scores; however many blocks a chunk is."""
     waits = []
     for n_chunks in (2, 4):
-        module, x = net_and_rows(name, BATCH * n_chunks)
-        query = StochasticBatchQuery(n_draws=N_DRAWS, chunk_size=BATCH, predict_batch_size=BATCH, random_state=0)
+        module, x = net_and_rows(name, 2 * BATCH * n_chunks)
+        options = {"n_draws": N_DRAWS, "chunk_size": 2 * BATCH, "predict_batch_size": BATCH, "random_state": 0}
         with Device() as device:
-            query.select(module, np.ones(x.shape, dtype=np.float32), 2)
+            query(**options).select(module, np.ones(x.shape, dtype=np.float32), 2)
         waits.append(device.n_waits)
-    assert (waits[1] - waits[0]) / 2 <= 3  # twice whether all are probabilities, then the scores
+    assert waits[1] - waits[0] <= 2 * 3
 
 
 # Training
