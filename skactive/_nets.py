@@ -156,6 +156,7 @@ def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> 
     if outputs.device.type == "meta":  # holds no values
         return "logits" if masks.last_normalised is None else masks.last_normalised[0]
     made, values = masks.last_normalised or ("", outputs)
+    outputs, values = outputs.cpu(), values.cpu()
     is_tail = bool(made) and values.shape == outputs.shape and torch.equal(values.to(outputs.dtype), outputs)
     tolerance = validation.sum_tolerance(values if is_tail else outputs)
     for name, p in (("probabilities", outputs), ("log_probabilities", outputs.exp())):
@@ -295,8 +296,14 @@ def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
     twin = object.__new__(type(net))  # skorch's own copies are made by way of files
     vars(twin).update(vars(net), module_=module, _set_training=_leave_mode, **params)
     if net.iterator_valid is torch.utils.data.DataLoader:
-        vars(twin).update(iterator_valid__generator=torch.Generator("cpu"), iterator_valid__num_workers=0)
+        vars(twin).update(iterator_valid__generator=_generator(), iterator_valid__num_workers=0)
     return twin
+
+
+def _generator() -> torch.Generator:
+    """One for torch's DataLoader, which draws a number on the default device."""
+    device = torch.get_default_device()
+    return torch.Generator("cpu" if device.type == "meta" else device)
 
 
 def _leave_mode(training: bool = True) -> None:

@@ -76,6 +76,10 @@ class OwnRandom(TorchFunctionMode):
 
     def on(self, device: torch.device) -> torch.Generator:
         """Our generator on a device."""
+        if device.index is None and device.type != "cpu":
+            device = torch.empty(
+                0, device=device
+            ).device  # the current one, whose numbers they are
         if device not in self._generators:
             seed = (self._seed + len(self._generators)) % 2**63
             self._generators[device] = torch.Generator(device).manual_seed(seed)
@@ -177,4 +181,4 @@ def _alpha_dropout(input: Tensor, kept: Tensor, p: float) -> Tensor:
     if p == 1:
         return torch.zeros_like(input)
     scale = ((1 - p) * (1 + p * dropped**2)) ** -0.5
-    return torch.where(kept, input, input.new_tensor(dropped)) * scale - scale * p * dropped
+    return torch.where(kept, input, dropped) * scale - scale * p * dropped

@@ -11,6 +11,7 @@ it made, or where something is changed in place across the cut.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,8 +139,8 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self._masks = masks
         self._constants = {id(tensor): tensor for tensor in constants}
-        self._slots: dict[int, int] = {}  # by the identity of a tensor
-        self._alive: list[Any] = []  # so that no identity is used again
+        # By the identity of a tensor, which another may have once it is gone: what is not needed is not kept.
+        self._slots: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._drawn: set[int] = set()
         self._taken: dict[int, tuple[Tensor, int]] = {}  # and the version of the tensor
         self._calls: list[Call] = []
@@ -175,7 +176,7 @@ class _Recorder(TorchFunctionMode):
         return value
 
     def tape(self, output: Any) -> Tape:
-        number = self._slots.get(id(output))
+        number = self._slot(output)
         is_clean = all(_version(tensor) == version for tensor, version in self._taken.values())
         if number is None or not is_clean:
             raise NotWrittenError
@@ -184,23 +185,31 @@ class _Recorder(TorchFunctionMode):
         return Tape(self._inputs, shapes, self._calls, number, is_pure, set(self._taken), output)
 
     def _new_slot(self, tensor: Tensor) -> int:
-        self._alive.append(tensor)
-        self._slots[id(tensor)] = self._n_slots
+        self._slots[id(tensor)] = weakref.ref(tensor), self._n_slots
         self._n_slots += 1
         return self._n_slots - 1
+
+    def _slot(self, tensor: Tensor) -> int | None:
+        known, number = self._slots.get(id(tensor), (None, None))
+        return number if known is not None and known() is tensor else None
 
     def _slots_of(self, value: Any) -> dict[int, Tensor]:
         """Slots of the tensors in a value that are no constants."""
         found = {}
         for tensor in tensors_in(value):
-            if id(tensor) in self._slots:
-                found[self._slots[id(tensor)]] = tensor
+            number = self._slot(tensor)
+            if number is not None:
+                found[number] = tensor
             elif id(tensor) not in self._constants:
                 raise NotWrittenError
         return found
 
     def _written(self, value: Any) -> Any:
-        return mapped(value, lambda tensor: Slot(self._slots[id(tensor)]) if id(tensor) in self._slots else tensor)
+        def slot(tensor: Tensor) -> Slot | Tensor:
+            number = self._slot(tensor)
+            return tensor if number is None else Slot(number)
+
+        return mapped(value, slot)
 
     def _outputs(self, value: Any, is_drawn: bool) -> Any:
         def slot(tensor: Tensor) -> Slot:

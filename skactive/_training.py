@@ -270,8 +270,10 @@ def resolve_device(device: Any) -> torch.device:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise validation.device_error(device, "no such device type.") from error
-    if resolved.type in ("cpu", "meta"):
+    if resolved.type == "cpu":
         return resolved
+    if resolved.type == "meta":
+        raise validation.device_error(device, "it holds no values.")
     module = getattr(torch, resolved.type, None)
     if module is None or not module.is_available():
         raise validation.device_error(device, f"there is no {resolved.type.upper()} device.")
@@ -319,7 +321,9 @@ def last_linear(module: nn.Module, x: Tensor) -> tuple[str, Tensor] | None:
 def with_more_units(module: nn.Module, name: str, rows: NDArray[Any], n_units: int) -> nn.Module:
     """Replace a linear layer by a larger one, whose ``rows`` are the old layer's units in their order."""
     old: Any = module.get_submodule(name)
-    new = nn.Linear(old.in_features, n_units, bias=old.bias is not None, dtype=old.weight.dtype)
+    new = nn.Linear(
+        old.in_features, n_units, bias=old.bias is not None, dtype=old.weight.dtype, device=old.weight.device
+    )
     new.weight[rows] = old.weight
     if old.bias is not None:
         new.bias[rows] = old.bias

@@ -262,10 +262,16 @@ class _MCDropout(BaseEstimator, ABC):
 
     def _fit_net(self, data: _Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int) -> None:
         """Train a new skorch net around the module that is made here; self changes only if all goes well."""
+        with torch.inference_mode(False):  # whatever goes on around, this is training
+            self._fit_new_net(data, make_module, n_outputs, epochs)
+
+    def _fit_new_net(
+        self, data: _Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int
+    ) -> None:
         rng = validation.check_random_state(self.random_state)
         mask_seed = rng.integers(2**63, size=4).tolist()
         x = _to_tensor(data.X[:8], torch.device("cpu"))
-        with training.OwnRandom(rng):
+        with torch.device("cpu"), training.OwnRandom(rng):
             module = make_module(x).float()
             outputs = training.try_module(module, x)  # layers that wait for their input draw their weights now
         self._check_outputs(outputs, n_outputs)
@@ -273,7 +279,8 @@ class _MCDropout(BaseEstimator, ABC):
         held_out = self._held_out_rows(data, rng) if self.early_stopping and epochs > 1 else None
         self._train(net, data, held_out, epochs, rng)
         self.net_, self.n_iter_, self._rng = net, len(net.history), rng
-        self._mask_seed, self._has_dropout = mask_seed, _has_dropout(net.module_, x[:1])
+        with torch.device("cpu"):
+            self._mask_seed, self._has_dropout = mask_seed, _has_dropout(net.module_, x[:1])
 
     def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
         if self.module is None:
@@ -342,7 +349,8 @@ class _MCDropout(BaseEstimator, ABC):
             raise validation.diverged_error()
 
     def _train_once_more(self, data: _Data) -> Self:
-        self._train(self.net_, data, None, 1, self._rng)
+        with torch.inference_mode(False):
+            self._train(self.net_, data, None, 1, self._rng)
         self.n_iter_ = len(self.net_.history)
         return self
 
@@ -671,7 +679,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
         }
 
     def _answer(self, outputs: Tensor) -> Tensor:
-        return training.probabilities(outputs.reshape(*outputs.shape[:2], -1), self.output)
+        return training.probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
 
     def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
         n_columns = outputs.shape[1]
@@ -873,7 +881,7 @@ class _HostRows:
 
 
 def _has_dropout(module: nn.Module, x: Tensor) -> bool:
-    """Whether anything is random in training. What is random and cannot be held fixed is refused when draws are asked."""
+    """Whether anything is random in training. What cannot be held fixed is refused when draws are asked for."""
     draws = thinning.FixedDraws(copy.deepcopy(module).cpu(), 1, np.random.default_rng(0))
     try:
         with torch.no_grad():

@@ -11,17 +11,17 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from common import bench
+from fixed_masks import N_DRAWS, draws_of, whole_passes
 from torch import Tensor, nn
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery
-from skactive._thinning import fixed_mask_draws
 
-N_DRAWS, CHUNK = 20, 2048
+CHUNK = 2048
 Thunks = dict[str, Callable[[], object]]
 
 
 def ways(module: nn.Module, x: Tensor, full_width: Callable[[Tensor], Tensor], chunk: int = CHUNK) -> Thunks:
-    ours = fixed_mask_draws(module, N_DRAWS, np.random.default_rng(0))
+    ours = draws_of(module)
 
     def left_on(batch: Tensor) -> Tensor:
         return torch.stack([module.train()(batch) for _ in range(N_DRAWS)])
@@ -75,8 +75,8 @@ def paper_net(drop: type[nn.Module]) -> Thunks:
     blocks = [nn.Conv2d(1, 32, 5), drop(0.5), nn.MaxPool2d(2), nn.ReLU()]
     blocks += [nn.Conv2d(32, 64, 5), drop(0.5), nn.MaxPool2d(2), nn.ReLU()]
     module = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
-    plain = fixed_mask_draws(module, N_DRAWS, np.random.default_rng(0), forward=nn.Module.__call__)
-    return ways(module, torch.randn(512, 1, 28, 28), plain, chunk=256)
+    x = torch.randn(512, 1, 28, 28)
+    return ways(module, x, whole_passes(module, x[:1]), chunk=256)
 
 
 @bench("draws, CNN of Kirsch et al., pixels dropped, 512 images of 28 x 28, 20 draws")

@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 import torch
 from common import bench
+from fixed_masks import draws_of
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
 
 from skactive import MCDropoutClassifier
-from skactive._thinning import fixed_mask_draws
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
@@ -107,7 +107,7 @@ def pool(n_points=100_000):
 @bench("predict_proba, 20 fixed masks, 100,000 rows", targets={"the thinned passes alone": 1 / 1.2})
 def predict():
     net, X_pool = fit_ours(200, 5, 64), pool()
-    draws, x = fixed_mask_draws(net.net_.module_, 20, np.random.default_rng(0)), torch.from_numpy(X_pool)
+    draws, x = draws_of(net.net_.module_), torch.from_numpy(X_pool)
     net.predict_proba(X_pool[:10])
     return {"skactive": partial(net.predict_proba, X_pool), "the thinned passes alone": partial(draws, x)}
 

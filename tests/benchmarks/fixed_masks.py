@@ -1,0 +1,27 @@
+"""Draws of a module under fixed masks, as the benchmarks ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skactive._thinning import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
+
+N_DRAWS = 20
+
+
+def draws_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Ours, by thinned nets or a tape, block after block."""
+    draws = FixedDraws(module, N_DRAWS, np.random.default_rng(0))
+    return lambda x: forward_rows(draws, TensorRows(x), BlockSize(BLOCK), axis=1)
+
+
+def whole_passes(module: nn.Module, one: Tensor) -> Callable[[Tensor], Tensor]:
+    """The same, by a forward pass of the whole module for each; what is random shows in one row."""
+    draws = FixedDraws(module, N_DRAWS, np.random.default_rng(0))
+    with torch.no_grad():
+        draws.learn(TensorRows(one))
+    return lambda batch: draws._whole(batch, len(batch))
