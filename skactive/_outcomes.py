@@ -108,9 +108,9 @@ class Outcomes:
 
     def gains(self, draws_KnC: Tensor, dtype: torch.dtype) -> Tensor:
         """Gains of candidates, shape (n,), float64, in arithmetic of this ``dtype``."""
-        W_GK, q_G = self.posteriors.to(dtype), self.weights.to(dtype)
+        W_GK, q_G, q_K = self.posteriors.to(dtype), self.weights.to(dtype), self.weights @ self.posteriors
         step = max(1, _COLUMNS // draws_KnC.shape[2])
-        return torch.cat([_gains(W_GK, q_G, block_KnC) for block_KnC in draws_KnC.split(step, dim=1)])
+        return torch.cat([_gains(W_GK, q_G, q_K, block_KnC) for block_KnC in draws_KnC.split(step, dim=1)])
 
     def standard_error(self, draws_KC: Tensor) -> float:
         """Monte Carlo standard error of a row's gain; 0 if these are all outcomes.
@@ -134,7 +134,8 @@ def _left_by_label(W_GK: Tensor, p_KC: Tensor) -> Tensor:
     return torch.where(left_GC > _NOTHING * m_GC, left_GC, 0.0)
 
 
-def _gains(W_GK: Tensor, q_G: Tensor, draws_KnC: Tensor) -> Tensor:
+def _gains(W_GK: Tensor, q_G: Tensor, q_K: Tensor, draws_KnC: Tensor) -> Tensor:
+    """Gains of a block of candidates; sums over many outcomes are in float64, ``q_K`` is one of them."""
     p_KCn, entropy_Kn = _classes_first(draws_KnC, W_GK.dtype)
     columns_KN = p_KCn.flatten(1)
     minus_entropy_N = torch.zeros(columns_KN.shape[1], dtype=torch.float64, device=q_G.device)
@@ -142,7 +143,7 @@ def _gains(W_GK: Tensor, q_G: Tensor, draws_KnC: Tensor) -> Tensor:
     for W_gK, q_g in zip(W_GK.split(step), q_G.split(step), strict=True):
         m_gN = W_gK @ columns_KN
         minus_entropy_N += q_g @ m_gN.log().mul_(m_gN)
-    expected_n = (q_G @ W_GK @ entropy_Kn).double()
+    expected_n = q_K @ entropy_Kn.to(q_K)
     return (-minus_entropy_N.view(p_KCn.shape[1:]).sum(0) - expected_n).clamp_min_(0)
 
 
