@@ -22,6 +22,7 @@ from tqdm import tqdm
 from . import _validation as validation
 from . import _validation_batches as batches_checks
 from ._base_query import Request
+from ._devices import best_float
 from ._draws_query import DrawsQuery
 from ._kept_draws import KeptDraws, as_tensor
 from ._outcomes import Outcomes
@@ -390,7 +391,7 @@ def _gains(outcomes: Outcomes, candidates: _Candidates, rows: Indices, dtype: to
     draws_KnC = candidates.take(rows)
     if len(np.unique(candidates.scores[rows])) == len(rows):
         return outcomes.gains(draws_KnC, dtype).cpu().numpy()
-    distinct_KmC, which = torch.unique(draws_KnC.double(), dim=1, return_inverse=True)
+    distinct_KmC, which = torch.unique(draws_KnC.to(best_float(draws_KnC.device)), dim=1, return_inverse=True)
     return outcomes.gains(distinct_KmC, dtype)[which].cpu().numpy()
 
 
