@@ -576,7 +576,9 @@ def _variance_of_effect(outcomes: Tensor) -> Tensor:
 
 def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
     effect = _variance_of_effect(outcomes)
-    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * _eps(effect)).clamp_min(_tiny(effect))
+    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * _eps(effect)).clamp_min(
+        _tiny(effect)
+    )
 
 
 @_score("outcomes")

@@ -6,6 +6,8 @@ as good as scipy's, and other ones.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -31,7 +33,7 @@ def eigh_elsewhere(seed):
         rng = np.random.default_rng(seed)
         vectors = vectors * rng.choice([-1.0, 1.0], len(values))
         starts = np.flatnonzero(np.r_[True, np.diff(values) > 1e-10 * values[-1], True])
-        for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        for start, stop in itertools.pairwise(starts):
             if stop - start > 1:
                 vectors[:, start:stop] @= special_ortho_group.rvs(stop - start, random_state=rng.integers(2**31))
         return values, vectors
