@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import torch
 
-_WITHOUT_FLOAT64 = ("mps",)
-
-
-def best_float(device: torch.device) -> torch.dtype:
-    """The floats of most digits that a device has."""
-    return torch.float32 if device.type in _WITHOUT_FLOAT64 else torch.float64
+def best_float(device: torch.device | str) -> torch.dtype:
+    """The floats of most digits that a device has: float64, but float32 on Apple's GPUs ("mps"), which lack it."""
+    return torch.float32 if torch.device(device).type == "mps" else torch.float64
 
 
 def memory(device: torch.device) -> int:

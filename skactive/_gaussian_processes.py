@@ -268,11 +268,13 @@ class _Functions:
 def _draw_functions(posterior: _Posterior, n_draws: int, rng: np.random.Generator) -> _Functions:
     try:
         features, row_seed = _fourier_features(posterior.kernel, posterior.X, rng), None
+        training_Fn = features(posterior.X)
+        weights_KF = rng.standard_normal((n_draws, len(training_Fn)))
     except _NoFeaturesError:
-        features, row_seed = _nystrom_features(posterior.kernel, posterior.X), rng.bytes(32)
-    training_Fn = features(posterior.X)
-    n_features, n_training = training_Fn.shape
-    weights_KF, noise_Kn = rng.standard_normal((n_draws, n_features)), rng.standard_normal((n_draws, n_training))
+        (features, vectors_nF), row_seed = _nystrom_features(posterior.kernel, posterior.X), rng.bytes(32)
+        training_Fn = features(posterior.X)
+        weights_KF = rng.standard_normal((n_draws, len(vectors_nF))) @ vectors_nF
+    noise_Kn = rng.standard_normal((n_draws, training_Fn.shape[1]))
     return _Functions(posterior, features, row_seed, training_Fn, weights_KF, noise_Kn)
 
 
@@ -280,12 +282,18 @@ def _sum_of_squares(array: Floats) -> Floats:
     return np.einsum("ij,ij->j", array, array)
 
 
-def _nystrom_features(kernel: Any, X_training: Any) -> Callable[[Any], Floats]:
-    """Features whose products are the kernel wherever a training row is in the pair."""
+def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
+    """Features whose products are the kernel wherever a training row is in the pair, and eigenvectors (n, F) of it.
+
+    Signs of eigenvectors, the order of equal eigenvalues and how many of them count as 0 are left to the LAPACK at
+    hand, and must not decide on draws: weights are random numbers of the training rows, times the eigenvectors. With
+    the features, which are by eigenvectors as well, that is the symmetric root of the kernel's inverse: there is one.
+    """
     values, vectors = eigh(kernel(X_training, X_training))
     kept = values > len(values) * np.finfo(float).eps * values[-1]
-    root_rn = (vectors[:, kept] / np.sqrt(values[kept])).T
-    return lambda X: root_rn @ kernel(X_training, X)
+    vectors_nF, values_F = vectors[:, kept], values[kept]
+    root_Fn = (vectors_nF / np.sqrt(values_F)).T
+    return lambda X: root_Fn @ kernel(X_training, X), vectors_nF
 
 
 def _row_normals(X: Any, n: int, seed: bytes) -> Floats:

@@ -45,7 +45,7 @@ class KeptDraws:
         self._chunk_size = chunks.whole_blocks(size, draws.batch_size)
         self._place_of = np.full(request.n_candidates, -1)  # in the store, of each row
         self._row_at = np.empty(0, dtype=np.int64)  # of each place
-        self._store = torch.empty(0)
+        self._store = torch.empty(0, device="cpu")
 
     def add(self, rows: slice, chunk: Any) -> None:
         """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""

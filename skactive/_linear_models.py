@@ -213,9 +213,9 @@ def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None
 def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
-    kept_p, root = _root_of_covariance(estimator)
+    kept_p, root_pp = _root_of_covariance(estimator)
     deviation_pK = np.zeros((len(kept_p), n_draws))
-    deviation_pK[kept_p] = root @ rng.standard_normal((root.shape[1], n_draws))
+    deviation_pK[kept_p] = root_pp @ rng.standard_normal((len(root_pp), n_draws))
     coef_p, offset_p = (np.asarray(a, dtype=np.float64) for a in (estimator.coef_, estimator.X_offset_))
     intercept = float(estimator.intercept_)
 
@@ -228,7 +228,11 @@ def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Gen
 
 
 def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
-    """Which features have weights at all, and a matrix whose product with its transpose is their covariance."""
+    """Which features have weights at all, and the symmetric root of their covariance.
+
+    There are many roots, and one only that is symmetric: eigenvectors times roots of eigenvalues would give draws that
+    hang on the signs of eigenvectors, and on which of equal eigenvalues comes first. LAPACKs differ in these.
+    """
     sigma = np.asarray(estimator.sigma_, dtype=np.float64)
     if isinstance(estimator, ARDRegression):
         kept_p = estimator.lambda_ < estimator.threshold_lambda
@@ -240,7 +244,7 @@ def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
     if isinstance(estimator, BayesianRidge) and not _SIGMA_IS_WHOLE:
         # Until scikit-learn 1.7 `sigma_` leaves out what the training data say nothing about: the prior's variance.
         variances[variances < len(sigma) * np.finfo(float).eps * variances[-1]] = 1 / estimator.lambda_
-    return kept_p, directions * np.sqrt(np.maximum(variances, 0))
+    return kept_p, (directions * np.sqrt(np.maximum(variances, 0))) @ directions.T
 
 
 @has_noise_variance(BayesianRidge, ARDRegression)
@@ -279,7 +283,10 @@ def _discriminant_analysis(
 
 
 def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:
-    """Upper triangular R with R' R = Σ_i (x_i - mean of its class) (x_i - mean of its class)'."""
+    """Upper triangular R with R' R = Σ_i (x_i - mean of its class) (x_i - mean of its class)'.
+
+    Its diagonal is positive: a QR decomposition leaves the signs of rows open, and draws would hang on them.
+    """
     (n, n_features), n_classes = rows.X.shape, len(counts_C)
     if counts_C.min() == 0 or n < n_features + n_classes:
         reason = (
@@ -291,7 +298,8 @@ def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -
     scaled = centred / np.where(std_p > 0, std_p, 1.0)
     if not np.linalg.svd(scaled / np.sqrt(n), compute_uv=False)[-1] > estimator.tol:  # by which the fit decides as well
         raise validation.NoPosteriorError(estimator, "its features are collinear within the classes")
-    return qr(scaled, mode="economic")[1] * std_p
+    factor_pp = qr(scaled, mode="economic")[1]
+    return np.copysign(1.0, factor_pp.diagonal())[:, np.newaxis] * factor_pp * std_p
 
 
 def _draw_discriminants(

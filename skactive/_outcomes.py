@@ -27,6 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._devices import best_float
+
 __all__ = ["Outcomes"]
 
 _COLUMNS = 2048  # classes times candidates in a block
@@ -60,7 +62,7 @@ class Outcomes:
     @classmethod
     def of_no_labels(cls, n_draws: int, device: torch.device | str = "cpu") -> Outcomes:
         """The one outcome of an empty batch: all draws are as probable as before."""
-        new = functools.partial(torch.full, dtype=torch.float64, device=device)
+        new = functools.partial(torch.full, dtype=best_float(device), device=device)
         return cls(new((1, n_draws), 1 / n_draws), new((1,), 1.0), new((1,), math.log(n_draws)))
 
     def __len__(self) -> int:
@@ -98,7 +100,7 @@ class Outcomes:
         # Centres are spread evenly over the information that is left; an outcome goes to the one of the least
         # Kullback-Leibler divergence. A poor choice makes bounds loose, and never wrong.
         W_GK, q_G = self.posteriors, self.weights
-        ticks = (torch.arange(most, dtype=torch.float64, device=q_G.device) + 0.5) * (self.left / most)
+        ticks = (torch.arange(most, dtype=q_G.dtype, device=q_G.device) + 0.5) * (self.left / most)
         centres_MK = W_GK[_inverse(self.remaining.cumsum(0), ticks).unique()]
         nearest_G = (W_GK.float() @ centres_MK.float().clamp_min(1e-6).log_().T).argmax(1)
         q_M = q_G.new_zeros(len(centres_MK)).index_add_(0, nearest_G, q_G)
@@ -107,10 +109,11 @@ class Outcomes:
         return Outcomes(W_MK, q_M, torch.special.entr(W_MK).sum(1) * q_M, self.exact)
 
     def gains(self, draws_KnC: Tensor, dtype: torch.dtype) -> Tensor:
-        """Gains of candidates, shape (n,), float64, in arithmetic of this ``dtype``."""
-        W_GK, q_G = self.posteriors.to(dtype), self.weights.to(dtype)
+        """Gains of candidates, shape (n,), float64, in arithmetic of this ``dtype`` or what the device has."""
+        dtype = min(dtype, self.weights.dtype, key=lambda kind: kind.itemsize)
+        W_GK, q_G, q_K = self.posteriors.to(dtype), self.weights.to(dtype), self.weights @ self.posteriors
         step = max(1, _COLUMNS // draws_KnC.shape[2])
-        return torch.cat([_gains(W_GK, q_G, block_KnC) for block_KnC in draws_KnC.split(step, dim=1)])
+        return torch.cat([_gains(W_GK, q_G, q_K, block_KnC) for block_KnC in draws_KnC.split(step, dim=1)])
 
     def standard_error(self, draws_KC: Tensor) -> float:
         """Monte Carlo standard error of a row's gain; 0 if these are all outcomes.
@@ -119,7 +122,7 @@ class Outcomes:
         """
         if self.exact:
             return 0.0
-        p_KCn, entropy_Kn = _classes_first(draws_KC.unsqueeze(1), torch.float64)
+        p_KCn, entropy_Kn = _classes_first(draws_KC.unsqueeze(1), self.posteriors.dtype)
         entropy_G = torch.special.entr(self.posteriors @ p_KCn[..., 0]).sum(1)
         taken_G = self.weights * (entropy_G - (self.posteriors @ entropy_Kn)[:, 0])
         return float((taken_G - self.remaining * (taken_G.sum() / self.left)).norm())
@@ -134,21 +137,22 @@ def _left_by_label(W_GK: Tensor, p_KC: Tensor) -> Tensor:
     return torch.where(left_GC > _NOTHING * m_GC, left_GC, 0.0)
 
 
-def _gains(W_GK: Tensor, q_G: Tensor, draws_KnC: Tensor) -> Tensor:
+def _gains(W_GK: Tensor, q_G: Tensor, q_K: Tensor, draws_KnC: Tensor) -> Tensor:
+    """Gains of a block of candidates; sums over many outcomes are in float64, ``q_K`` is one of them."""
     p_KCn, entropy_Kn = _classes_first(draws_KnC, W_GK.dtype)
     columns_KN = p_KCn.flatten(1)
-    minus_entropy_N = torch.zeros(columns_KN.shape[1], dtype=torch.float64, device=q_G.device)
+    minus_entropy_N = torch.zeros(columns_KN.shape[1], dtype=q_K.dtype, device=q_G.device)
     step = max(1, _BLOCK_BYTES // (columns_KN.shape[1] * columns_KN.element_size()))
     for W_gK, q_g in zip(W_GK.split(step), q_G.split(step), strict=True):
         m_gN = W_gK @ columns_KN
         minus_entropy_N += q_g @ m_gN.log().mul_(m_gN)
-    expected_n = (q_G @ W_GK @ entropy_Kn).double()
+    expected_n = q_K @ entropy_Kn.to(q_K)
     return (-minus_entropy_N.view(p_KCn.shape[1:]).sum(0) - expected_n).clamp_min_(0)
 
 
 def _normalised(draws_KnC: Tensor) -> Tensor:
     """Float64 rows that sum to 1, not only to the precision of float32 or float16: joint probabilities are products."""
-    p_KnC = draws_KnC.double()
+    p_KnC = draws_KnC.to(best_float(draws_KnC.device))
     return p_KnC / p_KnC.sum(-1, keepdim=True)
 
 
@@ -171,7 +175,7 @@ def _sample(weights: Tensor, n: int, rng: np.random.Generator) -> tuple[Tensor, 
         share = float(weights[~large].sum()) / (n - n_large)
         large = weights > share
     small = (~large).nonzero()[:, 0]
-    ticks = torch.from_numpy(np.arange(n - n_large) + rng.random(n - n_large)).to(weights.device)
+    ticks = torch.from_numpy(np.arange(n - n_large) + rng.random(n - n_large)).to(weights)
     drawn = small[_inverse(weights[small].cumsum(0), ticks * share)]
     chosen = torch.cat([large.nonzero()[:, 0], drawn]).sort().values
     return chosen, weights[chosen].clamp_min(share)

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from . import _validation as validation
 from . import _validation_batches as batches_checks
+from ._devices import best_float
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -57,7 +58,7 @@ class Points:
         """
         sums = self.squared_norms[:, None] + centres.squared_norms
         distances = sums - 2 * (self.a @ centres.a.T) * (self.h @ centres.h.T)
-        rounding = (self.a.shape[1] + self.h.shape[1] + 8) * _EPS
+        rounding = (self.a.shape[1] + self.h.shape[1] + 8) * torch.finfo(sums.dtype).eps
         return distances.masked_fill_(distances <= rounding * sums, 0.0)
 
 
@@ -84,10 +85,10 @@ class FactoredPoints:
         tolerance = validation.sum_tolerance(self._probabilities)
         for rows in self.blocks():
             h = self._scaled(rows)
-            p = _float64(self._probabilities[rows]).to(h.device)
+            p = _float64(self._probabilities[rows]).to(h)
             batches_checks.check_rows_of_probabilities(p, rows.start, tolerance)
             squares = _minus_one_at_largest(p).square_().sum(1) * h.square_().sum(1)
-            squared_norms[rows] = squares.cpu().numpy()
+            squared_norms[rows] = squares.cpu()
         return squared_norms
 
     def _power_of_two(self) -> float:
@@ -109,8 +110,8 @@ class FactoredPoints:
 
     def __getitem__(self, rows: slice | Indices) -> Points:
         h = self._scaled(rows)
-        p = _float64(self._probabilities[rows]).to(h.device)
-        return Points(_minus_one_at_largest(p), h, torch.from_numpy(self.squared_norms[rows]).to(h.device))
+        p = _float64(self._probabilities[rows]).to(h)
+        return Points(_minus_one_at_largest(p), h, torch.from_numpy(self.squared_norms[rows]).to(h))
 
     def blocks(self) -> Iterator[slice]:
         step = max(1, _BLOCK_ELEMENTS // (self._probabilities.shape[1] + self._embeddings.shape[1]))
@@ -209,8 +210,8 @@ def _minus_one_at_largest(p: Tensor) -> Tensor:
 
 
 def _float64(part: Any) -> Tensor:
-    """A copy, as a tensor on the device where the part is."""
+    """A copy, as a tensor on the device where the part is, in float64 or what the device has."""
     if isinstance(part, Tensor):
-        return part.detach().to(torch.float64, copy=True)
+        return part.detach().to(best_float(part.device), copy=True)
     part = part.toarray() if sparse.issparse(part) else part
     return torch.from_numpy(np.array(part, dtype=np.float64, order="C"))

@@ -562,7 +562,7 @@ def check_target_rows(n_targets: int, n_columns: int | None, n_columns_of_pool: 
 
 def check_score_output(scores: Any, n_points: int) -> Any:
     """One number a row, as a numpy array."""
-    scores = scores.detach().cpu().numpy() if hasattr(scores, "detach") else np.asarray(scores)
+    scores = as_array(scores)
     if scores.shape != (n_points,):
         raise ValueError(
             f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
@@ -609,7 +609,11 @@ class NoPosteriorError(TypeError):
 
 
 def as_array(draws: Any) -> NDArray[Any]:
-    return draws.detach().cpu().numpy() if hasattr(draws, "detach") else np.asarray(draws)
+    """An array of a tensor on any device, or of what else can be one; bfloat16, which numpy lacks, as float32."""
+    if not hasattr(draws, "detach"):
+        return np.asarray(draws)
+    draws = draws.detach().cpu()
+    return (draws.float() if str(draws.dtype) == "torch.bfloat16" else draws).numpy()
 
 
 def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_draws: int | None = None) -> None:

@@ -34,7 +34,6 @@ _FLOOR = 1e-12  # of a probability inside the logarithm: ensembles give exact ze
 _CLOSE = 1e-6  # distance from the sum, relative to it, at which a combination counts as equal
 _TIE = 1e-12  # difference of scores, relative to the length of the residual, that may be rounding
 _MAX_IDLE = 50  # steps in a row that only change weights of rows already chosen
-_EPS = torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ def _project_block(block_KCn: Tensor) -> Tensor:
     mean_Cn = _mean(block_KCn)
     log_ratios_KCn = block_KCn.clamp_min(_FLOOR).log_().sub_(mean_Cn.clamp_min(_FLOOR).log_())
     L_Kn = _fold(log_ratios_KCn.mul_(mean_Cn).transpose(0, 1))
-    return L_Kn.masked_fill_(L_Kn.abs() < n_draws * n_classes * _EPS, 0.0).T / n_draws**0.5
+    return L_Kn.masked_fill_(L_Kn.abs() < n_draws * n_classes * torch.finfo(L_Kn.dtype).eps, 0.0).T / n_draws**0.5
 
 
 def _norms(vectors_NK: Floats) -> Floats:

@@ -22,6 +22,7 @@ from tqdm import tqdm
 from . import _validation as validation
 from . import _validation_batches as batches_checks
 from ._base_query import Request
+from ._devices import best_float
 from ._draws_query import DrawsQuery
 from ._kept_draws import KeptDraws, as_tensor
 from ._outcomes import Outcomes
@@ -38,7 +39,6 @@ _ROWS_AT_ONCE = 1024
 _DRAWS_AT_ONCE = 2**22  # numbers
 _PRODUCTS_AT_ONCE = 2**20  # outcomes * classes * rows whose gains are computed before looking which bounds they beat
 _ROUNDING = 1e-12  # of a gain, relative to the weight of all outcomes
-_ROUNDING_OF_BOUNDS = 4e-6  # in float32
 _EXHAUSTED = 1e-6  # part of log n_draws that is left. Batches that go on for so long are better than such that stop at
 # 0.01 or 0.1: what tells the last draws apart also tells a model, measured by its Fisher information, from others.
 
@@ -361,7 +361,7 @@ def _contenders(outcomes: Outcomes, candidates: _Candidates) -> Indices:
     at_once = _rows_at_once(candidates)
     few = max(8, _PRODUCTS_AT_ONCE // (len(outcomes) * candidates.shape[2]))
     merged = outcomes.merged(_N_MERGED) if len(outcomes) > 2 * _N_MERGED else None
-    slack = _ROUNDING_OF_BOUNDS * outcomes.weight
+    slack = _rounding_of_bounds(candidates.shape) * outcomes.weight
 
     def lower(rows: Indices, of: Outcomes) -> None:
         bounds[rows] = np.minimum(bounds[rows], _gains(of, candidates, rows, torch.float32) + slack)
@@ -381,12 +381,23 @@ def _contenders(outcomes: Outcomes, candidates: _Candidates) -> Indices:
     return np.flatnonzero(known & (bounds >= least))
 
 
+def _rounding_of_bounds(shape: tuple[int, ...]) -> float:
+    """How far gains in float32 may be off, relative to the weight of all outcomes.
+
+    A label's probability m is a sum of n_draws products, off by n_draws eps / 2 of itself; some hundred outcomes are
+    added up at once, in sums that are off by the root of that. Of m log m, m (|log m| + 1) times as much is off, and
+    these add up to 1 + log n_classes over the labels.
+    """
+    n_draws, _, n_classes = shape
+    return (n_draws + 64) * torch.finfo(torch.float32).eps / 2 * (1 + math.log(n_classes))
+
+
 def _gains(outcomes: Outcomes, candidates: _Candidates, rows: Indices, dtype: torch.dtype) -> Floats:
     """Gains of rows, those of twins computed once."""
     draws_KnC = candidates.take(rows)
     if len(np.unique(candidates.scores[rows])) == len(rows):
         return outcomes.gains(draws_KnC, dtype).cpu().numpy()
-    distinct_KmC, which = torch.unique(draws_KnC.double(), dim=1, return_inverse=True)
+    distinct_KmC, which = torch.unique(draws_KnC.to(best_float(draws_KnC.device)), dim=1, return_inverse=True)
     return outcomes.gains(distinct_KmC, dtype)[which].cpu().numpy()
 
 

@@ -3,16 +3,22 @@
 A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, (n_draws, n_points)
 of predicted values for regression, or (n_draws, n_points, 2) of potential outcomes. numpy in, numpy out; a torch tensor
 in, a tensor on its device out. Every kernel below is written once, in torch and in float64, for a block of points small
-enough to stay in the cache; `_score` feeds it block after block, so that no temporary is as large as the draws.
+enough to stay in the cache; `_score` feeds it block after block, so that no temporary is as large as the draws. On
+Apple's GPUs, which have no float64, scores are computed there in float32, and come as float32.
 
-Kernels see a block as (K, C, n), points last, where reductions over few classes are fast. Letters in names: K draws,
-C classes, n points of a block. Formulas use natural logarithms and 0 log 0 = 0.
+Kernels see a block as (K, C, n), points last, where reductions over few classes are fast; those of scores of the mean
+over draws, as (C, n). Letters in names: K draws, C classes, n points of a block. Formulas use natural logarithms and
+0 log 0 = 0.
+
+A row's score is the same to the last bit whatever stands beside it: sums over draws and classes are made of elementwise
+operations, in one order. Only `epig` is made of matrix products, where that holds to rounding.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,6 +27,7 @@ from torch import Tensor
 
 from . import _validation as validation
 from . import _validation_causal as causal_checks
+from ._devices import best_float
 
 __all__ = [
     "SCORES",
@@ -44,13 +51,14 @@ SCORES: dict[str, Callable[..., Any]] = {}
 ``tasks`` (what it can score: draws of "classifier" and/or "regressor" models, or potential "outcomes")."""
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64
-_PRODUCT_POINTS = 16  # products of matrices all have one shape, since the last bits of a number depend on it
-_EPS = torch.finfo(torch.float64).eps
-_TINY = torch.finfo(torch.float64).tiny
+_POINTS_OF_PRODUCT = 64
+_NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread
 
 
-def _score(*tasks: str, one_draw: bool = False) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
-    """Turn a kernel for one float64 block into a registered score.
+def _score(
+    *tasks: str, one_draw: bool = False, of_mean: bool = False
+) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
+    """Turn a kernel for one float64 block into a registered score; what is ``of_mean`` gets its mean over draws.
 
     What a kernel takes by keyword has its points on the last axis, and is cut into blocks along with the draws; but
     what is named target_... is about other points, and comes whole.
@@ -63,11 +71,14 @@ def _score(*tasks: str, one_draw: bool = False) -> Callable[[Callable[..., Tenso
             of_targets = {name: value for name, value in asked_for.items() if name.startswith("target_")}
             by_point = {name: _by_point(name, asked_for[name], draws) for name in asked_for.keys() - of_targets.keys()}
             whole = _whole(draws, **of_targets) if of_targets else {}
-            device = draws.device if isinstance(draws, Tensor) else "cpu"
-            scores_n = torch.empty(draws.shape[1], dtype=torch.float64, device=device)
+            device = _device(draws)
+            scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
+            if of_mean and _has_fast_mean(draws):
+                _score_means(kernel, draws, scores_n)
+                return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
             for block, points in _blocks(draws, outcomes="outcomes" in tasks):
                 parts = {name: value[..., points] for name, value in by_point.items()}
-                scores_n[points] = kernel(block, **parts, **whole)
+                scores_n[points] = kernel(_mean(block) if of_mean else block, **parts, **whole)
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.one_draw, score.tasks = one_draw, tasks  # type: ignore[attr-defined]
@@ -75,6 +86,10 @@ def _score(*tasks: str, one_draw: bool = False) -> Callable[[Callable[..., Tenso
         return score
 
     return register
+
+
+def _device(draws: Any) -> torch.device:
+    return draws.device if isinstance(draws, Tensor) else torch.device("cpu")
 
 
 _CHECKS = {
@@ -85,8 +100,8 @@ _CHECKS = {
 
 def _by_point(name: str, value: Any, draws: Any) -> Tensor:
     """A float64 tensor beside the draws, of shape (n_points,) or (n_draws, n_points)."""
-    device = draws.device if isinstance(draws, Tensor) else "cpu"
-    value = torch.as_tensor(value, dtype=torch.float64, device=device)
+    device = _device(draws)
+    value = torch.as_tensor(value, dtype=best_float(device), device=device)
     _CHECKS.get(name, validation.check_positive_by_point)(name, value, draws.shape[:2])
     return value.expand(*value.shape[:-1], draws.shape[1])
 
@@ -95,12 +110,12 @@ def _whole(draws: Any, *, target_draws: Any, target_weights: Any = None) -> dict
     """Draws at targets as one block (K, C, T), and their weights, which sum to 1."""
     target_draws = validation.check_target_draws(target_draws, draws)
     block_KCT = torch.cat([block for block, _ in _blocks(target_draws)], dim=2)
-    device = draws.device if isinstance(draws, Tensor) else "cpu"
+    device = _device(draws)
     n_targets = block_KCT.shape[2]
     weights_T = np.ones(n_targets) if target_weights is None else target_weights
-    weights_T = torch.as_tensor(weights_T, dtype=torch.float64, device=device)
+    weights_T = torch.as_tensor(weights_T, dtype=best_float(device), device=device)
     validation.check_target_weights(weights_T, n_targets)
-    return {"target_draws": block_KCT.to(device), "target_weights": weights_T / weights_T.sum()}
+    return {"target_draws": block_KCT.to(weights_T), "target_weights": weights_T / weights_T.sum()}
 
 
 def _blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, slice]]:
@@ -117,11 +132,61 @@ def _blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, sli
         part = part.swapaxes(1, 2) if part.ndim == 3 else part
         # A copied block, never the whole, also does away with read-only, byte-swapped and negatively strided arrays.
         if isinstance(part, Tensor):
-            block = torch.empty(part.shape, dtype=torch.float64, device=part.device).copy_(part)
+            block = torch.empty(part.shape, dtype=best_float(part.device), device=part.device).copy_(part)
         else:
             block = torch.from_numpy(np.array(part, np.float64, order="C"))
         validation.check_block(block, start, tolerance)
         yield block, points
+
+
+def _has_fast_mean(draws: Any) -> bool:
+    """Whether numpy can add up draws without a float64 copy; a single class leaves it nothing but the sum itself."""
+    in_memory = not isinstance(draws, Tensor) or (draws.device.type == "cpu" and draws.layout == torch.strided)
+    return in_memory and draws.shape[2] > 1 and str(draws.dtype).removeprefix("torch.") in ("float32", "float64")
+
+
+def _score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
+    """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
+    array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
+    tolerance = validation.sum_tolerance(draws)
+    n_points, n_classes = array.shape[1:]
+    step = max(1, _NUMBERS_OF_MEANS // n_classes)
+    starts = range(0, n_points, step)
+
+    def fill(starts: range) -> None:
+        for start in starts:
+            points = slice(start, min(start + step, n_points))
+            scores_n[points] = kernel(_checked_mean(array[:, points], start, tolerance))
+
+    n_threads = min(torch.get_num_threads(), array.size // 2**20)
+    if n_threads < 2:
+        return fill(starts)
+    with ThreadPoolExecutor(n_threads) as threads:
+        each = -(-len(starts) // n_threads)
+        for done in [threads.submit(fill, starts[i : i + each]) for i in range(0, len(starts), each)]:
+            done.result()
+    return None
+
+
+def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
+    """The mean over draws (C, n) of probabilities, float64.
+
+    Rows are looked at one by one where it does not go without saying that each is in order: where an entry is negative,
+    or a mean is farther from the sum 1 than a single row may take it; and in the first block, where a mistake that goes
+    through all rows shows even if the mean hides it. Elsewhere, rows of one point may miss the sum in opposite ways.
+    """
+    strides = np.abs(part_KnC.strides)
+    if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max():
+        part_KnC = np.array(part_KnC, np.float64, order="C")  # else numpy might add in another order
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums_nC = np.add.reduce(part_KnC, axis=0, dtype=np.float64)
+        lowest = part_KnC.min()
+    mean_Cn = torch.from_numpy(sums_nC).T.contiguous().div_(len(part_KnC))
+    off = (mean_Cn.sum(0) - 1).abs_().amax()
+    if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
+        block = torch.from_numpy(np.array(part_KnC.swapaxes(1, 2), np.float64, order="C"))
+        validation.check_block(block, first_point, tolerance)
+    return mean_Cn
 
 
 def _fold(x: Tensor) -> Tensor:
@@ -149,7 +214,15 @@ def _mean(draws: Tensor) -> Tensor:
 
 
 def _x_log_x(x: Tensor) -> Tensor:
-    return x.clamp_min(_TINY).log_().mul_(x)
+    return x.clamp_min(_tiny(x)).log_().mul_(x)
+
+
+def _eps(x: Tensor) -> float:
+    return torch.finfo(x.dtype).eps
+
+
+def _tiny(x: Tensor) -> float:
+    return torch.finfo(x.dtype).tiny
 
 
 def _variance(draws: Tensor) -> Tensor:
@@ -195,10 +268,10 @@ def bald(draws: Tensor) -> Tensor:
     gain_Cn = _mean(_x_log_x(draws)) - _x_log_x(_mean(draws))
     scores_n = _fold(gain_Cn)
     # What is left of equal draws is rounding of either sign; power sampling would buy it.
-    return scores_n.masked_fill_(scores_n < n_draws * n_classes * _EPS, 0.0)
+    return scores_n.masked_fill_(scores_n < n_draws * n_classes * _eps(scores_n), 0.0)
 
 
-@_score("classifier", one_draw=True)
+@_score("classifier", one_draw=True, of_mean=True)
 def entropy(draws: Tensor) -> Tensor:
     r"""Entropy of the predictive distribution, :math:`H[\bar p]`, in nats.
 
@@ -228,7 +301,7 @@ def entropy(draws: Tensor) -> Tensor:
     >>> entropy([[[1.0, 0.0], [0.5, 0.5]]])
     array([0.        , 0.69314718])
     """
-    return (0 - _fold(_x_log_x(_mean(draws)))).clamp_min_(0)
+    return (0 - _fold(_x_log_x(draws))).clamp_min_(0)
 
 
 @_score("classifier")
@@ -239,6 +312,9 @@ def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None =
     p_k(y_*|x_*) \,\|\, \bar p(y|x)\, \bar p(y_*|x_*))`, in nats. Between 0 and `bald`, and no more than the mean `bald`
     of the targets; symmetric in a point and a target; exactly 0 where all draws agree. What `bald` counts beyond it
     is what a label tells of the model where no target is. Draws must be functions, the same for points and targets.
+
+    This score alone is made of matrix products, whose last bits depend on the processor and on what stands beside a
+    point: equal points have equal scores to rounding, about n_draws ε, and not to the last bit as with other scores.
 
     Parameters
     ----------
@@ -276,23 +352,22 @@ def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None =
     """
     n_draws, n_classes, n = draws.shape
     n_targets = target_draws.shape[2]
-    deviations_KCn, mean_Cn = _centred(torch.nn.functional.pad(draws, (0, -n % _PRODUCT_POINTS)))
-    deviations_KTC, mean_TC = _centred(target_draws.transpose(1, 2))
-    scores_n = torch.zeros(mean_Cn.shape[1], dtype=torch.float64, device=draws.device)
-    n_at_once = max(1, _BLOCK_ELEMENTS // (_PRODUCT_POINTS * n_classes**2))
-    for first in range(0, scores_n.shape[0], _PRODUCT_POINTS):
-        points = slice(first, first + _PRODUCT_POINTS)
+    deviations_KCn, mean_Cn = _centred(draws)
+    deviations_TCK, mean_TC = _centred(target_draws.permute(0, 2, 1))
+    deviations_TCK = deviations_TCK.permute(1, 2, 0).contiguous()
+    scores_n = torch.zeros_like(mean_Cn[0])
+    n_at_once = min(n, _POINTS_OF_PRODUCT)
+    n_targets_at_once = max(1, _BLOCK_ELEMENTS // (n_at_once * n_classes**2))
+    for first in range(0, n, n_at_once):
+        points = slice(first, min(first + n_at_once, n))
         deviations_KG, mean_G = deviations_KCn[..., points].reshape(n_draws, -1), mean_Cn[:, points].reshape(-1)
-        for start in range(0, n_targets, n_at_once):
-            targets = slice(start, min(start + n_at_once, n_targets))
-            deviations_HK = deviations_KTC[:, targets].reshape(n_draws, -1).T
-            information_HG = _divergence(
-                deviations_HK @ deviations_KG / n_draws, mean_TC[targets].reshape(-1, 1) * mean_G
-            )
-            information_TCCn = information_HG.view(-1, n_classes, n_classes, _PRODUCT_POINTS)
-            weights_T = target_weights[targets].view(-1, 1, 1, 1)  # type: ignore[index]
-            scores_n[points] += _fold((information_TCCn * weights_T).reshape(-1, _PRODUCT_POINTS))
-    return scores_n[:n].masked_fill_(scores_n[:n] < n_draws * n_classes * _EPS, 0.0)
+        for start in range(0, n_targets, n_targets_at_once):
+            targets = slice(start, min(start + n_targets_at_once, n_targets))
+            covariance_HG = deviations_TCK[targets].flatten(0, 1) @ deviations_KG / n_draws
+            information_HG = _divergence(covariance_HG, mean_TC[targets].reshape(-1, 1) * mean_G)
+            information_Tn = information_HG.view(targets.stop - targets.start, n_classes**2, -1).sum(1)
+            scores_n[points] += target_weights[targets] @ information_Tn  # type: ignore[index]
+    return scores_n.masked_fill_(scores_n < n_draws * n_classes * _eps(scores_n), 0.0)
 
 
 def _centred(draws: Tensor) -> tuple[Tensor, Tensor]:
@@ -308,7 +383,7 @@ def _divergence(covariance: Tensor, independent: Tensor) -> Tensor:
     With u = covariance / independent, a term is (1 + u) log(1 + u) - u times the probability: no difference of
     entropies is taken, so that small information keeps its digits.
     """
-    u = (covariance / independent.clamp_min(_TINY)).clamp_min_(_EPS - 1)
+    u = (covariance / independent.clamp_min(_tiny(independent))).clamp_min_(_eps(independent) - 1)
     return torch.log1p(u).mul_(u + 1).sub_(u).mul_(independent)
 
 
@@ -353,7 +428,7 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Tensor) -> Tensor:
     return (((variance_n + mean_n).log() - log_mean_n) / 2).clamp_min(0)
 
 
-@_score("classifier", one_draw=True)
+@_score("classifier", one_draw=True, of_mean=True)
 def margin(draws: Tensor) -> Tensor:
     r"""One minus the lead of the most probable class over the second.
 
@@ -383,9 +458,8 @@ def margin(draws: Tensor) -> Tensor:
     >>> margin([[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]])
     array([0. , 0.8])
     """
-    mean_Cn = _mean(draws)
-    first_n, label_n = mean_Cn.max(0)
-    second_n = mean_Cn.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
+    first_n, label_n = draws.max(0)
+    second_n = draws.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
     return (1 - (first_n - second_n)).clamp_min(0)
 
 
@@ -456,7 +530,7 @@ def variance(draws: Tensor) -> Tensor:
     return _variance(draws)
 
 
-@_score("classifier", one_draw=True)
+@_score("classifier", one_draw=True, of_mean=True)
 def variation_ratio(draws: Tensor) -> Tensor:
     r"""Probability that the most probable class is wrong (least confidence), :math:`1 - \max_y \bar p(y)`.
 
@@ -486,7 +560,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
     >>> variation_ratio([[[1.0, 0.0], [0.4, 0.6]]])
     array([0. , 0.4])
     """
-    return (1 - _mean(draws).amax(0)).clamp_min(0)
+    return (1 - draws.amax(0)).clamp_min(0)
 
 
 # Scores of potential outcomes, (n_draws, n_points, 2): what a row's outcome would be without and with the treatment.
@@ -502,7 +576,9 @@ def _variance_of_effect(outcomes: Tensor) -> Tensor:
 
 def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
     effect = _variance_of_effect(outcomes)
-    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * _EPS).clamp_min(_TINY)
+    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * _eps(effect)).clamp_min(
+        _tiny(effect)
+    )
 
 
 @_score("outcomes")

@@ -323,15 +323,19 @@ def test_merged_outcomes_bound_gains_from_above(seed, concentration):
     assert (bounds <= merged.left + 1e-12).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 10, 200])
+@pytest.mark.parametrize(("n_draws", "n_classes"), [(20, 2), (2, 10), (20, 10), (20, 200), (200, 3)])
 @pytest.mark.parametrize("concentration", [0.01, 0.5, 50.0])
-def test_float32_bounds_are_off_by_less_than_what_is_allowed_for(n_classes, concentration):
-    draws = torch.from_numpy(some_draws(20, 40, n_classes, 0, concentration))
-    outcomes = Outcomes.of_no_labels(20)
+def test_float32_bounds_are_off_by_less_than_what_is_allowed_for(n_draws, n_classes, concentration):
+    draws = torch.from_numpy(some_draws(n_draws, 40, n_classes, 0, concentration))
+    outcomes = Outcomes.of_no_labels(n_draws)
     rng = np.random.default_rng(0)
+    allowed = module._rounding_of_bounds(draws.shape)
     for row in range(5):
+        if not len(outcomes):
+            break
         exact, rounded = (outcomes.gains(draws, dtype) for dtype in (torch.float64, torch.float32))
-        assert float((exact - rounded).abs().max()) < module._ROUNDING_OF_BOUNDS / 2 * outcomes.weight
+        # A tenth of what is allowed for, which is the worst that rounding can do; it is a few eps on every machine.
+        assert float((exact - rounded).abs().max()) < allowed / 10 * outcomes.weight
         outcomes = outcomes.extended(draws[:, row], 1000, rng)
 
 

@@ -182,6 +182,7 @@ def small(checkpoint, **changes):
     return run_experiment(**{**arguments, **changes})
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_and_a_new_start_give_the_result_of_an_undisturbed_run(tmp_path):
     command = [sys.executable, killed_experiment.__file__, str(tmp_path), "22", "0"]
     run = subprocess.run(

@@ -208,14 +208,16 @@ def test_no_points_give_no_scores(name):
 @every_score
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [1, 2, 7])
-def test_scores_are_bit_equal_for_every_chunking(name, size, dtype):
+def test_scores_are_equal_for_every_chunking_to_the_bit_but_for_epig(name, size, dtype):
     draws = draws_of_kind(kind_of(name)).astype(dtype)
     whole = scored(name, draws)
     chunks = [slice(start, min(start + size, N_POINTS)) for start in range(0, N_POINTS, size)]
     views = [scored(name, draws[:, rows], rows) for rows in chunks]
     copies = [scored(name, draws[:, rows].copy(), rows) for rows in chunks]
-    np.testing.assert_array_equal(np.concatenate(views), whole)
-    np.testing.assert_array_equal(np.concatenate(copies), whole)
+    # EPIG is made of matrix products, sums of n_draws for each of n_classes: see `rounding` in test_epig.py.
+    atol = N_DRAWS * N_CLASSES * np.finfo(float).eps if name == "epig" else 0
+    np.testing.assert_allclose(np.concatenate(views), whole, rtol=0, atol=atol)
+    np.testing.assert_allclose(np.concatenate(copies), whole, rtol=0, atol=atol)
 
 
 @every_score

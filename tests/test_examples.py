@@ -21,6 +21,7 @@ print("figures:", len(figures))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_without_a_warning_and_shows_a_figure(path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

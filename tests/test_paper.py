@@ -21,6 +21,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tabular", "table_1", "hypo_exponential", "beta", "stopping"])
 def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path):
     done = run(STUDIES / f"{name}.py", "--smallest", "--jobs", 1, "--out", tmp_path)
@@ -31,6 +32,7 @@ def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path)
     assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_with_the_rounds_it_has(tmp_path):
     options = [STUDIES / "tabular.py", "--smallest", "--jobs", 1, "--out", tmp_path]
     assert run(*options).returncode == 0

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skactive import scores
-from skactive.scores import bald, entropy, margin, std_dev, variation_ratio
+from skactive.scores import SCORES, bald, entropy, margin, std_dev, variation_ratio
 
 NAMES = ["bald", "entropy", "variation_ratio", "std_dev", "margin"]
 CLASS_SCORES = ["bald", "entropy", "variation_ratio", "margin"]
@@ -347,3 +347,41 @@ def test_scores_of_tensors_stay_on_the_gpu(name, dtype, rng):
     assert values.device.type == "cuda"
     assert values.dtype == torch.float64
     np.testing.assert_allclose(values.cpu(), reference.SCORES[name](draws), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["entropy", "margin", "variation_ratio"])
+@pytest.mark.parametrize("shape", [(1, 20_000, 2), (20, 5_000, 10), (33, 3_000, 3)])
+def test_scores_of_the_mean_are_equal_to_the_bit_alone_in_any_place_and_for_any_number_of_threads(
+    shape, name, dtype, rng
+):
+    draws = reference.random_draws(rng, *shape, dtype)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        whole = SCORES[name](draws)
+        torch.set_num_threads(3)
+        np.testing.assert_array_equal(SCORES[name](np.concatenate([draws] * 20, axis=1)), np.tile(whole, 20))
+    finally:
+        torch.set_num_threads(threads)
+    for i in rng.integers(shape[1], size=50):
+        np.testing.assert_array_equal(SCORES[name](draws[:, i : i + 1]), whole[i])
+    order = rng.permutation(shape[1])
+    np.testing.assert_array_equal(SCORES[name](draws[:, order]), whole[order])
+
+
+@pytest.mark.parametrize("name", ["entropy", "margin", "variation_ratio"])
+def test_a_wrong_row_is_named_wherever_it_stands_and_one_that_the_mean_hides_in_the_first_block(name, rng):
+    draws = reference.random_draws(rng, 20, 9_000, 10, np.float32)
+    draws[7, 8_000] *= 1.0002
+    with pytest.raises(ValueError, match="draw 7 of point 8000"):
+        SCORES[name](draws)
+    draws = reference.random_draws(rng, 20, 9_000, 10, np.float32)
+    draws[0::2] *= 1.5
+    draws[1::2] *= 0.5
+    with pytest.raises(ValueError, match="draw 0 of point 0"):
+        SCORES[name](draws)
+    draws = reference.random_draws(rng, 20, 9_000, 10, np.float32)
+    draws[3, 8_500, :2] += np.float32([-2, 2])
+    with pytest.raises(ValueError, match="draw 3 of point 8500"):
+        SCORES[name](draws)
