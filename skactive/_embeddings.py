@@ -32,7 +32,6 @@ from torch import Tensor, nn
 from . import _thinning as thinning
 from . import _validation as validation
 from . import _validation_batches as batches_checks
-from ._last_layer import LastLayerClassifier
 from ._nets import _as_probabilities, _as_tensor
 
 Represent = Callable[[Any], tuple[Any, Any]]
@@ -95,11 +94,6 @@ def _(estimator: MLPClassifier) -> Represent:
         return X
 
     return lambda X: (_probabilities(estimator, X), hidden(validation.check_features(estimator, X)))
-
-
-@_represent.register
-def _(estimator: LastLayerClassifier) -> Represent:
-    return lambda X: (_probabilities(estimator, X), estimator.net_.embed(X))
 
 
 @_represent.register
