@@ -191,16 +191,15 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         net, classes = self._fitted_net(X, y)
         if len(classes) < 2:
             raise validation.one_class_error(classes)
-        if net is None:
-            validate_data(self, X, dtype="numeric")
-        self.net_ = net
-        features_nF, codes_n = laplace.with_column(self.embed(X).astype(np.float64), 1.0), np.searchsorted(classes, y)
+        features = validate_data(self, X, dtype="numeric") if net is None else _features(net)(X)
+        features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, y)
         check_consistent_length(features_nF, y)
         precision_F = self._precisions(features_nF)
         posterior = self._posterior_of(features_nF, codes_n, len(classes), precision_F, rng)
         weights_FCK = posterior.draw(n_draws, rng)
         _check_width(self, posterior, weights_FCK, features_nF, codes_n)
-        self.classes_, self.prior_precision_, self.covariance_ = classes, float(precision_F[0]), posterior.covariance
+        self.net_, self.classes_, self.prior_precision_ = net, classes, float(precision_F[0])
+        self.covariance_ = posterior.covariance
         self.coef_, self.intercept_ = posterior.mean_CF[:, :-1], posterior.mean_CF[:, -1]
         self._posterior, self._weights_FCK = posterior, weights_FCK
         if hasattr(net, "n_features_in_"):
@@ -246,7 +245,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_points, n_classes)
             Columns in the order of ``classes_``.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         return _by_blocks(self.embed(X), self._weights_FCK, lambda p_KmC: p_KmC.mean(axis=0, keepdims=True))[0]
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Floats]:
@@ -264,7 +263,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             ``predict_draws(X)`` is an array (n_draws, n_points, n_classes) of probabilities; every call evaluates the
             same functions.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
         weights_FCK = self._posterior.draw(n_draws, validation.check_random_state(rng))
         embed = self._embedder()
@@ -272,12 +271,11 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
     def _embedder(self) -> Callable[[Any], NDArray[Any]]:
         """A function that stays what it is when the head is fitted again."""
-        check_is_fitted(self, "net_")
-        if self.net_ is None:
-            rows = copy.copy(self)
-            return lambda X: validate_data(rows, X, reset=False, dtype="numeric")
-        features = _features(self.net_)
-        return lambda X: _checked(features(X))
+        check_is_fitted(self, "coef_")
+        if self.net_ is not None:
+            return _features(self.net_)
+        fitted = copy.copy(self)
+        return lambda X: validate_data(fitted, X, reset=False, dtype="numeric")
 
     def _posterior_of(self, features_nF: Floats, codes_n: Any, n_classes: int, precision_F: Floats, rng: Any) -> Any:
         mode_CF = most_probable(features_nF, codes_n, n_classes, precision_F)
@@ -339,11 +337,11 @@ def _has_features(net: Any) -> bool:
     return hasattr(last, "embed") or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
 
 
-def _features(net: Any) -> Callable[[Any], Any]:
+def _features(net: Any) -> Callable[[Any], NDArray[Any]]:
     if hasattr(net, "embed"):
-        return net.embed
+        return lambda X: _checked(net.embed(X))
     model = represent(net)
-    return lambda X: model(X)[1]
+    return lambda X: _checked(model(X)[1])
 
 
 def _checked(features: Any) -> NDArray[Any]:

@@ -643,8 +643,12 @@ def test_features_that_are_no_numbers_in_columns():
         fitted.sample_posterior(3, rng())(np.full((2, 4), np.nan))
     with pytest.raises(ValueError, match="Got features that are infinite or NaN"):
         head(torch_module()).fit(np.where(X[0, 0] == X, np.nan, X), y)
-    with pytest.raises(NotFittedError):
-        head(None).embed(X)
+    failed = head(None)
+    for answer in (failed.embed, failed.predict, failed.predict_proba):
+        with pytest.raises(ValueError, match="inconsistent"):
+            failed.fit(X, y[:100])
+        with pytest.raises(NotFittedError):
+            answer(X)
 
 
 def test_nets_that_have_no_features_to_give():
