@@ -223,7 +223,7 @@ class _KernelSolver:
         self._factors = [cho_factor(unit + root * kernel * root.T, lower=True) for root in self._roots_Cn1]
         self._total: Any = None
         if len(self._factors) > 1:
-            self._total = cho_factor(sum(map(self._lower_of_E, range(len(self._factors)))), lower=True)
+            self._total = cho_factor(sum(map(self._lower_smoother, range(len(self._factors)))), lower=True)
 
     def solve(self, v_CnK: Floats, noise_CnK: Floats) -> Floats:
         """G (v + ε) where ε = D^-1/2 noise; what this adds to a covariance of S⁻¹, G does not see."""
@@ -249,7 +249,7 @@ class _KernelSolver:
         common_nK = cho_solve(self._total, v_CnK.sum(axis=0))
         return np.stack([v - self._smooth(c, common_nK) for c, v in enumerate(v_CnK)])
 
-    def _lower_of_E(self, c: int) -> Floats:
+    def _lower_smoother(self, c: int) -> Floats:
         """E_c below its diagonal, and anything above: a third of the work of solving for it."""
         root, (factor, _) = self._roots_Cn1[c], self._factors[c]
         return root * dpotri(factor, lower=True)[0] * root.T
