@@ -34,7 +34,6 @@ from . import _thinning as thinning
 from . import _validation as validation
 from . import _validation_batches as batches_checks
 from ._dispatch import Through
-from ._last_layer import LastLayerClassifier
 
 Represent = Callable[[Any], tuple[Any, Any]]
 """``represent(X)`` is (probabilities, embeddings): arrays (n_points, n_classes) and (n_points, n_units)."""
@@ -96,11 +95,6 @@ def _(estimator: MLPClassifier) -> Represent:
         return X
 
     return lambda X: (_probabilities(estimator, X), hidden(validation.check_features(estimator, X)))
-
-
-@_represent.register
-def _(estimator: LastLayerClassifier) -> Represent:
-    return lambda X: (_probabilities(estimator, X), estimator.net_.embed(X))
 
 
 @_represent.register

@@ -13,16 +13,19 @@ Letters: n rows, m rows to predict, p features, C classes (one, for a binary mod
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, cholesky, lstsq, solve_triangular
+from scipy.linalg.lapack import dpotri
 from scipy.special import expit, softmax
 from sklearn.utils import gen_batches
 
 Floats = NDArray[np.float64]
+WeightLaw = Callable[[int, np.random.Generator], tuple[Floats, Floats]]
 
 _VAGUE = 1e8
 """How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
@@ -56,18 +59,24 @@ def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
 def draw_weights(
     X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw deviations from the mode: coefficients (p, C, K) and intercepts (C, K), zero if there are none.
+    """Draw deviations from the mode: coefficients (p, C, K) and intercepts (C, K), zero if there are none."""
+    return weight_law(X, D_nC, prior_p, intercept)(n_draws, rng)
+
+
+def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+    """``draw(n_draws, rng)`` as `draw_weights` has it, with all that draws share done once.
 
     ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature. The time is that of
-    factorising C + 1 matrices (n, n) or one of (C p, C p), the memory that of these matrices and the result.
+    factorising C + 1 matrices (n, n) or one of (C p, C p), the memory that of these matrices.
     """
-    return _cheaper_way(D_nC.shape, X.shape[1])(X, D_nC, prior_p, intercept, n_draws, rng)
+    law = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
+    return law(X, D_nC, prior_p, intercept)
 
 
 def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
     """Size of the arrays that `draw_weights` factorises for a ``D_nC`` of this shape."""
     n, n_classes = shape
-    return n_classes * n**2 if _cheaper_way(shape, n_features) is _draw_dual else (n_classes * n_features) ** 2
+    return n_classes * n**2 if _is_dual_cheaper(shape, n_features) else (n_classes * n_features) ** 2
 
 
 def vague_variances(X: Any, D_nC: Floats) -> Floats:
@@ -143,9 +152,7 @@ def _curvature_of_pair(D_nC: Floats, c: int, d: int) -> Floats:
     return D_nC[:, c] * other_n / D_nC.sum(axis=1)
 
 
-def _draw_primal(
-    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
     n_classes, n_features = D_nC.shape[1], X.shape[1]
     precision = hessian(with_column(X, 1.0) if intercept else X, D_nC)
     diagonal_Cp = np.einsum("ii->i", precision).reshape(n_classes, -1)  # a view
@@ -154,8 +161,15 @@ def _draw_primal(
         precision[last, last] += _pin(diagonal_Cp[:, -1])
     diagonal_Cp[:, :n_features] += 1 / prior_p
     factor = cholesky(precision, lower=True, overwrite_a=True, check_finite=False)
+    return partial(_draw_primal, factor, n_classes, intercept)
+
+
+def _draw_primal(
+    factor: Floats, n_classes: int, intercept: bool, n_draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     noise = rng.standard_normal((len(factor), n_draws))
     draws_CpK = solve_triangular(factor, noise, lower=True, trans="T").reshape(n_classes, -1, n_draws)
+    n_features = draws_CpK.shape[1] - intercept
     coef_pCK = np.ascontiguousarray(draws_CpK[:, :n_features].transpose(1, 0, 2))
     return coef_pCK, draws_CpK[:, n_features] if intercept else np.zeros((n_classes, n_draws))
 
@@ -168,18 +182,21 @@ def _pin(diagonal_C: Floats) -> float:
 # By the kernel of the rows
 
 
+def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+    return partial(_draw_dual, X, _KernelSolver(_kernel(X, prior_p), D_nC), prior_p, intercept)
+
+
 def _draw_dual(
-    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
+    X: Any, solver: _KernelSolver, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Weights of the prior, moved to where they answer the labelled rows as the data want them to (up to noise).
 
     With kernel K = X prior X' and noise ε of covariance S⁻¹, a step back by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws
     w of the prior into draws of the posterior (Hoffman and Ribak 1991; Wilson et al. 2020, eq. 13).
     """
-    n, n_classes = D_nC.shape
+    n, n_classes = X.shape[0], solver.n_classes
     coef = rng.standard_normal((X.shape[1], n_classes * n_draws))
     coef *= np.sqrt(prior_p)[:, np.newaxis]
-    solver = _KernelSolver(_kernel(X, prior_p), D_nC)
     logits_CnK = (X @ coef).reshape(n, n_classes, n_draws).transpose(1, 0, 2)
     push_CnK = solver.solve(logits_CnK, rng.standard_normal(logits_CnK.shape))
     intercept_CK = np.zeros((n_classes, n_draws))
@@ -200,12 +217,13 @@ class _KernelSolver:
     """
 
     def __init__(self, kernel: Floats, D_nC: Floats) -> None:
+        self.n_classes = D_nC.shape[1]
         self._roots_Cn1 = np.sqrt(D_nC).T[:, :, np.newaxis]
         unit = np.eye(len(kernel))
         self._factors = [cho_factor(unit + root * kernel * root.T, lower=True) for root in self._roots_Cn1]
         self._total: Any = None
         if len(self._factors) > 1:
-            self._total = cho_factor(sum(self._smooth(c, unit) for c in range(len(self._factors))), lower=True)
+            self._total = cho_factor(sum(map(self._lower_smoother, range(len(self._factors)))), lower=True)
 
     def solve(self, v_CnK: Floats, noise_CnK: Floats) -> Floats:
         """G (v + ε) where ε = D^-1/2 noise; what this adds to a covariance of S⁻¹, G does not see."""
@@ -231,6 +249,11 @@ class _KernelSolver:
         common_nK = cho_solve(self._total, v_CnK.sum(axis=0))
         return np.stack([v - self._smooth(c, common_nK) for c, v in enumerate(v_CnK)])
 
+    def _lower_smoother(self, c: int) -> Floats:
+        """E_c below its diagonal, and anything above: a third of the work of solving for it."""
+        root, (factor, _) = self._roots_Cn1[c], self._factors[c]
+        return root * dpotri(factor, lower=True)[0] * root.T
+
     def _smooth(self, c: int, v_nK: Floats) -> Floats:
         root = self._roots_Cn1[c]
         return root * cho_solve(self._factors[c], root * v_nK)
@@ -253,6 +276,6 @@ def _squared(X: Any) -> Any:
     return X.multiply(X) if sparse.issparse(X) else X**2
 
 
-def _cheaper_way(shape: tuple[int, ...], n_features: int) -> Callable[..., tuple[Floats, Floats]]:
+def _is_dual_cheaper(shape: tuple[int, ...], n_features: int) -> bool:
     n, n_classes = shape
-    return _draw_dual if n_classes * n**3 < (n_classes * n_features) ** 3 else _draw_primal
+    return n_classes * n**3 < (n_classes * n_features) ** 3

@@ -932,8 +932,23 @@ def unknown_labels_error(labels: NDArray[Any], classes: NDArray[Any]) -> ValueEr
 
 def no_embed_error(net: Any) -> TypeError:
     return TypeError(
-        f"`net` must have a method `embed(X)` that returns features (n_points, n_units). Got a {type(net).__name__} "
-        "without one."
+        "`net` must have a method `embed(X)` that returns features (n_points, n_units), or be a skorch net, a torch "
+        f"module, an MLPClassifier or a Pipeline that ends in one. Got a {type(net).__name__} without one. None takes "
+        "the rows of X for features."
+    )
+
+
+def net_class_error(net: type) -> TypeError:
+    return TypeError(
+        f"`net` must be a net, not a class of nets. Got the class {net.__name__}: make an instance, and fit it "
+        "if it is a torch module, which is taken as it is."
+    )
+
+
+def no_tapped_layer_error() -> ValueError:
+    return ValueError(
+        "`net` must run a torch.nn.Linear layer, whose input is what its features are. Got a net in which none ran: "
+        "give it a method `embed(X)`, or make the features yourself and leave `net` out."
     )
 
 

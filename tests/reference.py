@@ -549,3 +549,45 @@ def causal_score(name, draws, treatment, propensity=None):
 def sqrt_pehe(true_effects, effects):
     """Root of 1/N Σ_i (τ̂_i − τ_i)²: Hill 2011."""
     return math.sqrt(sum((b - a) ** 2 for a, b in zip(true_effects, effects, strict=True)) / len(effects))
+
+
+# Normal laws of weights
+
+
+class UnitNoise:
+    """Stands in for a generator: its noise is, draw by draw, one unit vector of all the noise that is asked for.
+
+    Draws are linear in their noise, so that these draws D are a square root of the covariance D D', without sampling.
+    """
+
+    def __init__(self, size):
+        self.size, self.used = size, 0
+
+    def standard_normal(self, shape):
+        n = int(np.prod(shape)) // self.size
+        noise = np.zeros((n, self.size))
+        noise[np.arange(n), self.used + np.arange(n)] = 1
+        self.used += n
+        return noise.reshape(shape)
+
+
+def kronecker_covariance(class_CC, feature_FF):
+    """Inverse of A ⊗ G + 1 for weights in the order class by class."""
+    return np.linalg.inv(np.kron(class_CC, feature_FF) + np.eye(len(class_CC) * len(feature_FF)))
+
+
+def laplace_covariance(X, probabilities):
+    """Inverse of Σ S ⊗ x x' + 1 for weights in the order class by class, a loop over the rows."""
+    precision = np.eye(X.shape[1] * probabilities.shape[1])
+    for x, p in zip(X, probabilities, strict=True):
+        precision += np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
+    return np.linalg.inv(precision)
+
+
+def nearest_product(matrix, n_classes):
+    """Factors of the Kronecker product nearest to a matrix: leading singular vectors of its rearrangement."""
+    n_features = len(matrix) // n_classes
+    blocks = matrix.reshape(n_classes, n_features, n_classes, n_features).transpose(0, 2, 1, 3)
+    left, values, right = np.linalg.svd(blocks.reshape(n_classes**2, n_features**2))
+    sign = np.sign(np.trace(left[:, 0].reshape(n_classes, -1)))
+    return sign * values[0] * left[:, 0].reshape(n_classes, -1), sign * right[0].reshape(n_features, -1)

@@ -1,21 +1,32 @@
 """A Bayesian last layer: its weights have the law they should have, and the estimator scikit-learn's manners."""
 
 import pickle
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
+import reference as ref
+import torch
+from reference import UnitNoise
+from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, log_expit, softmax
+from scipy.stats import spearmanr
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from skorch import NeuralNetClassifier
+from torch import nn
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery
+from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
 from skactive import _last_layer as last_layer
+from skactive import _last_layer_laws as laws
 from skactive._last_layer import LastLayerClassifier
 from skactive.posterior import check_posterior
 from skactive.scores import bald
@@ -353,3 +364,308 @@ def test_a_weak_prior_on_separable_features_is_warned_of():
         head(Columns(30), prior_precision=0.01).fit(x, labels)
     head(Columns(30)).fit(x, labels)
     head(Columns(30), "mean_field", prior_precision=0.01).fit(x, labels)
+
+
+# Covariances
+
+
+def random_rows(n, n_features, n_classes, seed=0, scale=1.0):
+    noise = rng(seed)
+    return noise.standard_normal((n, n_features)), scale * noise.standard_normal((n, n_classes))
+
+
+def covariance_of(law, n_features, n_classes, n_rows):
+    """Of the weights class by class, exactly: see `UnitNoise`. No law asks for more noise than this."""
+    size = n_classes * (n_features + n_rows)
+    draws = law.draw(size, UnitNoise(size)).transpose(1, 0, 2).reshape(n_classes * n_features, size)
+    return draws @ draws.T
+
+
+def of_contrasts(covariance, n_classes):
+    """What probabilities see of it: without what all classes share."""
+    center = np.eye(n_classes) - 1 / n_classes
+    contrast = np.kron(center, np.eye(len(covariance) // n_classes))
+    return contrast @ covariance @ contrast
+
+
+SHAPES = [(12, 4, 3), (4, 9, 3), (30, 3, 5), (6, 6, 2)]  # rows, features, classes
+
+
+@pytest.mark.parametrize(("n", "n_features", "n_classes"), SHAPES)
+def test_the_exact_law_is_the_inverse_hessian(n, n_features, n_classes):
+    rows, logits = random_rows(n, n_features, n_classes)
+    found = covariance_of(laws.Exact(rows, logits), n_features, n_classes, n)
+    expected = ref.laplace_covariance(rows, softmax(logits, axis=1))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "n_features", "n_classes"), SHAPES)
+def test_the_kronecker_law_is_the_one_of_the_nearest_product(n, n_features, n_classes):
+    rows, logits = random_rows(n, n_features, n_classes)
+    found = covariance_of(laws.Kronecker(rows, logits), n_features, n_classes, n)
+    likelihood = np.linalg.inv(ref.laplace_covariance(rows, softmax(logits, axis=1))) - np.eye(n_features * n_classes)
+    expected = ref.kronecker_covariance(*ref.nearest_product(likelihood, n_classes))
+    # ten alternations leave (second / first singular value)^20 of the error they start with
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "n_features", "n_classes"), SHAPES)
+def test_the_law_by_class_is_the_one_of_its_formula(n, n_features, n_classes):
+    rows, logits = random_rows(n, n_features, n_classes)
+    found = covariance_of(laws.ByClass(rows, logits), n_features, n_classes, n)
+    expected = np.zeros_like(found).reshape(n_classes, n_features, n_classes, n_features)
+    for c, p_n in enumerate(softmax(logits, axis=1).T):
+        weight_n = p_n * (1 - p_n) * n_classes / (n_classes - 1)
+        precision = np.eye(n_features) + sum(w * np.outer(x, x) for w, x in zip(weight_n, rows, strict=True))
+        expected[c, :, c] = np.linalg.inv(precision)
+    np.testing.assert_allclose(found, expected.reshape(found.shape), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("rows", "logits"),
+    [
+        (random_rows(1, 5, 4)[0], random_rows(1, 5, 4, scale=2.0)[1]),
+        (random_rows(20, 3, 4)[0], np.tile([[0.3, -1.0, 0.0, 2.0]], (20, 1))),
+        (np.outer(random_rows(20, 1, 1)[0], [1.0, -0.5, 2.0]), random_rows(20, 1, 4)[1]),
+    ],
+    ids=["one labelled row", "equal probabilities", "rows on a line"],
+)
+def test_the_kronecker_law_is_exact_where_the_curvature_is_a_product(rows, logits):
+    shape = (rows.shape[1], logits.shape[1], len(rows))
+    found = covariance_of(laws.Kronecker(rows, logits), *shape)
+    np.testing.assert_allclose(found, covariance_of(laws.Exact(rows, logits), *shape), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "logits"),
+    [random_rows(15, 4, 2), random_rows(3, 6, 2), (random_rows(15, 4, 5)[0], np.zeros((15, 5)))],
+    ids=["two classes", "two classes and few rows", "all classes alike"],
+)
+def test_the_law_by_class_is_exact_in_what_probabilities_see(rows, logits):
+    (n, n_features), n_classes = rows.shape, logits.shape[1]
+    found, expected = (
+        of_contrasts(covariance_of(law(rows, logits), n_features, n_classes, n), n_classes)
+        for law in (laws.ByClass, laws.Exact)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_curvature_keeps_its_digits_where_a_class_is_nearly_certain():
+    logits = np.array([[40.0, 0.0, 0.0], [0.0, 0.0, 90.0]])
+    np.testing.assert_allclose(laws.variances(logits)[0, 0], 2 * np.exp(-40), rtol=1e-12)
+    np.testing.assert_allclose(laws.variances(logits)[1], [np.exp(-90), np.exp(-90), 2 * np.exp(-90)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("covariance", list(laws.LAWS))
+def test_many_draws_have_the_moments_of_their_law(covariance):
+    noise, n_draws = rng(5), 4000
+    x, labels = noise.standard_normal((25, 3)), noise.integers(4, size=25)
+    fitted = head(None, covariance=covariance, prior_precision=0.7).fit(x, labels)
+    weights = fitted._posterior.draw(n_draws, rng(6)).transpose(1, 0, 2).reshape(16, n_draws)
+    law = fitted._posterior._law
+    expected = covariance_of(law, 4, 4, 25) / 0.7
+    deviation = np.sqrt(np.diag(expected))
+    mean = np.column_stack([fitted.coef_, fitted.intercept_]).ravel()
+    # 5 standard errors: of a mean, and of a product of two normals, at most sqrt(2) times their deviations
+    assert (np.abs(weights.mean(axis=1) - mean) <= 5 * deviation / np.sqrt(n_draws)).all()
+    bound = 5 * np.sqrt(2 / n_draws) * np.outer(deviation, deviation)
+    assert (np.abs(np.cov(weights) - expected) <= bound).all()
+
+
+def clusters(n_classes=40, n_features=12, seed=7):
+    """Rows of many classes around centres of their own: two labelled rows a class, and others."""
+    noise = rng(seed)
+    centres = noise.standard_normal((n_classes, n_features))
+    labels = np.tile(np.arange(n_classes), 2)
+    labelled = centres[labels] + 0.5 * noise.standard_normal((len(labels), n_features))
+    scale = noise.uniform(0.2, 3, (200, 1))  # near and far
+    return labelled, labels, scale * (centres[noise.integers(n_classes, size=200)] + noise.standard_normal((200, 1)))
+
+
+@pytest.mark.parametrize(("covariance", "least"), [("by_class", 0.99), ("kronecker", 0.95)])
+def test_approximate_laws_rank_rows_as_the_exact_one_does(covariance, least):
+    labelled, labels, others = clusters()
+    exact, found = (
+        bald(head(None, covariance=name).fit(labelled, labels).sample_posterior(1000, rng(8))(others))
+        for name in ("exact", covariance)
+    )
+    assert spearmanr(exact, found)[0] > least
+
+
+def test_the_size_decides_which_covariance_is_used(monkeypatch):
+    assert laws.choose((300, 257), 150) == "exact"
+    assert laws.choose((1500, 257), 150) == "by_class"
+    assert laws.choose((20_000, 2049), 1000) == "kronecker"
+    assert laws.choose((100_000, 65), 3) == "exact"
+    assert head(None).fit(X, y).covariance_ == "exact"
+    monkeypatch.setattr(laws, "MAX_EXACT", 10)
+    assert head(None).fit(X, y).covariance_ == "by_class"
+    monkeypatch.setattr(laws, "MAX_BY_CLASS", 10)
+    assert head(None).fit(X, y).covariance_ == "kronecker"
+    assert head(None, covariance="by_class").fit(X, y).covariance_ == "by_class"
+    assert head(None, "mean_field").fit(X, y).covariance_ == "diagonal"
+
+
+@pytest.mark.parametrize("covariance", list(laws.LAWS))
+@pytest.mark.parametrize("n_labelled", [3, 150])
+def test_every_covariance_serves_all_that_a_head_does(covariance, n_labelled, global_state_untouched):
+    rows = np.linspace(0, 149, n_labelled).astype(int)
+    fitted = head(None, covariance=covariance).fit(X[rows], y[rows])
+    draws = fitted.sample_posterior(20, rng())(X)
+    np.testing.assert_array_equal(fitted.sample_posterior(20, rng())(X), draws)
+    assert np.abs(fitted.sample_posterior(20, rng(1))(X) - draws).max() > 0.01
+    functions = pickle.loads(pickle.dumps(fitted)).sample_posterior(20, rng())
+    parts = [functions(X[i : i + 7]) for i in range(0, 150, 7)]
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), draws, atol=1e-12)
+    np.testing.assert_allclose(draws.sum(axis=2), 1, atol=1e-12)
+    check_posterior(fitted, X[:10])
+    assert fitted.score(X[rows], y[rows]) > 0.8
+
+
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_the_search_ends_where_it_would_without_other_axes(n_features, monkeypatch):
+    noise = rng(9)
+    x, labels = with_ones(noise.standard_normal((20, n_features))), noise.integers(4, size=20)
+    turned = last_layer.most_probable(x, labels, 4, np.full(n_features + 1, 0.3))
+    monkeypatch.setattr(last_layer, "_MAX_ROTATED", 0)
+    # both end where the gradient is below 1e-6, and the curvature is 0.3 or more, in units of either search
+    np.testing.assert_allclose(last_layer.most_probable(x, labels, 4, np.full(n_features + 1, 0.3)), turned, atol=1e-4)
+
+
+# What features are taken from
+
+
+def test_without_a_net_rows_are_features():
+    fitted, same = head(None).fit(X, y), head(Columns()).fit(X, y)
+    np.testing.assert_array_equal(fitted.predict_proba(X), same.predict_proba(X))
+    np.testing.assert_array_equal(fitted.embed(X), X)
+    assert (fitted.net_, fitted.n_features_in_) == (None, 4)
+    assert LastLayerClassifier().net is None
+    badge = BADGEQuery(random_state=0).select(fitted, X, n_instances=5)
+    np.testing.assert_array_equal(badge, BADGEQuery(random_state=0).select(same, X, n_instances=5))
+    with pytest.raises(ValueError, match="3 features, but LastLayerClassifier is expecting 4"):
+        fitted.predict(X[:, :3])
+
+
+def torch_module():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def hidden_units(module, X):
+    with torch.no_grad():
+        return module[:2](torch.as_tensor(X, dtype=torch.float32)).numpy()
+
+
+def test_a_torch_module_gives_what_enters_its_last_linear_layer():
+    module = torch_module()
+    fitted = head(module).fit(X, y)
+    assert fitted.net_ is module
+    np.testing.assert_allclose(fitted.embed(X), hidden_units(module, X), atol=1e-6)
+    expected = head(None).fit(hidden_units(module, X), y)
+    np.testing.assert_allclose(fitted.predict_proba(X), expected.predict_proba(hidden_units(module, X)), atol=1e-4)
+    functions = fitted.sample_posterior(3, rng())
+    before = functions(X)
+    with torch.no_grad():
+        module[0].weight.zero_()  # another training
+    np.testing.assert_array_equal(functions(X), before)
+    twin = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(twin.embed(X), fitted.embed(X))
+    assert len(StochasticBatchQuery(random_state=0).select(fitted, X, n_instances=3)) == 3
+
+
+def skorch_net():
+    return NeuralNetClassifier(
+        torch_module, criterion=nn.CrossEntropyLoss, max_epochs=2, train_split=None, batch_size=-1, verbose=0
+    )
+
+
+def test_skorch_nets_are_taken_fitted_or_not_and_in_pipelines():
+    rows = X.astype(np.float32)
+    net = skorch_net().fit(rows, codes)
+    fitted = head(net).fit(rows, y)
+    assert fitted.net_ is net
+    np.testing.assert_allclose(fitted.embed(rows), hidden_units(net.module_, rows), atol=1e-6)
+    frozen = clone(head(FrozenEstimator(net))).fit(rows, y)
+    np.testing.assert_array_equal(frozen.embed(rows), fitted.embed(rows))
+    unfitted = skorch_net()
+    trained = head(unfitted).fit(rows, y)
+    assert not unfitted.initialized_
+    assert trained.net_.initialized_
+    assert trained.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    assert trained.score(rows, y) > 0.8
+    pipeline = make_pipeline(StandardScaler(), skorch_net())
+    assert head(pipeline).fit(rows, y).score(rows, y) > 0.8
+    pipeline.fit(rows, codes)
+    piped = head(pipeline).fit(rows, y)
+    scaled = pipeline[0].transform(rows)
+    np.testing.assert_allclose(piped.embed(rows), hidden_units(pipeline[-1].module_, scaled), atol=1e-6)
+
+
+def test_the_hidden_layer_of_scikit_learns_net_is_taken():
+    net = MLPClassifier((5,), max_iter=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        net.fit(X, y)
+    expected = np.maximum(X @ net.coefs_[0] + net.intercepts_[0], 0)
+    np.testing.assert_allclose(head(net).fit(X, y).embed(X), expected, atol=1e-12)
+
+
+def test_memory_stays_within_the_result_and_some_blocks(monkeypatch):
+    monkeypatch.setattr(last_layer, "_BLOCK_ELEMENTS", 2**16)
+    pool = rng(10).standard_normal((20_000, 30)).astype(np.float32)
+    fitted = head(None, n_draws=10).fit(pool[:60], np.arange(60) % 10)
+    functions = fitted.sample_posterior(10, rng())
+    for answer, n_results in ((fitted.predict_proba, 1), (functions, 10)):
+        tracemalloc.start()
+        answer(pool)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # a block is 0.5 MiB; a copy of the pool in float64 would be 4.6
+        assert peak < 8 * 20_000 * 10 * n_results + 3 * 2**20
+
+
+# Bad input of these
+
+
+def test_features_that_are_no_numbers_in_columns():
+    with pytest.raises(ValueError, match="contains NaN"):
+        head(None).fit(np.where(X[0, 0] == X, np.nan, X), y)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        head(None).fit(X[:, 0], y)
+    with pytest.raises(ValueError, match="inconsistent"):
+        head(None).fit(X, y[:100])
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        head(None).fit(sparse.csr_array(X), y)
+    fitted = head(None).fit(X, y)
+    with pytest.raises(ValueError, match="contains NaN"):
+        fitted.sample_posterior(3, rng())(np.full((2, 4), np.nan))
+    with pytest.raises(ValueError, match="Got features that are infinite or NaN"):
+        head(torch_module()).fit(np.where(X[0, 0] == X, np.nan, X), y)
+    failed = head(None)
+    for answer in (failed.embed, failed.predict, failed.predict_proba):
+        with pytest.raises(ValueError, match="inconsistent"):
+            failed.fit(X, y[:100])
+        with pytest.raises(NotFittedError):
+            answer(X)
+
+
+def test_nets_that_have_no_features_to_give():
+    with pytest.raises(TypeError, match=r"`net` must be a net, not a class of nets\. Got the class Linear"):
+        head(nn.Linear).fit(X, y)
+    with pytest.raises(ValueError, match=r"`net` must run a torch.nn.Linear layer"):
+        head(nn.Sequential(nn.Flatten(), nn.Softmax(dim=1))).fit(X, y)
+    with pytest.raises(TypeError, match="Got a Pipeline without one"):
+        head(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y)
+    with pytest.raises(TypeError, match="Got a str without one"):
+        head("a net").fit(X, y)
+    with pytest.raises(ValueError, match="`X_pool`"):
+        head(torch_module()).fit(X[:, :3], y)
+
+
+@pytest.mark.parametrize("covariance", ["full", None, 3])
+def test_covariances_that_there_are_not(covariance):
+    message = r"`covariance` must be one of \['auto', 'exact', 'by_class', 'kronecker'\]. Got .* instead"
+    with pytest.raises(ValueError, match=message):
+        head(None, covariance=covariance).fit(X, y)

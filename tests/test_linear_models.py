@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from reference import UnitNoise
 from scipy import sparse
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
@@ -62,28 +63,11 @@ def draw(estimator, n_draws, X_training, y_training, seed=0):
 # The law of weights
 
 
-class UnitNoise:
-    """Stands in for a generator: its noise is, draw by draw, one unit vector of all the noise that is asked for.
-
-    Draws are linear in their noise, so that these draws D are a square root of the covariance D D', without sampling.
-    """
-
-    def __init__(self, size):
-        self.size, self.used = size, 0
-
-    def standard_normal(self, shape):
-        n = int(np.prod(shape)) // self.size
-        noise = np.zeros((n, self.size))
-        noise[np.arange(n), self.used + np.arange(n)] = 1
-        self.used += n
-        return noise.reshape(shape)
-
-
 def covariance_of_logits(way, X, D_nC, prior_p, intercept, X_new):
     """Of the logits at the new rows, without what is common to all classes, exactly."""
     (n, n_classes), n_features = D_nC.shape, X.shape[1]
-    size = n_classes * (n_features + (intercept if way is laplace._draw_primal else n))
-    coef, b = way(X, D_nC, prior_p, intercept, size, UnitNoise(size))
+    size = n_classes * (n_features + (intercept if way is laplace._primal_law else n))
+    coef, b = way(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
     logits = laplace.linear(X_new, coef, b)
     logits = logits - logits.mean(axis=1, keepdims=True) if n_classes > 1 else logits
     logits = logits.reshape(-1, size)
@@ -106,7 +90,7 @@ def reference_covariance_of_logits(X, D_nC, prior_p, intercept, X_new):
     return covariance[np.ix_(order, order)]
 
 
-@pytest.mark.parametrize("way", [laplace._draw_primal, laplace._draw_dual])
+@pytest.mark.parametrize("way", [laplace._primal_law, laplace._dual_law])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("n_classes", [1, 2, 4])
 @pytest.mark.parametrize(("n", "n_features"), [(30, 5), (10, 40)])
@@ -122,7 +106,7 @@ def test_both_ways_have_the_inverse_hessian_as_covariance(way, intercept, n_clas
     np.testing.assert_allclose(sparse_covariance, covariance, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("way", [laplace._draw_primal, laplace._draw_dual])
+@pytest.mark.parametrize("way", [laplace._primal_law, laplace._dual_law])
 def test_a_binary_model_is_a_softmax_over_two_classes_of_half_the_prior_variance(way):
     noise = rng(2)
     X, X_new, prior_p = noise.standard_normal((20, 6)), noise.standard_normal((3, 6)), noise.uniform(1, 9, 6)
@@ -163,7 +147,7 @@ def test_saturated_probabilities_keep_their_curvature(n_classes):
 
 
 @pytest.mark.parametrize("rank", [8, 6])
-@pytest.mark.parametrize("way", [laplace._draw_primal, laplace._draw_dual])
+@pytest.mark.parametrize("way", [laplace._primal_law, laplace._dual_law])
 def test_a_vague_prior_leaves_what_the_data_know_and_nothing_of_the_rest(way, rank):
     noise = rng(4)
     X = noise.standard_normal((50, rank)) @ noise.standard_normal((rank, 8)) * 10.0 ** np.arange(-4, 4)
