@@ -40,7 +40,7 @@ sphinx_gallery_conf = {
 def table_of_sources() -> str:
     """Tell what draws which estimator gives, from the registrations themselves."""
     rows = [("estimator", "a draw is", "its law", "cost beyond one prediction a draw")]
-    for source in posterior.SOURCES:
+    for source in sorted(posterior.SOURCES, key=lambda source: source.module):
         names = ", ".join(f"``{type_.__name__}``" for type_ in source.types)
         rows.append((names, source.draws, source.kind, source.cost))
     rows.append(("any other classifier or regressor", "a refit to resampled rows", "bootstrap", "a fit a draw"))

@@ -30,6 +30,7 @@ class Source:
     draws: str
     kind: str
     cost: str
+    module: str
 
 
 SOURCES: list[Source] = []
@@ -52,7 +53,7 @@ def source(
     def register(function: Callable[..., PredictDraws]) -> Callable[..., Any]:
         for type_ in types:
             _draw.register(type_, function)
-        SOURCES.append(Source(types, draws, kind, cost))
+        SOURCES.append(Source(types, draws, kind, cost, function.__module__))
         return function
 
     return register

@@ -64,7 +64,8 @@ class CausalBALDQuery(StochasticBatchQuery):
     propensity : classifier, optional
         For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
         rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
-    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, random_state, verbose
+    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, random_state,
+    verbose
         As in `StochasticBatchQuery`.
 
     Attributes
@@ -135,7 +136,9 @@ class CausalBALDQuery(StochasticBatchQuery):
         for name, score in scores.items():
             causal_checks.check_outcome_score(name, score)
 
-    def _chunk_scorer(self, request: Request, scores: Mapping[str, Score]) -> tuple[Callable[[Any], list[Any]], int, int | None]:
+    def _chunk_scorer(
+        self, request: Request, scores: Mapping[str, Score]
+    ) -> tuple[Callable[[Any], list[Any]], int, int | None]:
         position = _checked_column(request, self.treatment)
         draws = self._draws(request)
         causal_checks.check_value_draws(draws.shape, request.estimator)
@@ -155,7 +158,7 @@ class CausalBALDQuery(StochasticBatchQuery):
                 for name, score in scores.items()
             ]
 
-        return score_chunk, 2 * draws.n_values + (chunks.count_columns(request.X_pool) or 0)
+        return score_chunk, 2 * draws.n_values + (chunks.count_columns(request.X_pool) or 0), draws.batch_size
 
     def _fitted_propensity(self, name: str, request: Request, position: int) -> Callable[[Any], Floats]:
         """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
