@@ -316,6 +316,8 @@ class Pass(TorchFunctionMode):
         """
         position, self.position = self.position, self.position + 1
         known = self._sites.of(self._draw)
+        if self._learns:
+            _check_vmap()
         if self._learns and position == len(known):
             known.append(site)
         if self._n_rows == 1:
@@ -398,6 +400,18 @@ def _with_fixed_statistics(
             "normalise a single row by. Train it with `track_running_stats=True`, or with layer or group norm."
         )
     return func(input, running_mean, running_var, *args, **options)
+
+
+def _check_vmap() -> None:
+    """Refuse random calls that torch.vmap makes for something else than rows, in a pass over a single row."""
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    levels = [interpreter for interpreter in stack if interpreter.key() == torch._C._functorch.TransformType.Vmap]
+    for level in map(torch._C._functorch.CVmapInterpreterPtr, levels):
+        if level.batchSize() != 1 and level.randomness() != torch._C._functorch.RandomnessType.Same:
+            raise validation.NetError(
+                "`estimator` must call torch.vmap over rows where something is random inside, and it does so over "
+                f'{level.batchSize()} parts of a row or of the net. Let it set randomness="same", or loop over them.'
+            )
 
 
 def folded_error() -> validation.NetError:

@@ -189,11 +189,21 @@ class FixedDraws(FrozenNet):
             quick = self._quick_plan(batch, n_rows)
         if quick is not None:
             plan, written = quick
-            outputs = plan(batch)
-            if is_close(outputs[0], written):
+            outputs = self._tried(plan, batch)
+            if outputs is not None and is_close(outputs[0], written):
                 return plan, outputs
         plan = partial(self._whole, n_rows=n_rows)
         return plan, plan(batch)
+
+    @staticmethod
+    def _tried(plan: Plan, batch: Any) -> Tensor | None:
+        """Where a plan leads; None if it cannot be followed, as where a net takes gradients inside."""
+        try:
+            return plan(batch)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            return None
 
     def _check_rows(self, rows: Rows, block: range) -> None:
         """Compare a draw of the first row beside others with one beside itself, and with a second call."""

@@ -533,6 +533,24 @@ def dropout_mapped_over(m: Any, x: Tensor) -> Tensor:
     return torch.vmap(lambda row: m.b(m.drop(torch.relu(m.a(row)))), randomness="different")(x)
 
 
+def mapped_over_nets(m: Any, x: Tensor) -> Tensor:
+    """An ensemble by torch.vmap, whose members have masks of their own in training."""
+    members = [dict(net.named_parameters()) for net in m.nets]
+    stacked = {name: torch.stack([member[name] for member in members]) for name in members[0]}
+
+    def answer(weights: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(m.nets[0], weights, (x,))
+
+    return torch.vmap(answer, randomness="different")(stacked).mean(0)
+
+
+def gradient(m: Any, x: Tensor) -> Tensor:
+    """The slope of a net at the row."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(m.net(x).square().sum(), x)[0]
+
+
 def auxiliary(m: Any, x: Tensor) -> Any:
     h = F.dropout(torch.relu(m.a(x)), 0.4, m.training)
     other = m.drop(torch.sigmoid(h))
@@ -732,6 +750,7 @@ ARCHITECTURES: dict[str, Factory] = {
     "autograd function of its own": functional(own_function),
     "vmap": of(mapped_over, two_linear, table),
     "vmap over dropout": of(dropout_mapped_over, two_linear, table),
+    "gradients inside": of(gradient, lambda: {"net": mlp()}, table),
     "another head in training": of(auxiliary, two_linear, table),
 }
 
@@ -790,6 +809,7 @@ REFUSED: dict[str, Factory] = {
     "another function in training": functional(shifts_in_training),
     "noise in evaluation, too": functional(noise_in_evaluation),
     "noise by torch.normal": functional(noise_by_normal),
+    "vmap over members of an ensemble": of(mapped_over_nets, lambda: {"nets": nn.ModuleList([mlp(), mlp()])}, table),
     "noise by numpy": functional(noise_of_numpy),
     "calls that are remembered": lambda: (Remembers(), table()),
     "no dropout": lambda: (nn.Sequential(nn.Linear(6, 3)), table()),
