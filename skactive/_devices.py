@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+
 def best_float(device: torch.device | str) -> torch.dtype:
     """The floats of most digits that a device has: float64, but float32 on Apple's GPUs ("mps"), which lack it."""
     return torch.float32 if torch.device(device).type == "mps" else torch.float64

@@ -29,6 +29,9 @@ class Dropout(Protocol):
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
 
+    def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
+        """The same for packed sequences, of which ``n_rows`` are left at each step."""
+
 
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
 
@@ -83,7 +86,7 @@ def _multi_head_attention(dropout: Dropout, *args: Any, **kwargs: Any) -> tuple[
 
 
 def _recurrent(function: Any, dropout: Dropout, *args: Any) -> tuple[Tensor, ...]:
-    # Packed sequences have the sizes of their steps in the second place, and no word on which axis rows are.
+    # Packed sequences have the number of rows at each step in the second place, and no word on which axis rows are.
     is_packed = not isinstance(args[3], bool)
     x, *sizes = args[: 1 + is_packed]
     state, weights, has_biases, n_layers, p, training, bidirectional, *layout = args[1 + is_packed :]
@@ -93,7 +96,8 @@ def _recurrent(function: Any, dropout: Dropout, *args: Any) -> tuple[Tensor, ...
     directions, n_weights = 1 + bidirectional, len(weights) // n_layers
     states = []
     for i in range(n_layers):
-        x = dropout.drop(x, p) if i > 0 else x
+        if i > 0:
+            x = dropout.drop_steps(x, p, sizes[0]) if is_packed else dropout.drop(x, p)
         own = slice(i * directions, (i + 1) * directions)
         before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
         layer = weights[i * n_weights : (i + 1) * n_weights]

@@ -1,13 +1,15 @@
 """Fixed dropout: one forward pass of a net in which everything random is answered by us.
 
 A posterior draw of MC dropout (Gal and Ghahramani, 2016) is a *function*: one mask for the whole network, the same
-for all rows. torch samples a mask a row instead, from the global generator. Here every random call of a forward pass is
-answered with numbers of ours: `torch.nn` layers, plain ``F.dropout`` calls, the dropout inside of attention and recurrent
-layers, and what a layer of the user's own asks of ``torch.rand`` or ``bernoulli_``, without touching the module.
+for all rows. torch samples a mask a row instead, from the global generator. Here every random call of a forward pass
+is answered with numbers of ours: `torch.nn` layers, plain ``F.dropout`` calls, the dropout inside of attention and
+recurrent layers, and what a layer of the user's own asks of ``torch.rand`` or ``bernoulli_``, without touching the
+module.
 
-A call belongs to its position in the pass, so that a layer used twice gets two masks. What a call takes for one row is
-its `Site`, known from a pass over a single row. In a pass over n rows the axis that is n times as long is that of the
-rows, wherever it stands; where none is longer (dropout of weights, say), all rows share what one row would get.
+A call belongs to its position in the pass, so that a layer used twice gets two masks. What a call takes for one row
+is its `Site`, known from a pass over a single row. In a pass over n rows the axis that is n times as long is that of
+the rows, wherever it stands; where none is longer (dropout of weights, say), all rows share what one row would get. A
+single row may come as it likes: whatever it asks for, it gets the same at every call.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED
 _SLOPES: set[Any] = {F.rrelu, torch.rrelu, torch.rrelu_}  # random in training only
 _REFUSED: set[Any] = {
     *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
-    *(F.gumbel_softmax, *_SLOPES, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
+    *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
     *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_),
 }
 _MAX_KEPT = 64 * 2**20  # booleans of masks that are kept for the next rows; further ones are made again
@@ -95,16 +97,21 @@ class Sites:
         self.noise = noise
         self.at: list[Site] = []
         self.rows_inside: dict[int, bool] = {}  # where parts of rows lie on the axis of the rows: is a row one piece?
-        self._kept: dict[tuple[int, int, torch.device], Tensor] = {}
+        self.of_draw: dict[int, list[Site]] = {}  # for draws that make other calls than the first, by what they see
+        self._kept: dict[tuple[int, int, torch.device, Site], Tensor] = {}
         self._n_kept = 0
         self._lock = threading.Lock()
 
-    def kept(self, position: int, draw: int, device: torch.device) -> Tensor:
+    def of(self, draw: int | None) -> list[Site]:
+        """The calls of a draw."""
+        return self.at if draw is None else self.of_draw.get(draw, self.at)
+
+    def kept(self, position: int, draw: int, device: torch.device, site: Site | None = None) -> Tensor:
         """What a draw keeps at a dropout call, in the shape of one row."""
-        key = position, draw, device
+        site = self.at[position] if site is None else site
+        key = position, draw, device, site
         kept = self._kept.get(key)
         if kept is None:
-            site = self.at[position]
             kept = self.noise.kept(position, draw, site.shape, site.p, device)
             with self._lock:
                 if self._n_kept + kept.numel() <= _MAX_KEPT:
@@ -161,6 +168,8 @@ class Pass(TorchFunctionMode):
             return ANSWERS[func](self, *args, **kwargs)
         if func in _ANSWERED:
             return self._raw(func, args, kwargs)
+        if func in _SLOPES:
+            return self._sloped(func, *args, **kwargs)
         if func in _REFUSED:
             return self._refused(func, args, kwargs)
         if func in _NORMS:
@@ -185,6 +194,15 @@ class Pass(TorchFunctionMode):
     def drop(self, x: Tensor, p: float) -> Tensor:
         return self._dropped(x, tuple(x.shape), p, is_alpha=False)
 
+    def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
+        """Dropout of packed sequences, (steps of all rows, units), which have ``n_rows`` left at each step.
+
+        A row of any length gets as much of one mask as it is long.
+        """
+        position, site = self._next(Site("dropout", (len(n_rows), x.shape[-1]), float(p)), is_long=True)
+        kept = self._sites.kept(position, self._draw or 0, x.device, site)
+        return x * kept.repeat_interleave(n_rows.to(x.device), 0) / (1 - p) if p < 1 else torch.zeros_like(x)
+
     def _dropout(
         self,
         func: Any,
@@ -200,11 +218,11 @@ class Pass(TorchFunctionMode):
         return input.copy_(dropped) if inplace and self._in_place else dropped
 
     def _dropped(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        position = self._next(Site("dropout", shape, float(p), is_alpha))
-        if self._is_watched(position, shape):
+        position, site = self._next(Site("dropout", shape, float(p), is_alpha))
+        if self._is_watched(site, shape):
             self.watched[position] = x.detach().clone()  # type: ignore[index]
             return x
-        kept = self._spread(position, self._sites.kept(position, int(self._draw or 0), x.device), shape)
+        kept = self._spread(position, self._sites.kept(position, self._draw or 0, x.device, site), shape)
         if len(kept) == 1:  # in the memory format of x: mixed ones are slow
             factor = torch.empty_like(x[:1]).copy_(kept)
         else:
@@ -245,42 +263,82 @@ class Pass(TorchFunctionMode):
         return self._numbers("bernoulli", tuple(p.shape), p.device) < p
 
     def _numbers(self, law: str, shape: tuple[int, ...], device: torch.device) -> Tensor:
-        position = self._next(Site(law, shape))
-        site, noise = self._sites.at[position], self._sites.noise
+        position, site = self._next(Site(law, shape))
+        noise = self._sites.noise
         make = noise.normal if law == "normal" else noise.uniform
-        numbers = make(position, int(self._draw or 0), site.shape, device)
-        if self._is_watched(position, shape):
+        numbers = make(position, self._draw or 0, site.shape, device)
+        if self._is_watched(site, shape):
             return numbers.new_zeros(shape)
         return self._spread(position, numbers, shape).expand(shape).clone()
 
+    def _sloped(
+        self,
+        func: Any,
+        input: Tensor,
+        lower: float = 1 / 8,
+        upper: float = 1 / 3,
+        training: bool = False,
+        inplace: Any = False,
+    ) -> Tensor:
+        """A leaky ReLU whose slopes are drawn in training."""
+        if not training:
+            return func(input, lower, upper, False)
+        if self._draw is None:
+            raise _random_module_error(func.__name__)
+        self.on_raw_call()
+        slopes = self._numbers("uniform", tuple(input.shape), input.device).mul_(upper - lower).add_(lower)
+        sloped = torch.where(input < 0, input * slopes.to(input.dtype), input)
+        is_in_place = self._in_place and (inplace is True or func is torch.rrelu_)
+        return input.copy_(sloped) if is_in_place else sloped
+
     def _refused(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        if kwargs.get("generator") is not None or (func in _SLOPES and not kwargs.get("training", True in args[3:4])):
+        if kwargs.get("generator") is not None:
             return func(*args, **kwargs)
-        raise _random_module_error(func.__name__)
+        if self._draw is None:
+            raise _random_module_error(func.__name__)
+        raise validation.NetError(
+            f"`estimator` draws numbers by torch's {func.__name__} in training, which cannot be held fixed for a draw. "
+            "Let it take them from torch.rand, torch.randn or bernoulli_, or give the class a method "
+            "`sample_posterior(n_draws, rng)`."
+        )
 
     # Places
 
-    def _next(self, site: Site) -> int:
-        """The position of a call; that it is the call which was there before is checked where its shape is compared."""
+    @property
+    def made_all_calls(self) -> bool:
+        """Whether the pass has asked for all that a pass over a single row asks for."""
+        return self._n_rows == 1 or self.position == len(self._sites.of(self._draw))
+
+    def _next(self, site: Site, *, is_long: bool = False) -> tuple[int, Site]:
+        """The position of a call, and what it takes for one row.
+
+        That it is the call which was there before is checked where its shape is compared, unless that may be any.
+        """
         position, self.position = self.position, self.position + 1
-        known = self._sites.at
+        known = self._sites.of(self._draw)
+        if self._learns:
+            _check_vmap()
         if self._learns and position == len(known):
             known.append(site)
-        if position >= len(known) or known[position].law != site.law or known[position].p != site.p:
-            raise validation.NetError(
+        if self._n_rows == 1:
+            return position, site
+        if position >= len(known) or (known[position].law, known[position].p) != (site.law, site.p):
+            raise OtherCallsError(
                 "`estimator` must ask for the same random numbers in every forward pass, and a pass over "
                 f"{self._n_rows} rows asked for others than one over a single row. {ROW_BY_ROW}."
             )
-        return position
+        return position, site if is_long else known[position]
 
-    def _is_watched(self, position: int, shape: tuple[int, ...]) -> bool:
-        return self.watched is not None and rows_in_parts(self._sites.at[position].shape, shape, self._n_rows)
+    def _is_watched(self, site: Site, shape: tuple[int, ...]) -> bool:
+        return self.watched is not None and rows_in_parts(site.shape, shape, self._n_rows)
 
     def _spread(self, position: int, numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """What one row gets, for all rows: as it is where it fits as it is, else repeated along the axis of the rows."""
+        """What one row gets, for all rows: as it is where it fits as it is, else repeated along the rows' axis."""
         axis = axis_of_rows(tuple(numbers.shape), shape, self._n_rows)
         if axis is None or numbers.shape[axis] == 1:
             return numbers
+        if self._draw in self._sites.of_draw:
+            raise folded_error()
         is_one_piece = self._sites.rows_inside.get(position)
         if is_one_piece is None:
             raise PartsError(f"It is not known how parts of rows lie at random call {position}.")
@@ -303,6 +361,10 @@ def plain_pass(n_rows: int) -> Pass:
     return Pass(Sites(Noise(1, np.random.default_rng(0))), None, n_rows)
 
 
+class OtherCallsError(validation.NetError):
+    """A pass makes other random calls than are known."""
+
+
 class PartsError(validation.NetError):
     """It is not known yet how the parts of rows lie at a call."""
 
@@ -313,7 +375,7 @@ def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> in
         return None
     axes = [axis for axis, lengths in enumerate(zip(one, many, strict=False)) if lengths[0] != lengths[1]]
     if len(one) != len(many) or len(axes) != 1 or many[axes[0]] != n_rows * one[axes[0]]:
-        raise validation.NetError(
+        raise OtherCallsError(
             "`estimator` must hand rows of one shape to its dropout, so that a mask can be held fixed for all of them: "
             f"a single row came in the shape {one}, and {n_rows} rows in the shape {many}. Pad rows to one length. "
             f"{ROW_BY_ROW}."
@@ -326,11 +388,37 @@ def rows_in_parts(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> b
     return axis is not None and one[axis] > 1
 
 
-def _with_fixed_statistics(func: Any, x: Tensor, mean: Any = None, variance: Any = None, **options: Any) -> Tensor:
+def _with_fixed_statistics(
+    func: Any, input: Tensor, running_mean: Any = None, running_var: Any = None, *args: Any, **options: Any
+) -> Tensor:
     """Normalise by what was seen in training, whatever the mode: rows are to be answered one by one."""
-    if mean is not None:
+    if running_mean is not None:
         options["training" if func is F.batch_norm else "use_input_stats"] = False
-    return func(x, mean, variance, **options)
+    elif func is F.batch_norm and input.numel() == input.shape[1]:
+        raise validation.NetError(
+            "`estimator` must answer each row by itself, and its batch norm without running statistics has nothing to "
+            "normalise a single row by. Train it with `track_running_stats=True`, or with layer or group norm."
+        )
+    return func(input, running_mean, running_var, *args, **options)
+
+
+def _check_vmap() -> None:
+    """Refuse random calls that torch.vmap makes for something else than rows, in a pass over a single row."""
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    levels = [interpreter for interpreter in stack if interpreter.key() == torch._C._functorch.TransformType.Vmap]
+    for level in map(torch._C._functorch.CVmapInterpreterPtr, levels):
+        if level.batchSize() != 1 and level.randomness() != torch._C._functorch.RandomnessType.Same:
+            raise validation.NetError(
+                "`estimator` must call torch.vmap over rows where something is random inside, and it does so over "
+                f'{level.batchSize()} parts of a row or of the net. Let it set randomness="same", or loop over them.'
+            )
+
+
+def folded_error() -> validation.NetError:
+    return validation.NetError(
+        "`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, and from "
+        f"the rows given it cannot be told in which order. {ROW_BY_ROW}."
+    )
 
 
 def _random_module_error(function: str) -> validation.NetError:

@@ -183,8 +183,8 @@ def as_tensor(X: Any, like: Tensor) -> Tensor:
     if isinstance(X, Mapping):
         raise TypeError(
             f"`X_pool` must be rows in one array for a torch module. Got a {type(X).__name__} of "
-            f"{', '.join(map(repr, list(X)[:3]))}. Wrap the module in skorch's NeuralNetClassifier, which hands them over "
-            "by name."
+            f"{', '.join(map(repr, list(X)[:3]))}. Wrap the module in skorch's NeuralNetClassifier, which hands them "
+            "over by name."
         )
     if not isinstance(X, Tensor):
         X = X.to_numpy() if hasattr(X, "to_numpy") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -236,9 +236,9 @@ class SkorchNet(Asked):
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             raise validation.NetError(
-                f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made of "
-                f"these. {self._method} of this {type(self._net).__name__} gives {_some(theirs)} for the first row, they "
-                f"give {_some(ours)}. Put what {self._method} does beside into `predict_nonlinearity`."
+                f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
+                f"of these. {self._method} of this {type(self._net).__name__} gives {_some(theirs)} for the first row, "
+                f"they give {_some(ours)}. Put what {self._method} does beside into `predict_nonlinearity`."
             )
 
     def answer(self, outputs: Tensor) -> Tensor:

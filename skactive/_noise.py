@@ -1,7 +1,7 @@
 """Random numbers by address: what a draw sees at a place of a forward pass, on any device, without keeping it.
 
-A mask is not drawn from a stream: it is computed from (seed, place, draw, unit) by a hash of whole numbers. So it can be
-made again whenever it is needed, a draw at a time, on the device where it is needed, and is the same on all of them.
+A mask is not drawn from a stream: it is computed from (seed, place, draw, unit) by a hash of whole numbers. So it can
+be made again whenever it is needed, a draw at a time, on the device where it is needed, and is the same on all of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Noise:
     def _bits(seeds: list[Any], shape: tuple[int, ...], device: torch.device) -> Tensor:
         """Whole numbers from 0 to 2³² - 1 as int64: units in order, mixed with one seed, then with the other.
 
-        Seeds are numbers, or columns of numbers, one for each draw.
+        Seeds are numbers, or columns of numbers, one for each draw. What is longer on its first axis begins with the
+        same numbers.
         """
         bits = torch.arange(math.prod(shape), dtype=torch.int64, device=device).mul_(_ODD).bitwise_and_(_ALL_BITS)
         for seed in seeds:

@@ -52,7 +52,7 @@ _PLAIN_LAYERS: set[type[nn.Module]] = {
 
 
 class OwnRandom(TorchFunctionMode):
-    """While it is active, torch draws from generators of ours, one for each device: weights of new layers, dropout, noise."""
+    """While it is active, torch draws from generators of ours, one for each device: new weights, dropout, noise."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
@@ -77,9 +77,7 @@ class OwnRandom(TorchFunctionMode):
     def on(self, device: torch.device) -> torch.Generator:
         """Our generator on a device."""
         if device.index is None and device.type != "cpu":
-            device = torch.empty(
-                0, device=device
-            ).device  # the current one, whose numbers they are
+            device = torch.empty(0, device=device).device  # the current one, whose numbers they are
         if device not in self._generators:
             seed = (self._seed + len(self._generators)) % 2**63
             self._generators[device] = torch.Generator(device).manual_seed(seed)

@@ -1,11 +1,11 @@
 """A forward pass written down: the calls of torch's functions that it is made of, so that parts of it can be run again.
 
 What does not depend on a mask is the same for all draws, and is computed once. A tape is made by running the net on a
-block of rows under a mode of this thread alone: nothing in the process is patched, and no other thread notices. It is good
-for blocks of the same shape only, since numbers of rows are in it as they were.
+block of rows under a mode of this thread alone: nothing in the process is patched, and no other thread notices. It is
+good for blocks of the same shape only, since numbers of rows are in it as they were.
 
-There is no tape where a value leaves torch (control flow that looks at data), where a tensor comes from where nobody saw
-it made, or where something is changed in place across the cut.
+There is no tape where a value leaves torch (control flow that looks at data, a shape that depends on it), where a
+tensor comes from where nobody saw it made, or where something is changed in place across the cut.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ _HARMLESS = {  # calls that return no tensor, and say nothing of the values that
         "is_autocast_enabled",
         "get_default_dtype",
     ),
+}
+
+
+_OF_ANY_SIZE = {  # calls whose values are as long as the values of a tensor say, which no tape can know
+    *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "_unique", "_unique2", "unique_dim"),
+    *("_pack_padded_sequence", "bincount", "nested_tensor", "as_nested_tensor", "_nested_tensor_from_mask"),
 }
 
 
@@ -155,6 +161,8 @@ class _Recorder(TorchFunctionMode):
         if name in _SETTINGS:
             return func(*args, **kwargs)
         slots = self._slots_of((args, kwargs))
+        if _is_of_any_size(name, args, kwargs):
+            raise NotWrittenError
         first = self._masks.position
         before = [(number, _version(tensor)) for number, tensor in slots.items()]
         value = func(*args, **kwargs)
@@ -219,6 +227,18 @@ class _Recorder(TorchFunctionMode):
             return Slot(number)
 
         return mapped(value, slot)
+
+
+def _is_of_any_size(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether the shape of what a call returns depends on values."""
+    if name == "where":
+        return len(args) + len(kwargs) == 1
+    if name == "__getitem__":
+        return any(index.dtype in (torch.bool, torch.uint8) for index in tensors_in(args[1]))
+    if name == "repeat_interleave":
+        is_given = kwargs.get("output_size") is not None
+        return not is_given and any(True for _ in tensors_in((args[1:], kwargs.get("repeats"))))
+    return name in _OF_ANY_SIZE
 
 
 # Values that hold tensors
@@ -347,7 +367,7 @@ class Step:
 
 
 def chain_of(tape: Tape) -> list[Step]:
-    """Drawn calls as steps, if each takes the tensor before it and no other, and the last gives the output; else none."""
+    """Drawn calls as steps, if each takes the tensor before it alone, and the last gives the output; else none."""
     if len(tape.taken) != 1 or not tape.drawn:
         return []
     steps: list[Step] = []

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _validation as validation
-from ._masks import ROW_BY_ROW, PartsError, Pass, Site, Sites, plain_pass
+from ._masks import ROW_BY_ROW, OtherCallsError, PartsError, Pass, Site, Sites, folded_error, plain_pass
 from ._noise import Noise
 from ._tape import NotWrittenError, chain_of, mapped, record, run_steps, tensors_in
 from ._thinned import ThinnedNetworks, key_of, stages_of, thinnable
@@ -76,6 +76,7 @@ class FrozenNet:
     def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
         self.name = type(module).__name__
         self.module = frozen(module)
+        self._which: int | None = None  # of several tensors returned in training, which is what is returned else
         self._forward = forward or nn.Module.__call__
 
     def plain(self, batch: Any, n_rows: int) -> tuple[Tensor, Pass]:
@@ -90,6 +91,18 @@ class FrozenNet:
 
     def outputs(self, batch: Any) -> Tensor:
         """What the module returns: one tensor, or the logits of an output that names them."""
+        outputs = self.all_outputs(batch)
+        if isinstance(outputs, Tensor):
+            return outputs
+        if self._which is not None:
+            return [*tensors_in(outputs)][self._which]
+        raise validation.NetError(
+            f"`estimator` must return one tensor, or an output with `logits`. This {self.name} returned a "
+            f"{type(outputs).__name__}. Wrap it in a module whose forward pass returns the logits alone."
+        )
+
+    def all_outputs(self, batch: Any) -> Any:
+        """What the module returns, or the logits of it."""
         try:
             outputs = self._forward(self.module, batch)
         except (validation.NetError, NotWrittenError):
@@ -102,13 +115,14 @@ class FrozenNet:
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        outputs = getattr(outputs, "logits", outputs)
+        return getattr(outputs, "logits", outputs)
+
+    def find(self, answer: Tensor, outputs: Any) -> bool:
+        """Whether an answer is among the outputs in training, which may be more than those of evaluation; and which."""
         if isinstance(outputs, Tensor):
-            return outputs
-        raise validation.NetError(
-            f"`estimator` must return one tensor, or an output with `logits`. This {self.name} returned a "
-            f"{type(outputs).__name__}. Wrap it in a module whose forward pass returns the logits alone."
-        )
+            return is_close(outputs, answer)
+        self._which = next((i for i, tensor in enumerate(tensors_in(outputs)) if is_close(tensor, answer)), None)
+        return self._which is not None
 
 
 class FixedDraws(FrozenNet):
@@ -124,8 +138,8 @@ class FixedDraws(FrozenNet):
 
     Notes
     -----
-    Everything that is learnt of the module is learnt under a lock, from real rows; after that the object is only read, so
-    that several threads may use it at once.
+    Everything that is learnt of the module is learnt under a lock, from real rows; after that the object is only read,
+    so that several threads may use it at once.
     """
 
     def __init__(
@@ -138,6 +152,7 @@ class FixedDraws(FrozenNet):
         self._plans: dict[str, Plan] = {}
         self._thinned: dict[Any, ThinnedNetworks] = {}
         self._is_checked = self._is_in_place = False
+        self._one: Any = None  # a batch of the first row
         self._lock = threading.RLock()
 
     def __call__(self, rows: Rows, block: range) -> Tensor:
@@ -148,8 +163,7 @@ class FixedDraws(FrozenNet):
         if plan is not None:
             return plan(batch)
         with self._lock:
-            if self._mode is None:
-                self._mode = _find_mode(self, rows.take(block[:1]), self._sites)
+            self._learn_mode(rows, block[:1])
             plan, outputs = self._new_plan(rows, block, batch)
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)))
@@ -159,8 +173,12 @@ class FixedDraws(FrozenNet):
     def learn(self, rows: Rows) -> None:
         """Find out what is random, from the first row; raises if nothing is, or it cannot be held fixed."""
         with self._lock:
-            if self._mode is None:
-                self._mode = _find_mode(self, rows.take(range(1)), self._sites)
+            self._learn_mode(rows, range(1))
+
+    def _learn_mode(self, rows: Rows, first: range) -> None:
+        if self._mode is None:
+            self._one = rows.take(first)
+            self._mode = _find_mode(self, self._one, self._sites)
 
     def _new_plan(self, rows: Rows, block: range, batch: Any) -> tuple[Plan, Tensor]:
         """The quickest way to all draws of batches like this one, and where it led."""
@@ -175,11 +193,21 @@ class FixedDraws(FrozenNet):
             quick = self._quick_plan(batch, n_rows)
         if quick is not None:
             plan, written = quick
-            outputs = plan(batch)
-            if is_close(outputs[0], written):
+            outputs = self._tried(plan, batch)
+            if outputs is not None and is_close(outputs[0], written):
                 return plan, outputs
         plan = partial(self._whole, n_rows=n_rows)
         return plan, plan(batch)
+
+    @staticmethod
+    def _tried(plan: Plan, batch: Any) -> Tensor | None:
+        """Where a plan leads; None if it cannot be followed, as where a net takes gradients inside."""
+        try:
+            return plan(batch)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            return None
 
     def _check_rows(self, rows: Rows, block: range) -> None:
         """Compare a draw of the first row beside others with one beside itself, and with a second call."""
@@ -197,22 +225,47 @@ class FixedDraws(FrozenNet):
         if not is_close(again, beside_others):
             raise validation.NetError(
                 f"`estimator` must answer alike at every call under the same dropout: this {self.name} draws random "
-                "numbers that do not come from torch, or remembers its calls. A draw of it would be no function."
+                "numbers that do not come from torch, or remembers its calls. A draw of it would be no function. Let "
+                "it take its numbers from torch.rand or bernoulli_, and forget its calls."
             )
         beside_itself = self._run(0, rows.take([block[0]] * n_rows), n_rows)
         if not is_close(beside_itself[:1], beside_others[:1]):
             raise validation.NetError(
                 f"`estimator` must answer each row by itself: what this {self.name} answers for a row changes with the "
-                "rows beside it in a block. Batch norm without running statistics does that, and attention across rows. "
-                f"{ROW_BY_ROW}, if the net is to see rows by themselves."
+                "rows beside it in a block. Batch norm without running statistics does that, and attention across "
+                f"rows. {ROW_BY_ROW}, if the net is to see rows by themselves."
             )
         self._is_in_place = not is_close(self._run(0, rows.take(block), n_rows, in_place=False), beside_others)
 
     # One draw after the other
 
     def _run(self, draw: int, batch: Any, n_rows: int, *, in_place: bool = True) -> Tensor:
-        with self._pass(draw, n_rows, in_place=in_place):
-            return self.outputs(_copied(batch))  # a module may work in place
+        try:
+            return self._run_once(draw, batch, n_rows, in_place=in_place)
+        except OtherCallsError:
+            if draw in self._sites.of_draw:
+                raise
+        with self._lock:  # what the draw sees may decide which calls follow, as in layers that are left out
+            calls: list[Site] = []
+            self._sites.of_draw[draw] = calls
+            try:
+                with self._pass(draw, 1, learns=True):
+                    self.outputs(_copied(self._one))
+                return self._run_once(draw, batch, n_rows, in_place=in_place)
+            except OtherCallsError:
+                del self._sites.of_draw[draw]
+                raise
+
+    def _run_once(self, draw: int, batch: Any, n_rows: int, *, in_place: bool = True) -> Tensor:
+        masks = self._pass(draw, n_rows, in_place=in_place)
+        with masks:
+            outputs = self.outputs(_copied(batch))  # a module may work in place
+        if not masks.made_all_calls:
+            raise OtherCallsError(
+                "`estimator` must ask for the same random numbers in every forward pass, and a pass over "
+                f"{n_rows} rows asked for fewer than one over a single row. {ROW_BY_ROW}."
+            )
+        return outputs
 
     def _pass(self, draw: int, n_rows: int, **options: Any) -> Pass:
         heeds = self._mode is None or self._mode.heeds_training
@@ -235,10 +288,10 @@ class FixedDraws(FrozenNet):
         steps = chain_of(tape)
         letters, rest = thinnable(steps, self._sites)
         if not letters:
-            return lambda batch: _masked(tape, new_pass, tape.run_shared(batch), self.n_draws), written
+            return lambda batch: _masked(tape, new_pass, _shared(tape, batch, n_rows), self.n_draws), written
         networks = self._networks(steps, letters)
         entered = steps[0].takes
-        return lambda batch: _finished(rest, new_pass, networks(tape.run_shared(batch)[entered])), written
+        return lambda batch: _finished(rest, new_pass, networks(_shared(tape, batch, n_rows)[entered])), written
 
     def _networks(self, steps: list[Any], letters: str) -> ThinnedNetworks:
         key = key_of(steps, letters)
@@ -262,10 +315,7 @@ class FixedDraws(FrozenNet):
                     self._sites.rows_inside.setdefault(position, is_one_piece)
             if same.keys() <= self._sites.rows_inside.keys():
                 return
-        raise validation.NetError(
-            f"`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, and "
-            f"from the rows given it cannot be told in which order. {ROW_BY_ROW}."
-        )
+        raise folded_error()
 
     def _watched(self, batch: Any) -> dict[int, Tensor]:
         masks = self._pass(0, 2)
@@ -273,6 +323,12 @@ class FixedDraws(FrozenNet):
         with masks:
             self.outputs(_copied(batch))
         return masks.watched
+
+
+def _shared(tape: Any, batch: Any, n_rows: int) -> dict[int, Any]:
+    """What all draws have in common, in which nothing is dropped, and statistics are those of training."""
+    with plain_pass(n_rows):
+        return tape.run_shared(batch)
 
 
 def _masked(tape: Any, new_pass: Callable[..., Pass], shared: dict[int, Any], n_draws: int) -> Tensor:
@@ -314,60 +370,62 @@ class _Mode:
 def _find_mode(net: FixedDraws, one: Any, sites: Sites) -> _Mode:
     """Set the copy so that all that is random in training is random, and nothing else is as in training.
 
-    Layers may look at ``self.training`` to switch dropout of their own (of paths, of attention), so all parts are put in
-    training mode, save those that normalise. With everything random switched off the net has to answer as in evaluation
-    mode. Where it does not, it does more in training than drop units; then dropout has to be found in evaluation mode.
+    Layers may look at ``self.training`` to switch dropout of their own (of paths, of attention), so all parts are put
+    in training mode, save those that normalise. With everything random switched off the net has to answer as in
+    evaluation mode, be it beside other outputs. Where it does not, it does more in training than drop units; then the
+    same dropout has to be found in evaluation mode.
     """
     net.module.eval()
     plain, _ = net.plain(one, 1)
     _check_answer(net, plain)
-    in_training: list[Site] | None = None
-    failure: Exception | None = None
-    trained = _parts_to_train(net.module)
-    for parts in (trained, [part for part in trained if part is not net.module]):
-        _train_only(net.module, parts)
-        try:
-            sites.at, n_at_rate_zero, is_same = _learn(net, one, sites, plain)
-        except Exception as error:  # of the module's own code, which in training may ask for labels, say
-            failure = failure or error
-            continue
+    _train_only(net.module, _parts_to_train(net.module))
+    failure, in_training = "", None
+    try:
+        n_at_rate_zero, is_same = _learn(net, one, sites, plain)
+    except validation.NetError as error:
+        if error.__cause__ is None:
+            raise
+        failure = f" ({error.__cause__!r})"  # of the module's own code, which in training may ask for labels, say
+    else:
         if is_same and not sites.at:
             raise _no_dropout_error(net, n_at_rate_zero)
         if is_same:
             return _Mode(heeds_training=True)
-        in_training = in_training or sites.at
+        in_training = sites.at
     net.module.eval()
-    sites.at, _, _ = _learn(net, one, sites, plain, heeds_training=False)
+    _learn(net, one, sites, plain, heeds_training=False)
     if in_training is None or sorted(map(_law_of, in_training)) != sorted(map(_law_of, sites.at)):
-        why = "" if failure is None else f" ({type(failure).__name__}: {failure})"
         raise validation.NetError(
             f"`estimator` must drop units in training and do nothing else beside: this {net.name} answers a row "
-            f"otherwise in training than in evaluation, also with its dropout switched off{why}. Let nothing but "
+            f"otherwise in training than in evaluation, also with its dropout switched off{failure}. Let nothing but "
             "dropout and normalisation depend on `self.training`, or give the class a method "
             "`sample_posterior(n_draws, rng)`."
-        ) from failure
+        )
     return _Mode(heeds_training=False)
 
 
-def _learn(
-    net: FixedDraws, one: Any, sites: Sites, plain: Tensor, *, heeds_training: bool = True
-) -> tuple[list[Site], int, bool]:
-    """The random calls of a pass over a single row; how often dropout had rate 0; whether, without it, all is plain."""
+def _learn(net: FixedDraws, one: Any, sites: Sites, plain: Tensor, *, heeds_training: bool = True) -> tuple[int, bool]:
+    """Find the random calls of a pass over a single row.
+
+    Returns how often dropout had rate 0, and whether without anything random the answer is that of evaluation.
+    """
     sites.at = []
     masks = Pass(sites, 0, 1, heeds_training=heeds_training, learns=True)
     raw: list[nn.Module] = []
     with _calling_parts(net.module) as calling:
         masks.on_raw_call = lambda: raw.append(calling[-1])
         with masks:
-            net.outputs(_copied(one))
+            net.all_outputs(_copied(one))
+    modes = [(part, part.training) for part in raw]
     for part in raw:  # which draw numbers of their own: switched off as they are in evaluation
         part.training = False
     try:
-        answer, _ = net.plain(one, 1)
+        with plain_pass(1):
+            is_same = net.find(plain, net.all_outputs(_copied(one)))
     finally:
-        for part in raw:
-            part.training = True
-    return sites.at, masks.n_at_rate_zero, is_close(answer, plain)
+        for part, mode in reversed(modes):
+            part.training = mode
+    return masks.n_at_rate_zero, is_same
 
 
 def _law_of(site: Site) -> tuple[Any, ...]:
@@ -381,9 +439,8 @@ def _parts_to_train(module: nn.Module) -> list[nn.Module]:
 
 
 def _normalises(part: nn.Module) -> bool:
-    kinds = (nn.modules.batchnorm._NormBase, nn.RReLU)
-    hooks = [type(hook).__name__ for hook in part._forward_pre_hooks.values()]
-    return isinstance(part, kinds) or type(part).__name__ == "_SpectralNorm" or "SpectralNorm" in hooks
+    names = {type(part).__name__, *(type(hook).__name__ for hook in part._forward_pre_hooks.values())}
+    return isinstance(part, nn.modules.batchnorm._NormBase) or bool(names & {"_SpectralNorm", "SpectralNorm"})
 
 
 def _train_only(module: nn.Module, parts: list[nn.Module]) -> None:
@@ -436,8 +493,9 @@ def _no_dropout_error(net: FixedDraws, n_at_rate_zero: int) -> validation.NetErr
     has = f"{n_at_rate_zero} of rate 0" if n_at_rate_zero else "none"
     remedy = "Set a rate above 0" if n_at_rate_zero else "Add torch.nn.Dropout layers"
     return validation.NoDropoutError(
-        f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has {has}: all "
-        f'draws would be the same function and BALD 0 everywhere. {remedy}, or give the query posterior="bootstrap".'
+        f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has {has}: "
+        f"all draws would be the same function and BALD 0 everywhere. {remedy}, or give the query "
+        'posterior="bootstrap".'
     )
 
 
@@ -449,8 +507,8 @@ def frozen(module: nn.Module) -> nn.Module:
     module = _without_covers(module)
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
         raise TypeError(
-            f"`estimator` must be a module that runs in Python, for its dropout to be held fixed. {type(module).__name__} "
-            "was compiled by TorchScript: give the module that it was made from."
+            "`estimator` must be a module that runs in Python, for its dropout to be held fixed. "
+            f"{type(module).__name__} was compiled by TorchScript: give the module that it was made from."
         )
     copied: Any = copy.deepcopy(module, _detached_copies(module)).eval()
     for part in copied.modules():
@@ -505,8 +563,8 @@ class BlockSize:
         if not self._is_said:
             self._is_said = True
             validation.warn(
-                f"Memory ran out for {n_tried} rows at once: they go through the net in smaller blocks, halved until they "
-                f"fit. Set `predict_batch_size` below {n_tried} to have that from the start."
+                f"Memory ran out for {n_tried} rows at once: they go through the net in smaller blocks, halved until "
+                f"they fit. Set `predict_batch_size` below {n_tried} to have that from the start."
             )
 
 
@@ -556,8 +614,8 @@ def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
     """What entered a linear layer, (n_rows, n_units)."""
     if len(embeddings) != n_rows:
         raise validation.NetError(
-            "`estimator` must hand its last linear layer one row after the other, on the first axis, for its input to be "
-            f"an embedding. Got shape {tuple(embeddings.shape)} for {n_rows} rows."
+            "`estimator` must hand its last linear layer one row after the other, on the first axis, for its input to "
+            f"be an embedding. Got shape {tuple(embeddings.shape)} for {n_rows} rows."
         )
     return embeddings.reshape(n_rows, -1)
 

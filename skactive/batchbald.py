@@ -162,8 +162,8 @@ class BatchBALDQuery(DrawsQuery):
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
     predict_batch_size : int, optional
         Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
-        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved, with
-        a warning. Models that are no nets do not look at it.
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
+        with a warning. Models that are no nets do not look at it.
     max_candidates : int, optional
         Look at no more than this many rows, chosen uniformly at random.
     n_jobs : int, optional

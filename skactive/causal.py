@@ -64,8 +64,9 @@ class CausalBALDQuery(StochasticBatchQuery):
     propensity : classifier, optional
         For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
         rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
-    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, random_state,
-    verbose
+    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, verbose
+        As in `StochasticBatchQuery`.
+    random_state : None, int, numpy Generator or RandomState
         As in `StochasticBatchQuery`.
 
     Attributes

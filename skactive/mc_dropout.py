@@ -448,8 +448,8 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
 
     Notes
     -----
-    One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's global
-    generator, the dropout inside of recurrent and attention layers included.
+    One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's
+    global generator, the dropout inside of recurrent and attention layers included.
 
     References
     ----------

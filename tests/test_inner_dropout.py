@@ -260,6 +260,9 @@ def test_attention_to_keys_of_its_own_without_anything_dropped_is_that_of_torch(
 @pytest.mark.filterwarnings("ignore:dropout option adds dropout")
 def test_a_net_has_dropout_where_inner_dropout_drops_something():
     X, y = rows(30, 12).numpy(), np.arange(30) % 3
-    for layer, drops in ((nn.LSTM(4, 4, batch_first=True), False), (nn.GRU(4, 4, dropout=0.5, batch_first=True), False)):
+    for layer, drops in (
+        (nn.LSTM(4, 4, batch_first=True), False),
+        (nn.GRU(4, 4, dropout=0.5, batch_first=True), False),
+    ):
         net = MCDropoutClassifier(module=Encoder(layer), max_epochs=1, random_state=0).fit(X, y)
         assert net._has_dropout == drops

@@ -54,7 +54,9 @@ class Hostile(nn.Module):
 HOSTILE = {
     "module": lambda: Hostile().eval(),
     "skorch net": lambda: skorch.NeuralNetClassifier(Hostile, batch_size=48, **QUIET).fit(X, y),
-    "our own": lambda: MCDropoutClassifier(module=Hostile, max_epochs=1, predict_batch_size=48, random_state=0).fit(X, y),
+    "our own": lambda: MCDropoutClassifier(module=Hostile, max_epochs=1, predict_batch_size=48, random_state=0).fit(
+        X, y
+    ),
 }
 
 
@@ -137,7 +139,7 @@ def test_volumes_at_batch_size_2_take_hardly_more_memory_than_predict_proba():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     StochasticBatchQuery(n_draws=3, random_state=0).select(net, volumes, 2)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # A layer's outputs for two rows are 16 MiB, for a block of all eight 64 MiB. What is kept of them beside is one more.
+    # A layer's outputs for two rows are 16 MiB, for all eight 64 MiB; two of them are alive at a time.
     assert after - before < 40 * 1024
 
 
@@ -307,7 +309,7 @@ class Changing(skorch.NeuralNetClassifier):
 
 def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused():
     net = Changing(mlp(), dataset=Scaled, **QUIET).fit(X, y)
-    with pytest.raises(ValueError, match="predict_proba of this Changing gives .* they give .*`predict_nonlinearity`"):
+    with pytest.raises(ValueError, match=r"predict_proba of this Changing gives .* they give .*`predict_nonlinearity`"):
         draws_of(net, X)
 
 
@@ -433,7 +435,9 @@ BAD = {
     "a tuple": (Tuple, "returned a tuple.*returns the logits alone"),
     "rows that depend on others": (AcrossRows, "answer each row by itself"),
     "batch norm without statistics": (
-        lambda: nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8, track_running_stats=False), nn.Dropout(), nn.Linear(8, 2)),
+        lambda: nn.Sequential(
+            nn.Linear(4, 8), nn.BatchNorm1d(8, track_running_stats=False), nn.Dropout(), nn.Linear(8, 2)
+        ),
         "Expected more than 1 value per channel",
     ),
     "numbers from elsewhere": (Forgets, "alike at every call"),

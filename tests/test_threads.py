@@ -441,7 +441,9 @@ def test_one_net_answers_in_eight_threads_what_it_answers_in_one(kind):
     ours = net()
     estimator = {"our own": ours, "skorch net": ours.net_, "bare module": ours.net_.module_}[kind]
     pool = POOL.astype(np.float32)
-    expected = {seed: np.asarray(sample_posterior(estimator, 5, np.random.default_rng(seed))(pool)) for seed in range(8)}
+    expected = {
+        seed: np.asarray(sample_posterior(estimator, 5, np.random.default_rng(seed))(pool)) for seed in range(8)
+    }
     shared = sample_posterior(estimator, 5, np.random.default_rng(3))
     probabilities = ours.predict_proba(POOL)
 
