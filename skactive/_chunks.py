@@ -93,6 +93,7 @@ def take_rows(X: Any, rows: NDArray[np.int64]) -> Any:
     """The rows at these positions (never index labels), in this order."""
     if isinstance(X, list | tuple):
         return [X[i] for i in rows]
+    rows = np.ascontiguousarray(rows)  # torch takes no reversed ones
     return _as_chunk(X.iloc[rows] if hasattr(X, "iloc") else X[rows])
 
 

@@ -150,6 +150,13 @@ class _Embedding:
         self._estimator = estimator
         self.batch_size = getattr(estimator, "predict_batch_size", None)
 
+    def with_batch_size(self, n_rows: int) -> _Embedding:
+        if self.batch_size is None:
+            return self
+        asked = copy.copy(self._estimator)
+        asked.predict_batch_size = n_rows
+        return _Embedding(asked)
+
     def __call__(self, X: Any) -> tuple[Any, Any]:
         return _probabilities(self._estimator, X), _on_host(self._estimator.embed(X))
 
@@ -167,7 +174,7 @@ class TappedNet:
         self._asked = asked
         self._net = thinning.FrozenNet(asked.module, asked.forward)
         self._size = thinning.BlockSize(asked.batch_size)
-        self._has_looked = False
+        self._has_looked = self._is_checked = False
 
     @property
     def batch_size(self) -> int:
@@ -185,6 +192,11 @@ class TappedNet:
             with torch.no_grad():
                 self._asked.learn(self._net, rows)
             self._has_looked = True
+        if not self._is_checked and min(len(rows), self.batch_size) > 1:
+            some = thinning.spread(range(min(len(rows), self.batch_size)))
+            with torch.no_grad():
+                self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
+            self._is_checked = thinning.differ(rows, some)
         parts: list[int] = []
         joined = validation.as_array(thinning.forward_rows(partial(self._both, parts), rows, self._size))
         return joined[:, : parts[0]], joined[:, parts[0] :]
@@ -192,6 +204,9 @@ class TappedNet:
     def _both(self, parts: list[int], rows: thinning.Rows, block: range) -> Tensor:
         outputs, masks = self._net.plain(rows.take(block), len(block))
         probabilities = self._asked.answer(outputs.unsqueeze(0))[0]
+        if outputs.dtype in (torch.bfloat16, torch.float16):  # whose rows miss the sum 1 by what float32 would not
+            probabilities = probabilities.float()
+            probabilities = probabilities / probabilities.sum(1, keepdim=True)
         parts.append(probabilities.shape[1])
         tapped = outputs.new_empty((len(block), 0)) if masks.last_linear is None else masks.last_linear
         return torch.cat([probabilities, thinning.row_by_row(tapped, len(block)).to(probabilities)], dim=1)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -49,14 +49,19 @@ BELOW: dict[Any, Any] = {  # what those functions call, for modules that call it
 }
 _MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
 _LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
-_FILLED: dict[Any, str] = {Tensor.uniform_: "uniform", Tensor.normal_: "normal", Tensor.bernoulli_: "bernoulli"}
+_FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names of what bounds or scales them
+    Tensor.uniform_: ("uniform", ("from", "to")),
+    nn.init.uniform_: ("uniform", ("a", "b")),
+    Tensor.normal_: ("normal", ("mean", "std")),
+    nn.init.normal_: ("normal", ("mean", "std")),
+}
 _TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
-_ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED
+_ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED | {Tensor.bernoulli_}
 _SLOPES: set[Any] = {F.rrelu, torch.rrelu, torch.rrelu_}  # random in training only
 _REFUSED: set[Any] = {
     *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
     *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
-    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_),
+    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_, torch.native_dropout, nn.init.kaiming_uniform_),
 }
 _MAX_KEPT = 64 * 2**20  # booleans of masks that are kept for the next rows; further ones are made again
 
@@ -248,16 +253,18 @@ class Pass(TorchFunctionMode):
         if func in _LIKE:
             like = torch.empty_like(*args, **kwargs)
             return self._numbers(_LIKE[func], tuple(like.shape), like.device).to(like.dtype)
-        x, *rest = args
+        x, *rest = args if args else (kwargs["tensor"],)
         if func in _TOSSED:
             p = rest[0] if rest else kwargs.get("p")
             return self._tossed(x if p is None else torch.full_like(x, p)).to(x.dtype)
         if func is Tensor.bernoulli_:
             p = rest[0] if rest else kwargs.get("p", 0.5)
             return x.copy_(self._tossed(p if isinstance(p, Tensor) else torch.full(x.shape, p, device=x.device)))
-        low, high = [*rest, *[kwargs[name] for name in ("from", "mean", "to", "std") if name in kwargs], 0.0, 1.0][:2]
-        numbers = self._numbers(_FILLED[func], tuple(x.shape), x.device)
-        return x.copy_(numbers * (high - low) + low if func is Tensor.uniform_ else numbers * high + low)
+        law, names = _FILLED[func]
+        given = {**dict(zip(names, (0.0, 1.0), strict=True)), **dict(zip(names, rest, strict=False)), **kwargs}
+        first, second = (given[name] for name in names)
+        scale = second - first if law == "uniform" else second
+        return x.copy_(self._numbers(law, tuple(x.shape), x.device) * scale + first)
 
     def _tossed(self, p: Tensor) -> Tensor:
         return self._numbers("bernoulli", tuple(p.shape), p.device) < p
@@ -404,10 +411,13 @@ def _with_fixed_statistics(
 
 def _check_vmap() -> None:
     """Refuse random calls that torch.vmap makes for something else than rows, in a pass over a single row."""
-    stack = torch._C._functorch.get_interpreter_stack() or []
-    levels = [interpreter for interpreter in stack if interpreter.key() == torch._C._functorch.TransformType.Vmap]
-    for level in map(torch._C._functorch.CVmapInterpreterPtr, levels):
-        if level.batchSize() != 1 and level.randomness() != torch._C._functorch.RandomnessType.Same:
+    vmaps: Any = getattr(torch._C, "_functorch", None)  # torch does not say in public whether it maps
+    if vmaps is None or not hasattr(vmaps, "CVmapInterpreterPtr"):
+        return
+    stack = vmaps.get_interpreter_stack() or []
+    levels = [interpreter for interpreter in stack if interpreter.key() == vmaps.TransformType.Vmap]
+    for level in map(vmaps.CVmapInterpreterPtr, levels):
+        if level.batchSize() != 1 and level.randomness() != vmaps.RandomnessType.Same:
             raise validation.NetError(
                 "`estimator` must call torch.vmap over rows where something is random inside, and it does so over "
                 f'{level.batchSize()} parts of a row or of the net. Let it set randomness="same", or loop over them.'

@@ -26,6 +26,7 @@ from ._dispatch import DEFAULT_DRAWS, PredictDraws, source
 from ._masks import Pass, plain_pass
 
 _COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"
+_IN_ORDER = {"shuffle": False, "drop_last": False, "persistent_workers": False, "prefetch_factor": None}
 _MOST_AT_ONCE = 4096  # rows, where a net's batches hold all rows there are
 
 
@@ -209,6 +210,7 @@ class SkorchNet(Asked):
         self._predicts_itself = not all(_is_skorchs(net, name) for name in (self._method, "forward", "forward_iter"))
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
+        self._takes_all: bool | None = None  # whether the nonlinearity takes outputs of several parts as they are
 
     def rows(self, X: Any) -> thinning.Rows:
         X = _rows_for_skorch(X, self._like)
@@ -223,26 +225,46 @@ class SkorchNet(Asked):
         if self._predicts_itself:
             return torch.from_numpy(np.asarray(getattr(net, self._method)(batch)))
         outputs = net.evaluation_step(batch, training=False)
-        return outputs[0] if isinstance(outputs, tuple) else outputs
+        outputs = outputs[0] if isinstance(outputs, tuple) else outputs
+        return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
+
+    def _made_of_parts(self, outputs: Any) -> Any:
+        """What the nonlinearity makes of outputs of several parts, if it takes them; else they are left as they are."""
+        if self._takes_all is False:
+            return outputs
+        try:
+            made = self._nonlinearity(outputs)
+        except (AttributeError, KeyError, TypeError):
+            self._takes_all = False
+            return outputs
+        self._takes_all = isinstance(made, Tensor)
+        return made if self._takes_all else outputs
 
     def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
         """Compare what the draws are made of with what the net predicts."""
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
         row = getattr(rows, "first_row", lambda: None)()
-        if row is None or ours.device.type == "meta":
+        if row is None or ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
-        with plain_pass(1):
-            predicted = getattr(_with_module(self._net, net.module), self._method)(row)
+        name = type(self._net).__name__
+        try:
+            with plain_pass(1):
+                predicted = getattr(_with_module(self._net, net.module), self._method)(row)
+        except Exception as error:
+            raise validation.NetError(
+                f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
+                f"row: {type(error).__name__}: {error}"
+            ) from error
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             raise validation.NetError(
                 f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
-                f"of these. {self._method} of this {type(self._net).__name__} gives {_some(theirs)} for the first row, "
+                f"of these. {self._method} of this {name} gives {_some(theirs)} for the first row, "
                 f"they give {_some(ours)}. Put what {self._method} does beside into `predict_nonlinearity`."
             )
 
     def answer(self, outputs: Tensor) -> Tensor:
-        if self._predicts_itself:
+        if self._predicts_itself or self._takes_all:
             return validation.check_one_target(outputs) if self._is_regressor else outputs
         outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
         # One draw at a time: the function may take its first axis for the rows.
@@ -292,11 +314,16 @@ class _BatchRows(_RawRows):
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
-    """The net around another module, whose mode it leaves alone; it draws nothing from torch's global generator."""
+    """The net around another module, whose mode it leaves alone.
+
+    Its batches hold all rows in their order, are made here, and draw nothing from torch's global generator.
+    """
     twin = object.__new__(type(net))  # skorch's own copies are made by way of files
     vars(twin).update(vars(net), module_=module, _set_training=_leave_mode, **params)
     if net.iterator_valid is torch.utils.data.DataLoader:
         vars(twin).update(iterator_valid__generator=_generator(), iterator_valid__num_workers=0)
+        given = {f"iterator_valid__{name}": value for name, value in _IN_ORDER.items()}
+        vars(twin).update({name: value for name, value in given.items() if name in vars(twin)})
     return twin
 
 

@@ -39,9 +39,9 @@ class Noise:
 
     def uniform(self, position: int, draw: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """Float32 numbers, each above 0 and below 1, for the call at this position."""
-        # 24 bits, in the middle of their intervals: float32 holds them as they are.
+        # 23 bits, in the middle of their intervals: float32 holds them as they are.
         bits = self._bits(self._seeds_at(position)[draw].tolist(), shape, device)
-        return (bits >> (_BITS - 24)).float().add_(0.5).mul_(2.0**-24)
+        return (bits >> (_BITS - 23)).float().add_(0.5).mul_(2.0**-23)
 
     def normal(self, position: int, draw: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
         return torch.erfinv(self.uniform(position, draw, shape, device).mul_(2).sub_(1)).mul_(math.sqrt(2))
@@ -77,4 +77,4 @@ class Noise:
                 bits.bitwise_xor_(bits >> shift)
                 if factor != 1:
                     bits.mul_(factor).bitwise_and_(_ALL_BITS)
-        return bits.view(*bits.shape[:-1], *shape)
+        return bits.view((*bits.shape[:-1], *shape))

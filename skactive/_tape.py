@@ -129,8 +129,8 @@ class Tape:
 def record(forward: Callable[[Any], Any], batch: Any, constants: Iterable[Tensor], masks: Pass) -> Tape | None:
     """Write down ``forward(batch)`` as it runs under ``masks``; None where that cannot be."""
     tensors = _copies(list(tensors_in(batch)))
-    recorder = _Recorder(tensors, constants, masks)
     try:
+        recorder = _Recorder(tensors, constants, masks)
         with masks, recorder:
             output = forward(replaced(batch, iter(tensors)))
         return recorder.tape(output)
@@ -164,11 +164,15 @@ class _Recorder(TorchFunctionMode):
         if _is_of_any_size(name, args, kwargs):
             raise NotWrittenError
         first = self._masks.position
+        held = [tensor for tensor in tensors_in((args, kwargs)) if id(tensor) in self._constants]
         before = [(number, _version(tensor)) for number, tensor in slots.items()]
+        of_held = [_version(tensor) for tensor in held]
         value = func(*args, **kwargs)
         masks = range(first, self._masks.position)
         has_tensors = any(True for _ in tensors_in(value))
         changed = any(_version(slots[number]) != version for number, version in before)
+        if _is_data(func) or [_version(tensor) for tensor in held] != of_held:
+            raise NotWrittenError  # changes of which nobody is told, or of what the module holds
         if not has_tensors and not changed:
             if name not in _HARMLESS and slots:
                 raise NotWrittenError  # numbers that may decide what is done next
@@ -339,7 +343,15 @@ def _copies(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _version(tensor: Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
+    """How often a tensor was changed in place; those of inference mode do not count."""
+    if tensor.is_inference():
+        raise NotWrittenError
+    return tensor._version
+
+
+def _is_data(func: Any) -> bool:
+    """Whether it gets ``tensor.data``, changes of which do not count as changes of the tensor."""
+    return getattr(getattr(func, "__self__", None), "__name__", "") == "data"
 
 
 # Chains

@@ -41,9 +41,10 @@ _UNITWISE: set[Any] = {
 # ... that keep zeros and positive factors, too, ...
 _HOMOGENEOUS: set[Any] = {F.leaky_relu, F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 # ... and that keep those of channels.
-_POOLS: set[Any] = {
-    *(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d),
-    *(F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d),
+_POOLS: dict[Any, int] = {  # and how many axes they pool
+    **dict.fromkeys((F.adaptive_avg_pool1d, F.adaptive_max_pool1d, F.avg_pool1d, F.max_pool1d), 1),
+    **dict.fromkeys((F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.avg_pool2d, F.max_pool2d), 2),
+    **dict.fromkeys((F.adaptive_avg_pool3d, F.adaptive_max_pool3d, F.avg_pool3d, F.max_pool3d), 3),
 }
 _CONVOLUTIONS: set[Any] = {F.conv1d, F.conv2d, F.conv3d}
 _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -51,7 +52,7 @@ _LINEAR = ("input", "weight", "bias")
 _NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 
 # D dropout of units, U unitwise, H homogeneous, P pooling, B batch norm, L linear, C convolution, F flattening
-_FAMILIES: dict[str, set[Any]] = {"U": _UNITWISE, "H": _HOMOGENEOUS, "P": _POOLS, "F": {FLATTEN}}
+_FAMILIES: dict[str, set[Any]] = {"U": _UNITWISE, "H": _HOMOGENEOUS, "F": {FLATTEN}}
 _GRAMMAR = re.compile("D[DHP]*(?:(?:[LC][UHPB]*|F[HP]*)(?:D[DHP]*)?)*[LC][UHPB]*")
 _STAGE = re.compile("[DLCF][^LCF]*")
 
@@ -72,7 +73,10 @@ def _letter(step: Step, sites: Sites) -> str:
         return "L" if _is_fixed(step, _LINEAR) else "-"
     if function in _CONVOLUTIONS:
         given = _given(step, _CONVOLUTION)
-        return "C" if given.get("groups", 1) == 1 and _is_fixed(step, _CONVOLUTION) else "-"
+        is_of_channels = _is_fixed(step, _CONVOLUTION) and given["weight"].ndim == len(step.shape)
+        return "C" if is_of_channels and given.get("groups", 1) == 1 else "-"
+    if function in _POOLS:
+        return "P" if len(step.shape) == _POOLS[function] + 2 else "-"  # else channels are pooled
     if function is F.batch_norm:
         given = _given(step, _NORM)
         return "B" if given.get("running_var") is not None and not given.get("training") else "-"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
@@ -32,7 +32,9 @@ BLOCK = 256
 """Rows in one forward pass, where nothing else is said: enough to keep two cores busy, few enough for the cache."""
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
-_CHECKED_ROWS = 8  # that are looked at, in all ways, before anything is drawn
+CHECKED_ROWS = 8
+"""Rows that are looked at, in all ways, before others are answered."""
+
 _PROBED_ROWS = 8  # that are compared to find where the parts of rows lie
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -111,11 +113,40 @@ class FrozenNet:
             if is_out_of_memory(error):
                 raise
             shapes = ", ".join(str(tuple(x.shape)) for x in tensors_in(batch)) or type(batch).__name__
+            remedy = (
+                " Whole numbers stay whole, since they may be ids: convert the pool with .astype(numpy.float32) if the "
+                "net takes numbers with a point."
+                if "Long" in str(error) and "same dtype" in str(error)
+                else ""
+            )
             raise validation.NetError(
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{remedy}"
             ) from error
         return getattr(outputs, "logits", outputs)
+
+    def check_rows(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: list[int]) -> None:
+        """Check what is answered for some rows: one answer a row, the same again, and by the row itself."""
+        n_rows = len(block)
+        beside_others, again = (answer(rows.take(block), n_rows) for _ in range(2))
+        if len(beside_others) != n_rows:
+            raise validation.NetError(
+                f"`estimator` must return one output for each row: this {self.name} returned outputs of shape "
+                f"{tuple(beside_others.shape)} for {n_rows} rows."
+            )
+        if not is_close(again, beside_others):
+            raise validation.NetError(
+                f"`estimator` must answer alike at every call under the same dropout: this {self.name} draws random "
+                "numbers that do not come from torch, or remembers its calls. A draw of it would be no function. Let "
+                "it take its numbers from torch.rand or bernoulli_, and forget its calls."
+            )
+        beside_itself = answer(rows.take([block[0]] * n_rows), n_rows)
+        if not is_close(beside_itself[:1], beside_others[:1]):
+            raise validation.NetError(
+                f"`estimator` must answer each row by itself: what this {self.name} answers for a row changes with the "
+                "rows beside it in a block. Batch norm without running statistics does that, attention across rows, "
+                f"and a data set that scales rows by each other. {ROW_BY_ROW}, if the net is to see rows by themselves."
+            )
 
     def find(self, answer: Tensor, outputs: Any) -> bool:
         """Whether an answer is among the outputs in training, which may be more than those of evaluation; and which."""
@@ -158,12 +189,15 @@ class FixedDraws(FrozenNet):
     def __call__(self, rows: Rows, block: range) -> Tensor:
         """Outputs of all draws for a block of the rows, (n_draws, n_rows, ...)."""
         batch = rows.take(block)
-        key = _shapes_of(batch)
-        plan = self._plans.get(key)
+        key = _kind_of(batch)
+        plan = None if key is None else self._plans.get(key)
         if plan is not None:
             return plan(batch)
         with self._lock:
             self._learn_mode(rows, block[:1])
+            self._check_draws(rows, block)
+            if key is None:
+                return self._whole(batch, len(block))
             plan, outputs = self._new_plan(rows, block, batch)
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)))
@@ -183,9 +217,6 @@ class FixedDraws(FrozenNet):
     def _new_plan(self, rows: Rows, block: range, batch: Any) -> tuple[Plan, Tensor]:
         """The quickest way to all draws of batches like this one, and where it led."""
         n_rows = len(block)
-        if n_rows > 1 and not self._is_checked:
-            self._check_rows(rows, block[:_CHECKED_ROWS])
-            self._is_checked = True
         try:
             quick = self._quick_plan(batch, n_rows)
         except PartsError:
@@ -194,10 +225,14 @@ class FixedDraws(FrozenNet):
         if quick is not None:
             plan, written = quick
             outputs = self._tried(plan, batch)
-            if outputs is not None and is_close(outputs[0], written):
+            # The first draw was written down; the last shows whether one draw leaves something behind for the next.
+            if outputs is not None and is_close(outputs[0], written) and self._is_last(outputs[-1], batch, n_rows):
                 return plan, outputs
         plan = partial(self._whole, n_rows=n_rows)
         return plan, plan(batch)
+
+    def _is_last(self, outputs: Tensor, batch: Any, n_rows: int) -> bool:
+        return is_close(outputs, self._run(self.n_draws - 1, batch, n_rows))
 
     @staticmethod
     def _tried(plan: Plan, batch: Any) -> Tensor | None:
@@ -209,33 +244,27 @@ class FixedDraws(FrozenNet):
                 raise
             return None
 
-    def _check_rows(self, rows: Rows, block: range) -> None:
-        """Compare a draw of the first row beside others with one beside itself, and with a second call."""
-        n_rows = len(block)
+    def _check_draws(self, rows: Rows, block: range) -> None:
+        """Check a draw of some rows, once there are rows that differ; see whether dropout in place has to be so."""
+        if self._is_checked:
+            return
+        some = spread(block)
+
+        def answer(batch: Any, n_rows: int) -> Tensor:
+            return self._run(0, batch, n_rows)
+
         try:
-            beside_others, again = (self._run(0, rows.take(block), n_rows) for _ in range(2))
+            self.check_rows(answer, rows, some)
         except PartsError:
             self._find_parts(rows, block)
-            beside_others, again = (self._run(0, rows.take(block), n_rows) for _ in range(2))
-        if len(beside_others) != n_rows:
-            raise validation.NetError(
-                f"`estimator` must return one output for each row: this {self.name} returned outputs of shape "
-                f"{tuple(beside_others.shape)} for {n_rows} rows."
+            self.check_rows(answer, rows, some)
+        self._is_in_place = self._is_in_place or any(
+            not is_close(
+                self._run(draw, rows.take(some), len(some), in_place=False), self._run(draw, rows.take(some), len(some))
             )
-        if not is_close(again, beside_others):
-            raise validation.NetError(
-                f"`estimator` must answer alike at every call under the same dropout: this {self.name} draws random "
-                "numbers that do not come from torch, or remembers its calls. A draw of it would be no function. Let "
-                "it take its numbers from torch.rand or bernoulli_, and forget its calls."
-            )
-        beside_itself = self._run(0, rows.take([block[0]] * n_rows), n_rows)
-        if not is_close(beside_itself[:1], beside_others[:1]):
-            raise validation.NetError(
-                f"`estimator` must answer each row by itself: what this {self.name} answers for a row changes with the "
-                "rows beside it in a block. Batch norm without running statistics does that, and attention across "
-                f"rows. {ROW_BY_ROW}, if the net is to see rows by themselves."
-            )
-        self._is_in_place = not is_close(self._run(0, rows.take(block), n_rows, in_place=False), beside_others)
+            for draw in {0, self.n_draws - 1}
+        )
+        self._is_checked = differ(rows, some)
 
     # One draw after the other
 
@@ -392,13 +421,15 @@ def _find_mode(net: FixedDraws, one: Any, sites: Sites) -> _Mode:
         if is_same:
             return _Mode(heeds_training=True)
         in_training = sites.at
+    is_steady = in_training is not None and _is_steady(net, one, sites)
     net.module.eval()
     _learn(net, one, sites, plain, heeds_training=False)
-    if in_training is None or sorted(map(_law_of, in_training)) != sorted(map(_law_of, sites.at)):
+    if not (is_steady and in_training and sorted(map(_law_of, in_training)) == sorted(map(_law_of, sites.at))):
         raise validation.NetError(
             f"`estimator` must drop units in training and do nothing else beside: this {net.name} answers a row "
             f"otherwise in training than in evaluation, also with its dropout switched off{failure}. Let nothing but "
-            "dropout and normalisation depend on `self.training`, or give the class a method "
+            "dropout and normalisation depend on `self.training` or on the calls before (let it forget its calls), and "
+            "let random numbers come from torch.rand or bernoulli_; or give the class a method "
             "`sample_posterior(n_draws, rng)`."
         )
     return _Mode(heeds_training=False)
@@ -426,6 +457,17 @@ def _learn(net: FixedDraws, one: Any, sites: Sites, plain: Tensor, *, heeds_trai
         for part, mode in reversed(modes):
             part.training = mode
     return masks.n_at_rate_zero, is_same
+
+
+def _is_steady(net: FixedDraws, one: Any, sites: Sites) -> bool:
+    """Whether draw 0 is the same at every call in training, so that nothing is random there that was not seen."""
+
+    def outputs() -> list[Tensor]:
+        with Pass(sites, 0, 1):
+            return list(tensors_in(net.all_outputs(_copied(one))))
+
+    first, *others = (outputs() for _ in range(4))
+    return all(len(each) == len(first) and all(map(is_close, each, first)) for each in others)
 
 
 def _law_of(site: Site) -> tuple[Any, ...]:
@@ -627,13 +669,39 @@ def _copied(batch: Any) -> Any:
     return mapped(batch, Tensor.clone)
 
 
-def _shapes_of(batch: Any) -> str:
-    """What blocks have in common that one tape serves."""
-    return str(mapped(batch, lambda x: (tuple(x.shape), x.dtype))) if _is_of_tensors(batch) else str(id(batch))
+def spread(block: range) -> list[int]:
+    """A few rows of a block, its first among them."""
+    return list(block[:: max(1, len(block) // CHECKED_ROWS)][:CHECKED_ROWS])
 
 
-def _is_of_tensors(batch: Any) -> bool:
-    return any(True for _ in tensors_in(batch))
+def differ(rows: Rows, some: list[int]) -> bool:
+    """Whether not all of some rows are alike; rows that hold no tensors are taken to differ."""
+    ours, firsts = (list(tensors_in(rows.take(which))) for which in (some, [some[0]] * len(some)))
+    is_known = len(some) > 1 and [x.shape for x in ours] == [x.shape for x in firsts]
+    if not ours or (is_known and ours[0].device.type == "meta"):
+        return len(some) > 1
+    return len(some) > 1 and not (is_known and all(torch.equal(*pair) for pair in zip(ours, firsts, strict=True)))
+
+
+def _kind_of(batch: Any) -> str | None:
+    """What blocks have in common that one tape serves; None for what holds more than tensors, names and numbers."""
+    parts: list[Any] = []
+
+    def is_plain(value: Any) -> bool:
+        if isinstance(value, Tensor):
+            parts.append((tuple(value.shape), value.dtype, str(value.device)))
+        elif isinstance(value, tuple | list):
+            parts.append((type(value).__name__, len(value)))
+            return all(map(is_plain, value))
+        elif isinstance(value, Mapping):
+            parts.append(list(value))
+            return all(map(is_plain, value.values()))
+        else:
+            parts.append(value)
+            return value is None or isinstance(value, bool | int | float | str)
+        return True
+
+    return str(parts) if is_plain(batch) and any(True for _ in tensors_in(batch)) else None
 
 
 def _second_row_is_one_piece(same: Tensor, other: Tensor, site: Site) -> bool | None:

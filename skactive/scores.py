@@ -289,7 +289,8 @@ def entropy(draws: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
+        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
+        here: rows of one point that miss the sum 1 in opposite ways, so that their mean does not, may pass.)
 
     References
     ----------
@@ -446,7 +447,8 @@ def margin(draws: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
+        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
+        here: rows of one point that miss the sum 1 in opposite ways, so that their mean does not, may pass.)
 
     References
     ----------
@@ -548,7 +550,8 @@ def variation_ratio(draws: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
+        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
+        here: rows of one point that miss the sum 1 in opposite ways, so that their mean does not, may pass.)
 
     References
     ----------

@@ -70,7 +70,7 @@ MESSAGES = {
     "noise in evaluation, too": "Let it draw in training only",
     "noise by torch.normal": "Let it take them from torch.rand, torch.randn or bernoulli_",
     "vmap over members of an ensemble": 'Let it set randomness="same"',
-    "noise by numpy": "Let it take its numbers from torch.rand or bernoulli_",
+    "noise by numpy": "random numbers come from torch.rand or bernoulli_",
     "calls that are remembered": "forget its calls",
     "no dropout": "Add torch.nn.Dropout layers",
     "several outputs": "Wrap it in a module",

@@ -861,7 +861,7 @@ def test_methods_refuse_a_pool_that_the_model_refuses_and_name_the_rows(method, 
     pool = X_POOL.copy()
     pool[17, 1] = value
     with pytest.raises(ValueError, match=r"rows 16 to 19 failed.*(NaN|infinity)"):
-        method(chunk_size=4).select(estimators["net"], pool, 2)
+        method(chunk_size=4, predict_batch_size=4).select(estimators["net"], pool, 2)
 
 
 @every_method

@@ -38,6 +38,7 @@ def test_readme_loop_runs():
     assert run_block(BLOCKS[0])["learner"].X_training.shape == (30, 64)  # 20 labels to begin with and 10 bought
 
 
+@pytest.mark.slow
 def test_readme_experiment_runs(capsys):
     result = run_block(BLOCKS[1])["result"]
     assert len(result.rounds) == 2 * 3 * 4
@@ -45,7 +46,14 @@ def test_readme_experiment_runs(capsys):
     assert "minus uniform" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+LONG = {"batch_size", "causal", "experiments", "plots", "queries"}  # which run experiments
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.stem in LONG else []) for page in PAGES],
+    ids=[page.relative_to(ROOT).as_posix() for page in PAGES],
+)
 def test_page_runs_on_its_own(page):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")

@@ -1,3 +1,5 @@
+import pytest
+
 """``python -m skactive``: the table, the picture, and what stands in them."""
 
 import re
@@ -17,6 +19,7 @@ def options(*more):
     return main.parse_arguments([*SMALL, *more])
 
 
+@pytest.mark.slow
 def test_the_command_prints_its_table_and_saves_a_picture(tmp_path):
     picture = tmp_path / "curves.png"
     command = [sys.executable, "-m", "skactive", *SMALL, "--score", "entropy", "--output", str(picture)]

@@ -83,6 +83,7 @@ class SmallImages(nn.Module):
 
 @pytest.mark.parametrize("make", [MCDropoutClassifier, MCDropoutRegressor])
 @pytest.mark.filterwarnings("ignore")  # the checks feed in what deserves warnings
+@pytest.mark.slow
 def test_every_check_of_scikit_learn_passes(make):
     # 30 epochs are enough for the checks on quality; with the default 200 they pass as well, in a minute
     results = check_estimator(make(max_epochs=30), expected_failed_checks=EXPECTED_FAILURES, on_skip=None, on_fail=None)

@@ -202,6 +202,7 @@ def test_repairing_twice_changes_nothing():
     assert getattr(modAL.models.learners, "data_vstack", None) is stack
 
 
+@pytest.mark.slow
 def test_only_modals_own_modules_are_changed():
     code = (
         "import sklearn.utils, sklearn.utils.validation as v, pandas, numpy\n"

@@ -45,6 +45,7 @@ def test_an_interrupted_study_goes_on_with_the_rounds_it_has(tmp_path):
     assert again["findings"] == results["findings"]
 
 
+@pytest.mark.slow
 def test_a_study_without_its_data_says_what_it_needs(tmp_path):
     done = run(STUDIES / "large_pools.py", "--smallest", "--out", tmp_path)
     assert done.returncode != 0
@@ -52,6 +53,7 @@ def test_a_study_without_its_data_says_what_it_needs(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_page_of_claims_is_that_of_the_results(tmp_path):
     results = sorted(RESULTS.glob("*.json"))
     for path in results:

@@ -498,6 +498,7 @@ def test_no_two_of_many_curves_look_alike():
 # --- matplotlib comes last ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_matplotlib_is_loaded_by_plot_alone():
     code = """
 import sys

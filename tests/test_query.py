@@ -109,6 +109,7 @@ def test_the_batch_is_the_same_for_every_container(model, container, request, tm
     np.testing.assert_array_equal(query().select(estimator, pool, 30), query().select(estimator, POOL, 30))
 
 
+@pytest.mark.slow
 def test_the_batch_is_the_same_in_another_process():
     code = (
         "from sklearn.datasets import load_digits\n"
@@ -426,6 +427,7 @@ def test_the_pool_and_its_copy_stay_the_same_to_the_byte(net):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
+@pytest.mark.slow
 def test_memory_of_a_query_is_bounded_whatever_the_pool():
     code = """
 import numpy as np, sys

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from skactive import _thinned
+from skactive._noise import Noise
 from skactive._tape import chain_of, record
 from skactive._thinned import thinnable
 from skactive._thinning import BLOCK, TensorRows
@@ -728,3 +729,124 @@ def test_any_net_is_equal_for_every_chunking(net, seed, size):
     assert torch.equal(torch.cat([functions(part) for part in x.split(64)], dim=1), whole)
     assert_near(torch.cat([functions(part) for part in x.split(size)], dim=1), whole)
     assert_near(functions(x[size - 1 : size]), whole[:, size - 1 : size])
+
+
+# Nets in which a draw could leave something behind for the next
+
+
+class AddsInPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.drop = nn.Linear(6, 16), nn.Linear(16, 16), nn.Linear(16, 3), nn.Dropout(0.5)
+
+    def forward(self, x):
+        h = self.a(x)
+        h += self.drop(torch.tanh(self.b(h)))
+        return self.c(h)
+
+
+class InInferenceMode(AddsInPlace):
+    def forward(self, x):
+        with torch.inference_mode():
+            return super().forward(x)
+
+
+class ByData(AddsInPlace):
+    """Changes a tensor behind torch's back."""
+
+    def forward(self, x):
+        h = self.a(x)
+        h.view_as(h).data.mul_(self.drop(torch.ones_like(h)))
+        return self.c(self.drop(h))
+
+
+class WritesBuffer(AddsInPlace):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("most", torch.zeros(16))
+
+    def forward(self, x):
+        self.most[:] = 0
+        torch.maximum(self.most, self.drop(torch.ones(16)), out=self.most)
+        return self.c(self.a(x) * self.most)
+
+
+class InputInPlace(AddsInPlace):
+    """Goes on with what dropout changed in place."""
+
+    def forward(self, x):
+        h = self.a(x)
+        y = torch.tanh(self.b(F.dropout(h, 0.5, self.training, inplace=True)))
+        return self.c(y + h)
+
+
+LEAVING = {kind.__name__: kind for kind in (AddsInPlace, InInferenceMode, ByData, WritesBuffer, InputInPlace)}
+
+
+@pytest.mark.parametrize("n_rows", [1, 20])
+@pytest.mark.parametrize("name", LEAVING)
+def test_a_draw_leaves_nothing_behind_for_the_next(name, n_rows):
+    torch.manual_seed(0)
+    module, x = LEAVING[name]().eval(), torch.randn(n_rows, 6)
+    functions = Functions(module, 8)
+    functions(x[:1])
+    assert_near(functions(x), functions.by_whole_passes(x))
+    with torch.inference_mode():
+        inside = Functions(module, 8)(x)
+    assert_near(inside.clone(), functions.by_whole_passes(x))
+
+
+class PoolsUnits(nn.Module):
+    """Pools across units, or channels, which a mask of units does not commute with."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.drop, self.a, self.b = kind, nn.Dropout1d(0.1), nn.Linear(6, 6), nn.Conv1d(6, 6, 2)
+        self.units, self.c = nn.Dropout(0.1), nn.Linear(6, 3)
+
+    def forward(self, x):
+        if self.kind == "units":
+            return self.c(F.max_pool1d(self.units(self.a(x)), 3, 1, 1))
+        h = self.drop(self.a(x).unsqueeze(2).expand(-1, -1, 2))
+        return self.c(self.b(F.avg_pool2d(h, (3, 1), 1, (1, 0))).flatten(1))
+
+
+@pytest.mark.parametrize("kind", ["units", "channels"])
+@pytest.mark.parametrize("seed", range(4))
+def test_pooling_across_units_is_not_thinned(kind, seed):
+    torch.manual_seed(seed)
+    module, x = PoolsUnits(kind).eval(), torch.randn(20, 6)
+    assert_near(draw(module, x, 12, seed), slow_draws(module, x, 12, seed))
+
+
+def test_uniform_numbers_lie_between_0_and_1_and_normal_ones_are_finite():
+    noise = Noise(1, np.random.default_rng(0))
+    for bits in (0, 2**32 - 1):
+        noise._bits = lambda seeds, shape, device, bits=bits: torch.full(shape, bits)
+        assert 0 < float(noise.uniform(0, 0, (1,), torch.device("cpu"))) < 1
+        assert math.isfinite(float(noise.normal(0, 0, (1,), torch.device("cpu"))))
+
+
+@pytest.mark.parametrize(
+    ("fill", "mean", "spread"),
+    [
+        (lambda x: x.normal_(std=0.5), 0.0, 0.5),
+        (lambda x: x.normal_(2.0, 0.5), 2.0, 0.5),
+        (lambda x: x.uniform_(-1, 1), 0.0, 3**-0.5),
+        (lambda x: x.uniform_(to=3.0), 1.5, 3 * 12**-0.5),
+        (lambda x: x.uniform_(**{"from": -1.0}), 0.0, 3**-0.5),
+        (lambda x: nn.init.normal_(x, std=0.5), 0.0, 0.5),
+        (lambda x: nn.init.uniform_(x, a=-1.0), 0.0, 3**-0.5),
+        (lambda x: torch.rand([]), 0.5, 12**-0.5),
+    ],
+)
+def test_numbers_that_a_layer_draws_follow_the_law_that_it_asks_for(fill, mean, spread):
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return x + fill(torch.empty_like(x)) if self.training else x
+
+    state, n = torch.get_rng_state(), 4000
+    draws = draw(Noisy(), torch.zeros(2, 1), n)[:, 0, 0]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert abs(float(draws.mean()) - mean) < 5 * spread / math.sqrt(n)  # 5 standard errors
+    assert abs(float(draws.std()) / spread - 1) < 5 * math.sqrt(2 / n)  # no law here has more kurtosis than the normal
