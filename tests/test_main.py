@@ -1,5 +1,3 @@
-import pytest
-
 """``python -m skactive``: the table, the picture, and what stands in them."""
 
 import re
@@ -8,6 +6,7 @@ import sys
 
 import matplotlib.image
 import numpy as np
+import pytest
 
 from skactive import __main__ as main
 from skactive.datasets import make_repeated
