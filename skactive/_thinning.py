@@ -376,14 +376,10 @@ def _finished(rest: list[Any], new_pass: Callable[..., Pass], outputs: Tensor) -
     finished = []
     for draw, h in enumerate(outputs):
         masks = new_pass(draw)
-        masks.position = rest[0].masks.start if rest[0].masks else _first_position(rest)
+        masks.position = next((step.masks.start for step in rest if step.masks), 0)
         with masks:
             finished.append(run_steps(rest, h))
     return torch.stack(finished)
-
-
-def _first_position(steps: list[Any]) -> int:
-    return next((step.masks.start for step in steps if step.masks), 0)
 
 
 # Modes
@@ -499,16 +495,12 @@ def _calling_parts(module: nn.Module) -> Iterator[list[nn.Module]]:
     hooks = []
     for part in module.modules():
         hooks.append(part.register_forward_pre_hook(lambda part, _: calling.append(part)))
-        hooks.append(part.register_forward_hook(lambda *_: void(calling.pop())))
+        hooks.append(part.register_forward_hook(lambda *_: (calling.pop(), None)[1]))  # what it returns counts
     try:
         yield calling
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def void(_: Any) -> None:
-    """Nothing, for hooks, whose answer would count."""
 
 
 def _check_answer(net: FrozenNet, outputs: Tensor) -> None:
