@@ -160,18 +160,18 @@ def test_batch_methods_are_shared_by_threads(kind):
 
 
 @pytest.mark.usefixtures("switching")
-@pytest.mark.filterwarnings("ignore:RandomForestClassifier is not fitted")
+@pytest.mark.filterwarnings("ignore:GaussianNB is not fitted")
 def test_cold_starts_and_suggested_sizes_are_shared_by_threads():
     query = StochasticBatchQuery("entropy", batch_range=(2, 30), random_state=0)
     query.select(FOREST, POOL, 5)
-    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), X_training=X[:60], y_training=y[:60])
+    learner = ActiveLearner(GaussianNB(), X_training=X[:60], y_training=y[:60])
     size = pickle.loads(pickle.dumps(query)).suggest_batch_size(learner, POOL)
 
     def ask(number):
         return [query.suggest_batch_size(learner, POOL) for _ in range(3)]
 
     def start(number):
-        pairs = [query(Pairs(RandomForestClassifier()), POOL[: 50 + number], 3, beta=1.0 + number) for _ in range(10)]
+        pairs = [query(Pairs(GaussianNB()), POOL[: 50 + number], 3, beta=1.0 + number) for _ in range(10)]
         return all(np.isnan(metrics).all() and rows.max() < 50 + number for rows, metrics in pairs)
 
     assert in_threads(ask) == [[size] * 3] * N_THREADS
