@@ -993,14 +993,14 @@ def line(name: str) -> tuple[str, ...]:
     try:
         found = compared(name)
     except ValueError as error:
-        return name, f"refused: {as_rst(str(error))}", "", "", ""
+        return as_rst(name), f"refused: {as_rst(str(error))}", "", "", ""
     numbers = f"{found.z_mean:.1f}", f"{found.z_variance:.1f}", f"{found.ratio:.2f}"
-    return name, *numbers, f"{found.low:.2f} to {found.high:.2f}"
+    return as_rst(name), *numbers, f"{found.low:.2f} to {found.high:.2f}"
 
 
 def as_rst(message: str) -> str:
     """A message as reStructuredText: names in code are literals, and a name that ends in _ is no reference."""
-    return re.sub(r"(\w+)_(?=[\s.,;:)])", r"\1\\_", message.replace("`", "``"))
+    return re.sub(r"(\w+)_(?=[\s.,;:)]|$)", r"\1\\_", re.sub("`([^`]+)`(=\\w+)?", r"``\1\2``", message))
 
 
 def main() -> None:
