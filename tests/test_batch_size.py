@@ -360,6 +360,7 @@ def runs_of(result):
     return found
 
 
+@pytest.mark.slow
 def test_an_experiment_buys_suggested_batches_to_the_last_label(whole):
     for of in runs_of(whole[0]).values():
         sizes = [len(r.indices) for r in of]
@@ -369,6 +370,7 @@ def test_an_experiment_buys_suggested_batches_to_the_last_label(whole):
 
 
 @pytest.mark.parametrize("n_lines", [5, 7])
+@pytest.mark.slow
 def test_an_experiment_that_was_interrupted_goes_on_with_the_same_sizes(whole, n_lines, tmp_path):
     result, path = whole
     cut = tmp_path / "cut"

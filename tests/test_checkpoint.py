@@ -121,6 +121,7 @@ for i in range(40):
 """
 
 
+@pytest.mark.slow
 def test_writers_in_several_processes_lose_no_line(tmp_path):
     path = tmp_path / "j"
     command = [sys.executable, "-c", WRITER, str(path), str(os.getpid())]

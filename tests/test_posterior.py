@@ -239,6 +239,7 @@ def test_a_search_that_kept_no_model_is_refused():
 # --- bootstrap
 
 
+@pytest.mark.slow
 def test_bootstrap_members_differ_and_are_reproducible():
     model = LogisticRegression(max_iter=500).fit(X, y)
     draws = bootstrap(model, X, y, None, rng())(X)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nets import Functions, draw, slow_draws
 from scipy import stats
@@ -709,6 +709,7 @@ def convolutional_nets(draw_from):
 
 
 @given(net=dense_nets() | convolutional_nets(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25)
 def test_any_net_is_drawn_as_in_a_forward_pass_under_the_same_masks(net, seed):
     module, shape = net
     rng = np.random.default_rng(seed)
@@ -719,6 +720,7 @@ def test_any_net_is_drawn_as_in_a_forward_pass_under_the_same_masks(net, seed):
 
 
 @given(net=dense_nets() | convolutional_nets(), seed=st.integers(0, 2**32 - 1), size=st.integers(20, 150))
+@settings(max_examples=25)
 def test_any_net_is_equal_for_every_chunking(net, seed, size):
     module, shape = net
     rng = np.random.default_rng(seed)
