@@ -365,7 +365,10 @@ def noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
 
 def plain_pass(n_rows: int) -> Pass:
     """A pass in which dropout does nothing."""
-    return Pass(Sites(Noise(1, np.random.default_rng(0))), None, n_rows)
+    return Pass(_NO_SITES, None, n_rows)
+
+
+_NO_SITES = Sites(Noise(1, np.random.default_rng(0)))  # of passes that ask for nothing; only read
 
 
 class OtherCallsError(validation.NetError):
