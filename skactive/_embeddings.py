@@ -11,7 +11,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from functools import partial, singledispatch
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -161,29 +161,14 @@ class _Embedding:
         return _probabilities(self._estimator, X), _on_host(self._estimator.embed(X))
 
 
-class TappedNet:
-    """A net with its dropout switched off, and what enters the linear layer that runs last.
-
-    Attributes
-    ----------
-    batch_size : int
-        Rows that go through the net at once.
-    """
+class TappedNet(thinning.InBlocks):
+    """A net with its dropout switched off, and what enters the linear layer that runs last."""
 
     def __init__(self, asked: nets.Asked) -> None:
         self._asked = asked
         self._net = thinning.FrozenNet(asked.module, asked.forward)
-        self._size = thinning.BlockSize(asked.batch_size)
+        super().__init__(asked.batch_size)
         self._has_looked = self._is_checked = False
-
-    @property
-    def batch_size(self) -> int:
-        return self._size.n_rows
-
-    def with_batch_size(self, n_rows: int) -> Self:
-        twin = copy.copy(self)
-        twin._size = thinning.BlockSize(n_rows)
-        return twin
 
     def __call__(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Embeddings have no columns if no linear layer ran."""

@@ -23,30 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from . import _validation as validation
-from ._inner_dropout import ANSWERS
 from ._noise import Noise
+from ._random_calls import RandomCalls
 
-ELEMENTWISE: set[Any] = {F.dropout, F.alpha_dropout}
-CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
-DROPOUTS = ELEMENTWISE | CHANNELWISE
-ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
-# What a dropped unit of a self-normalising net is set to: -scale * alpha of SELU (Klambauer et al., 2017).
-ALPHA_DROPPED = -1.7580993408473766
-
-_WITHOUT_ROWS = {F.dropout1d: 2, F.dropout3d: 4}  # as many axes are taken for a single row, whose channels come first
-BELOW: dict[Any, Any] = {  # what those functions call, for modules that call it themselves
-    torch.dropout: F.dropout,
-    torch.alpha_dropout: F.alpha_dropout,
-    torch.feature_dropout: F.dropout2d,
-    torch.feature_alpha_dropout: F.feature_alpha_dropout,
-    torch.dropout_: F.dropout,
-    torch.alpha_dropout_: F.alpha_dropout,
-    torch.feature_dropout_: F.dropout2d,
-    torch.feature_alpha_dropout_: F.feature_alpha_dropout,
-}
 _MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
 _LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
 _FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names of what bounds or scales them
@@ -57,7 +38,6 @@ _FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names 
 }
 _TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
 _ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED | {Tensor.bernoulli_}
-_SLOPES: set[Any] = {F.rrelu, torch.rrelu, torch.rrelu_}  # random in training only
 _REFUSED: set[Any] = {
     *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
     *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
@@ -125,8 +105,8 @@ class Sites:
         return kept
 
 
-class Pass(TorchFunctionMode):
-    """One forward pass in which we say what is random; thread-local, as all torch function modes are.
+class Pass(RandomCalls):
+    """One forward pass in which we say what is random.
 
     Parameters
     ----------
@@ -162,19 +142,10 @@ class Pass(TorchFunctionMode):
         self._sites, self._draw, self._n_rows = sites, draw, n_rows
         self._heeds_training, self._in_place, self._learns = heeds_training, in_place, learns
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func in BELOW:
-            is_in_place, func = func.__name__.endswith("_"), BELOW[func]
-            kwargs = {**kwargs, "inplace": True} if is_in_place else kwargs
-        if func in DROPOUTS:
-            return self._dropout(func, *args, **kwargs)
-        if func in ANSWERS:
-            return ANSWERS[func](self, *args, **kwargs)
+    def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Answer what else is random, note what the net's answer is made of, and let the rest pass."""
         if func in _ANSWERED:
             return self._raw(func, args, kwargs)
-        if func in _SLOPES:
-            return self._sloped(func, *args, **kwargs)
         if func in _REFUSED:
             return self._refused(func, args, kwargs)
         if func in _NORMS:
@@ -188,7 +159,7 @@ class Pass(TorchFunctionMode):
             self.last_normalised = _NORMALISERS[func], value
         return value
 
-    # Dropout, for layers and for what is inside of attention and recurrent ones
+    # Dropout
 
     def rate(self, p: float, training: bool = True) -> float:
         """The rate at which this pass drops."""
@@ -196,48 +167,29 @@ class Pass(TorchFunctionMode):
             self.n_at_rate_zero += 1
         return 0.0 if self._draw is None or (self._heeds_training and not training) else p
 
-    def drop(self, x: Tensor, p: float) -> Tensor:
-        return self._dropped(x, tuple(x.shape), p, is_alpha=False)
+    def changes(self, asked: bool) -> bool:
+        return asked and self._in_place
 
-    def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
-        """Dropout of packed sequences, (steps of all rows, units), which have ``n_rows`` left at each step.
-
-        A row of any length gets as much of one mask as it is long.
-        """
-        position, site = self._next(Site("dropout", (len(n_rows), x.shape[-1]), float(p)), is_long=True)
-        kept = self._sites.kept(position, self._draw or 0, x.device, site)
-        return x * kept.repeat_interleave(n_rows.to(x.device), 0) / (1 - p) if p < 1 else torch.zeros_like(x)
-
-    def _dropout(
-        self,
-        func: Any,
-        input: Tensor,
-        p: float = 0.5,
-        training: bool = False,
-        inplace: bool = False,
-        train: bool = False,
-    ) -> Tensor:
-        if self.rate(p, training or train) == 0:
-            return input
-        dropped = self._dropped(input, noise_shape(func, input), p, func in ALPHA)
-        return input.copy_(dropped) if inplace and self._in_place else dropped
-
-    def _dropped(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor | None:
         position, site = self._next(Site("dropout", shape, float(p), is_alpha))
         if self._is_watched(site, shape):
             self.watched[position] = x.detach().clone()  # type: ignore[index]
-            return x
+            return None
         kept = self._spread(position, self._sites.kept(position, self._draw or 0, x.device, site), shape)
-        if len(kept) == 1:  # in the memory format of x: mixed ones are slow
-            factor = torch.empty_like(x[:1]).copy_(kept)
-        else:
-            factor = kept.to(x.dtype)
-        if not is_alpha:
-            return x * (factor.div_(1 - p) if p < 1 else factor)
-        if p == 1:
-            return torch.zeros_like(x)
-        scale = ((1 - p) * (1 + p * ALPHA_DROPPED**2)) ** -0.5
-        return torch.where(factor > 0, x, ALPHA_DROPPED) * scale - scale * p * ALPHA_DROPPED
+        # In the memory format of x, where a row of it will do: mixed ones are slow.
+        return torch.empty_like(x[:1]).copy_(kept) if len(kept) == 1 else kept.to(x.dtype)
+
+    def slopes(self, x: Tensor) -> Tensor:
+        if self._draw is None:
+            raise _random_module_error("rrelu")
+        self.on_raw_call()
+        return self._numbers("uniform", tuple(x.shape), x.device)
+
+    def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
+        """Of packed sequences a row of any length gets as much of one mask as it is long."""
+        position, site = self._next(Site("dropout", (len(n_rows), x.shape[-1]), float(p)), is_long=True)
+        kept = self._sites.kept(position, self._draw or 0, x.device, site)
+        return x * kept.repeat_interleave(n_rows.to(x.device), 0) / (1 - p) if p < 1 else torch.zeros_like(x)
 
     # Random numbers that a layer asks for itself
 
@@ -277,26 +229,6 @@ class Pass(TorchFunctionMode):
         if self._is_watched(site, shape):
             return numbers.new_zeros(shape)
         return self._spread(position, numbers, shape).expand(shape).clone()
-
-    def _sloped(
-        self,
-        func: Any,
-        input: Tensor,
-        lower: float = 1 / 8,
-        upper: float = 1 / 3,
-        training: bool = False,
-        inplace: Any = False,
-    ) -> Tensor:
-        """A leaky ReLU whose slopes are drawn in training."""
-        if not training:
-            return func(input, lower, upper, False)
-        if self._draw is None:
-            raise _random_module_error(func.__name__)
-        self.on_raw_call()
-        slopes = self._numbers("uniform", tuple(input.shape), input.device).mul_(upper - lower).add_(lower)
-        sloped = torch.where(input < 0, input * slopes.to(input.dtype), input)
-        is_in_place = self._in_place and (inplace is True or func is torch.rrelu_)
-        return input.copy_(sloped) if is_in_place else sloped
 
     def _refused(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if kwargs.get("generator") is not None:
@@ -352,15 +284,6 @@ class Pass(TorchFunctionMode):
         n_rows = [-1] * (numbers.ndim + 1)
         n_rows[axis if is_one_piece else axis + 1] = self._n_rows
         return numbers.unsqueeze(axis if is_one_piece else axis + 1).expand(n_rows).flatten(axis, axis + 1)
-
-
-def noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
-    """The shape of what a dropout function draws for x."""
-    shape = tuple(x.shape)
-    if function not in CHANNELWISE:
-        return shape
-    n_first = 1 if x.ndim == _WITHOUT_ROWS.get(function) else 2
-    return shape[:n_first] + (1,) * (x.ndim - n_first)
 
 
 def plain_pass(n_rows: int) -> Pass:

@@ -6,11 +6,10 @@ iterator and collate function, through its own evaluation step. `NetDraws` puts 
 
 from __future__ import annotations
 
-import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sized
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,15 +52,13 @@ class Asked(ABC):
         """Outputs (n_draws, n_rows, ...) as probabilities (n_draws, n_rows, n_classes) or values (n_draws, n_rows)."""
 
 
-class NetDraws:
+class NetDraws(thinning.InBlocks):
     """Functions drawn from a net: ``predict_draws`` of `sample_posterior`.
 
     Several threads may call it at once.
 
     Attributes
     ----------
-    batch_size : int
-        Rows that go through the net at once. Chunks of whole blocks of so many rows give the same bits as all rows.
     checks_rows : True
         It finds out by itself whether rows are answered one by one.
     """
@@ -71,18 +68,8 @@ class NetDraws:
     def __init__(self, asked: Asked, n_draws: int, rng: np.random.Generator) -> None:
         self._asked = asked
         self._draws = thinning.FixedDraws(asked.module, n_draws, rng, asked.forward)
-        self._size = thinning.BlockSize(asked.batch_size)
+        super().__init__(asked.batch_size)
         self._lock, self._has_looked = threading.Lock(), False
-
-    @property
-    def batch_size(self) -> int:
-        return self._size.n_rows
-
-    def with_batch_size(self, n_rows: int) -> Self:
-        """The same functions, asked for so many rows at once."""
-        twin = copy.copy(self)
-        twin._size = thinning.BlockSize(n_rows)
-        return twin
 
     def __call__(self, X: Any) -> Tensor:
         rows = self._asked.rows(X)
@@ -111,11 +98,6 @@ def _torch_module(estimator: nn.Module, n_draws: int | None, rng: np.random.Gene
 
 def _net_draws(asked: Asked, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
     return NetDraws(asked, DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws), rng)
-
-
-def asked(estimator: Any) -> Asked:
-    """How a skorch net or a module is asked."""
-    return SkorchNet(estimator) if isinstance(estimator, NeuralNet) else TorchModule(estimator)
 
 
 # Modules
@@ -188,10 +170,19 @@ def as_tensor(X: Any, like: Tensor) -> Tensor:
             "over by name."
         )
     if not isinstance(X, Tensor):
-        X = X.to_numpy() if hasattr(X, "to_numpy") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-        X = torch.from_numpy(X if X.flags.writeable and X.dtype.isnative and X.flags.c_contiguous else np.array(X))
+        X = _from_array(X.toarray() if hasattr(X, "toarray") else _array_of(X))
     X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on
     return X.to(like.device, like.dtype if X.is_floating_point() else X.dtype, non_blocking=like.is_cuda)
+
+
+def _array_of(X: Any) -> Any:
+    return X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+
+
+def _from_array(rows: Any) -> Tensor:
+    """A tensor in the array's memory, where torch can have that."""
+    is_plain = rows.flags.writeable and rows.dtype.isnative and rows.flags.c_contiguous
+    return torch.from_numpy(rows if is_plain else np.array(rows, dtype=rows.dtype.newbyteorder("=")))
 
 
 # skorch nets
@@ -203,7 +194,7 @@ class SkorchNet(Asked):
     def __init__(self, net: NeuralNet) -> None:
         self.module = net.module_
         self.batch_size = _batch_size(net)
-        self._net = _with_module(net, net.module_)
+        self._net = self._twin = _with_module(net, net.module_)
         self._is_binary = type(net).infer is NeuralNetBinaryClassifier.infer
         self._is_regressor = is_regressor(net)
         self._method = "predict" if self._is_regressor else "predict_proba"
@@ -221,12 +212,19 @@ class SkorchNet(Asked):
         return _BatchRows(self._net, X)
 
     def forward(self, module: nn.Module, batch: Any) -> Any:
-        net = _with_module(self._net, module)
+        net = self._around(module)
         if self._predicts_itself:
             return torch.from_numpy(np.asarray(getattr(net, self._method)(batch)))
         outputs = net.evaluation_step(batch, training=False)
         outputs = outputs[0] if isinstance(outputs, tuple) else outputs
         return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
+
+    def _around(self, module: nn.Module) -> NeuralNet:
+        """The net around a copy of its module: the same for all passes of the copy."""
+        net = self._twin
+        if net.module_ is not module:
+            self._twin = net = _with_module(self._net, module)
+        return net
 
     def _made_of_parts(self, outputs: Any) -> Any:
         """What the nonlinearity makes of outputs of several parts, if it takes them; else they are left as they are."""
@@ -249,7 +247,7 @@ class SkorchNet(Asked):
         name = type(self._net).__name__
         try:
             with plain_pass(1):
-                predicted = getattr(_with_module(self._net, net.module), self._method)(row)
+                predicted = getattr(self._around(net.module), self._method)(row)
         except Exception as error:
             raise validation.NetError(
                 f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
@@ -362,11 +360,8 @@ def _rows_for_skorch(X: Any, like: Tensor) -> Any:
         return X.to(like.dtype) if X.is_floating_point() else X
     if isinstance(X, Mapping | torch.utils.data.Dataset) or hasattr(X, "toarray"):
         return X
-    rows = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-    if rows.dtype.kind not in "biuf":
-        return rows
-    rows = rows if rows.flags.writeable and rows.dtype.isnative and rows.flags.c_contiguous else np.array(rows)
-    return _rows_for_skorch(torch.from_numpy(rows), like)
+    rows = _array_of(X)
+    return rows if rows.dtype.kind not in "biuf" else _rows_for_skorch(_from_array(rows), like)
 
 
 def _n_rows(X: Any) -> int:

@@ -11,10 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
-from . import _masks as masks
-from ._inner_dropout import ANSWERS
+from ._random_calls import RandomCalls
 
 _FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
 _IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
@@ -51,7 +49,7 @@ _PLAIN_LAYERS: set[type[nn.Module]] = {
 }
 
 
-class OwnRandom(TorchFunctionMode):
+class OwnRandom(RandomCalls):
     """While it is active, torch draws from generators of ours, one for each device: new weights, dropout, noise."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -59,15 +57,10 @@ class OwnRandom(TorchFunctionMode):
         self._seed = int(rng.integers(2**63))
         self._generators: dict[torch.device, torch.Generator] = {}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        func = masks.BELOW.get(func, func)
-        if func in masks.DROPOUTS:
-            return self._dropout(func, *args, **kwargs)
-        if func in ANSWERS:
-            return ANSWERS[func](self, *args, **kwargs)
-        if func in _WRITTEN_OUT:
-            return _WRITTEN_OUT[func](self, *args, **kwargs)
+    def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Give our generator to what else is random, and let the rest pass."""
+        if func is F.gumbel_softmax:
+            return self._gumbel_softmax(*args, **kwargs)
         if func in _LIKE:
             func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
         if (func in _LIKE.values() or func in _TAKES_GENERATOR) and kwargs.get("generator") is None:
@@ -84,11 +77,13 @@ class OwnRandom(TorchFunctionMode):
         return self._generators[device]
 
     def rate(self, p: float, training: bool = True) -> float:
-        """The rate of dropout inside of attention and recurrent layers."""
         return p if training else 0.0
 
-    def drop(self, x: Tensor, p: float) -> Tensor:
-        return self._dropout(F.dropout, x, p, training=True)
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+        return self._uniform(shape, x.device).ge_(p).to(x.dtype)
+
+    def slopes(self, x: Tensor) -> Tensor:
+        return self._uniform(x.shape, x.device)
 
     @contextmanager
     def forward(self, module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
@@ -103,7 +98,7 @@ class OwnRandom(TorchFunctionMode):
             return
         for layer in dropouts:
             vars(layer)["forward"] = partial(
-                self._dropout, _DROPOUT_LAYERS[type(layer)], p=layer.p, training=True, inplace=layer.inplace
+                self.dropout, _DROPOUT_LAYERS[type(layer)], p=layer.p, training=True, inplace=layer.inplace
             )
         try:
             yield module
@@ -115,26 +110,19 @@ class OwnRandom(TorchFunctionMode):
         with self:
             return module(x)
 
-    def _dropout(
-        self,
-        func: Any,
-        input: Tensor,
-        p: float = 0.5,
-        training: bool = False,
-        inplace: bool = False,
-        train: bool = False,
-    ) -> Tensor:
-        if not (training or train) or p == 0:
-            return input
-        kept = self.uniform(masks.noise_shape(func, input), input.device).ge_(p)
-        if func in masks.ALPHA:
-            dropped = _alpha_dropout(input, kept.bool(), p)
-        else:
-            dropped = input * (kept.div_(1 - p) if p < 1 else kept).to(input.dtype)
-        return input.copy_(dropped) if inplace else dropped
-
-    def uniform(self, shape: Any, device: torch.device) -> Tensor:
+    def _uniform(self, shape: Any, device: torch.device) -> Tensor:
         return torch.rand(shape, generator=self.on(device), device=device)
+
+    def _gumbel_softmax(
+        self, logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+    ) -> Tensor:
+        """Softmax of logits with Gumbel noise (Jang, Gu and Poole 2017); ``hard`` in the forward pass only."""
+        noise = -torch.empty_like(logits).exponential_(generator=self.on(logits.device)).log()
+        soft = ((logits + noise) / tau).softmax(dim)
+        if not hard:
+            return soft
+        chosen = torch.zeros_like(logits).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)
+        return chosen - soft.detach() + soft
 
 
 def _device_of(func: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
@@ -143,40 +131,3 @@ def _device_of(func: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
         return torch.device(kwargs["device"])
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     return tensors[0].device if tensors else torch.get_default_device()
-
-
-def _rrelu(
-    own: OwnRandom,
-    input: Tensor,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
-    inplace: bool = False,
-) -> Tensor:
-    slope = own.uniform(input.shape, input.device) * (upper - lower) + lower if training else (lower + upper) / 2
-    answer = torch.where(input >= 0, input, input * slope)
-    return input.copy_(answer) if inplace else answer
-
-
-def _gumbel_softmax(
-    own: OwnRandom, logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
-    """Softmax of logits with Gumbel noise (Jang, Gu and Poole 2017); ``hard`` in the forward pass only."""
-    noise = -torch.empty_like(logits).exponential_(generator=own.on(logits.device)).log()
-    soft = ((logits + noise) / tau).softmax(dim)
-    if not hard:
-        return soft
-    chosen = torch.zeros_like(logits).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)
-    return chosen - soft.detach() + soft
-
-
-_WRITTEN_OUT: dict[Any, Any] = {F.rrelu: _rrelu, torch.rrelu: _rrelu, F.gumbel_softmax: _gumbel_softmax}
-
-
-def _alpha_dropout(input: Tensor, kept: Tensor, p: float) -> Tensor:
-    """Dropped units go to SELU's lower limit, then mean and variance are restored (Klambauer et al., 2017)."""
-    dropped = masks.ALPHA_DROPPED
-    if p == 1:
-        return torch.zeros_like(input)
-    scale = ((1 - p) * (1 + p * dropped**2)) ** -0.5
-    return torch.where(kept, input, dropped) * scale - scale * p * dropped

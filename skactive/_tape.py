@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,27 +29,10 @@ _SETTINGS = {"_set_grad_enabled"}  # which have no part in what is computed
 _HARMLESS = {  # calls that return no tensor, and say nothing of the values that one holds
     *("__get__", "__len__", "__hash__", "__repr__", "__format__", "_is_view", "data_ptr", "dim", "element_size"),
     *("get_device", "is_complex", "is_contiguous", "is_floating_point", "is_inference", "is_signed", "is_same_size"),
-    *(
-        "ndimension",
-        "nelement",
-        "numel",
-        "size",
-        "storage_offset",
-        "stride",
-        "is_pinned",
-        "is_set_to",
-        "type",
-        "is_tensor",
-    ),
+    *("ndimension", "nelement", "numel", "size", "storage_offset", "stride", "is_pinned", "is_set_to", "type"),
+    *("is_tensor", "result_type", "promote_types", "broadcast_shapes", "get_default_dtype"),
+    *("is_grad_enabled", "is_autocast_enabled"),
     *("requires_grad_", "register_hook", "has_names", "_has_compatible_shallow_copy_type", "is_nested", "can_cast"),
-    *(
-        "result_type",
-        "promote_types",
-        "broadcast_shapes",
-        "is_grad_enabled",
-        "is_autocast_enabled",
-        "get_default_dtype",
-    ),
 }
 
 
@@ -83,7 +66,9 @@ class Call:
     is_drawn: bool  # whether what it returns depends on a mask
 
     def run(self, values: dict[int, Any]) -> None:
-        _assign(self.outputs, self.function(*_filled(self.args, values), **_filled(self.kwargs, values)), values)
+        value = self.function(*_filled(self.args, values), **_filled(self.kwargs, values))
+        for slot, part in zip(parts_of(self.outputs, Slot), parts_of(value), strict=True):
+            values[slot.number] = part
 
 
 @dataclass
@@ -108,7 +93,7 @@ class Tape:
 
     def run_shared(self, batch: Any) -> dict[int, Any]:
         """What all draws have in common."""
-        tensors = list(tensors_in(batch))
+        tensors = list(parts_of(batch))
         values: dict[int, Any] = dict(zip(self.inputs, tensors if self.is_pure else _copies(tensors), strict=True))
         for call, dead in zip(self.shared, self._last_use, strict=True):
             call.run(values)
@@ -128,11 +113,12 @@ class Tape:
 
 def record(forward: Callable[[Any], Any], batch: Any, constants: Iterable[Tensor], masks: Pass) -> Tape | None:
     """Write down ``forward(batch)`` as it runs under ``masks``; None where that cannot be."""
-    tensors = _copies(list(tensors_in(batch)))
+    tensors = _copies(list(parts_of(batch)))
     try:
         recorder = _Recorder(tensors, constants, masks)
         with masks, recorder:
-            output = forward(replaced(batch, iter(tensors)))
+            copies = iter(tensors)
+            output = forward(mapped(batch, lambda _: next(copies)))
         return recorder.tape(output)
     except NotWrittenError:
         return None
@@ -164,12 +150,12 @@ class _Recorder(TorchFunctionMode):
         if _is_of_any_size(name, args, kwargs):
             raise NotWrittenError
         first = self._masks.position
-        held = [tensor for tensor in tensors_in((args, kwargs)) if id(tensor) in self._constants]
+        held = [tensor for tensor in parts_of((args, kwargs)) if id(tensor) in self._constants]
         before = [(number, _version(tensor)) for number, tensor in slots.items()]
         of_held = [_version(tensor) for tensor in held]
         value = func(*args, **kwargs)
         masks = range(first, self._masks.position)
-        has_tensors = any(True for _ in tensors_in(value))
+        has_tensors = any(True for _ in parts_of(value))
         changed = any(_version(slots[number]) != version for number, version in before)
         if _is_data(func) or [_version(tensor) for tensor in held] != of_held:
             raise NotWrittenError  # changes of which nobody is told, or of what the module holds
@@ -208,7 +194,7 @@ class _Recorder(TorchFunctionMode):
     def _slots_of(self, value: Any) -> dict[int, Tensor]:
         """Slots of the tensors in a value that are no constants."""
         found = {}
-        for tensor in tensors_in(value):
+        for tensor in parts_of(value):
             number = self._slot(tensor)
             if number is not None:
                 found[number] = tensor
@@ -238,101 +224,65 @@ def _is_of_any_size(name: str, args: Any, kwargs: Any) -> bool:
     if name == "where":
         return len(args) + len(kwargs) == 1
     if name == "__getitem__":
-        return any(index.dtype in (torch.bool, torch.uint8) for index in tensors_in(args[1]))
+        return any(index.dtype in (torch.bool, torch.uint8) for index in parts_of(args[1]))
     if name == "repeat_interleave":
         is_given = kwargs.get("output_size") is not None
-        return not is_given and any(True for _ in tensors_in((args[1:], kwargs.get("repeats"))))
+        return not is_given and any(True for _ in parts_of((args[1:], kwargs.get("repeats"))))
     return name in _OF_ANY_SIZE
 
 
 # Values that hold tensors
 
 
-def tensors_in(value: Any) -> Iterable[Tensor]:
-    """Tensors in nested tuples, lists and dicts (also dict-like batches), in order."""
-    if isinstance(value, Tensor):
+def parts_of(value: Any, kind: type = Tensor) -> Iterator[Any]:
+    """Tensors, or parts of another kind, in nested tuples, lists, dicts and their like, and slices, in order."""
+    if isinstance(value, kind):
         yield value
     elif isinstance(value, tuple | list):
         for part in value:
-            yield from tensors_in(part)
-    elif hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        for key in list(value.keys()):
-            yield from tensors_in(value[key])
+            yield from parts_of(part, kind)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from parts_of(part, kind)
     elif isinstance(value, slice):
-        yield from tensors_in((value.start, value.stop, value.step))
+        yield from parts_of((value.start, value.stop, value.step), kind)
 
 
-def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
-    """The value with something else in the place of each tensor."""
-    if isinstance(value, Tensor):
+def mapped(value: Any, function: Callable[[Any], Any], kind: type = Tensor) -> Any:
+    """The value with something else in the place of each tensor, or part of another kind."""
+    if isinstance(value, kind):
         return function(value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(part, function) for part in value))
-    if type(value) in (tuple, list):
-        return type(value)(mapped(part, function) for part in value)
     if isinstance(value, tuple | list):
-        return tuple(mapped(part, function) for part in value)
-    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        parts = {key: mapped(value[key], function) for key in list(value.keys())}
-        return parts if type(value) is dict else _dict_like(value, parts)
+        parts = [mapped(part, function, kind) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, Mapping):
+        return _dict_like(value, {name: mapped(part, function, kind) for name, part in value.items()})
     if isinstance(value, slice):
-        return slice(*mapped((value.start, value.stop, value.step), function))
+        return slice(*mapped((value.start, value.stop, value.step), function, kind))
     return value
 
 
 def _dict_like(value: Any, parts: dict[Any, Any]) -> Any:
     try:
-        return type(value)(parts)
+        return parts if type(value) is dict else type(value)(parts)
     except Exception:  # of a class of somebody's, which may ask for anything
         return parts
 
 
-def replaced(value: Any, tensors: Any) -> Any:
-    return mapped(value, lambda _: next(tensors))
-
-
 def _filled(value: Any, values: dict[int, Any]) -> Any:
-    if isinstance(value, Slot):
-        return values[value.number]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_filled(part, values) for part in value))
-    if isinstance(value, tuple | list):
-        return type(value)(_filled(part, values) for part in value)
-    if isinstance(value, dict):
-        return {key: _filled(part, values) for key, part in value.items()}
-    if isinstance(value, slice):
-        return slice(*_filled((value.start, value.stop, value.step), values))
-    return value
+    return mapped(value, lambda slot: values[slot.number], Slot)
 
 
-def _assign(outputs: Any, value: Any, values: dict[int, Any]) -> None:
-    if isinstance(outputs, Slot):
-        values[outputs.number] = value
-    elif isinstance(outputs, tuple | list):
-        for part, of_part in zip(outputs, value, strict=True):
-            _assign(part, of_part, values)
-    elif isinstance(outputs, dict):
-        for key, part in outputs.items():
-            _assign(part, value[key], values)
-
-
-def _slot_numbers(value: Any) -> Iterable[int]:
-    if isinstance(value, Slot):
-        yield value.number
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _slot_numbers(part)
-    elif isinstance(value, dict):
-        yield from _slot_numbers(list(value.values()))
-    elif isinstance(value, slice):
-        yield from _slot_numbers((value.start, value.stop, value.step))
+def _slot_numbers(call: Call, *, with_outputs: bool) -> set[int]:
+    parts = (call.args, call.kwargs, call.outputs if with_outputs else None)
+    return {slot.number for slot in parts_of(parts, Slot)}
 
 
 def _last_uses(calls: list[Call], kept: set[int]) -> list[list[int]]:
     """What is not needed any more after each of the calls."""
     seen, dead = set(kept), []
     for call in reversed(calls):
-        numbers = {*_slot_numbers(call.args), *_slot_numbers(call.kwargs), *_slot_numbers(call.outputs)}
+        numbers = _slot_numbers(call, with_outputs=True)
         dead.append([number for number in numbers if number not in seen])
         seen |= numbers
     return dead[::-1]
@@ -385,7 +335,7 @@ def chain_of(tape: Tape) -> list[Step]:
     steps: list[Step] = []
     before, shape = next(iter(tape.taken)), _shape_of(tape, next(iter(tape.taken)))
     for call in tape.drawn:
-        if {*_slot_numbers(call.args), *_slot_numbers(call.kwargs)} != {before} or not isinstance(call.outputs, Slot):
+        if _slot_numbers(call, with_outputs=False) != {before} or not isinstance(call.outputs, Slot):
             return []
         flat = shape is not None and _flattens(call.function, shape, call.shape or ())
         steps.append(Step(call, before, FLATTEN if flat else call.function))

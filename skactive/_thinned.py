@@ -23,8 +23,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import _devices as devices
-from ._masks import DROPOUTS, Sites
-from ._tape import FLATTEN, Slot, Step
+from ._masks import Sites
+from ._random_calls import DROPOUTS
+from ._tape import FLATTEN, Slot, Step, parts_of
 
 _MAX_KEPT_BYTES = 64 * 2**20  # of thinned weights on the CPU; those of further draws are cut out each time
 _KEPT_OF_DEVICE = 16  # on a device that says how much memory it has, such a part of it
@@ -164,7 +165,7 @@ class _Layer:
 
 def key_of(steps: list[Step], letters: str) -> tuple[Any, ...]:
     """The same for the same layers and places of dropout, for any number of rows."""
-    weights = [id(part) for step in steps[: len(letters)] for part in step.call.args if isinstance(part, Tensor)]
+    weights = [id(tensor) for step in steps[: len(letters)] for tensor in parts_of((step.call.args, step.call.kwargs))]
     return letters, *weights, *(step.masks for step in steps[: len(letters)])
 
 

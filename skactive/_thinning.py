@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from . import _validation as validation
 from ._masks import ROW_BY_ROW, OtherCallsError, PartsError, Pass, Site, Sites, folded_error, plain_pass
 from ._noise import Noise
-from ._tape import NotWrittenError, chain_of, mapped, record, run_steps, tensors_in
+from ._tape import NotWrittenError, chain_of, mapped, parts_of, record, run_steps
 from ._thinned import ThinnedNetworks, key_of, stages_of, thinnable
 
 BLOCK = 256
@@ -97,7 +97,7 @@ class FrozenNet:
         if isinstance(outputs, Tensor):
             return outputs
         if self._which is not None:
-            return [*tensors_in(outputs)][self._which]
+            return [*parts_of(outputs)][self._which]
         raise validation.NetError(
             f"`estimator` must return one tensor, or an output with `logits`. This {self.name} returned a "
             f"{type(outputs).__name__}. Wrap it in a module whose forward pass returns the logits alone."
@@ -112,7 +112,7 @@ class FrozenNet:
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            shapes = ", ".join(str(tuple(x.shape)) for x in tensors_in(batch)) or type(batch).__name__
+            shapes = ", ".join(str(tuple(x.shape)) for x in parts_of(batch)) or type(batch).__name__
             remedy = (
                 " Whole numbers stay whole, since they may be ids: convert the pool with .astype(numpy.float32) if the "
                 "net takes numbers with a point."
@@ -152,7 +152,7 @@ class FrozenNet:
         """Whether an answer is among the outputs in training, which may be more than those of evaluation; and which."""
         if isinstance(outputs, Tensor):
             return is_close(outputs, answer)
-        self._which = next((i for i, tensor in enumerate(tensors_in(outputs)) if is_close(tensor, answer)), None)
+        self._which = next((i for i, tensor in enumerate(parts_of(outputs)) if is_close(tensor, answer)), None)
         return self._which is not None
 
 
@@ -460,7 +460,7 @@ def _is_steady(net: FixedDraws, one: Any, sites: Sites) -> bool:
 
     def outputs() -> list[Tensor]:
         with Pass(sites, 0, 1):
-            return list(tensors_in(net.all_outputs(_copied(one))))
+            return list(parts_of(net.all_outputs(_copied(one))))
 
     first, *others = (outputs() for _ in range(4))
     return all(len(each) == len(first) and all(map(is_close, each, first)) for each in others)
@@ -602,6 +602,29 @@ class BlockSize:
             )
 
 
+class InBlocks:
+    """A function of rows that go through a net so many at once.
+
+    Attributes
+    ----------
+    batch_size : int
+        Chunks of whole blocks of so many rows give the same bits as all rows.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        self._size = BlockSize(batch_size)
+
+    @property
+    def batch_size(self) -> int:
+        return self._size.n_rows
+
+    def with_batch_size(self, n_rows: int) -> Self:
+        """The same function, of so many rows at once."""
+        twin = copy.copy(self)
+        twin._size = BlockSize(n_rows)
+        return twin
+
+
 def forward_rows(function: Callable[[Rows, range], Tensor], rows: Rows, size: BlockSize, axis: int = 0) -> Tensor:
     """Apply ``function`` to one block of rows after the other and join the results along ``axis``."""
     with torch.no_grad():
@@ -668,7 +691,7 @@ def spread(block: range) -> list[int]:
 
 def differ(rows: Rows, some: list[int]) -> bool:
     """Whether not all of some rows are alike; rows that hold no tensors are taken to differ."""
-    ours, firsts = (list(tensors_in(rows.take(which))) for which in (some, [some[0]] * len(some)))
+    ours, firsts = (list(parts_of(rows.take(which))) for which in (some, [some[0]] * len(some)))
     is_known = len(some) > 1 and [x.shape for x in ours] == [x.shape for x in firsts]
     if not ours or (is_known and ours[0].device.type == "meta"):
         return len(some) > 1
@@ -693,7 +716,7 @@ def _kind_of(batch: Any) -> str | None:
             return value is None or isinstance(value, bool | int | float | str)
         return True
 
-    return str(parts) if is_plain(batch) and any(True for _ in tensors_in(batch)) else None
+    return str(parts) if is_plain(batch) and any(True for _ in parts_of(batch)) else None
 
 
 def _second_row_is_one_piece(same: Tensor, other: Tensor, site: Site) -> bool | None:
@@ -702,7 +725,8 @@ def _second_row_is_one_piece(same: Tensor, other: Tensor, site: Site) -> bool | 
         return None
     axis = next(a for a, lengths in enumerate(zip(site.shape, same.shape, strict=True)) if lengths[0] != lengths[1])
     n_parts = site.shape[axis]
-    changed = (same != other).movedim(axis, 0).flatten(1).any(1).cpu()
+    scale = float(same.abs().max()) * torch.finfo(torch.float32).eps ** 0.5  # less is rounding, on some device
+    changed = ((same - other).abs() > scale).movedim(axis, 0).flatten(1).any(1).cpu()
     in_second_half, in_every_second = bool(changed[:n_parts].any()), bool(changed[::2].any())
     if not bool(changed.any()) or in_second_half == in_every_second:
         return None

@@ -882,7 +882,8 @@ class _HostRows:
 
 def _has_dropout(module: nn.Module, x: Tensor) -> bool:
     """Whether anything is random in training. What cannot be held fixed is refused when draws are asked for."""
-    draws = thinning.FixedDraws(copy.deepcopy(module).cpu(), 1, np.random.default_rng(0))
+    draws = thinning.FixedDraws(module, 1, np.random.default_rng(0))
+    draws.module.cpu()  # a copy
     try:
         with torch.no_grad():
             draws.learn(thinning.TensorRows(x))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from devices import META, Device, MixedDevicesError
-from nets import Functions
+from nets import Functions, Residual
 from sklearn.datasets import load_iris
 from skorch import NeuralNetClassifier
 from torch import nn
@@ -37,16 +37,6 @@ from skactive._noise import Noise
 from skactive._own_random import OwnRandom
 
 N_DRAWS, BATCH = 3, 4
-
-
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.drop, self.last = nn.Linear(12, 16), nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 3)
-
-    def forward(self, x):
-        h = self.a(x)
-        return self.last(h + self.drop(torch.relu(self.b(h))))
 
 
 class Shared(nn.Module):

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from nets import Functions
+from nets import Functions, Residual
 from torch import nn
 
 from skactive import (
@@ -34,16 +34,6 @@ def full_precision():
     torch.backends.cudnn.allow_tf32 = False
     yield
     torch.backends.cudnn.allow_tf32 = before
-
-
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.drop, self.last = nn.Linear(12, 16), nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 3)
-
-    def forward(self, x):
-        h = self.a(x)
-        return self.last(h + self.drop(torch.relu(self.b(h))))
 
 
 class Sequences(nn.Module):

@@ -1127,3 +1127,56 @@ def test_digits_are_learned_in_a_pipeline():
     X, y = load_digits(return_X_y=True)
     net = make_pipeline(StandardScaler(), MCDropoutClassifier(max_epochs=30, random_state=0))
     assert net.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
+
+
+class Packed(nn.Module):
+    """A recurrent net of two layers on packed sequences."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.last = nn.LSTM(2, 4, num_layers=2, dropout=0.5, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        lengths = torch.full((len(x),), 2, device="cpu")
+        packed = nn.utils.rnn.pack_padded_sequence(x.unflatten(1, (2, 2)), lengths, batch_first=True)
+        return self.last(nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0][:, -1])
+
+
+class BelowInPlace(nn.Module):
+    """Dropout and slopes by the functions that change what they are given, of which nothing is returned."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        h = self.a(x)
+        torch.rrelu_(h, 0.1, 0.9, self.training)
+        torch.dropout_(h, 0.5, self.training)
+        return self.b(h)
+
+
+@pytest.mark.parametrize("module", [Packed, BelowInPlace])
+def test_all_that_is_random_in_training_comes_from_the_random_state(module):
+    X, y = iris()
+    state = torch.get_rng_state()
+    fits = [MCDropoutClassifier(module=module, max_epochs=2, random_state=0).fit(X, y) for _ in range(2)]
+    assert torch.equal(torch.get_rng_state(), state)
+    ours, theirs = (fit.net_.module_.state_dict() for fit in fits)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert fits[0].sample_proba(X, 5).std(axis=0).mean() > 1e-3
+
+
+def test_dropout_in_place_drops_in_training_what_goes_on():
+    seen = []
+
+    class Watched(BelowInPlace):
+        def forward(self, x):
+            h = torch.ones(len(x), 16)
+            torch.dropout_(h, 0.5, self.training)
+            seen.append(h.unique().tolist())
+            return super().forward(x)
+
+    X, y = iris()
+    MCDropoutClassifier(module=Watched, max_epochs=1, random_state=0).fit(X, y)
+    assert [0.0, 2.0] in seen

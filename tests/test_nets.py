@@ -287,21 +287,25 @@ def test_a_slice_dict_is_a_pool():
     np.testing.assert_array_equal(*batches)
 
 
+class Output(dict):
+    @property
+    def logits(self):
+        return self["logits"]
+
+
+class Named(nn.Module):
+    """Returns several parts by name, as models of Hugging Face do."""
+
+    def __init__(self, p=0.3):
+        super().__init__()
+        self.net = mlp(p)
+
+    def forward(self, x):
+        return Output(logits=self.net(x / 240), hidden=x)
+
+
 def test_an_output_with_logits_is_taken_by_its_logits():
-    class Output(dict):
-        @property
-        def logits(self):
-            return self["logits"]
-
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = mlp()
-
-        def forward(self, x):
-            return Output(logits=self.net(x), hidden=x)
-
-    np.testing.assert_array_equal(draws_of(Named().eval(), X), draws_of(mlp().eval(), X))
+    np.testing.assert_array_equal(draws_of(Named().eval(), X), draws_of(mlp().eval(), X / 240))
 
 
 class Changing(skorch.NeuralNetClassifier):
@@ -348,20 +352,7 @@ def test_a_data_set_that_scales_rows_by_each_other_is_refused_by_every_query(que
 
 @pytest.mark.parametrize("nonlinearity", ["auto", lambda o: o.logits.softmax(-1), lambda o: o["logits"].softmax(-1)])
 def test_outputs_of_several_parts_go_to_the_nonlinearity_as_skorch_hands_them_over(nonlinearity):
-    class Output(dict):
-        @property
-        def logits(self):
-            return self["logits"]
-
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = mlp(1e-9)
-
-        def forward(self, x):
-            return Output(logits=self.net(x / 240))
-
-    net = skorch.NeuralNetClassifier(Named, **{**QUIET, "criterion": nn.CrossEntropyLoss}).initialize()
+    net = skorch.NeuralNetClassifier(Named, module__p=1e-9, **QUIET).initialize()
     expected = net.module_.net(torch.from_numpy(X / 240)).softmax(-1).detach()
     if nonlinearity != "auto":
         net.set_params(predict_nonlinearity=nonlinearity)
@@ -673,3 +664,16 @@ def test_batches_that_are_no_tensors_are_answered_one_by_one_of_blocks():
     draws = draws_of(net, images)
     np.testing.assert_allclose(draws[:, 500:510], draws_of(net, images[500:510]), rtol=0, atol=1e-6)
     assert not torch.equal(draws[:, :64], draws[:, 64:128])
+
+
+@pytest.mark.parametrize("kind", ["big-endian", "read-only", "reversed", "column-major"])
+def test_an_array_s_own_order_does_not_matter(kind):
+    rows = {
+        "big-endian": X.astype(">f4"),
+        "read-only": X.copy(),
+        "reversed": X[::-1].copy()[::-1],
+        "column-major": np.asfortranarray(X),
+    }[kind]
+    rows.flags.writeable = kind != "read-only"
+    for net in (mlp().eval(), skorch.NeuralNetClassifier(mlp(), **QUIET).initialize()):
+        np.testing.assert_array_equal(draws_of(net, rows), draws_of(net, X))
