@@ -72,7 +72,7 @@ class Noise:
         """
         bits = torch.arange(math.prod(shape), dtype=torch.int64, device=device).mul_(_ODD).bitwise_and_(_ALL_BITS)
         for seed in seeds:
-            bits = bits ^ seed
+            bits = bits ^ seed if isinstance(seed, Tensor) else bits.bitwise_xor_(seed)
             for shift, factor in _ROUNDS:
                 bits.bitwise_xor_(bits >> shift)
                 if factor != 1:

@@ -293,7 +293,7 @@ def kib(key):
 
 def test_masks_of_all_draws_are_never_in_the_memory_of_the_host(monkeypatch):
     monkeypatch.setattr(_masks, "_MAX_KEPT", 2**20)
-    n_draws, n_heads, n_tokens = 200, 8, 160
+    n_draws, n_heads, n_tokens = 500, 8, 160  # 98 MiB of booleans, beside which a pass is small
     module, x = nn.TransformerEncoderLayer(8, n_heads, 8, dropout=0.1, batch_first=True), torch.ones(1, n_tokens, 8)
     module = nn.Sequential(module, nn.Flatten(), nn.Linear(8 * n_tokens, 3))
     with torch.no_grad():
