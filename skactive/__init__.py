@@ -13,8 +13,8 @@ _MODULE_OF = {
     "BADGEQuery": "badge",
     "BatchBALDQuery": "batchbald",
     "CausalBALDQuery": "causal",
-    "ExperimentResult": "_results",
-    "LastLayerClassifier": "_last_layer",
+    "ExperimentResult": "experiment",
+    "LastLayerClassifier": "last_layer",
     "LearningCurveDisplay": "plotting",
     "MCDropoutClassifier": "mc_dropout",
     "MCDropoutRegressor": "mc_dropout",
@@ -61,14 +61,13 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import datasets, samplers, scores
-    from ._last_layer import LastLayerClassifier
     from ._modal import repair_modal
-    from ._results import ExperimentResult
     from .acsfw import ACSFWQuery
     from .badge import BADGEQuery
     from .batchbald import BatchBALDQuery
     from .causal import CausalBALDQuery
-    from .experiment import run_experiment
+    from .experiment import ExperimentResult, run_experiment
+    from .last_layer import LastLayerClassifier
     from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from .plotting import LearningCurveDisplay
     from .posterior import sample_posterior

@@ -24,7 +24,7 @@ from .datasets import make_repeated
 from .scores import SCORES
 
 if TYPE_CHECKING:
-    from ._results import ExperimentResult
+    from .experiment._results import ExperimentResult
 
 STRATEGIES: dict[str, tuple[str, float]] = {
     "power, beta=1": ("power", 1.0),

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from . import _validation as validation
 from . import _validation_batches as batches_checks
-from ._base_query import Request
-from ._draws_query import DrawsQuery
+from .query._base import Request
+from .query._draws import DrawsQuery
 from .samplers import Batch
 from .scores import _blocks, _fold, _mean
 

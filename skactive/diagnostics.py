@@ -16,15 +16,15 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
-from . import _chunks as chunks
-from . import _global_random as global_random
+from . import _containers as chunks
 from . import _modal as modal
+from . import _random as global_random
 from . import _validation as validation
 from . import _validation_experiments as experiments_checks
 from . import _validation_plots as plots_checks
-from ._ageing import area
 from .posterior import seeded_clone
 from .query import score_pool
+from .query._ageing import area
 
 __all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "score_history"]
 

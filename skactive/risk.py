@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from . import _chunks as chunks
+from . import _containers as chunks
 from . import _validation as validation
 from . import _validation_risk as risk_checks
 

@@ -24,17 +24,16 @@ from skactive import (
     MCDropoutRegressor,
     StochasticBatchQuery,
     _devices,
-    _masks,
-    _nets,
-    _thinned,
-    _training,
     sample_posterior,
     scores,
 )
-from skactive._embeddings import TappedNet
-from skactive._masks import Site, Sites
-from skactive._noise import Noise
-from skactive._own_random import OwnRandom
+from skactive._dropout import _masks, _thinned
+from skactive._dropout._masks import Site, Sites
+from skactive._dropout._noise import Noise
+from skactive.mc_dropout import _training
+from skactive.mc_dropout._own_random import OwnRandom
+from skactive.posterior import _nets
+from skactive.posterior._embeddings import TappedNet
 
 N_DRAWS, BATCH = 3, 4
 
@@ -530,7 +529,7 @@ FACTORIES = {
 UNTOLD: set[str] = set()
 
 
-@pytest.mark.parametrize("path", sorted(Path(skactive.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(Path(skactive.__file__).parent.rglob("*.py")), ids=lambda path: path.name)
 def test_every_new_tensor_is_told_where_to_lie(path):
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     untold = []

@@ -16,9 +16,20 @@ import pytest
 import skactive
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "skactive").rglob("*.py"))
-MODULES = sorted(path.stem for path in FILES if path.stem not in {"__init__", "__main__"})
-TREES = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+PACKAGE = ROOT / "skactive"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    """`query._base` of skactive/query/_base.py, `query` of skactive/query/__init__.py, `` of the package's own."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+TREES = {dotted(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+ROOMS = {dotted(path) for path in FILES if path.name == "__init__.py"}  # folders
+MODULES = sorted(TREES.keys() - {"", "__main__"})
+PUBLIC = sorted(name for name in MODULES if not any(part.startswith("_") for part in name.split(".")))
 HEAVY = ["dask", "matplotlib", "modAL", "pandas", "skorch", "torch"]
 
 SURFACE = {"mc_dropout", "experiment", "plotting"}
@@ -29,16 +40,22 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def own_imports(tree: ast.AST) -> set[str]:
-    """Modules of the package that a module of it imports, anywhere in its text."""
+def own_imports(name: str) -> set[str]:
+    """Modules of the package that the module of this dotted name imports, anywhere in its text."""
     found = set()
-    for node in ast.walk(tree):
+    here = name.split(".") if name in ROOMS else name.split(".")[:-1]
+    for node in ast.walk(TREES[name]):
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == "skactive"):
-            inside = (node.module or "").removeprefix("skactive").strip(".")
-            found |= {inside.split(".")[0]} if inside else {alias.name for alias in node.names}
+            base = here[: len(here) - node.level + 1] if node.level else []
+            inside = [*base, *(node.module or "").removeprefix("skactive").strip(".").split(".")]
+            module = ".".join(filter(None, inside))
+            both = {alias.name: f"{module}.{alias.name}".strip(".") for alias in node.names}
+            found |= {full if full in TREES else module for full in both.values()}
         elif isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("skactive.")}
-    return found
+            found |= {
+                alias.name.removeprefix("skactive.") for alias in node.names if alias.name.startswith("skactive.")
+            }
+    return found - {""}
 
 
 def imported_libraries(tree: ast.AST) -> set[str]:
@@ -85,7 +102,7 @@ def constants_classes_functions(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
-@pytest.mark.parametrize("name", ["skactive", *(f"skactive.{stem}" for stem in MODULES if not stem.startswith("_"))])
+@pytest.mark.parametrize("name", ["skactive", *(f"skactive.{name}" for name in PUBLIC)])
 def test_all_is_sorted_and_importable(name):
     module = import_module(name)
     assert list(module.__all__) == sorted(module.__all__, key=constants_classes_functions)
@@ -93,12 +110,12 @@ def test_all_is_sorted_and_importable(name):
         assert getattr(module, exported) is not None
 
 
-@pytest.mark.parametrize("name", [f"skactive.{stem}" for stem in MODULES if not stem.startswith("_")])
+@pytest.mark.parametrize("name", PUBLIC)
 def test_public_names_of_a_module_are_in_all(name):
-    module = import_module(name)
-    tree = TREES[name.removeprefix("skactive.") + ".py"]
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assert {public for public in defined if not public.startswith("_")} <= set(module.__all__)
+    defined = {node.name for node in TREES[name].body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assert {public for public in defined if not public.startswith("_")} <= set(
+        import_module(f"skactive.{name}").__all__
+    )
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -113,44 +130,53 @@ def test_typed_marker_is_there():
 # --- the arrows of import -------------------------------------------------------------------------
 
 
-GRAPH = {stem: own_imports(TREES[f"{stem}.py"]) for stem in MODULES}
+# The rooms of the house, from the ground up. A room imports from the lines above its own, and from its left.
+FLOORS = [
+    ["_validation", *sorted(name for name in TREES if name.startswith("_validation_"))],  # what is refused, and how
+    ["_devices", "_random", "_modal", "_statistics", "_containers"],  # the ground
+    ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
+    ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
+    ["query", "experiment"],  # the loop
+    ["batchbald", "badge", "acsfw", "causal", "stopping", "diagnostics"],  # methods on top
+    ["plotting", "__main__"],  # for people
+]
+BELOW = {
+    room: {*(other for line in FLOORS[:i] for other in line), *line[:j]}
+    for i, line in enumerate(FLOORS)
+    for j, room in enumerate(line)
+}
+IMPORTS = {name: own_imports(name) for name in TREES if name}
+
+
+def room_of(name: str) -> str:
+    return name.split(".")[0]
+
+
+def test_every_module_stands_in_a_room_of_the_table():
+    assert {room_of(name) for name in IMPORTS} == BELOW.keys()
+
+
+@pytest.mark.parametrize("name", IMPORTS)
+def test_a_room_imports_only_from_rooms_below_it(name):
+    assert {room_of(other) for other in IMPORTS[name]} - {room_of(name)} <= BELOW[room_of(name)]
 
 
 def test_imports_go_round_in_no_circle():
-    list(graphlib.TopologicalSorter(GRAPH).static_order())  # CycleError names the circle
+    list(graphlib.TopologicalSorter(IMPORTS).static_order())  # CycleError names the circle
 
 
-VALIDATION = [stem for stem in MODULES if stem.startswith("_validation")]
-
-
-def reaches(stem: str) -> set[str]:
-    """What importing a module of the package imports of it, directly or not."""
-    return set().union(GRAPH[stem], *(reaches(other) for other in GRAPH[stem]))
-
-
-@pytest.mark.parametrize("stem", [*VALIDATION, "scores", "samplers", "_chunks", "_thinning", "_modal"])
-def test_the_lowest_modules_stand_on_private_ones_alone(stem):
-    assert {other for other in reaches(stem) if not other.startswith("_")} == set()
-
-
-def test_queries_are_imported_only_from_above():
-    below = {"posterior", "scores", "samplers", *(stem for stem in MODULES if stem.startswith("_"))}
-    assert [stem for stem in below if "query" in reaches(stem)] == []
-
-
-@pytest.mark.parametrize("stem", MODULES)
-def test_nobody_imports_the_surface(stem):
-    above = SURFACE if stem not in SURFACE else SURFACE - {"mc_dropout"}
-    assert not GRAPH[stem] & above
+@pytest.mark.parametrize("name", IMPORTS)
+def test_checks_of_a_room_are_imported_inside_it_alone(name):
+    assert {room_of(other) for other in IMPORTS[name] if other.endswith("._checks")} <= {room_of(name)}
 
 
 def test_init_imports_no_other_library():
-    assert imported_libraries(TREES["__init__.py"]) <= set(sys.stdlib_module_names)
+    assert imported_libraries(TREES[""]) <= set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize(("library", "home"), [("dask", "_chunks.py"), ("modAL", "_modal.py")])
+@pytest.mark.parametrize(("library", "home"), [("dask", "_containers"), ("modAL", "_modal")])
 def test_one_file_knows_a_library(library, home):
-    assert {name for name, tree in TREES.items() if library in imported_libraries(tree)} <= {home, "__main__.py"}
+    assert {name for name, tree in TREES.items() if library in imported_libraries(tree)} <= {home, "__main__"}
 
 
 # --- what no file of the package may hold ---------------------------------------------------------
@@ -198,13 +224,13 @@ TORCH_GLOBAL = {"manual_seed", "seed", "set_rng_state", "fork_rng", "set_default
 # Recurrent and attention layers take no generator: for their sake the global one is set aside, seeded and put back. So
 # it is in experiments, for estimators and strategies of users that know no other.
 BORROWED = {
-    ("_own_random.py", "torch.random.fork_rng"),
-    ("_own_random.py", "torch.cuda.manual_seed"),
-    ("_global_random.py", "torch.random.fork_rng"),
-    ("_global_random.py", "import random"),
-    ("_global_random.py", "np.random.get_state"),
-    ("_global_random.py", "np.random.seed"),
-    ("_global_random.py", "np.random.set_state"),
+    ("mc_dropout._own_random", "torch.random.fork_rng"),
+    ("mc_dropout._own_random", "torch.cuda.manual_seed"),
+    ("_random", "torch.random.fork_rng"),
+    ("_random", "import random"),
+    ("_random", "np.random.get_state"),
+    ("_random", "np.random.seed"),
+    ("_random", "np.random.set_state"),
 }
 
 

@@ -167,7 +167,7 @@ def law_of(sampler, beta):
 
 
 def mixed(scores, k, rng, *, sampler, beta, epsilon):
-    from skactive._mixture import draw_mixture
+    from skactive.samplers._mixture import draw_mixture
 
     return draw_mixture(SAMPLERS[sampler], np.asarray(scores, dtype=float), k, rng, beta, epsilon)
 

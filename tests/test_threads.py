@@ -32,7 +32,7 @@ from skactive import (
     samplers,
     scores,
 )
-from skactive import _global_random as global_random
+from skactive import _random as global_random
 from skactive.query import BatchQuery
 from skactive.risk import ActiveTester
 

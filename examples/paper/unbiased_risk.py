@@ -18,10 +18,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skactive._mixture import draw_mixture
 from skactive.query import score_pool
 from skactive.risk import LOSSES, estimate_risk
 from skactive.samplers import SAMPLERS
+from skactive.samplers._mixture import draw_mixture
 
 TITLE = "Unbiased risk from chosen labels"
 

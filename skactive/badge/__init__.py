@@ -1,0 +1,227 @@
+"""BADGE: a batch of rows that the model would learn much from, each something else.
+
+A row stands for the gradient that it would give the last layer if its label were the predicted one: long where the
+model is unsure, and pointing where the embedding points. k-means++ seeding over these vectors makes the batch. They are
+outer products of two short vectors, and are never formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from .. import _containers as chunks
+from .. import _validation as validation
+from .. import _validation_batches as batches_checks
+from ..posterior._embeddings import Represent, represent_by
+from ..posterior._registry import in_batches
+from ..query._base import BatchQuery, Request
+from ..samplers import Batch
+from ._seeding import FactoredPoints, seed
+
+__all__ = ["BADGEQuery", "badge"]
+
+
+def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    r"""Choose k rows by k-means++ seeding on gradient embeddings.
+
+    The embedding of a row is :math:`g = (\bar p - e_{\hat y}) \otimes h`, the gradient of the cross-entropy by the
+    weights of the last layer at the most probable label :math:`\hat y`. The first row is one of the largest norm. Every
+    further one is drawn with probability proportional to its squared distance from the nearest row chosen so far.
+
+    Time is one pass over the arrays, and now and then another. Memory is a few numbers a row beside the arrays, which
+    are read in blocks; g, with n_classes * n_units numbers a row, is never formed.
+
+    Parameters
+    ----------
+    probabilities : array-like or torch.Tensor of shape (n_points, n_classes)
+        Predictive probabilities :math:`\bar p`, of any float dtype; rows sum to 1. Of several most probable classes the
+        first counts.
+    embeddings : array-like of shape (n_points, n_units)
+        What enters the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
+        a scipy sparse CSR array or a dask array. None of these is copied as a whole. Their scale does not matter.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, in the order they were drawn. Once all rows left lie where chosen ones do, the rest is uniform,
+        with a warning.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays do not have the same number of rows or hold what is not finite, rows of ``probabilities`` are no
+        probabilities, or k is not an integer from 1 to n_points.
+
+    References
+    ----------
+    Ash, Zhang, Krishnamurthy, Langford and Agarwal (2020), Deep Batch Active Learning by Diverse, Uncertain Gradient
+    Lower Bounds, alg. 1; Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding, sec. 2.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.badge import badge
+    >>> probabilities = [[0.5, 0.5], [1.0, 0.0], [0.9, 0.1], [0.9, 0.1]]
+    >>> embeddings = [[2.0, 0.0], [9.0, 9.0], [0.0, 1.0], [0.0, 1.0]]
+    >>> badge(probabilities, embeddings, 2, np.random.default_rng(0))
+    array([0, 1])
+    """
+    points = _points(probabilities, embeddings)
+    k = validation.check_k(k, len(points), of="rows")
+    validation.check_rng(rng)
+    return _batch(points, k, rng)[0]
+
+
+class BADGEQuery(BatchQuery):
+    r"""Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
+
+    Rows are represented by gradients of the last layer, and chosen by `badge.badge`. The law of a batch is known, but
+    its first row is certain: there is no ``log_proba_``.
+
+    Parameters
+    ----------
+    embedding : "auto" or callable, default="auto"
+        What enters the last layer. "auto": for estimators with a method ``embed(X)``, such as `MCDropoutClassifier`,
+        what it returns; for skorch nets, torch modules and `MLPClassifier`, the input of the linear layer that runs
+        last, with dropout switched off; for linear models their features. Any other classifier is taken for a softmax
+        regression on its features, with the probabilities it gives; gradients then have the scale of the features, so
+        these should be of one scale. Features are what the last step of a Pipeline gets. Or a function ``embedding(X)``
+        or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for a chunk of the pool.
+    chunk_size : int, optional
+        Rows predicted at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
+    predict_batch_size : int, optional
+        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
+        with a warning. Models that are no nets do not look at it.
+    max_candidates : int, optional
+        Look at no more than this many rows, chosen uniformly at random.
+    random_state : None, int, numpy Generator or RandomState
+        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh.
+    verbose : int, default=0
+        Whether to show a progress bar over the pool.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_points,), float64
+        Norms of the gradients of the last pool; NaN for rows that were not looked at.
+    indices_ : ndarray of shape (n_instances,), int64
+        The last batch.
+    n_informative_ : int
+        Rows taken for their gradients; the others, whose gradients are 0 or were there already, fill up the batch.
+    n_features_in_ : int
+        Columns of the last pool.
+
+    Notes
+    -----
+    Probabilities come from ``predict_proba``: for `MCDropoutClassifier` that is the mean over its draws. They are kept
+    for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers a row. Where
+    features of the pool are the embeddings, it is read in place: a memory map larger than the memory will do.
+
+    References
+    ----------
+    Ash, Zhang, Krishnamurthy, Langford and Agarwal (2020), Deep Batch Active Learning by Diverse, Uncertain Gradient
+    Lower Bounds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive import BADGEQuery
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=500).fit(X[::10], y[::10])
+    >>> BADGEQuery(random_state=0).select(model, X, n_instances=3).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        embedding: str | Callable[..., Any] = "auto",
+        *,
+        chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
+        max_candidates: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.embedding = embedding
+        self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
+        self.max_candidates = max_candidates
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _choose(self, request: Request) -> Batch:
+        validation.check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=self.predict_batch_size)
+        batches_checks.check_classifier(request.estimator, "BADGE")
+        with validation.probabilities_of(request.estimator):
+            points = _points(*self._represented(request))
+        self.scores_ = request.of_pool(np.sqrt(points.squared_norms) * points.scale)
+        indices, self.n_informative_ = _batch(points, request.k, request.batch_rng)
+        return Batch(indices)
+
+    def _represented(self, request: Request) -> tuple[Any, Any]:
+        """Probabilities and embeddings of the candidates, streamed; the pool's own rows where these are embeddings."""
+        represent = in_batches(represent_by(request.estimator, self.embedding), self.predict_batch_size)
+        block = getattr(represent, "batch_size", None)
+        first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
+        p, h = _one_row(represent, first)
+        in_place = h is first
+        probabilities = np.empty((request.n_candidates, p.shape[1]), p.dtype)
+        kept: Any = [] if in_place or sparse.issparse(h) else np.empty((request.n_candidates, h.shape[1]), h.dtype)
+        for rows, chunk in self._chunks(request, p.shape[1] + h.shape[1], "embedding", block):
+            with validation.failure_explained(f"Embedding rows {rows.start} to {rows.stop - 1}"):
+                probabilities[rows], h = _checked(*represent(chunk))
+                if isinstance(kept, np.ndarray):
+                    kept[rows] = h
+                elif not in_place:
+                    kept.append(h)
+        if in_place:
+            return probabilities, request.X_pool if request.rows is None else _RowsOf(request.X_pool, request.rows)
+        return probabilities, sparse.vstack(kept, format="csr") if isinstance(kept, list) else kept
+
+
+def _one_row(represent: Represent, row: Any) -> tuple[Any, Any]:
+    """What probabilities and embeddings look like, before the pool is gone through."""
+    with validation.failure_explained("Embedding one row of the pool"):
+        probabilities, embeddings = represent(row)
+        if chunks.count_columns(embeddings) == 0:
+            raise batches_checks.no_last_layer_error()
+        return _checked(probabilities, embeddings)
+
+
+class _RowsOf:
+    """Some rows of an array, as an array: none is copied before it is asked for."""
+
+    def __init__(self, array: Any, rows: NDArray[np.int64]) -> None:
+        self._array, self._rows = array, rows
+        self.shape, self.dtype = (len(rows), array.shape[1]), array.dtype
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self._array[self._rows[rows]]
+
+
+def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+    probabilities = batches_checks.check_probabilities(probabilities)
+    return probabilities, batches_checks.check_embeddings(embeddings, probabilities.shape[0])
+
+
+def _batch(points: FactoredPoints, k: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], int]:
+    """Rows of gradients that differ, and how many they are; if they are fewer than k, uniform ones follow."""
+    found = seed(points, k, rng)
+    if len(found) == k:
+        return found, k
+    batches_checks.warn_gradients_gone(len(found), k)
+    left = np.delete(np.arange(len(points)), found)
+    return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
+
+
+def _points(probabilities: Any, embeddings: Any) -> FactoredPoints:
+    return FactoredPoints(*_checked(probabilities, embeddings))

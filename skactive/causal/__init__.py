@@ -1,0 +1,437 @@
+r"""CausalBALD: whose outcome to buy where the question is what a treatment does, and to whom.
+
+Each row of a pool has covariates and a treatment, 0 or 1, that was given already; its outcome costs money. A regressor
+of the outcome on both is asked twice for each row, with the treatment set to 0 and to 1: draws of two potential
+outcomes, by the same functions, whose difference is the row's effect. Scores of these draws (`skactive.scores`: mu,
+tau, rho, mu_rho, mu_pi) prefer rows whose outcome is uncertain and whose like were treated otherwise.
+
+An effect found so is causal if covariates hold all that treatment and outcome have in common, which no data can tell.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from .. import _containers as chunks
+from .. import _validation as validation
+from .. import _validation_causal as causal_checks
+from .. import posterior as posteriors
+from ..query import StochasticBatchQuery, _keywords_asked
+from ..query._base import Request
+
+__all__ = [
+    "CausalBALDQuery",
+    "EffectEstimate",
+    "estimate_effects",
+    "potential_outcomes",
+    "predict_effects",
+    "sqrt_pehe",
+    "sqrt_pehe_scorer",
+]
+
+Floats = NDArray[np.float64]
+Score = Callable[..., Any]
+
+_MOST_ROWS = 20_000
+"""Rows that a propensity is fitted to: enough, and as much of a pool that does not fit memory as is copied."""
+
+
+class CausalBALDQuery(StochasticBatchQuery):
+    """Buy a batch of outcomes that tell most of the effect of a treatment, by sampling from CausalBALD scores.
+
+    Draws from the posterior of a regressor are streamed over the pool, twice: with the treatment set to 0 and to 1. A
+    score of both outcomes and of the treatment that the row has gives one number a row, from which a batch is sampled
+    as in `StochasticBatchQuery`.
+
+    Parameters
+    ----------
+    score : str or callable, default="mu_rho"
+        "mu_rho", "mu", "tau", "rho" or "mu_pi" (see `skactive.scores`), or ``score(draws) -> (n_points,)`` of draws of
+        shape (n_draws, n_points, 2). A callable may ask for ``treatment`` and ``propensity`` by keyword-only
+        parameters.
+    sampler, beta
+        As in `StochasticBatchQuery`.
+    treatment : int or str
+        The column of X that holds the treatment, 0 or 1 in every row: its position, or its name in a DataFrame.
+    propensity : classifier, optional
+        For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
+        rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
+    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, verbose
+        As in `StochasticBatchQuery`.
+    random_state : None, int, numpy Generator or RandomState
+        As in `StochasticBatchQuery`.
+
+    Attributes
+    ----------
+    scores_, indices_, log_proba_, beta_, beta_history_, batch_size_history_, n_unreachable_, n_features_in_
+        As in `StochasticBatchQuery`.
+
+    References
+    ----------
+    Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
+    Outcomes to Infer Treatment-Effects from Observational Data. Kirsch et al. (2023), Stochastic Batch Acquisition,
+    sec. 6, for power sampling and its beta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skactive import CausalBALDQuery
+    >>> from skactive.datasets import make_causal
+    >>> X, y, effects = make_causal(200, np.random.default_rng(0))
+    >>> forest = RandomForestRegressor(random_state=0).fit(X[:50], y[:50])
+    >>> query = CausalBALDQuery(treatment=-1, beta=2.0, random_state=0)
+    >>> query.select(forest, X[50:], n_instances=3).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        score: str | Callable[..., Any] = "mu_rho",
+        sampler: str | Callable[..., Any] = "power",
+        beta: float | str = 1.0,
+        *,
+        treatment: int | str | None = None,
+        propensity: Any = None,
+        n_draws: int | None = None,
+        posterior: Any = "auto",
+        chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
+        max_candidates: int | None = None,
+        epsilon: float = 0.0,
+        batch_range: tuple[int, int] = (5, 500),
+        hold: float = 0.9,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            score,
+            sampler,
+            beta,
+            n_draws=n_draws,
+            posterior=posterior,
+            chunk_size=chunk_size,
+            predict_batch_size=predict_batch_size,
+            max_candidates=max_candidates,
+            epsilon=epsilon,
+            batch_range=batch_range,
+            hold=hold,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.treatment = treatment
+        self.propensity = propensity
+
+    def _check_scores(self, request: Request, scores: Mapping[str, Score]) -> None:
+        causal_checks.check_outcome_model(request.estimator)
+        for name, score in scores.items():
+            causal_checks.check_outcome_score(name, score)
+
+    def _chunk_scorer(
+        self, request: Request, scores: Mapping[str, Score]
+    ) -> tuple[Callable[[Any], list[Any]], int, int | None]:
+        position = _checked_column(request, self.treatment)
+        draws = self._draws(request)
+        causal_checks.check_value_draws(draws.shape, request.estimator)
+        for name, score in scores.items():
+            validation.check_enough_draws(draws.n_draws, name, score)
+        asked = {name: _keywords_asked(score) & {"treatment", "propensity"} for name, score in scores.items()}
+        sources: dict[str, Callable[[Any], Any]] = {"treatment": functools.partial(_treatments, position=position)}
+        wanting = [name for name, keywords in asked.items() if "propensity" in keywords]
+        if wanting:
+            sources["propensity"] = self._fitted_propensity(wanting[0], request, position)
+
+        def score_chunk(chunk: Any) -> list[Any]:
+            outcomes = potential_outcomes(draws.predict, chunk, position)
+            given = {keyword: source(chunk) for keyword, source in sources.items()}
+            return [
+                score(outcomes, **{keyword: given[keyword] for keyword in asked[name]})
+                for name, score in scores.items()
+            ]
+
+        return score_chunk, 2 * draws.n_values + (chunks.count_columns(request.X_pool) or 0), draws.batch_size
+
+    def _fitted_propensity(self, name: str, request: Request, position: int) -> Callable[[Any], Floats]:
+        """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
+        if self.propensity is None:
+            raise causal_checks.no_propensity_error(name)
+        causal_checks.check_propensity_model(self.propensity)
+        n_rows = chunks.count_rows(request.X_pool)
+        rows = request.draws_rng.choice(n_rows, min(n_rows, _MOST_ROWS), replace=False)
+        X = chunks.take_rows(request.X_pool, np.sort(rows))
+        classifier = posteriors.seeded_clone(self.propensity, request.draws_rng)
+        with validation.failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
+            classifier.fit(chunks.drop_column(X, position), _treatments(X, position))
+        column = causal_checks.check_propensity_classes(classifier.classes_)
+        return lambda X: classifier.predict_proba(chunks.drop_column(X, position))[:, column]
+
+
+@dataclass(frozen=True)
+class EffectEstimate:
+    """What is believed of the effect of a treatment on each of some rows.
+
+    Attributes
+    ----------
+    mean, low, high : ndarray of shape (n_points,), float64
+        Mean over draws, and the quantiles that the interval ends in, in the outcome's units. The interval is one of
+        the expected effect on rows like this; what happens to a single one has the noise of two outcomes on top.
+    """
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def potential_outcomes(predict_draws: posteriors.PredictDraws, X: Any, treatment: int | str) -> Any:
+    """Draws of the outcomes of rows without and with a treatment, by the same functions.
+
+    Parameters
+    ----------
+    predict_draws : callable
+        What `sample_posterior` answered for a regressor of the outcome.
+    X : array-like of shape (n_points, n_features)
+        The treatment among the columns; it is not looked at, and not changed.
+    treatment : int or str
+        Position of that column, or its name in a DataFrame.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_draws, n_points, 2)
+        The effects are ``draws[..., 1] - draws[..., 0]``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skactive import sample_posterior
+    >>> from skactive.causal import potential_outcomes
+    >>> from skactive.datasets import make_causal
+    >>> X, y, _ = make_causal(100, np.random.default_rng(0))
+    >>> predict_draws = sample_posterior(BayesianRidge().fit(X, y), 5, np.random.default_rng(0))
+    >>> potential_outcomes(predict_draws, X, treatment=1).shape
+    (5, 100, 2)
+    """
+    position = chunks.column_position(X, treatment, "treatment")
+    untreated, treated = (predict_draws(chunks.set_column(X, position, value)) for value in (0, 1))
+    stack = torch.stack if isinstance(treated, torch.Tensor) else np.stack
+    return stack([untreated, treated], -1)
+
+
+def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
+    """Effects by the predictions of a fitted regressor: with the treatment less without it.
+
+    Parameters
+    ----------
+    estimator : fitted regressor
+        Its ``predict`` is all that is needed.
+    X : array-like of shape (n_points, n_features)
+    treatment : int or str
+        Position of the column of X that the treatment is in, or its name in a DataFrame.
+
+    Returns
+    -------
+    ndarray of shape (n_points,), float64
+        In the outcome's units.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such column, or no ``predict``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skactive.causal import predict_effects
+    >>> model = LinearRegression().fit([[0.0, 0], [1.0, 0], [0.0, 1]], [1.0, 2.0, 4.0])
+    >>> predict_effects(model, np.array([[0.0, 1], [5.0, 0]]), treatment=1).round(9)
+    array([3., 3.])
+    """
+    causal_checks.check_predictor(estimator)
+    position = chunks.column_position(X, treatment, "treatment")
+    untreated, treated = (
+        np.asarray(estimator.predict(chunks.set_column(X, position, value)), np.float64) for value in (0, 1)
+    )
+    return (treated - untreated).reshape(chunks.count_rows(X))
+
+
+def estimate_effects(
+    estimator: Any,
+    X: Any,
+    treatment: int | str,
+    *,
+    level: float = 0.95,
+    n_draws: int | None = None,
+    posterior: Any = "auto",
+    X_training: Any = None,
+    y_training: Any = None,
+    chunk_size: int | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    verbose: int = 0,
+) -> EffectEstimate:
+    """What draws from a regressor's posterior say of the effect of a treatment on each row.
+
+    Parameters
+    ----------
+    estimator : fitted regressor, or modAL learner
+    X : array-like of shape (n_points, n_features)
+        The treatment among the columns; it is not looked at.
+    treatment : int or str
+        Position of that column, or its name in a DataFrame.
+    level : float, default=0.95
+        Of the interval, which has as many draws below as above it.
+    n_draws, posterior, chunk_size, n_jobs, random_state, verbose
+        As in `StochasticBatchQuery`.
+    X_training, y_training : array-like, optional
+        What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
+
+    Returns
+    -------
+    EffectEstimate
+        ``mean``, ``low`` and ``high``, each of shape (n_points,).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such column, the estimator is a classifier, or it has no draws.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skactive.causal import estimate_effects, sqrt_pehe
+    >>> from skactive.datasets import make_causal
+    >>> X, y, effects = make_causal(500, np.random.default_rng(0))
+    >>> found = estimate_effects(RandomForestRegressor(random_state=0).fit(X, y), X, treatment=-1)
+    >>> bool((found.low <= found.mean).all()), bool(sqrt_pehe(effects, found.mean) < effects.std())
+    (True, True)
+    """
+    level = causal_checks.check_level(level)
+    query = CausalBALDQuery(
+        treatment=treatment,
+        n_draws=n_draws,
+        posterior=posterior,
+        chunk_size=chunk_size,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=verbose,
+    )
+    request = query._request(estimator, X, 1, X_training=X_training, y_training=y_training)
+    query._check_fits(request)
+    causal_checks.check_outcome_model(request.estimator)
+    position = chunks.column_position(request.X_pool, treatment, "treatment")
+    draws = query._draws(request)
+    causal_checks.check_value_draws(draws.shape, request.estimator)
+    columns = np.empty((3, request.n_candidates))
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    for rows, chunk in query._chunks(request, 4 * draws.n_values, "estimating", draws.batch_size):
+        outcomes = validation.as_array(potential_outcomes(draws.predict, chunk, position)).astype(np.float64)
+        effects = outcomes[..., 1] - outcomes[..., 0]
+        columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)
+    return EffectEstimate(*columns)
+
+
+def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
+    r"""Error of estimated effects, :math:`\sqrt{\frac1N \sum_i (\hat\tau_i - \tau_i)^2}`, in the outcome's units.
+
+    PEHE is the precision in estimation of heterogeneous effects. It takes true effects, which simulations know alone.
+
+    Parameters
+    ----------
+    true_effects, effects : array-like of shape (n_points,)
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, there are no points, or an effect is not finite.
+
+    References
+    ----------
+    Hill (2011), Bayesian Nonparametric Modeling for Causal Inference, sec. 4.
+
+    Examples
+    --------
+    >>> from skactive.causal import sqrt_pehe
+    >>> sqrt_pehe([1.0, 2.0], [4.0, -1.0])
+    3.0
+    """
+    true_effects, effects = causal_checks.check_effects(true_effects, effects)
+    return float(np.sqrt(np.mean((effects - true_effects) ** 2)))
+
+
+def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., float]:
+    """Minus `sqrt_pehe` of the effects that a model predicts, as a scorer for `run_experiment`: larger is better.
+
+    Parameters
+    ----------
+    effects : array-like of shape (n_points,)
+        True effect on each row of the X (or ``X_test``) that the experiment is given.
+    treatment : int or str
+        Position of the column of X that the treatment is in, or its name in a DataFrame.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y, *, rows)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skactive import CausalBALDQuery, run_experiment
+    >>> from skactive.causal import sqrt_pehe_scorer
+    >>> from skactive.datasets import make_causal
+    >>> X, y, effects = make_causal(300, np.random.default_rng(0))
+    >>> queries = {sampler: CausalBALDQuery(sampler=sampler, treatment=-1) for sampler in ("power", "uniform")}
+    >>> options = {"n_initial": 20, "n_rounds": 1, "n_trials": 2, "random_state": 0}
+    >>> scoring = {"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)}
+    >>> run_experiment(RandomForestRegressor(20), queries, X, y, scoring=scoring, **options).score_names
+    ['minus sqrt PEHE']
+    """
+    return functools.partial(_minus_sqrt_pehe, effects=np.asarray(effects, dtype=np.float64), treatment=treatment)
+
+
+def _minus_sqrt_pehe(
+    estimator: BaseEstimator, X: Any, y: Any, *, rows: NDArray[np.int64], effects: Floats, treatment: int | str
+) -> float:
+    return -sqrt_pehe(effects[rows], predict_effects(estimator, X, treatment))
+
+
+def _treatments(X: Any, position: int) -> Any:
+    return causal_checks.check_binary(chunks.take_column(X, position))
+
+
+def _checked_column(request: Request, treatment: Any) -> int:
+    """Position of the treatment; each row of the pool has one, and not all, training rows counted, have the same."""
+    causal_checks.check_treatment_given(treatment)
+    position = chunks.column_position(request.X_pool, treatment, "treatment")
+    size = chunks.rows_per_chunk(request.X_pool, 1)
+    values: set[int] = set()
+    for chunk in chunks.iter_chunks(request.X_pool, None, size):
+        values |= set(np.unique(_treatments(chunk, position)).tolist())
+    if len(values) < 2 and request.X_training is not None:
+        values |= set(np.unique(_treatments(request.X_training, position)).tolist())
+    causal_checks.check_both_treatments(values)
+    return position

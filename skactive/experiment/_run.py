@@ -1,0 +1,180 @@
+"""One run of an experiment, a query in a trial: rounds of asking, labelling, fitting and scoring.
+
+A round follows from the plan, the rows labelled before it, and the state of the query; from nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from .. import _containers as chunks
+from .. import _modal as modal
+from .. import _random as global_random
+from .. import _validation as validation
+from .. import _validation_experiments as experiments_checks
+from ..mc_dropout import _training as training
+from ..posterior import seeded_clone
+from ..query import _fingerprint as fingerprint
+from . import _plan as plan
+from . import _query_state as query_state
+from ._checkpoint import Progress, save_round
+from ._journal import Journal
+from ._plan import Rows, Trial
+from ._results import Failure, Round
+from ._scoring import evaluate
+
+
+@dataclass(frozen=True)
+class Data:
+    """Features and labels, for training and, if it is apart, for the test."""
+
+    X: Any
+    y: NDArray[Any]
+    X_test: Any
+    y_test: Any
+
+    @classmethod
+    def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
+        """Data of the user, with labels in the axes that the estimator takes."""
+        X = chunks.prepare_pool(X)
+        y = validation.labels_to_fit(estimator, validation.check_labels_of(chunks.count_rows(X), y))
+        if X_test is not None:
+            X_test = chunks.prepare_pool(X_test)
+            y_test = validation.check_labels_of(chunks.count_rows(X_test), y_test, "_test")
+            y_test = validation.labels_to_fit(estimator, y_test)
+        return cls(X, y, X_test, y_test)
+
+    def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
+        """Features and labels of some rows."""
+        return chunks.take_rows(self.X, rows), self.y[rows]
+
+    def test(self, rows: Rows | None) -> tuple[Any, NDArray[Any], Rows]:
+        """Test set of a trial, and where its rows stand in the caller's data."""
+        if rows is None:
+            return self.X_test, self.y_test, np.arange(len(self.y_test))
+        return *self.rows(rows), rows
+
+    def hashes(self) -> dict[str, str]:
+        """Checksums by name."""
+        return {name: fingerprint.hash_data(value) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What all runs share."""
+
+    estimator: Any
+    data: Data
+    scorers: Mapping[str, Any]
+    entropy: list[int]
+    journal: Journal | None
+
+
+def do_run(
+    experiment: Experiment, trial: Trial, name: str, query: Any, progress: Progress
+) -> tuple[list[Round], Failure | None]:
+    """All rounds of a query in a trial, the done ones included; each is on the disk before the next starts."""
+    rounds = list(progress.rounds)
+    new_rounds = _Run(experiment, trial, name, query).rounds(progress)
+    with threadpool_limits(1), training.one_thread(True):
+        while True:
+            try:
+                new = next(new_rounds, None)
+            except experiments_checks.BatchError:
+                raise  # the query is wrong, not the trial
+            except Exception as error:
+                return rounds, Failure.of(error, trial.number, name, len(rounds))
+            if new is None:
+                return rounds, None
+            rounds.append(new[0])
+            if experiment.journal is not None:
+                save_round(experiment.journal, *new)
+
+
+@dataclass(frozen=True)
+class _Run:
+    experiment: Experiment
+    trial: Trial
+    name: str
+    query: Any
+
+    def rounds(self, progress: Progress) -> Iterator[tuple[Round, bytes | None]]:
+        """Rounds still to do, and after each what the query remembers, if that changed."""
+        query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
+        if progress.memory is not None:
+            query = query_state.remembering(query, progress.memory)
+        memory = query_state.memory_of(query) if self.experiment.journal else None
+        labelled = np.array([i for done in progress.rounds for i in done.indices], dtype=np.int64)
+        number = len(progress.rounds)
+        learner: Any = None
+        while number == 0 or self._room(labelled, number):
+            if number and learner is None:  # going on from a checkpoint, the last model is fitted once more
+                learner = self._fit(labelled, number - 1)[0]
+            batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
+            labelled = np.concatenate([labelled, batch])
+            learner, fit_seconds = self._fit(labelled, number)
+            scores = self._scores_of(learner.estimator, number)
+            before, memory = memory, query_state.memory_of(query) if self.experiment.journal else None
+            yield (
+                Round(
+                    trial=self.trial.number,
+                    query=self.name,
+                    round=number,
+                    n_labelled=len(labelled),
+                    indices=tuple(batch.tolist()),
+                    scores=scores,
+                    query_seconds=query_seconds,
+                    fit_seconds=fit_seconds,
+                ),
+                None if memory == before else memory,
+            )
+            number += 1
+
+    def _room(self, labelled: Rows, number: int) -> int:
+        """How many labels this round may buy at most."""
+        return self.trial.limits.room(number - 1, len(labelled) - len(self.trial.initial))
+
+    def _seed(self, purpose: int, number: int) -> int:
+        return plan.seed(self.experiment.entropy, purpose, self.trial.number, number)
+
+    def _ask(self, query: Any, learner: Any, labelled: Rows, number: int) -> tuple[Rows, float]:
+        """The next batch, as positions in the caller's X, and the seconds that choosing it took."""
+        pool = np.setdiff1d(self.trial.train, labelled, assume_unique=True)
+        X_pool, _ = self.experiment.data.rows(pool)
+
+        def strategy(learner: Any, X_pool: Any, n_instances: int) -> Any:
+            answer = query(learner, X_pool, n_instances=n_instances)
+            indices = experiments_checks.check_query_answer(answer, n_instances, len(pool), self.name)
+            return modal.answer(learner, indices, np.full(n_instances, np.nan))
+
+        learner.query_strategy = strategy
+        with global_random.seeded(self._seed(plan.QUERY, number)):
+            start = time.perf_counter()
+            k = self._room(labelled, number)
+            if self.trial.limits.batch_size is None:
+                suggested = query.suggest_batch_size(learner, X_pool)
+                k = min(k, experiments_checks.check_suggestion(suggested, len(pool), self.name))
+            indices = learner.query(X_pool, n_instances=k)[0]
+            seconds = time.perf_counter() - start
+        return pool[indices], seconds
+
+    def _fit(self, labelled: Rows, number: int) -> tuple[Any, float]:
+        """A learner around a new model of the rows labelled so far, and the seconds its fit took."""
+        seed = self._seed(plan.MODEL, number)
+        model = seeded_clone(self.experiment.estimator, np.random.default_rng(seed))
+        X, y = self.experiment.data.rows(labelled)
+        with global_random.seeded(seed):
+            start = time.perf_counter()
+            learner = modal.fitted_learner(model, X, y)
+            return learner, time.perf_counter() - start
+
+    def _scores_of(self, model: Any, number: int) -> dict[str, float]:
+        with global_random.seeded(self._seed(plan.MODEL, number)):
+            return evaluate(self.experiment.scorers, model, *self.experiment.data.test(self.trial.test))

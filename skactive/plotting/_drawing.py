@@ -1,0 +1,181 @@
+"""What the displays share: colours, curves with bands, panels, legends. matplotlib is imported when something is drawn.
+
+Colours are those of Okabe and Ito (2008), which are told apart with every common kind of colour vision, less the
+yellow, which is hard to see on white. Curves differ in their markers too. Axes that the user brings are drawn on and
+labelled; a figure of our own is laid out as well: legends stand outside of the data, and labels that panels share
+stand once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _statistics as statistics
+from .. import _validation as validation
+from .. import _validation_plots as plots_checks
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+GREY = "0.45"
+_MARKERS = "osD^vP*X"
+_DASHES = ("-", "--", ":", "-.")
+_N_MARKERS = 10
+_WIDTH = 6.0  # inches: 600 pixels of a screen
+
+
+def styles(n: int) -> list[dict[str, Any]]:
+    """Looks of n curves, different in colour and marker; beyond the number of colours in dashes."""
+    markers = islice(cycle(_MARKERS), n)
+    return [
+        {"color": COLOURS[i % len(COLOURS)], "linestyle": _DASHES[i // len(COLOURS) % len(_DASHES)], "marker": marker}
+        for i, marker in enumerate(markers)
+    ]
+
+
+def shades(n: int) -> list[Any]:
+    """Colours of n ordered curves, from light to dark."""
+    from matplotlib import colormaps
+
+    return list(colormaps["viridis"](np.linspace(0.82, 0.0, n)))
+
+
+def colour_map() -> Any:
+    """From a light blue, which can be seen on white, to a dark one."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["Blues"](np.linspace(0.2, 1.0, 256)))
+
+
+class Canvas:
+    """The axes to draw on: those given, or those of a new figure, which is then ours to lay out."""
+
+    def __init__(self, ax: Any, n: int = 1, *, height: float = 4.3, **shared: Any) -> None:
+        self.ours = ax is None
+        self.axes = _new_axes(n, height, shared) if self.ours else plots_checks.check_axes(ax, n)
+        self.figure = self.axes[0].figure
+
+    def label(self, xlabel: str | None = None, ylabel: str | None = None) -> None:
+        """Name the axes that all panels share: once if the figure is ours, and tick labels at its edges only."""
+        names = {name: text for name, text in {"xlabel": xlabel, "ylabel": ylabel}.items() if text is not None}
+        if not self.ours or len(self.axes) == 1:
+            for ax in self.axes:
+                ax.set(**names)
+            return
+        for name, text in names.items():
+            getattr(self.figure, f"sup{name}")(text, fontsize="medium")
+        n_columns = self.axes[0].get_subplotspec().get_gridspec().ncols
+        for i, ax in enumerate(self.axes):
+            if xlabel is not None:
+                ax.tick_params(axis="x", labelbottom=i + n_columns >= len(self.axes))
+            if ylabel is not None:
+                ax.tick_params(axis="y", labelleft=i % n_columns == 0)
+
+    def legend(self, handles: Sequence[Any], title: str | None = None) -> Any:
+        """Above all panels if the figure is ours, else at the foot of the last axes, in room made there."""
+        look = {"handles": handles, "title": title, "title_fontsize": "small", "fontsize": "small"}
+        if self.ours:
+            return self.figure.legend(
+                **look, loc="outside upper center", ncols=_columns(handles, _WIDTH), frameon=False
+            )
+        ax = self.axes[-1]
+        width = ax.get_window_extent().width / self.figure.dpi
+        legend = ax.legend(**look, loc="lower center", ncols=_columns(handles, width), framealpha=0.95)
+        _make_room_below(ax, legend)
+        return legend
+
+
+def _new_axes(n: int, height: float, shared: Mapping[str, Any]) -> NDArray[Any]:
+    """Panels in rows of three, or of two where that leaves no gap."""
+    n_columns = n if n < 4 else 2 if n == 4 else 3
+    n_rows = -(-n // n_columns)
+    size = (_WIDTH, height * n_rows)
+    plt = validation.import_optional("matplotlib.pyplot", "plot", "matplotlib")
+    _, axes = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **shared)
+    for spare in axes.flat[n:]:
+        spare.remove()
+    return axes.flat[:n]
+
+
+def _columns(handles: Sequence[Any], width: float) -> int:
+    """Columns of a legend that is so many inches wide: as few rows as there is room for, of equal length."""
+    longest = max((len(handle.get_label()) for handle in handles), default=0)
+    room = max(1, int(width / (0.55 + 0.07 * longest)))  # a line and its gaps, a letter
+    n_rows = -(-len(handles) // room)
+    return -(-len(handles) // n_rows) if n_rows else 1
+
+
+def _make_room_below(ax: Any, legend: Any) -> None:
+    part = min(0.6, legend.get_window_extent().height / ax.get_window_extent().height + 0.04)
+    below = ax.transAxes.transform((0, -part / (1 - part)))
+    ax.set_ylim(bottom=ax.transData.inverted().transform(below)[1])
+
+
+def draw_curves(
+    ax: Any,
+    curves: Mapping[str, tuple[Any, Any]],
+    kwargs: Mapping[str, Any],
+    *,
+    order: Sequence[str] | None = None,
+    level: float | None = None,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Lines and bands by name, of x and values of shape (n_trials, len(x)).
+
+    A name looks alike in all figures of the same ``order``, whichever of its names they show.
+    Bands of few trials can be far wider than all lines together: axes show thrice the range of the lines at most, the
+    level that they are compared with, and nothing beyond the bounds of the quantity.
+    """
+    names = list(dict.fromkeys([*(order or ()), *curves]))
+    looks = dict(zip(names, styles(len(names)), strict=True))
+    drawn = {
+        name: _draw_curve(ax, np.asarray(x), np.asarray(values, dtype=float), label=name, **{**looks[name], **kwargs})
+        for name, (x, values) in curves.items()
+    }
+    lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
+    _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level, bounds)
+    return lines, bands
+
+
+def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[np.float64], **look: Any) -> tuple[Any, Any]:
+    """Mean over trials as a line, and Student's 95 % interval as a band, None for a single trial."""
+    estimates = [statistics.estimate(column[~np.isnan(column)]) for column in by_trial.T]
+    mean, low, high = np.array([(e.mean, e.low, e.high) for e in estimates]).reshape(-1, 3).T
+    look = {"markevery": max(1, len(x) // _N_MARKERS), "markersize": 4, "linewidth": 1.6, **look}
+    (line,) = ax.plot(x, mean, **look)
+    if np.isnan(low).all():
+        return line, None
+    colour = line.get_color()  # the edge tells bands apart where they lie upon each other
+    return line, ax.fill_between(x, low, high, facecolor=(colour, 0.12), edgecolor=(colour, 0.4), linewidth=0.6)
+
+
+def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None, bounds: tuple[float, float]) -> None:
+    values = values[~np.isnan(values)]
+    extent = np.ptp(values) if len(values) else 0.0
+    if extent == 0:
+        return
+    levels = [] if level is None else [level - 0.1 * extent, level + 0.1 * extent]
+    lowest = max(bounds[0] - 0.05 * extent, min([values.min() - extent, *levels]))
+    highest = min(bounds[1] + 0.05 * extent, max([values.max() + extent, *levels]))
+    low, high = ax.get_ylim()
+    ax.set_ylim(max(low, lowest), min(high, highest))
+
+
+def describe_trials(by_trial: Iterable[Any]) -> str:
+    """Heading of a legend of curves over trials."""
+    n_trials = [len(values) for values in by_trial]
+    fewest, most = min(n_trials, default=1), max(n_trials, default=1)
+    if most == 1:
+        return "one trial"
+    return f"mean over {most if fewest == most else f'{fewest} to {most}'} trials, 95 % interval"
+
+
+def set_whole_ticks(axis: Any) -> None:
+    """Ticks at round whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10]))

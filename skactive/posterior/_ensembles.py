@@ -1,0 +1,168 @@
+"""Ensembles: every member is a draw, and where the ensemble averages, so do the draws.
+
+Members speak codes where the ensemble was fitted to labels, may not know every class, may see some of the columns only:
+each source says in what order its members' columns come, and `_aligned` puts them into that of the ensemble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _modal as modal
+from .. import _validation as validation
+from ._registry import PredictDraws, source
+
+_WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
+
+
+@source(RandomForestClassifier, ExtraTreesClassifier, draws="a tree", kind="exact", cost="none")
+def _forest_classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    # Trees know the classes as 0, 1, ...: their columns already are those of the forest.
+    return _tree_draws(estimator, "predict_proba", n_draws, rng)
+
+
+@source(RandomForestRegressor, ExtraTreesRegressor, draws="a tree", kind="exact", cost="none")
+def _forest_regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    return _tree_draws(estimator, "predict", n_draws, rng)
+
+
+def _tree_draws(forest: Any, method: str, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(forest)
+    validation.check_single_output(forest)
+    trees = choose_members(forest.estimators_, n_draws, rng)
+
+    def predict_draws(X: Any) -> NDArray[np.float64]:
+        X = _plain_float32(validation.check_features(forest, X))
+        with joblib.parallel_config("threading"):
+            return np.stack(joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees))
+
+    return predict_draws
+
+
+def _plain_float32(X: Any) -> Any:
+    """What trees work on: they were fitted without feature names and warn if they get any."""
+    return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
+
+
+@source(BaggingClassifier, draws="a member", kind="exact", cost="none")
+def _bagging_classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    codes = np.arange(getattr(estimator, "n_classes_", 0))
+    return _bagging_draws(estimator, lambda member, X: member_probabilities(member, X, codes), n_draws, rng)
+
+
+@source(BaggingRegressor, draws="a member", kind="exact", cost="none")
+def _bagging_regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    return _bagging_draws(estimator, lambda member, X: member.predict(X), n_draws, rng)
+
+
+def _bagging_draws(
+    bagging: Any, answer: Callable[[Any, Any], Any], n_draws: int | None, rng: np.random.Generator
+) -> PredictDraws:
+    check_is_fitted(bagging)
+    members = choose_members(list(zip(bagging.estimators_, bagging.estimators_features_, strict=True)), n_draws, rng)
+
+    def predict_draws(X: Any) -> NDArray[np.float64]:
+        X = validation.check_features(bagging, X)
+        return np.stack([answer(member, X[:, features]) for member, features in members])
+
+    return predict_draws
+
+
+@source(VotingClassifier, draws="a member; its vote, if voting is hard", kind="exact", cost="none")
+def _voting_classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(estimator)
+    members = _weighted_members(estimator, n_draws, rng)
+    codes = np.arange(len(estimator.classes_))
+    answer = member_probabilities if estimator.voting == "soft" else _votes
+    return lambda X: np.stack([answer(member, X, codes) for member in members])
+
+
+@source(VotingRegressor, draws="a member", kind="exact", cost="none")
+def _voting_regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(estimator)
+    members = _weighted_members(estimator, n_draws, rng)
+    return lambda X: np.stack([member.predict(X) for member in members])
+
+
+def _weighted_members(voting: Any, n_draws: int | None, rng: np.random.Generator) -> list[Any]:
+    """Members as often as they weigh: exactly for whole numbers, in proportion for others."""
+    weights = voting._weights_not_none if voting.weights is not None else None
+    if weights is None:
+        return choose_members(voting.estimators_, n_draws, rng)
+    weights = np.asarray(weights, dtype=float)
+    whole = bool((weights == weights.round()).all()) and weights.sum() <= _WEIGHTED_DRAWS
+    counts = (
+        weights.astype(int)
+        if whole
+        else np.diff(np.round(np.r_[0, weights.cumsum()] / weights.sum() * _WEIGHTED_DRAWS))
+    )
+    repeated = np.repeat(np.arange(len(weights)), counts.astype(int))
+    return choose_members([voting.estimators_[i] for i in repeated], n_draws, rng)
+
+
+@source(CalibratedClassifierCV, draws="a calibrated member", kind="exact", cost="none")
+def _calibrated(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(estimator)
+    members = choose_members(estimator.calibrated_classifiers_, n_draws, rng)
+    return lambda X: np.stack([member.predict_proba(X) for member in members])
+
+
+def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    members = [learner.estimator for learner in choose_members(estimator.learner_list, n_draws, rng)]
+    for member in members:
+        check_is_fitted(member)
+    classes = np.unique(np.concatenate([learner.estimator.classes_ for learner in estimator.learner_list]))
+    return lambda X: np.stack([member_probabilities(member, X, classes) for member in members])
+
+
+def _committee_of_regressors(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    members = [learner.estimator for learner in choose_members(estimator.learner_list, n_draws, rng)]
+    for member in members:
+        check_is_fitted(member)
+    return lambda X: np.stack([np.asarray(member.predict(X)).reshape(-1) for member in members])
+
+
+for _type, _function in zip(modal.committee_types(), (_committee, _committee_of_regressors), strict=False):
+    source(_type, draws="a learner", kind="exact", cost="none")(_function)
+
+
+def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.Generator) -> list[Any]:
+    """All members, or ``n_draws`` distinct ones at random, in the ensemble's order."""
+    if n_draws is None:
+        return list(members)
+    n_draws = validation.check_k(n_draws, len(members), "n_draws", "members of the ensemble")
+    return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
+
+
+def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """(n_points, n_classes) in the order of ``classes``; votes where there is no predict_proba."""
+    if not hasattr(member, "predict_proba"):
+        return _votes(member, X, classes)
+    probabilities = validation.check_one_output(member.predict_proba(X), member)
+    if np.array_equal(member.classes_, classes):
+        return probabilities
+    aligned = np.zeros((len(probabilities), len(classes)))
+    aligned[:, np.searchsorted(classes, member.classes_)] = probabilities
+    return aligned
+
+
+def _votes(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    return (np.asarray(member.predict(X))[:, np.newaxis] == classes).astype(np.float64)

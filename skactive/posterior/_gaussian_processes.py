@@ -1,0 +1,425 @@
+"""Gaussian processes: functions of their posterior, which have a value at every row.
+
+A draw is a function of the prior plus what the data add to it (pathwise conditioning, Wilson et al. 2020, eq. 13):
+
+    f(x) = prior(x) + k(x, X) (K + noise)^-1 (targets - prior(X) - a draw of the noise).
+
+Mean and variance of f(x) are the fitted model's own: only the prior's part of the deviation from the mean is drawn by
+way of features, and it is scaled to the variance that the row is known to have. So scores of single rows (BALD,
+standard deviations) are exact up to the number of draws, given the Laplace approximation of a classifier. How values
+at *two* rows hang together (what BatchBALD asks) depends on the kernel:
+
+* RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and
+  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007) for what is stationary, the
+  feature map itself for dot products. Exact in the limit of many features; with dot products alone, exact.
+* any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
+  another row is drawn for this row by itself, from a seed that the row's content gives (the FITC approximation,
+  Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows alone: away from them, two rows
+  that are alike but not equal pass for independent.
+
+White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
+b rows of a block, F features, D columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, eigh
+from scipy.special import log_expit, log_ndtr, softmax
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+    WhiteKernel,
+)
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _validation as validation
+from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
+
+Floats = NDArray[np.float64]
+
+# A correlation of the prior is then off by 1/sqrt(1024) = 0.03 at most (standard deviation): a third of the 0.1 that
+# the default of a hundred draws leave in it anyhow. Close to data, where little variance is left, it is off by more.
+_N_FREQUENCIES = 1024
+_MAX_FEATURES = 2**15  # 26 MB of weights for a hundred draws; kernels of more features are drawn like unknown ones
+_BLOCK_ELEMENTS = 2**21  # 16 MiB of float64 for the largest temporary
+
+
+@source(
+    GaussianProcessClassifier,
+    draws="latent functions of the Laplace posterior, through the logistic link",
+    kind="approximate",
+    cost="2048 random features a row and class",
+)
+def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    """Each class against the rest has a function; their probabilities are normalised as in ``predict_proba``."""
+    check_is_fitted(estimator)
+    n_classes = estimator.n_classes_
+    if n_classes > 2 and estimator.multi_class == "one_vs_one":
+        raise validation.one_vs_one_error(estimator)
+    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
+    functions = [_draw_functions(_laplace_posterior(part), n_draws, rng) for part in parts]
+    noise = [_white_noise(part.kernel_, part.X_train_).mean() for part in parts]
+
+    def predict_draws(X: Any) -> Floats:
+        X = validation.check_kernel_input(estimator, X)
+        draws = np.empty((n_draws, len(X), n_classes))
+        for rows in functions[0].blocks(len(X)):
+            latent_CKb = np.stack([f(X[rows]) for f in functions])
+            draws[:, rows] = _probabilities(latent_CKb, noise)
+        return draws
+
+    return predict_draws
+
+
+@source(
+    GaussianProcessRegressor,
+    draws="functions of the posterior, without the noise",
+    kind="approximate",
+    cost="2048 random features a row",
+)
+def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    posterior = _regression_posterior(estimator)
+    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    function = _draw_functions(posterior, n_draws, rng)
+    mean, scale = _target_units(estimator)
+
+    def predict_draws(X: Any) -> Floats:
+        X = validation.check_kernel_input(estimator, X)
+        draws = np.empty((n_draws, len(X)))
+        for rows in function.blocks(len(X)):
+            draws[:, rows] = mean + scale * function(X[rows])
+        return draws
+
+    return predict_draws
+
+
+@has_noise_variance(GaussianProcessRegressor)
+def noise_variance(estimator: GaussianProcessRegressor) -> float:
+    """Variance of a label around the function, in squared units of the labels: ``alpha`` and the kernel's white noise.
+
+    Where it differs between training rows (an array of alphas), its mean.
+    """
+    check_is_fitted(estimator, "X_train_")
+    _, scale = _target_units(estimator)
+    return float(scale**2 * np.mean(_label_noise(estimator)))
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """What the data say about a function, as a Gaussian: enough for its values at any rows."""
+
+    kernel: Any
+    """Of the function, without white noise."""
+    X: Any
+    """Training rows."""
+    weights: Floats
+    """(n,): mean(x) = k(x, X) weights."""
+    gain: Callable[[Floats], tuple[Floats, Floats]]
+    """From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b)."""
+
+    def mean_and_variance(self, X: Any) -> tuple[Floats, Floats]:
+        kernel_nb = self.kernel(self.X, X)
+        gain_nb, _ = self.gain(kernel_nb)
+        return self.weights @ kernel_nb, _variance_left(self.kernel.diag(X), kernel_nb, gain_nb)
+
+
+def _variance_left(prior_b: Floats, kernel_nb: Floats, gain_nb: Floats) -> Floats:
+    return np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
+
+
+def _laplace_posterior(part: Any) -> _Posterior:
+    """Rasmussen and Williams (2006), algorithm 3.2: regression on pseudo-targets with noise of variance 1/W.
+
+    Written with the well-conditioned B = I + W^1/2 K W^1/2 = L L^T, as W may be 0 and K singular.
+    """
+    root_n, factor = part.W_sr_[:, np.newaxis], (part.L_, True)
+    noise_n = np.sqrt(1 + _white_noise(part.kernel_, part.X_train_)[:, np.newaxis] * root_n**2)
+
+    def gain(kernel_nb: Floats) -> tuple[Floats, Floats]:
+        solved_nb = cho_solve(factor, root_n * kernel_nb)
+        return root_n * solved_nb, noise_n * solved_nb
+
+    return _Posterior(_without_noise(part.kernel_), part.X_train_, part.y_train_ - part.pi_, gain)
+
+
+def _regression_posterior(estimator: Any) -> _Posterior:
+    check_is_fitted(estimator, "X_train_")  # the regressor's tags say that it needs no fit: it predicts from the prior
+    if estimator.y_train_.ndim > 1 and estimator.y_train_.shape[1] > 1:
+        raise validation.several_outputs_error(estimator)
+    noise_n = np.sqrt(_label_noise(estimator))[:, np.newaxis]
+    factor = (estimator.L_, True)  # bound now: the draws stay what they are if the estimator is refitted
+
+    def gain(kernel_nb: Floats) -> tuple[Floats, Floats]:
+        solved_nb = cho_solve(factor, kernel_nb)
+        return solved_nb, noise_n * solved_nb
+
+    return _Posterior(_without_noise(estimator.kernel_), estimator.X_train_, np.ravel(estimator.alpha_), gain)
+
+
+def _target_units(estimator: Any) -> tuple[float, float]:
+    """Mean and scale that ``normalize_y`` has taken off the labels."""
+    return float(np.ravel(estimator._y_train_mean)[0]), float(np.ravel(estimator._y_train_std)[0])
+
+
+def _label_noise(estimator: Any) -> Floats:
+    """(n,): variance of the training labels around the function, in the regressor's inner units."""
+    return estimator.alpha + _white_noise(estimator.kernel_, estimator.X_train_)
+
+
+def _white_noise(kernel: Any, X: Any) -> Floats:
+    """(n,): what a kernel has on the diagonal that is not part of the function."""
+    return np.maximum(kernel.diag(X) - _without_noise(kernel).diag(X), 0)
+
+
+def _without_noise(kernel: Any) -> Any:
+    if isinstance(kernel, WhiteKernel):
+        return ConstantKernel(0.0)
+    if type(kernel) in (Sum, Product):
+        return type(kernel)(_without_noise(kernel.k1), _without_noise(kernel.k2))
+    if type(kernel) is Exponentiation:
+        return Exponentiation(_without_noise(kernel.kernel), kernel.exponent)
+    return kernel
+
+
+def _probabilities(latent_CKb: Floats, noise: list[float]) -> Floats:
+    """(K, b, C): the logistic function of the latent ones, normalised over classes.
+
+    In logarithms: far from the data a kernel of large variance can put every class at exp(-800).
+    """
+    if len(latent_CKb) == 1:
+        latent_CKb, noise = np.concatenate([-latent_CKb, latent_CKb]), noise * 2
+    log_CKb = np.stack([_log_link(latent_Kb, v) for latent_Kb, v in zip(latent_CKb, noise, strict=True)])
+    return np.moveaxis(softmax(log_CKb, axis=0), 0, 2)
+
+
+def _log_link(latent: Floats, noise: float) -> Floats:
+    """Log of the expected logistic function of ``latent`` plus white noise, to an error below 1e-6."""
+    if noise == 0:
+        return log_expit(latent)
+    sd = np.sqrt(noise)
+    if sd < 2:  # Gauss-Hermite over the noise
+        nodes, weights = np.polynomial.hermite_e.hermegauss(32)
+        log_values = (log_expit(latent + sd * node) for node in nodes)
+    else:  # the logistic function becomes a step: trapezoids over its density instead, whose poles are at a distance pi
+        nodes = np.arange(-40.0, 41.0)
+        weights = np.exp(log_expit(nodes) + log_expit(-nodes))
+        log_values = (log_ndtr((latent + node) / sd) for node in nodes)
+    terms = (value + log_weight for value, log_weight in zip(log_values, np.log(weights / weights.sum()), strict=True))
+    return reduce(np.logaddexp, terms)
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """K functions of a posterior, by their weights on features of the prior and on the noise of the training rows."""
+
+    posterior: _Posterior
+    features: Callable[[Any], Floats]
+    """From b rows to (F, b)."""
+    row_seed: bytes | None
+    """Seeds, with the row, the part of the prior that the features leave out; None if they leave out nothing."""
+    training_features: Floats
+    """(F, n)."""
+    weights: Floats
+    """(K, F), on the features."""
+    noise: Floats
+    """(K, n), in standard deviations of the noise."""
+
+    def __call__(self, X: Any) -> Floats:
+        """(K, b): mean plus deviation."""
+        kernel_nb, prior_b = self.posterior.kernel(self.posterior.X, X), self.posterior.kernel.diag(X)
+        gain_nb, noise_nb = self.posterior.gain(kernel_nb)
+        features_Fb = self.features(X)
+        updated_Fb = features_Fb - self.training_features @ gain_nb
+        deviation_Kb = self.weights @ updated_Fb - self.noise @ noise_nb
+        variance_b = _sum_of_squares(updated_Fb) + _sum_of_squares(noise_nb)
+        if self.row_seed is not None:
+            rest_b = np.maximum(prior_b - _sum_of_squares(features_Fb), 0)
+            deviation_Kb += np.sqrt(rest_b) * _row_normals(X, len(deviation_Kb), self.row_seed)
+            variance_b += rest_b
+        # Close to data few frequencies make up what is left of the variance, which could be off by a factor.
+        known_b = _variance_left(prior_b, kernel_nb, gain_nb)
+        deviation_Kb *= np.sqrt(known_b / np.maximum(variance_b, np.finfo(float).tiny))
+        return self.posterior.weights @ kernel_nb + deviation_Kb
+
+    def blocks(self, n_rows: int) -> Iterator[slice]:
+        n_draws, n_training = self.noise.shape
+        return gen_batches(n_rows, max(1, _BLOCK_ELEMENTS // (len(self.training_features) + 2 * n_training + n_draws)))
+
+
+def _draw_functions(posterior: _Posterior, n_draws: int, rng: np.random.Generator) -> _Functions:
+    try:
+        features, row_seed = _fourier_features(posterior.kernel, posterior.X, rng), None
+        training_Fn = features(posterior.X)
+        weights_KF = rng.standard_normal((n_draws, len(training_Fn)))
+    except _NoFeaturesError:
+        (features, vectors_nF), row_seed = _nystrom_features(posterior.kernel, posterior.X), rng.bytes(32)
+        training_Fn = features(posterior.X)
+        weights_KF = rng.standard_normal((n_draws, len(vectors_nF))) @ vectors_nF
+    noise_Kn = rng.standard_normal((n_draws, training_Fn.shape[1]))
+    return _Functions(posterior, features, row_seed, training_Fn, weights_KF, noise_Kn)
+
+
+def _sum_of_squares(array: Floats) -> Floats:
+    return np.einsum("ij,ij->j", array, array)
+
+
+def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
+    """Features whose products are the kernel wherever a training row is in the pair, and eigenvectors (n, F) of it.
+
+    Signs of eigenvectors, the order of equal eigenvalues and how many of them count as 0 are left to the LAPACK at
+    hand, and must not decide on draws: weights are random numbers of the training rows, times the eigenvectors. With
+    the features, which are by eigenvectors as well, that is the symmetric root of the kernel's inverse: there is one.
+    """
+    values, vectors = eigh(kernel(X_training, X_training))
+    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    vectors_nF, values_F = vectors[:, kept], values[kept]
+    root_Fn = (vectors_nF / np.sqrt(values_F)).T
+    return lambda X: root_Fn @ kernel(X_training, X), vectors_nF
+
+
+def _row_normals(X: Any, n: int, seed: bytes) -> Floats:
+    """(n, b): for each row standard normals of its own, the same whenever this row comes."""
+    X = np.asarray(X)
+    if X.dtype.kind in "biuf":
+        keys = (row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float64) + 0.0)  # -0.0 equals 0.0
+    else:
+        keys = (joblib.hash(row).encode() for row in X.tolist())
+    hashes = (hashlib.blake2b(key, digest_size=16, key=seed).digest() for key in keys)
+    generators = (np.random.Generator(np.random.Philox(key=int.from_bytes(value))) for value in hashes)
+    return np.stack([generator.standard_normal(n) for generator in generators], axis=1)
+
+
+class _NoFeaturesError(Exception):
+    """A kernel has no features that are known here, or too many."""
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A part of a kernel: a variance times stationary kernels times dot products."""
+
+    variance: float = 1.0
+    stationary: tuple[Any, ...] = ()
+    dots: tuple[Any, ...] = ()
+
+    def __mul__(self, other: _Term) -> _Term:
+        return _Term(self.variance * other.variance, self.stationary + other.stationary, self.dots + other.dots)
+
+    def n_features(self, n_columns: int) -> int:
+        return (2 * _N_FREQUENCIES if self.stationary else 1) * (n_columns + 1) ** len(self.dots)
+
+    def features(self, X: Any, frequencies_MD: Floats | None) -> Floats:
+        """(n_features, b): each feature of one factor times each of the others."""
+        features_Fb = np.full((1, len(X)), np.sqrt(self.variance))
+        for dot in self.dots:
+            dot_Db = np.vstack([np.full(len(X), dot.sigma_0), np.transpose(X)])
+            features_Fb = _products(features_Fb, dot_Db)
+        if frequencies_MD is None:
+            return features_Fb
+        phase_Mb = frequencies_MD @ np.transpose(X)
+        waves_Fb = np.concatenate([np.cos(phase_Mb), np.sin(phase_Mb)]) / np.sqrt(len(phase_Mb))
+        return _products(features_Fb, waves_Fb)
+
+
+def _products(first_Fb: Floats, second_Gb: Floats) -> Floats:
+    return (first_Fb[:, np.newaxis] * second_Gb).reshape(-1, second_Gb.shape[1])
+
+
+def _fourier_features(kernel: Any, X_training: Any, rng: np.random.Generator) -> Callable[[Any], Floats]:
+    """Features whose products are the kernel in expectation over their frequencies; on the diagonal, always."""
+    n_columns = X_training.shape[1] if X_training.ndim > 1 else 0
+    terms = [term for term in _terms(kernel, n_columns) if term.variance > 0]
+    if sum(term.n_features(n_columns) for term in terms) > _MAX_FEATURES:
+        raise _NoFeaturesError
+    parts = [partial(term.features, frequencies_MD=_frequencies(term, n_columns, rng)) for term in terms]
+    return lambda X: np.concatenate([np.empty((0, len(X))), *(part(X) for part in parts)])
+
+
+def _terms(kernel: Any, n_columns: int) -> list[_Term]:
+    """A kernel multiplied out. Types are compared exactly: a subclass may be another function."""
+    kind = type(kernel)
+    if kind is Sum:
+        return _terms(kernel.k1, n_columns) + _terms(kernel.k2, n_columns)
+    if kind is Product:
+        return _multiply(_terms(kernel.k1, n_columns), _terms(kernel.k2, n_columns))
+    if kind is Exponentiation and kernel.exponent in range(1, 9):
+        return reduce(_multiply, [_terms(kernel.kernel, n_columns)] * int(kernel.exponent))
+    if kind is ConstantKernel:
+        return [_Term(variance=kernel.constant_value)]
+    if kind is DotProduct:
+        return [_Term(dots=(kernel,))]
+    if _has_spectrum(kernel, n_columns):
+        return [_Term(stationary=(kernel,))]
+    raise _NoFeaturesError
+
+
+def _has_spectrum(kernel: Any, n_columns: int) -> bool:
+    if type(kernel) is ExpSineSquared:
+        return n_columns == 1  # of several it takes the distance, and is no product over columns
+    if type(kernel) is Matern:
+        return kernel.nu >= 0.5  # below, frequencies get so high that phases are mere rounding
+    return type(kernel) in _SPECTRA
+
+
+def _multiply(first: list[_Term], second: list[_Term]) -> list[_Term]:
+    if len(first) * len(second) > _MAX_FEATURES:
+        raise _NoFeaturesError
+    return [a * b for a in first for b in second]
+
+
+def _frequencies(term: _Term, n_columns: int, rng: np.random.Generator) -> Floats | None:
+    """(M, D) from the spectrum of a product of stationary kernels: sums of frequencies, one from each factor."""
+    shape = (_N_FREQUENCIES, n_columns)
+    if not term.stationary:
+        return None
+    return np.sum([_SPECTRA[type(kernel)](kernel, shape, rng) for kernel in term.stationary], axis=0)
+
+
+def _rbf_spectrum(kernel: RBF, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    return rng.standard_normal(shape) / kernel.length_scale
+
+
+def _matern_spectrum(kernel: Matern, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """Student's t of 2 nu degrees of freedom (Rasmussen and Williams 2006, eq. 4.15)."""
+    gaussian = rng.standard_normal(shape) / kernel.length_scale
+    if np.isinf(kernel.nu):
+        return gaussian
+    return gaussian / np.sqrt(rng.gamma(kernel.nu, 1 / kernel.nu, (len(gaussian), 1)))
+
+
+def _rational_quadratic_spectrum(kernel: RationalQuadratic, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """A mixture of RBF kernels, whose inverse squared length scales have a gamma law (ibid., eq. 4.20)."""
+    inverse_square = rng.gamma(kernel.alpha, 1 / kernel.alpha, (shape[0], 1))
+    return rng.standard_normal(shape) * np.sqrt(inverse_square) / kernel.length_scale
+
+
+def _periodic_spectrum(kernel: ExpSineSquared, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """Multiples of the base frequency: the Fourier coefficients, of Bessel functions, are a Skellam law."""
+    first, second = rng.poisson(0.5 / kernel.length_scale**2, (2, *shape))
+    return 2 * np.pi / kernel.periodicity * (first - second)
+
+
+_SPECTRA: dict[type, Callable[..., Floats]] = {
+    RBF: _rbf_spectrum,
+    Matern: _matern_spectrum,
+    RationalQuadratic: _rational_quadratic_spectrum,
+    ExpSineSquared: _periodic_spectrum,
+}

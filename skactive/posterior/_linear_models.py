@@ -1,0 +1,325 @@
+"""Linear models: random weights around a fit, or from the posterior that the model comes with.
+
+Logistic regression gets a Laplace approximation, by the curvature at the learner's training data. Sample weights that
+the fit may have used are not known and count as 1. There is none under an L1 penalty, whose corners have no curvature,
+nor without any penalty for data that a hyperplane separates, where there is no maximum to expand around: a weak prior
+instead would turn draws into hyperplanes at random, wrong even for the labelled rows. BayesianRidge and ARDRegression
+bring their posterior along. LinearDiscriminantAnalysis (solver "svd") is a conjugate model with an exact one.
+
+SGDClassifier is left to the bootstrap. With "log_loss" and L2 its objective is that of a logistic regression with
+C = 1 / (alpha n_rows), but it stops where its steps have become small, on rows of which early stopping may have held
+some out: with the default alpha that is several posterior standard deviations from the mode, so that draws around it
+would miss the posterior altogether. LogisticRegression as the ``posterior`` of a query does not.
+
+Letters: n labelled rows, m rows to predict, p features, C classes (one, for a binary model), K draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import LinAlgError, eigh, qr, solve_triangular
+from scipy.special import log_expit
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV
+from sklearn.utils import check_consistent_length
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import _validation as validation
+from . import _laplace as laplace
+from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
+
+Floats = NDArray[np.float64]
+
+_MAX_ELEMENTS = 2**28  # 2 GiB of float64
+_MAX_ROWS_TO_CHECK = 1000
+_SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7)
+
+
+# Logistic regression
+
+
+@dataclass(frozen=True)
+class _Mode:
+    """Where a fit ended: weights (C, p) and (C,), and the prior variance, infinite where nothing is penalised."""
+
+    coef: Floats
+    intercept: Floats
+    variance: float
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Labelled rows that count: features, positions of the labels in ``classes_``, weights."""
+
+    X: Any
+    codes: NDArray[np.int64]
+    weight: Floats
+
+
+@source(
+    LogisticRegression,
+    LogisticRegressionCV,
+    draws="weights from a Laplace approximation around the fit",
+    kind="approximate",
+    cost="factorising the Hessian or, if smaller, the kernel of the labelled rows",
+)
+def _logistic_regression(
+    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+) -> PredictDraws:
+    check_is_fitted(estimator)
+    modes = _modes(estimator)
+    if _is_penalised_by_l1(estimator) or (len(modes) > 1 and estimator.class_weight is not None):
+        raise validation.NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
+    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    rows = _labelled_rows(estimator, X_training, y_training)
+    of_modes = zip(modes, _rows_of(modes, rows), strict=True)
+    weights = _joined([_draw_around(estimator, mode, n_draws, rng, its_rows) for mode, its_rows in of_modes])
+    answer = _one_vs_rest if len(modes) > 1 else _softmax
+    if _are_too_wide(answer, modes, weights, rows):
+        validation.warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
+    return lambda X: answer(_check_rows(estimator, X), *weights)
+
+
+def _softmax(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    return laplace.probabilities(laplace.linear(X, coef_pCK, intercept_CK))
+
+
+def _one_vs_rest(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    """Binary probabilities made to sum to 1, as in ``predict_proba``; by logarithms, lest all of them are 0."""
+    return laplace.probabilities(log_expit(laplace.linear(X, coef_pCK, intercept_CK)))
+
+
+def _joined(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Weights of all models; one model's as they are, since they may be large."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.hstack([coef_pCK for coef_pCK, _ in parts]), np.vstack([intercept_CK for _, intercept_CK in parts])
+
+
+def _are_too_wide(
+    answer: Callable[..., Floats], modes: list[_Mode], weights: tuple[Floats, Floats], rows: _Rows
+) -> bool:
+    X, codes_n = rows.X[:_MAX_ROWS_TO_CHECK], rows.codes[:_MAX_ROWS_TO_CHECK]
+    coef_pC1, intercept_C1 = _joined([(mode.coef.T[..., np.newaxis], mode.intercept[:, np.newaxis]) for mode in modes])
+    return laplace.are_too_wide(answer(X, *weights), answer(X, coef_pC1, intercept_C1)[0], codes_n)
+
+
+def _modes(estimator: Any) -> list[_Mode]:
+    """One softmax or binary model; in older versions of scikit-learn perhaps a binary model for each class."""
+    coef = estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else estimator.coef_
+    coef, intercept = np.asarray(coef, dtype=np.float64), np.asarray(estimator.intercept_, dtype=np.float64)
+    penalised = getattr(estimator, "penalty", "l2") is not None
+    strength = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # the former chosen by cross-validation
+    variance = np.broadcast_to(strength if penalised else np.inf, len(coef))
+    intercept = np.broadcast_to(intercept, len(coef))
+    scheme = getattr(estimator, "multi_class", None)
+    if len(coef) > 1 and (scheme == "ovr" or estimator.solver == "liblinear"):
+        return [_Mode(coef[[c]], intercept[[c]], float(variance[c])) for c in range(len(coef))]
+    if len(coef) == 1 and scheme == "multinomial":  # a softmax over the weights -w and w: its logit is 2 w
+        return [_Mode(2 * coef, 2 * intercept, 2 * float(variance[0]))]
+    return [_Mode(coef, intercept, float(variance[0]))]
+
+
+def _rows_of(modes: list[_Mode], rows: _Rows) -> list[_Rows]:
+    if len(modes) == 1:
+        return [rows]
+    return [replace(rows, codes=(rows.codes == c).astype(np.int64)) for c in range(len(modes))]
+
+
+def _is_penalised_by_l1(estimator: Any) -> bool:
+    penalty = getattr(estimator, "penalty", "elasticnet")
+    if penalty in ("l1", "l2", None):
+        return bool(penalty == "l1")
+    ratio = getattr(estimator, "l1_ratio_", None)  # "elasticnet", or what the default is since scikit-learn 1.8
+    ratios = np.ravel(getattr(estimator, "l1_ratio", 0) if ratio is None else ratio)
+    return any(ratio is not None and ratio > 0 for ratio in ratios)
+
+
+def _labelled_rows(estimator: Any, X_training: Any, y_training: Any) -> _Rows:
+    if X_training is None or y_training is None:
+        raise validation.NoTrainingDataError(estimator)
+    X, y = _check_rows(estimator, X_training), validation.check_labels(y_training)
+    check_consistent_length(X, y)
+    unknown = np.setdiff1d(y, estimator.classes_)
+    if len(unknown):
+        raise validation.unknown_labels_error(unknown, estimator.classes_)
+    weight = compute_sample_weight(getattr(estimator, "class_weight", None), y)
+    return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
+
+
+def _check_rows(estimator: Any, X: Any, accept_sparse: Any = "csr") -> Any:
+    return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
+
+
+def _draw_around(
+    estimator: Any, mode: _Mode, n_draws: int, rng: np.random.Generator, rows: _Rows
+) -> tuple[Floats, Floats]:
+    """Coefficients (p, C, K) and intercepts (C, K)."""
+    X, intercept = rows.X, estimator.fit_intercept
+    logits_nC = laplace.linear(X, mode.coef.T, mode.intercept)
+    D_nC = laplace.curvature(logits_nC, rows.weight)
+    _check_size(estimator, D_nC.shape, X.shape[1])
+    if np.isfinite(mode.variance):
+        prior_p = np.full(X.shape[1], mode.variance)
+    else:
+        _check_maximum(estimator, rows, logits_nC)
+        prior_p = laplace.vague_variances(X, D_nC)
+    as_feature = intercept and estimator.solver == "liblinear"  # which penalises it like a coefficient
+    if as_feature:
+        X, prior_p = laplace.with_column(X, estimator.intercept_scaling), np.append(prior_p, mode.variance)
+    try:
+        coef_pCK, intercept_CK = laplace.draw_weights(X, D_nC, prior_p, intercept and not as_feature, n_draws, rng)
+    except LinAlgError as error:
+        raise validation.NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
+    if as_feature:
+        coef_pCK, intercept_CK = coef_pCK[:-1], estimator.intercept_scaling * coef_pCK[-1]
+    coef_pCK += mode.coef.T[:, :, np.newaxis]  # in place: it may be large
+    return coef_pCK, intercept_CK + mode.intercept[:, np.newaxis]
+
+
+def _check_maximum(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
+    """Weights without a penalty have a best value only if no hyperplane separates classes, as it does few rows."""
+    X = laplace.with_column(rows.X, 1.0) if estimator.fit_intercept else rows.X
+    if X.shape[0] <= X.shape[1] or not laplace.is_at_maximum(X, logits_nC, rows.codes, rows.weight):
+        reason = "without a penalty, weights that separate classes have no best value, and the fit has not found one"
+        raise validation.NoPosteriorError(estimator, reason)
+
+
+def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None:
+    n_elements = laplace.matrix_elements(shape, n_features)
+    if n_elements > _MAX_ELEMENTS:
+        reason = f"the covariance of its weights at {shape[0]} training rows would take {n_elements / 2**27:.1f} GiB"
+        raise validation.NoPosteriorError(estimator, reason)
+
+
+# Regression
+
+
+@source(
+    BayesianRidge,
+    ARDRegression,
+    draws="weights from the posterior, given the precisions that the fit estimated",
+    kind="exact",
+    cost="an eigendecomposition of the covariance",
+)
+def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(estimator)
+    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    kept_p, root_pp = _root_of_covariance(estimator)
+    deviation_pK = np.zeros((len(kept_p), n_draws))
+    deviation_pK[kept_p] = root_pp @ rng.standard_normal((len(root_pp), n_draws))
+    coef_p, offset_p = (np.asarray(a, dtype=np.float64) for a in (estimator.coef_, estimator.X_offset_))
+    intercept = float(estimator.intercept_)
+
+    def predict_draws(X: Any) -> Floats:
+        X = _check_rows(estimator, X, accept_sparse=False)
+        # The posterior is of functions of the centred features, and the fit holds the mean of y for known.
+        return (X @ coef_p + intercept) + ((X - offset_p) @ deviation_pK).T
+
+    return predict_draws
+
+
+def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
+    """Which features have weights at all, and the symmetric root of their covariance.
+
+    There are many roots, and one only that is symmetric: eigenvectors times roots of eigenvalues would give draws that
+    hang on the signs of eigenvectors, and on which of equal eigenvalues comes first. LAPACKs differ in these.
+    """
+    sigma = np.asarray(estimator.sigma_, dtype=np.float64)
+    if isinstance(estimator, ARDRegression):
+        kept_p = estimator.lambda_ < estimator.threshold_lambda
+    else:
+        kept_p = np.ones(len(sigma), dtype=bool)
+    if not len(sigma):
+        return kept_p, sigma
+    variances, directions = eigh(sigma)
+    if isinstance(estimator, BayesianRidge) and not _SIGMA_IS_WHOLE:
+        # Until scikit-learn 1.7 `sigma_` leaves out what the training data say nothing about: the prior's variance.
+        variances[variances < len(sigma) * np.finfo(float).eps * variances[-1]] = 1 / estimator.lambda_
+    return kept_p, (directions * np.sqrt(np.maximum(variances, 0))) @ directions.T
+
+
+@has_noise_variance(BayesianRidge, ARDRegression)
+def _noise_variance(estimator: Any) -> float:
+    check_is_fitted(estimator)
+    return float(1 / estimator.alpha_)
+
+
+# Discriminant analysis
+
+
+@source(
+    LinearDiscriminantAnalysis,
+    draws="means, covariance and class frequencies from the posterior of normal classes",
+    kind="exact",
+    cost="a triangular solve a draw",
+)
+def _discriminant_analysis(
+    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+) -> PredictDraws:
+    """Draw from the posterior under Jeffreys' prior |Σ|^-(p+1)/2 (Geisser 1964): inverse Wishart and normal.
+
+    Frequencies of classes that the estimator was not given are Dirichlet with the counts.
+    """
+    check_is_fitted(estimator)
+    if estimator.solver != "svd":  # others regularise the covariance, or weight it by priors: no posterior mode
+        raise validation.NoPosteriorError(estimator)
+    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    rows = _labelled_rows(estimator, X_training, y_training)
+    counts_C = np.bincount(rows.codes, minlength=len(estimator.classes_))
+    factor_pp = _root_of_scatter(estimator, rows, counts_C)
+    priors_C = None if estimator.priors is None else estimator.priors_
+    parts = [_draw_discriminants(estimator.means_, factor_pp, counts_C, priors_C, rng) for _ in range(n_draws)]
+    coef_pCK, intercept_CK = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
+    return lambda X: _softmax(_check_rows(estimator, X), coef_pCK, intercept_CK)
+
+
+def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:
+    """Upper triangular R with R' R = Σ_i (x_i - mean of its class) (x_i - mean of its class)'.
+
+    Its diagonal is positive: a QR decomposition leaves the signs of rows open, and draws would hang on them.
+    """
+    (n, n_features), n_classes = rows.X.shape, len(counts_C)
+    if counts_C.min() == 0 or n < n_features + n_classes:
+        reason = (
+            f"a covariance of {n_features} features takes {n_features + n_classes} training rows, some of each class"
+        )
+        raise validation.NoPosteriorError(estimator, f"{reason}, and it has {n}")
+    centred = rows.X - estimator.means_[rows.codes]
+    std_p = centred.std(axis=0)
+    scaled = centred / np.where(std_p > 0, std_p, 1.0)
+    if not np.linalg.svd(scaled / np.sqrt(n), compute_uv=False)[-1] > estimator.tol:  # by which the fit decides as well
+        raise validation.NoPosteriorError(estimator, "its features are collinear within the classes")
+    factor_pp = qr(scaled, mode="economic")[1]
+    return np.copysign(1.0, factor_pp.diagonal())[:, np.newaxis] * factor_pp * std_p
+
+
+def _draw_discriminants(
+    means_Cp: Floats,
+    factor_pp: Floats,
+    counts_C: NDArray[np.int64],
+    priors_C: Floats | None,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Coefficients (p, C) and intercepts (C,) for one draw of all parameters.
+
+    With a Wishart matrix A A' by Bartlett's decomposition, the precision is R⁻¹ A A' R⁻', and a mean's standardised
+    distance from the origin is v = A' R⁻' mean + normal noise / √count, so that logits are x' R⁻¹ A v - |v|² / 2.
+    """
+    n_classes, n_features = means_Cp.shape
+    A_pp = np.tril(rng.standard_normal((n_features, n_features)), -1)
+    A_pp[np.diag_indices(n_features)] = np.sqrt(rng.chisquare(counts_C.sum() - n_classes - np.arange(n_features)))
+    origin_p = means_Cp.mean(axis=0)
+    v_pC = A_pp.T @ solve_triangular(factor_pp, (means_Cp - origin_p).T, trans="T")
+    v_pC += rng.standard_normal(v_pC.shape) / np.sqrt(counts_C)
+    coef_pC = solve_triangular(factor_pp, A_pp @ v_pC)
+    priors_C = rng.dirichlet(counts_C) if priors_C is None else priors_C
+    return coef_pC, np.log(priors_C) - (v_pC**2).sum(axis=0) / 2 - origin_p @ coef_pC

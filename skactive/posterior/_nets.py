@@ -1,0 +1,382 @@
+"""Draws of nets that others made: fitted skorch nets and torch modules with dropout layers.
+
+A net is asked as its owner asks it. A module gets a tensor of rows; a skorch net its own batches, made by its dataset,
+iterator and collate function, through its own evaluation step. `NetDraws` puts the draws of any net together.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sized
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import is_regressor
+from skorch import NeuralNet, NeuralNetBinaryClassifier
+from skorch.dataset import Dataset
+from torch import Tensor, nn
+
+from .. import _containers as chunks
+from .. import _validation as validation
+from .._dropout import _draws as thinning
+from .._dropout._masks import Pass, plain_pass
+from ._registry import DEFAULT_DRAWS, PredictDraws, source
+
+_COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"
+_IN_ORDER = {"shuffle": False, "drop_last": False, "persistent_workers": False, "prefetch_factor": None}
+_MOST_AT_ONCE = 4096  # rows, where a net's batches hold all rows there are
+
+
+class Asked(ABC):
+    """How a net is asked, and what its outputs mean."""
+
+    module: nn.Module
+    batch_size: int
+
+    @abstractmethod
+    def rows(self, X: Any) -> thinning.Rows:
+        """Rows as batches for `forward`."""
+
+    @abstractmethod
+    def forward(self, module: nn.Module, batch: Any) -> Any:
+        """What a copy of the net's module returns for a batch."""
+
+    @abstractmethod
+    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+        """Look once, at the first row, what outputs mean, or whether they are what the net predicts."""
+
+    @abstractmethod
+    def answer(self, outputs: Tensor) -> Tensor:
+        """Outputs (n_draws, n_rows, ...) as probabilities (n_draws, n_rows, n_classes) or values (n_draws, n_rows)."""
+
+
+class NetDraws(thinning.InBlocks):
+    """Functions drawn from a net: ``predict_draws`` of `sample_posterior`.
+
+    Several threads may call it at once.
+
+    Attributes
+    ----------
+    checks_rows : True
+        It finds out by itself whether rows are answered one by one.
+    """
+
+    checks_rows = True
+
+    def __init__(self, asked: Asked, n_draws: int, rng: np.random.Generator) -> None:
+        self._asked = asked
+        self._draws = thinning.FixedDraws(asked.module, n_draws, rng, asked.forward)
+        super().__init__(asked.batch_size)
+        self._lock, self._has_looked = threading.Lock(), False
+
+    def __call__(self, X: Any) -> Tensor:
+        rows = self._asked.rows(X)
+        with torch.no_grad(), self._lock:
+            if not self._has_looked:
+                self._asked.learn(self._draws, rows)
+                self._draws.learn(rows)
+                self._has_looked = True
+        return thinning.forward_rows(self._answers, rows, self._size, axis=1)
+
+    def _answers(self, rows: thinning.Rows, block: range) -> Tensor:
+        # The last step belongs into the block, too: vectorised functions round by position.
+        return self._asked.answer(self._draws(rows, block))
+
+
+@source(NeuralNet, draws="a dropout mask", kind="approximate", cost=_COST)
+def _skorch_net(estimator: NeuralNet, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    estimator.check_is_fitted()
+    return _net_draws(SkorchNet(estimator), n_draws, rng)
+
+
+@source(nn.Module, draws="a dropout mask", kind="approximate", cost=_COST)
+def _torch_module(estimator: nn.Module, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    return _net_draws(TorchModule(estimator), n_draws, rng)
+
+
+def _net_draws(asked: Asked, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
+    return NetDraws(asked, DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws), rng)
+
+
+# Modules
+
+
+class TorchModule(Asked):
+    """A bare module, which nobody says what it returns of: it shows in its first answer."""
+
+    batch_size = thinning.BLOCK
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self._like = first_floats(module)
+        self._returns = ""
+
+    def rows(self, X: Any) -> thinning.Rows:
+        return thinning.TensorRows(as_tensor(X, self._like))
+
+    def forward(self, module: nn.Module, batch: Any) -> Any:
+        return module(batch)
+
+    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+        outputs, masks = net.plain(rows.take(range(1)), 1)
+        validation.check_class_outputs(outputs.unsqueeze(0))
+        self._returns = _what_is_returned(net, outputs, masks)
+
+    def answer(self, outputs: Tensor) -> Tensor:
+        validation.check_class_outputs(outputs)
+        if self._returns == "logits":
+            return outputs.softmax(-1)
+        return outputs.exp() if self._returns == "log_probabilities" else outputs
+
+
+def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> str:
+    """Whether a module returns probabilities, log-probabilities or logits, from what it returned for a real row.
+
+    The function that made the outputs says it. Where none did that is known, row sums of 1 do; the rest are logits.
+    """
+    if outputs.device.type == "meta":  # holds no values
+        return "logits" if masks.last_normalised is None else masks.last_normalised[0]
+    made, values = masks.last_normalised or ("", outputs)
+    outputs, values = outputs.cpu(), values.cpu()
+    is_tail = bool(made) and values.shape == outputs.shape and torch.equal(values.to(outputs.dtype), outputs)
+    tolerance = validation.sum_tolerance(values if is_tail else outputs)
+    for name, p in (("probabilities", outputs), ("log_probabilities", outputs.exp())):
+        if bool((p >= 0).all()) and bool(((p.double().sum(-1) - 1).abs() <= tolerance).all()):
+            return name
+    if is_tail and made == "sigmoids":
+        raise validation.NetError(
+            f"`estimator` must return logits, probabilities or log-probabilities of classes of which one is right, and "
+            f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. For labels that hold "
+            "one by one, score a net for each, or give a score of your own the draws of a `sample_posterior` method; "
+            "for one right class, leave the sigmoid out."
+        )
+    return "logits"
+
+
+def first_floats(module: nn.Module) -> Tensor:
+    """The first parameter of numbers with a point: rows go where it is, and take its type."""
+    floats = (p for p in (*module.parameters(), *module.buffers()) if p.is_floating_point())
+    return next(floats, torch.zeros(0, device="cpu"))
+
+
+def as_tensor(X: Any, like: Tensor) -> Tensor:
+    """The rows on the device, and of the float type, of the net; whole numbers stay whole (they may be embedded)."""
+    if isinstance(X, Mapping):
+        raise TypeError(
+            f"`X_pool` must be rows in one array for a torch module. Got a {type(X).__name__} of "
+            f"{', '.join(map(repr, list(X)[:3]))}. Wrap the module in skorch's NeuralNetClassifier, which hands them "
+            "over by name."
+        )
+    if not isinstance(X, Tensor):
+        X = _from_array(X.toarray() if hasattr(X, "toarray") else _array_of(X))
+    X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on
+    return X.to(like.device, like.dtype if X.is_floating_point() else X.dtype, non_blocking=like.is_cuda)
+
+
+def _array_of(X: Any) -> Any:
+    return X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+
+
+def _from_array(rows: Any) -> Tensor:
+    """A tensor in the array's memory, where torch can have that."""
+    is_plain = rows.flags.writeable and rows.dtype.isnative and rows.flags.c_contiguous
+    return torch.from_numpy(rows if is_plain else np.array(rows, dtype=rows.dtype.newbyteorder("=")))
+
+
+# skorch nets
+
+
+class SkorchNet(Asked):
+    """A fitted skorch net, asked by its own batches and its own evaluation step, or its own method of prediction."""
+
+    def __init__(self, net: NeuralNet) -> None:
+        self.module = net.module_
+        self.batch_size = _batch_size(net)
+        self._net = self._twin = _with_module(net, net.module_)
+        self._is_binary = type(net).infer is NeuralNetBinaryClassifier.infer
+        self._is_regressor = is_regressor(net)
+        self._method = "predict" if self._is_regressor else "predict_proba"
+        self._predicts_itself = not all(_is_skorchs(net, name) for name in (self._method, "forward", "forward_iter"))
+        self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
+        self._like = first_floats(net.module_)
+        self._takes_all: bool | None = None  # whether the nonlinearity takes outputs of several parts as they are
+
+    def rows(self, X: Any) -> thinning.Rows:
+        X = _rows_for_skorch(X, self._like)
+        if self._predicts_itself:
+            return _RawRows(X)
+        if isinstance(X, Tensor) and _has_plain_batches(self._net):
+            return _PlainRows(X)
+        return _BatchRows(self._net, X)
+
+    def forward(self, module: nn.Module, batch: Any) -> Any:
+        net = self._around(module)
+        if self._predicts_itself:
+            return torch.from_numpy(np.asarray(getattr(net, self._method)(batch)))
+        outputs = net.evaluation_step(batch, training=False)
+        outputs = outputs[0] if isinstance(outputs, tuple) else outputs
+        return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
+
+    def _around(self, module: nn.Module) -> NeuralNet:
+        """The net around a copy of its module: the same for all passes of the copy."""
+        net = self._twin
+        if net.module_ is not module:
+            self._twin = net = _with_module(self._net, module)
+        return net
+
+    def _made_of_parts(self, outputs: Any) -> Any:
+        """What the nonlinearity makes of outputs of several parts, if it takes them; else they are left as they are."""
+        if self._takes_all is False:
+            return outputs
+        try:
+            made = self._nonlinearity(outputs)
+        except (AttributeError, KeyError, TypeError):
+            self._takes_all = False
+            return outputs
+        self._takes_all = isinstance(made, Tensor)
+        return made if self._takes_all else outputs
+
+    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+        """Compare what the draws are made of with what the net predicts."""
+        ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
+        row = getattr(rows, "first_row", lambda: None)()
+        if row is None or ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
+            return
+        name = type(self._net).__name__
+        try:
+            with plain_pass(1):
+                predicted = getattr(self._around(net.module), self._method)(row)
+        except Exception as error:
+            raise validation.NetError(
+                f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
+                f"row: {type(error).__name__}: {error}"
+            ) from error
+        theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
+        if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
+            raise validation.NetError(
+                f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
+                f"of these. {self._method} of this {name} gives {_some(theirs)} for the first row, "
+                f"they give {_some(ours)}. Put what {self._method} does beside into `predict_nonlinearity`."
+            )
+
+    def answer(self, outputs: Tensor) -> Tensor:
+        if self._predicts_itself or self._takes_all:
+            return validation.check_one_target(outputs) if self._is_regressor else outputs
+        outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
+        # One draw at a time: the function may take its first axis for the rows.
+        predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
+        return validation.check_one_target(predictions) if self._is_regressor else predictions
+
+
+class _RawRows:
+    """Rows as they are, for a method of prediction that knows what to do with them."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    def __len__(self) -> int:
+        return _n_rows(self.X)
+
+    def take(self, rows: range | list[int]) -> Any:
+        return _take(self.X, rows)
+
+
+class _PlainRows(thinning.TensorRows):
+    """What skorch's own batches of an array come to."""
+
+    def take(self, rows: range | list[int]) -> Any:
+        x = super().take(rows)
+        return x, torch.zeros(len(x), device="cpu")
+
+    def first_row(self) -> Any:
+        return self.x[:1]
+
+
+class _BatchRows(_RawRows):
+    """Batches by the net's own dataset, iterator and collate function."""
+
+    def __init__(self, net: NeuralNet, X: Any) -> None:
+        super().__init__(X)
+        self._net = net
+
+    def take(self, rows: range | list[int]) -> Any:
+        dataset = self._net.get_dataset(super().take(rows))
+        net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
+        (batch,) = net.get_iterator(dataset, training=False)
+        return batch
+
+    def first_row(self) -> Any:
+        return super().take(range(1))
+
+
+def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
+    """The net around another module, whose mode it leaves alone.
+
+    Its batches hold all rows in their order, are made here, and draw nothing from torch's global generator.
+    """
+    twin = object.__new__(type(net))  # skorch's own copies are made by way of files
+    vars(twin).update(vars(net), module_=module, _set_training=_leave_mode, **params)
+    if net.iterator_valid is torch.utils.data.DataLoader:
+        vars(twin).update(iterator_valid__generator=_generator(), iterator_valid__num_workers=0)
+        given = {f"iterator_valid__{name}": value for name, value in _IN_ORDER.items()}
+        vars(twin).update({name: value for name, value in given.items() if name in vars(twin)})
+    return twin
+
+
+def _generator() -> torch.Generator:
+    """One for torch's DataLoader, which draws a number on the default device."""
+    device = torch.get_default_device()
+    return torch.Generator("cpu" if device.type == "meta" else device)
+
+
+def _leave_mode(training: bool = True) -> None:
+    """In the place of skorch's switch between training and evaluation."""
+
+
+def _batch_size(net: NeuralNet) -> int:
+    size = net.get_params_for("iterator_valid").get("batch_size", net.batch_size)
+    return _MOST_AT_ONCE if size is None or size < 1 else int(size)
+
+
+def _is_skorchs(net: NeuralNet, name: str) -> bool:
+    """Whether a method is skorch's own, or ours."""
+    method = getattr(net, name)
+    return name not in vars(net) and method.__func__.__module__.partition(".")[0] in ("skorch", "skactive")
+
+
+def _has_plain_batches(net: NeuralNet) -> bool:
+    """Whether a batch of an array is just some rows of it."""
+    options = net.get_params_for("iterator_valid").keys() - {"batch_size", "generator", "num_workers", "pin_memory"}
+    is_usual = net.dataset is Dataset and net.iterator_valid is torch.utils.data.DataLoader
+    own = all(_is_skorchs(net, name) for name in ("get_dataset", "get_iterator"))
+    return is_usual and own and type(net).get_dataset is NeuralNet.get_dataset and not options
+
+
+def _rows_for_skorch(X: Any, like: Tensor) -> Any:
+    """Arrays of numbers as tensors, whose floats have the net's type; everything else as it is."""
+    if isinstance(X, Tensor):
+        return X.to(like.dtype) if X.is_floating_point() else X
+    if isinstance(X, Mapping | torch.utils.data.Dataset) or hasattr(X, "toarray"):
+        return X
+    rows = _array_of(X)
+    return rows if rows.dtype.kind not in "biuf" else _rows_for_skorch(_from_array(rows), like)
+
+
+def _n_rows(X: Any) -> int:
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        return chunks.count_rows(next(iter(X.values())))
+    return len(X) if isinstance(X, Sized) and not hasattr(X, "shape") else chunks.count_rows(X)
+
+
+def _take(X: Any, rows: range | list[int]) -> Any:
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        return {name: _take(values, rows) for name, values in X.items()}
+    if isinstance(X, torch.utils.data.Dataset):
+        return torch.utils.data.Subset(X, [*rows])
+    return chunks.take_rows(X, np.array(rows))
+
+
+def _some(values: Tensor) -> list[float]:
+    return [round(value, 4) for value in values.flatten().tolist()[:5]]

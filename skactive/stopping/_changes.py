@@ -1,0 +1,109 @@
+"""What labels changed: predictions of two models, one taught after the other, on rows that neither has labels of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _containers as chunks
+from .. import _validation as validation
+from .. import _validation_stopping as stopping_checks
+from ..query._reference import MOST_BYTES
+
+MOST_ROWS = 1_000
+"""Rows that are compared: shares of them are right to one or two points."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows of a pool, and what a model predicts for them.
+
+    Attributes
+    ----------
+    X : array-like of shape (n_rows, ...)
+    predictions : ndarray of shape (n_rows,)
+    is_all : bool
+        Whether they are all of the pool.
+    """
+
+    X: Any
+    predictions: NDArray[Any]
+    is_all: bool
+
+    @classmethod
+    def of(cls, estimator: Any, X_pool: Any, rng: np.random.Generator) -> Kept:
+        """As many rows as are allowed, at random."""
+        n = chunks.count_rows(X_pool)
+        n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, MOST_BYTES)) if n else 0
+        X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
+        predictions = stopping_checks.check_predictions(estimator.predict(X), n_kept) if n else np.empty(0)
+        return cls(X, predictions, n_kept == n)
+
+    def without(self, X_training: Any) -> Kept:
+        """Those that are not among these rows, by what they hold."""
+        taught = set(chunks.row_keys(X_training))
+        left = np.array([key not in taught for key in chunks.row_keys(self.X)], dtype=bool)
+        return Kept(chunks.take_rows(self.X, np.flatnonzero(left)), self.predictions[left], self.is_all)
+
+
+@dataclass(frozen=True)
+class Change:
+    """How one model's predictions differ from another's, and what that is worth.
+
+    Attributes
+    ----------
+    gain : float
+        In terms of ``measure``; see `skactive.StoppingReport`.
+    changed : float
+        Part of the predictions that differ; NaN for regressors.
+    measure : {"probabilities", "changes", "movement"}
+    n_rows : int
+        Rows that were compared.
+    is_all : bool
+        Whether these are all that are left of the pool.
+    """
+
+    gain: float
+    changed: float
+    measure: str
+    n_rows: int
+    is_all: bool
+
+    @classmethod
+    def since(cls, before: Kept, estimator: Any, X_training: Any, y_training: Any) -> Change:
+        """What a model that was taught more predicts for the rows that have no labels yet."""
+        before = before.without(X_training)
+        n_rows = len(before.predictions)
+        if n_rows == 0:
+            return cls(0.0, 0.0, "changes", 0, before.is_all)
+        now = stopping_checks.check_predictions(estimator.predict(before.X), n_rows)
+        stopping_checks.check_same_kind(before.predictions, now)
+        if validation.task(estimator) == "regressor":
+            gain, changed, measure = _movement(now - before.predictions, y_training), np.nan, "movement"
+        else:
+            differs = now != before.predictions
+            changed = float(differs.mean())
+            worth = _worth(estimator, before, now)
+            gain, measure = (changed, "changes") if worth is None else (worth, "probabilities")
+        return cls(gain, changed, measure, n_rows, before.is_all)
+
+
+def _movement(changes: NDArray[Any], y_training: Any) -> float:
+    """Mean square of the changes in units of the variance of labels."""
+    moved, spread = float(np.mean(changes**2)), float(np.var(validation.as_array(y_training)))
+    return moved / spread if spread > 0 else float(moved > 0)
+
+
+def _worth(estimator: Any, before: Kept, now: NDArray[Any]) -> float | None:
+    """By how much more accurate the estimator expects its predictions to be; None if it does not tell."""
+    if not hasattr(estimator, "predict_proba"):
+        return None
+    probabilities = validation.check_one_output(estimator.predict_proba(before.X), estimator)
+    classes = np.asarray(estimator.classes_)
+    right = [(probabilities * (labels[:, None] == classes)).sum(axis=1) for labels in (before.predictions, now)]
+    if np.any(right[1] < probabilities.max(axis=1) - 1e-6):  # it predicts other labels than the most probable ones
+        return None
+    return float(np.mean(right[1] - right[0]))

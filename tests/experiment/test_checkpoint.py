@@ -1,0 +1,378 @@
+"""Checkpoints: what was finished survives a kill at any moment, and what was damaged is never taken for a result."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import killed_experiment
+import numpy as np
+import pandas as pd
+import pytest
+from killed_experiment import experiment
+from scipy import sparse
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
+from skactive.experiment._journal import Journal, decode, encode
+from skactive.query._fingerprint import describe, first_difference, hash_data
+
+ROOT = Path(__file__).parents[2]
+RECORDS = [{"kind": "a", "x": 0.1 + 0.2}, {"kind": "b", "text": 'é"\n', "nan": float("inf")}, {"kind": "c", "x": None}]
+
+
+def numbers(result):
+    """Everything that must be equal; seconds are what they were."""
+    if isinstance(result, str):
+        result = ExperimentResult.from_json(result)
+    return [(r.trial, r.query, r.round, r.n_labelled, r.indices, r.scores) for r in result.rounds]
+
+
+def journal_of(path, records=RECORDS):
+    journal, _ = Journal.open(path)
+    for record in records:
+        journal.append(record)
+    return path
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def test_records_come_back_as_they_were(tmp_path):
+    path = journal_of(tmp_path / "j")
+    assert Journal.open(path)[1] == RECORDS
+    assert all(
+        json.loads(line)["record"] == record
+        for line, record in zip(path.read_text().splitlines(), RECORDS, strict=True)
+    )
+
+
+def test_a_last_line_cut_anywhere_is_dropped_and_the_next_record_takes_its_place(tmp_path):
+    whole = journal_of(tmp_path / "j").read_bytes()
+    before = len(whole) - len(encode(RECORDS[-1]))
+    for cut in range(before, len(whole)):
+        path = tmp_path / f"cut{cut}"
+        path.write_bytes(whole[:cut])
+        journal, records = Journal.open(path)
+        assert records == RECORDS[:2]
+        journal.append(RECORDS[2])
+        assert path.read_bytes() == whole
+
+
+def test_a_writer_that_finds_half_a_line_of_another_cuts_it_off(tmp_path):
+    path = tmp_path / "j"
+    journal, _ = Journal.open(path)
+    journal.append(RECORDS[0])
+    with path.open("ab") as file:
+        file.write(encode(RECORDS[1])[:-4])
+    journal.append(RECORDS[2])
+    assert Journal.open(path)[1] == [RECORDS[0], RECORDS[2]]
+
+
+def test_damage_of_any_byte_in_the_middle_is_an_error_that_names_the_line(tmp_path):
+    whole = journal_of(tmp_path / "j").read_bytes()
+    first, second = len(encode(RECORDS[0])), len(encode(RECORDS[1]))
+    for position in range(first, first + second - 1):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        path = tmp_path / "damaged"
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"checksum of line [23] is wrong"):
+            Journal.open(path)
+        assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"no line end", b'{"json": 1}\n'])
+def test_a_file_of_another_kind_is_refused_and_left_alone(content, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"`checkpoint`.*file of another kind"):
+        Journal.open(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", encode(RECORDS[0])[:5], encode(RECORDS[0])[:-1]])
+def test_a_file_with_no_whole_line_is_an_empty_journal(content, tmp_path):
+    path = tmp_path / "j"
+    path.write_bytes(content)
+    assert Journal.open(path)[1] == []
+    assert path.read_bytes() == b""
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from skactive.experiment._journal import Journal
+path, owner, writer = sys.argv[1:]
+for i in range(40):
+    Journal(Path(path), int(owner)).append({"writer": writer, "i": i, "padding": "x" * 1000 * int(writer)})
+"""
+
+
+@pytest.mark.slow
+def test_writers_in_several_processes_lose_no_line(tmp_path):
+    path = tmp_path / "j"
+    command = [sys.executable, "-c", WRITER, str(path), str(os.getpid())]
+    writers = [subprocess.Popen([*command, str(writer)], cwd=ROOT) for writer in range(2)]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    records = Journal.open(path)[1]
+    for writer in "01":
+        assert [record["i"] for record in records if record["writer"] == writer] == list(range(40))
+
+
+def test_a_worker_whose_experiment_was_killed_writes_no_more(tmp_path):
+    journal = Journal(tmp_path / "j", owner=2**22 + 1)  # no process has this id
+    with pytest.raises(SystemExit):
+        journal.append(RECORDS[0])
+    assert not journal.path.exists()
+
+
+def test_any_changed_line_is_seen():
+    line = encode(RECORDS[0])
+    assert decode(line) == RECORDS[0]
+    assert all(decode(line[:i] + bytes([line[i] ^ 1]) + line[i + 1 :]) is None for i in range(len(line)))
+
+
+# --- experiments ----------------------------------------------------------------------------------
+
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
+
+
+class CountingTree(DecisionTreeClassifier):
+    """Fits are counted, and fail while `broken`."""
+
+    n_fits = 0
+    broken = False
+
+    def fit(self, X, y):
+        type(self).n_fits += 1
+        if self.broken and len(y) > 9:
+            raise ArithmeticError("broken")
+        return super().fit(X, y)
+
+
+def small(checkpoint, **changes):
+    """Three rounds of two trials; `changes` of arguments."""
+    CountingTree.n_fits = 0
+    arguments = {
+        "estimator": CountingTree(max_features=2),
+        "queries": {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy},
+        "X": X,
+        "y": Y,
+        "n_initial": 5,
+        "batch_size": 4,
+        "n_rounds": 2,
+        "n_trials": 2,
+        "random_state": 0,
+        "checkpoint": checkpoint,
+    }
+    return run_experiment(**{**arguments, **changes})
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment_and_a_new_start_give_the_result_of_an_undisturbed_run(tmp_path):
+    command = [sys.executable, killed_experiment.__file__, str(tmp_path), "22", "0"]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    found = json.loads(run.stdout)
+    assert len(found["lines_at_kill"]) >= 22
+    assert len(set(found["lines_at_kill"])) > 5  # kills were all over the run, not at its start alone
+    for resumed in found["resumed"]:
+        assert numbers(resumed) == numbers(found["undisturbed"])
+
+
+@pytest.mark.slow
+def test_kill_9_of_a_run_in_several_processes_and_a_new_start_in_one_give_the_same(tmp_path):
+    path = tmp_path / "run.jsonl"
+    code = f"from killed_experiment import experiment; experiment({str(path)!r}, n_jobs=2)"
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "PYTHONHASHSEED": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code], env=env, start_new_session=True)
+    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") > 20):
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    try:
+        assert numbers(experiment(path)) == numbers(experiment())
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its workers, which would wait for work for some minutes
+
+
+def test_a_finished_experiment_is_read_not_run_again(tmp_path):
+    first = small(tmp_path / "run.jsonl")
+    assert CountingTree.n_fits == 12
+    assert small(tmp_path / "run.jsonl") == first  # its seconds too
+    assert CountingTree.n_fits == 0
+    assert numbers(small(None)) == numbers(first)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 4, 7, 11])
+def test_an_experiment_goes_on_from_any_line(lines, tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = small(path)
+    kept = path.read_bytes().splitlines(keepends=True)[:lines]
+    path.write_bytes(b"".join(kept))
+    resumed = small(path)
+    assert numbers(resumed) == numbers(first)
+    n_rounds = max(0, lines - 3)
+    assert resumed.rounds[:n_rounds] == first.rounds[:n_rounds]  # recorded seconds stand
+    # 12 rounds in all; where a run goes on, its last model is fitted once more
+    assert CountingTree.n_fits == 12 - n_rounds + (n_rounds % 3 > 0)
+
+
+def test_queries_and_trials_can_be_added_and_the_rest_stands(tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = small(path)
+    more = {"uniform": StochasticBatchQuery("entropy", "uniform")}
+    queries = {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy, **more}
+    second = small(path, queries=queries, n_trials=3)
+    assert CountingTree.n_fits == 3 * (3 * 3) - 12
+    assert [r for r in second.rounds if r.query != "uniform" and r.trial < 2] == list(first.rounds)
+    assert small(path, queries=more).queries == ["uniform"]
+    assert CountingTree.n_fits == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("X", {"X": X + 1e-9}),
+        ("y", {"y": np.where(Y == "yes", "Yes", Y)}),
+        ("estimator.max_features", {"estimator": CountingTree(max_features=1)}),
+        ("estimator", {"estimator": DecisionTreeClassifier(max_features=2)}),
+        ("queries['power'].beta", {"queries": {"power": StochasticBatchQuery("entropy", "softmax", beta=2)}}),
+        ("queries['mine']", {"queries": {"mine": lambda learner, X_pool, n_instances: np.arange(n_instances)}}),
+        ("scoring", {"scoring": ["accuracy"]}),
+        ("n_initial", {"n_initial": 6}),
+        ("test_size", {"test_size": 0.3}),
+        ("batch_size", {"batch_size": 3}),
+        ("n_rounds", {"n_rounds": 3}),
+        ("stratify", {"stratify": False}),
+        ("random_state", {"random_state": 1}),
+        ("X_test", {"X_test": X, "y_test": Y}),
+    ],
+)
+def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(name, changes, tmp_path):
+    path = tmp_path / "run.jsonl"
+    small(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}"):
+        small(path, **changes)
+    assert path.read_bytes() == before
+
+
+def test_another_random_state_of_an_estimator_makes_no_other_experiment(tmp_path):
+    first = small(tmp_path / "run.jsonl")
+    assert small(tmp_path / "run.jsonl", estimator=CountingTree(max_features=2, random_state=9)).rounds == first.rounds
+
+
+def test_an_experiment_without_a_seed_goes_on_with_the_seeds_of_its_checkpoint(tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = small(path, random_state=None)
+    assert small(path, random_state=None) == first
+    assert numbers(small(None, random_state=None)) != numbers(first)
+
+
+def test_other_versions_are_said_and_are_no_error(tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = small(path)
+    settings, *rest = path.read_bytes().splitlines(keepends=True)
+    record = decode(settings)
+    record["versions"]["numpy"] = "0.1"
+    path.write_bytes(b"".join([encode(record), *rest]))
+    with pytest.warns(UserWarning, match="begun with numpy 0.1"):
+        assert small(path).rounds == first.rounds
+
+
+def test_damage_in_the_middle_of_a_checkpoint_is_named_with_its_line(tmp_path):
+    path = tmp_path / "run.jsonl"
+    small(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"n_labelled":9', b'"n_labelled":8', 1))
+    with pytest.raises(ValueError, match=r"`checkpoint`.*checksum of line 5 is wrong"):
+        small(path)
+
+
+def test_failed_runs_are_tried_again_from_where_they_failed(tmp_path, monkeypatch):
+    path = tmp_path / "run.jsonl"
+    monkeypatch.setattr(CountingTree, "broken", True)
+    with pytest.raises(RuntimeError, match="Every run failed"):
+        small(path)
+    monkeypatch.setattr(CountingTree, "broken", False)
+    assert numbers(small(path)) == numbers(small(None))
+
+
+@pytest.mark.filterwarnings("ignore:Only . rows have a positive score:UserWarning")
+@pytest.mark.parametrize("posterior", ["auto", "bootstrap"])
+def test_lines_do_not_grow_with_the_pool(posterior, tmp_path):
+    rng = np.random.default_rng(0)
+    X_big = rng.normal(size=(5000, 3))
+    path = tmp_path / "run.jsonl"
+    query = StochasticBatchQuery("entropy", posterior=posterior, n_draws=2 if posterior == "bootstrap" else None)
+    small(path, X=X_big, y=np.sign(X_big[:, 0]), queries={"query": query}, n_trials=1)
+    assert path.stat().st_size < 8000
+
+
+# --- fingerprints ---------------------------------------------------------------------------------
+
+
+def frame():
+    columns = {"a": [1.0, np.nan], "s": ["x", None], "c": pd.Categorical(["p", "q"]), "n": pd.array([1, None], "Int64")}
+    return pd.DataFrame(columns)
+
+
+def test_data_are_told_apart_by_values_and_types_not_by_memory():
+    a = np.arange(6.0).reshape(2, 3)
+    assert hash_data(a) == hash_data(np.asfortranarray(a)) == hash_data(np.vstack([a, a])[:2])
+    assert hash_data(frame()) == hash_data(frame().copy().iloc[:]) == hash_data(pd.concat([frame(), frame()]).iloc[:2])
+    assert hash_data(sparse.csc_array(a)) == hash_data(sparse.csr_array(a))
+    others = [a, a.astype(np.float32), a.T, a + 1, frame(), frame()[["s", "a"]], frame().astype({"a": "float32"}), None]
+    others += [sparse.csr_array(a), a.tolist(), ["a", "b"], np.array(["a", "b"]), frame().rename(columns={"a": "b"})]
+    assert len({hash_data(other) for other in others}) == len(others)
+
+
+def test_descriptions_are_json_and_the_first_difference_is_named_with_its_path():
+    def pipeline(**params):
+        return make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(**params))
+
+    settings = {
+        "estimator": pipeline(),
+        "scoring": {"a": max, "b": lambda x: x in {"p", "q"}},
+        "rows": (X, np.int64(3)),
+    }
+    described = describe(settings)
+    assert json.loads(json.dumps(described)) == described
+    assert first_difference(described, describe(settings)) is None
+    other = describe({**settings, "estimator": pipeline(C=2.0)})
+    assert first_difference(described, other) == ("estimator.steps[2][1].C", 1.0, 2.0)
+    other = describe({**settings, "scoring": {"a": max, "b": lambda x: x in {"p", "r"}}})
+    assert first_difference(described, other)[0] == "scoring.b"
+    assert first_difference(described, {**described, "more": 1})[0] == ""
+
+
+class WithOptions:
+    def __init__(self, beta):
+        self.beta = beta
+
+    def __call__(self, learner, X_pool, n_instances):
+        return np.arange(n_instances)
+
+
+def test_objects_without_parameters_are_told_apart_by_their_plain_attributes():
+    assert describe(WithOptions(1.0)) == describe(WithOptions(1.0))
+    assert describe(WithOptions(1.0)) != describe(WithOptions(2.0))
+    assert describe(functools.partial(max, 1)) != describe(functools.partial(max, 2))

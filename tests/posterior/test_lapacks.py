@@ -1,0 +1,145 @@
+"""Draws are the same, to rounding, whatever a LAPACK is free to choose: signs, and bases of equal eigenvalues.
+
+Decompositions are not unique. `eigh_elsewhere` and `qr_elsewhere` stand for the LAPACK of another machine: theirs are
+as good as scipy's, and other ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.stats import special_ortho_group
+from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern, PairwiseKernel, RationalQuadratic
+from sklearn.linear_model import ARDRegression, BayesianRidge
+
+from skactive import sample_posterior
+from skactive.posterior import _gaussian_processes as gaussian_processes
+from skactive.posterior import _linear_models as linear_models
+
+EPS = np.finfo(float).eps
+
+
+def eigh_elsewhere(seed):
+    """Eigenvectors of other signs, and of equal eigenvalues in another basis."""
+
+    def eigh(matrix):
+        values, vectors = scipy.linalg.eigh(matrix)
+        rng = np.random.default_rng(seed)
+        vectors = vectors * rng.choice([-1.0, 1.0], len(values))
+        starts = np.flatnonzero(np.r_[True, np.diff(values) > 1e-10 * values[-1], True])
+        for start, stop in itertools.pairwise(starts):
+            if stop - start > 1:
+                vectors[:, start:stop] @= special_ortho_group.rvs(stop - start, random_state=rng.integers(2**31))
+        return values, vectors
+
+    return eigh
+
+
+def qr_elsewhere(seed):
+    """Rows of R, and columns of Q, of other signs."""
+
+    def qr(matrix, mode):
+        q, r = scipy.linalg.qr(matrix, mode=mode)
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], len(r))
+        return q * signs, signs[:, None] * r
+
+    return qr
+
+
+def draws_by(monkeypatch, module, estimator, X, **training):
+    """Draws by this machine's LAPACK, and by three others."""
+    ours = sample_posterior(estimator, 30, np.random.default_rng(0), **training)(X)
+    theirs = []
+    for seed in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "eigh", eigh_elsewhere(seed), raising=False)
+            patch.setattr(module, "qr", qr_elsewhere(seed), raising=False)
+            theirs.append(sample_posterior(estimator, 30, np.random.default_rng(0), **training)(X))
+    return ours, theirs
+
+
+def test_the_lapacks_elsewhere_are_others():
+    symmetric = np.diag([1.0, 1.0, 2.0])
+    values, vectors = eigh_elsewhere(0)(symmetric)
+    np.testing.assert_allclose(vectors * values @ vectors.T, symmetric, atol=8 * EPS)
+    assert np.abs(vectors - scipy.linalg.eigh(symmetric)[1]).max() > 0.1
+    q, r = qr_elsewhere(1)(symmetric + 1, "economic")
+    np.testing.assert_allclose(q @ r, symmetric + 1, atol=16 * EPS)
+    assert (np.sign(np.diag(r)) != np.sign(np.diag(scipy.linalg.qr(symmetric + 1)[1]))).any()
+
+
+@pytest.mark.parametrize("estimator", [BayesianRidge(), ARDRegression()])
+@pytest.mark.parametrize("design", ["any", "orthonormal"])
+def test_draws_of_bayesian_regressions_do_not_hang_on_signs_of_eigenvectors(estimator, design, monkeypatch):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 8))
+    if design == "orthonormal":  # all variances of a ridge are equal: any basis is one of eigenvectors
+        X = scipy.linalg.qr(X - X.mean(axis=0), mode="economic")[0]
+    y = X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(60)
+    ours, others = draws_by(monkeypatch, linear_models, estimator.fit(X, y), X)
+    # Products of 8 by 8 matrices and of 8 numbers, of an orthonormal basis: 3 * 8 eps of the largest of numbers summed.
+    for theirs in others:
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=24 * EPS * 8 * np.abs(ours).max())
+
+
+def test_draws_of_discriminants_do_not_hang_on_signs_of_a_triangle(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    estimator = LinearDiscriminantAnalysis().fit(X, y)
+    ours, others = draws_by(monkeypatch, linear_models, estimator, X, X_training=X, y_training=y)
+    for theirs in others:  # a sign is no rounding: nothing else differs
+        np.testing.assert_array_equal(theirs, ours)
+
+
+KERNELS = {
+    "of full rank": (Matern(1.0, nu=0.3), 1e-9),
+    "smooth": (RationalQuadratic(1.0) ** 1.5, 1e-6),  # eigenvalues down to eps: roots of rounding, see below
+    "of pairs": (1.5 * PairwiseKernel(gamma=0.5, metric="laplacian"), 1e-9),
+}
+
+
+@pytest.mark.parametrize("model", [GaussianProcessRegressor, GaussianProcessClassifier])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_draws_of_gaussian_processes_do_not_hang_on_signs_of_eigenvectors(kernel, model, monkeypatch):
+    kernel, tolerance = KERNELS[kernel]
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (25, 2))
+    X[12:24] = -X[:12]  # symmetric pairs
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(25)
+    estimator = model(kernel, optimizer=None).fit(X, y if model is GaussianProcessRegressor else y > 0)
+    ours, others = draws_by(monkeypatch, gaussian_processes, estimator, rng.uniform(-2, 2, (20, 2)))
+    # What the training rows leave open is a difference from the prior's variance, of an error of eps times the
+    # kernel's condition at worst; its root is taken.
+    for theirs in others:
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=tolerance)
+
+
+def test_an_equidistant_grid_has_equal_eigenvalues_and_one_set_of_draws(monkeypatch):
+    angles = 2 * np.pi * np.arange(12) / 12  # rows on a circle: eigenvalues of the kernel come in pairs
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    estimator = GaussianProcessRegressor(Matern(1.0, nu=0.3), optimizer=None).fit(X, X[:, 0])
+    ours, others = draws_by(monkeypatch, gaussian_processes, estimator, 0.9 * X)
+    for theirs in others:
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-9)
+
+
+def test_the_number_of_eigenvalues_that_count_as_zero_does_not_decide_on_draws(monkeypatch):
+    # Twelve rows, each twice: half of the eigenvalues are rounding, of which another LAPACK may keep some.
+    rng = np.random.default_rng(3)
+    X = np.repeat(rng.uniform(-1, 1, (12, 2)), 2, axis=0)
+    estimator = GaussianProcessRegressor(Matern(1.0, nu=0.3), optimizer=None, alpha=0.01).fit(X, X[:, 0])
+    ours = sample_posterior(estimator, 30, np.random.default_rng(0))(0.9 * X)
+
+    def generous(matrix):
+        values, vectors = scipy.linalg.eigh(matrix)
+        return np.maximum(values, 2 * len(values) * EPS * values[-1]), vectors
+
+    monkeypatch.setattr(gaussian_processes, "eigh", generous)
+    theirs = sample_posterior(estimator, 30, np.random.default_rng(0))(0.9 * X)
+    # What is kept of them are features of sqrt(2 n eps) times rounding / sqrt(2 n eps) at most: 1e-7 of the others.
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6)

@@ -1,0 +1,497 @@
+"""Reports on whether to go on: gains equal their definition, verdicts follow from them, nothing is changed."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from modAL.models import ActiveLearner
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_regression
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import LabelEncoder
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skactive import MCDropoutClassifier, StochasticBatchQuery
+from skactive.risk import RiskEstimate
+from skactive.scores import bald
+from skactive.stopping import BEST, StoppingReport
+from skactive.stopping._changes import MOST_ROWS
+
+X, Y = load_digits(return_X_y=True)
+X = X / 16
+POOL = X[300:]
+
+
+def fitted(n, estimator=None):
+    return clone(LogisticRegression(max_iter=200) if estimator is None else estimator).fit(X[:n], Y[:n])
+
+
+def report(n, previous=None, estimator=None, pool=POOL, **options):
+    """On a model of the first n digits."""
+    model = fitted(n, estimator)
+    training = type(pool)(X[:n]) if isinstance(pool, pd.DataFrame | sparse.csr_array) else X[:n]
+    if isinstance(pool, list):
+        training = X[:n].tolist()
+    given = {"X_training": training, "y_training": Y[:n], "random_state": 0}
+    return StoppingReport.from_learner(model, pool, previous, **{**given, **options})
+
+
+class Draws:
+    """A classifier whose draws, and so predictions, are given row by row; X holds positions."""
+
+    _estimator_type = "classifier"
+
+    def __init__(self, draws):
+        self.draws = np.asarray(draws, dtype=float)  # (n_draws, n_points, n_classes)
+        self.classes_ = np.arange(self.draws.shape[2])
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict_proba(self, X):
+        return self.draws.mean(axis=0)[np.asarray(X)[:, 0].astype(int)]
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def sample_posterior(self, n_draws, rng):
+        return lambda X: self.draws[:, np.asarray(X)[:, 0].astype(int)]
+
+
+def of_draws(draws, previous=None, n_labels=10, n_bought=0, **options):
+    """On given draws; n_labels since the previous report, of which some are rows of the pool, its first ones."""
+    rows = np.arange(np.shape(draws)[1])[:, None]
+    n = n_labels + (0 if previous is None else previous.labels[-1])
+    given = {
+        "X_training": np.concatenate([rows[:n_bought], np.full((n - n_bought, 1), -1)]),
+        "y_training": np.arange(n),
+    }
+    return StoppingReport.from_learner(Draws(draws), rows[n_bought:], previous, random_state=0, **given, **options)
+
+
+def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
+    return np.random.default_rng(seed).dirichlet(np.ones(n_classes), (n_draws, n_points))
+
+
+# ---------------------------------------------------------------------------------------------------------------- gains
+
+
+@pytest.mark.parametrize("n_bought", [0, 3, 200])
+def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
+    before, now = Draws(random_draws(0)), Draws(random_draws(1))
+    gain = changed = 0.0
+    for row in range(n_bought, 200):
+        p = now.draws[:, row].mean(axis=0)
+        old, new = before.draws[:, row].mean(axis=0).argmax(), p.argmax()
+        gain += (p[new] - p[old]) / (200 - n_bought)
+        changed += (old != new) / (200 - n_bought)
+    found = of_draws(now.draws, of_draws(before.draws), n_labels=200, n_bought=n_bought)
+    assert found.gains == pytest.approx((gain,), rel=1e-12)
+    assert found.changed == pytest.approx(changed, rel=1e-12)
+    assert found.n_rows == 200 - n_bought
+
+
+def test_accuracy_on_these_rows_cannot_change_by_more_than_the_part_of_predictions_that_changed():
+    pool, labels = X[300:1300], Y[300:1300]  # all of which are looked at
+    previous, accuracy = report(30, pool=pool), np.mean(fitted(30).predict(pool) == labels)
+    for n in (40, 60, 100, 200):
+        previous, accuracy_before = report(n, previous, pool=pool), accuracy
+        accuracy = np.mean(fitted(n).predict(pool) == labels)
+        assert previous.n_rows == len(pool)
+        assert previous.whole_pool
+        assert abs(accuracy - accuracy_before) <= previous.changed + 1e-12
+
+
+def test_a_class_that_appears_counts_as_any_other():
+    two = np.flatnonzero(Y[:300] < 2)[:40]
+    model = LogisticRegression().fit(X[two], Y[two])
+    first = StoppingReport.from_learner(model, POOL, X_training=X[two], y_training=Y[two], random_state=0)
+    found = report(300, first)
+    assert found.changed > 0.6  # rows of the other eight classes
+    assert 0.3 < found.gains[-1] < found.changed
+    assert found.measure == "probabilities"
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RidgeClassifier(),
+        FixedThresholdClassifier(LogisticRegression(), threshold=0.05),
+        OneVsRestClassifier(LinearSVC()),
+    ],
+    ids=["no probabilities", "a threshold", "no probabilities inside"],
+)
+def test_where_predictions_are_not_the_most_probable_labels_the_gain_is_the_part_that_changed(estimator):
+    odd = Y % 2
+    found = None
+    for n in (30, 60):
+        model = clone(estimator).fit(X[:n], odd[:n])
+        found = StoppingReport.from_learner(model, POOL, found, X_training=X[:n], y_training=odd[:n], random_state=0)
+    assert found.gains == (found.changed,)
+    assert found.changed > 0
+    assert found.measure == "changes"
+    assert "points of accuracy at most, as many predictions as changed" in str(found)
+
+
+def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_labels():
+    X, y = make_regression(400, 5, noise=5.0, random_state=0)
+    models = [RandomForestRegressor(20, random_state=0).fit(X[:n], y[:n]) for n in (20, 60)]
+    found = None
+    for n, model in zip((20, 60), models, strict=True):
+        given = {"X_training": X[:n], "y_training": y[:n], "random_state": 0}
+        found = StoppingReport.from_learner(model, X[100:], found, **given)
+    old, new = (model.predict(X[100:]) for model in models)
+    assert found.gains == pytest.approx([np.mean((new - old) ** 2) / y[:60].var()], rel=1e-12)
+    assert np.isnan(found.changed)
+    assert np.isnan(found.changed_interval()).all()
+    assert found.ceiling == np.inf
+    assert found.best_score > found.mean_score > 0
+    assert "of the variance of the labels" in str(found)
+    assert "times as unsure" in str(found)
+
+
+def test_labels_without_a_spread_do_not_divide_by_zero():
+    X = make_regression(60, 3, random_state=0)[0]
+    found = None
+    for n, value in ((10, 1.0), (20, 1.0), (30, 2.0)):
+        model = RandomForestRegressor(5, random_state=0).fit(X[:n], np.full(n, value))
+        found = StoppingReport.from_learner(model, X[30:], found, X_training=X[:n], y_training=np.full(n, value))
+    assert found.gains == (0.0, 1.0)
+
+
+# --------------------------------------------------------------------------------------------------------------- scores
+
+
+def test_best_rows_are_chosen_by_one_half_of_the_draws_and_scored_by_the_other():
+    draws = random_draws(2, n_draws=10, n_points=100)
+    even, odd = bald(draws[::2]), bald(draws[1::2])
+    n_best = round(BEST * 100)
+    expected = (odd[np.argsort(-even)[:n_best]].mean() + even[np.argsort(-odd)[:n_best]].mean()) / 2
+    found = of_draws(draws)
+    assert found.best_score == pytest.approx(expected, rel=1e-12)
+    assert found.mean_score == pytest.approx(bald(draws).mean(), rel=1e-12)
+    assert found.ceiling == pytest.approx(np.log(3))
+
+
+def test_rows_that_differ_by_luck_alone_are_seldom_told_apart():
+    # All rows have one law. The floor is two standard errors above the mean of scores by all draws, which is above that
+    # of scores by half of them: fewer than one in twenty exceed it.
+    above = [found.best_score > found.floor for found in (of_draws(random_draws(seed)) for seed in range(100))]
+    assert np.mean(above) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / 100)
+
+
+def test_rows_that_the_model_does_not_know_are_above_the_floor():
+    draws = random_draws(3, n_draws=20, n_points=400)
+    draws[:, 40:] = draws[:1, 40:]  # on all others the draws agree
+    found = of_draws(draws)
+    assert found.best_score > found.floor > found.mean_score
+    assert "labels of the pool's best tenth tell" in str(found)
+
+
+def test_draws_that_disagree_as_much_as_they_can_are_at_the_ceiling():
+    draws = np.zeros((6, 50, 6))
+    draws[np.arange(6), :, np.arange(6)] = 1.0  # each is sure of another class
+    found = of_draws(draws)
+    assert found.ceiling == pytest.approx(np.log(3))  # of three draws, a half
+    assert found.best_score == pytest.approx(found.ceiling)
+    assert found.mean_score == pytest.approx(np.log(6))
+    assert "The draws disagree as much as they can" in str(found)
+
+
+def test_few_members_give_a_report_without_a_floor():
+    voters = VotingClassifier([(str(i), DecisionTreeClassifier(random_state=i)) for i in range(3)], voting="soft")
+    found = StoppingReport.from_learner(voters.fit(X[:60], Y[:60]), POOL, X_training=X[:60], y_training=Y[:60])
+    assert np.isnan(found.floor)
+    assert found.best_score >= found.mean_score
+
+
+# ------------------------------------------------------------------------------------------------------------- verdicts
+
+
+def sequence(gains, n_labels=10, **options):
+    """The last of reports whose gains are these: in each, so many rows of a thousand become surely another class."""
+    labels = np.zeros(1000, dtype=int)
+    found, at = of_draws(_sure(labels), **options), 0
+    for gain in gains:
+        labels = labels.copy()
+        labels[at : at + round(1000 * gain)] += 1
+        found, at = of_draws(_sure(labels), found, n_labels, **options), at + round(1000 * gain)
+    return found
+
+
+def _sure(labels):
+    draws = np.zeros((4, len(labels), 3))
+    draws[:, np.arange(len(labels)), labels] = 1.0
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [
+        ([], "too early"),
+        ([0.004], "too early"),
+        ([0.004, 0.001], "too early"),
+        ([0.004, 0.001, 0.001], "stop"),
+        ([0.2], "go on"),
+        ([0.2, 0.0], "go on"),
+        ([0.2, 0.0, 0.0], "go on"),
+        ([0.2, 0.0, 0.0, 0.0], "stop"),
+        ([0.0, 0.0, 0.2], "go on"),
+        ([0.002, 0.002, 0.012], "go on"),
+        ([0.0, 0.0, 0.0, 0.2], "go on"),
+    ],
+)
+def test_the_verdict_follows_from_the_last_gains(gains, verdict):
+    found = sequence(gains)
+    assert found.gains == pytest.approx(gains, abs=1e-12)
+    assert found.labels == tuple(range(10, 10 * len(gains) + 11, 10))
+    assert found.verdict == verdict
+
+
+def test_gains_are_reckoned_by_the_label_whatever_the_batches():
+    assert sequence([0.02], n_labels=30).rate == pytest.approx(0.02 / 0.3)
+    assert sequence([0.0, 0.001, 0.0] * 10, n_labels=1).rate == pytest.approx(0.01 / 0.3)
+    assert sequence([0.0, 0.001, 0.001] * 10, n_labels=1).verdict == "go on"
+    assert sequence([0.0, 0.001, 0.0] * 9, n_labels=1).verdict == "too early"  # of 27 labels
+    assert sequence([0.0, 0.001, 0.0] * 10, n_labels=1).verdict == "stop"
+    assert sequence([0.04], n_labels=100).verdict == "stop"
+    assert sequence([0.06], n_labels=100).verdict == "go on"
+
+
+def test_tolerance_and_patience_are_the_users():
+    assert sequence([0.02, 0.02], patience=20).verdict == "go on"
+    assert sequence([0.02, 0.02], patience=20, tolerance=0.3).verdict == "stop"
+    assert sequence([0.02], patience=10, tolerance=0.3).verdict == "stop"
+
+
+def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
+    low = RiskEstimate(0.02, 0.005, n_labelled=100, n_pool=1000)
+    assert sequence([0.2], risk=low, target_risk=0.05).verdict == "stop"
+    assert sequence([0.2], risk=low, target_risk=0.025).verdict == "go on"  # within its interval
+    assert sequence([0.2], risk=low).verdict == "go on"
+    assert sequence([0.2], target_risk=0.05).verdict == "go on"
+    assert "The risk has reached its target of 0.05" in str(sequence([0.2], risk=low, target_risk=0.05))
+    assert "not known to have reached its target of 0.025" in str(sequence([0.2], risk=low, target_risk=0.025))
+
+
+def test_an_accuracy_reaches_its_target_from_below():
+    high = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
+    assert sequence([0.2], risk=high, target_risk=0.85).verdict == "stop"
+    assert sequence([0.2], risk=high, target_risk=0.99).verdict == "go on"
+    assert "The accuracy has reached" in str(sequence([0.2], risk=high, target_risk=0.85))
+    assert "The accuracy misses its target" in str(sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.95))
+
+
+def test_an_error_that_was_never_seen_reaches_no_target_until_all_labels_are_known():
+    assert sequence([0.2], risk=RiskEstimate(0.0, 0.0, 5, 100), target_risk=0.05).verdict == "go on"
+    assert sequence([0.2], risk=RiskEstimate(0.0, 0.0, 100, 100), target_risk=0.05).verdict == "stop"
+    assert sequence([0.2], risk=RiskEstimate(0.0, np.nan, 1, 100), target_risk=0.05).verdict == "go on"
+
+
+def test_labels_that_bring_nothing_and_miss_the_target_call_for_another_model():
+    high = RiskEstimate(0.2, 0.01, n_labelled=100, n_pool=1000)
+    found = sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.05)
+    assert found.verdict == "stop"
+    assert "misses its target of 0.05: another model" in str(found)
+
+
+@pytest.mark.parametrize("empty", [POOL[:0], [], pd.DataFrame(POOL).iloc[:0], sparse.csr_array(POOL)[:0]])
+def test_a_pool_that_is_used_up_stops(empty):
+    for previous in (None, report(40, pool=POOL[:100])):
+        found = report(60, previous, pool=POOL[:0], X_training=X[:60])
+        assert found.verdict == "stop"
+        assert found.n_pool == 0
+        assert "No rows are left." in str(found)
+    assert report(60, pool=empty).verdict == "stop"
+
+
+def test_labels_of_one_class_are_too_few():
+    ones = X[Y == 1]
+    found = None
+    for n in (10, 30, 60):
+        model = DecisionTreeClassifier().fit(ones[:n], np.ones(n))
+        found = StoppingReport.from_learner(model, POOL, found, X_training=ones[:n], y_training=np.ones(n))
+    assert found.verdict == "too early"
+    assert "They are all of one class" in str(found)
+
+
+# ------------------------------------------------------------------------------------------------------------ sentences
+
+
+def test_sentences_name_labels_points_and_bounds():
+    found = report(60, report(20), tolerance=0.01)
+    low, high = found.changed_interval(0.9)
+    assert low < found.changed < high
+    text = str(found)
+    assert text.startswith("60 labels: go on. The last 40 brought ")
+    assert f"{100 * found.rate:.2g} points a hundred labels, where it takes 1 to go on (`tolerance`)." in text
+    assert f"The last batch changed {100 * found.changed:.2g} % of the predictions on 1000 rows; below " in text
+    assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in text
+
+
+def test_of_a_pool_that_was_looked_at_as_a_whole_there_is_no_bound():
+    found = report(60, report(20, pool=POOL[:500]), pool=POOL[:500])
+    assert found.changed_interval() == (found.changed, found.changed)
+    assert "confidence" not in str(found)
+
+
+def test_the_first_report_says_what_to_do_with_it():
+    assert str(report(50)).startswith("50 labels: too early. Hand this report over as `previous` after the next batch.")
+
+
+def test_too_few_labels_are_counted():
+    found = report(61, report(60))
+    assert found.verdict == "too early"
+    assert "but 30 must have come in to tell" in str(found)
+
+
+def test_rows_are_in_no_text():
+    assert "Kept" not in repr(report(50))
+
+
+# ---------------------------------------------------------------------------------------------- learners and containers
+
+
+def test_a_loop_with_a_modal_learner_ends():
+    learner = ActiveLearner(
+        RandomForestClassifier(20, random_state=0),
+        StochasticBatchQuery(beta=4, random_state=0),
+        X_training=X[:50],
+        y_training=Y[:50],
+    )
+    left = np.arange(300, len(X))
+    found = StoppingReport.from_learner(learner, X[left], tolerance=0.2, random_state=0)
+    for _ in range(30):
+        if found.verdict == "stop":
+            break
+        rows, _ = learner.query(X[left], n_instances=10)
+        learner.teach(X[left[rows]], Y[left[rows]])
+        left = np.delete(left, rows)
+        found = StoppingReport.from_learner(learner, X[left], found, tolerance=0.2, random_state=0)
+    assert found.verdict == "stop"
+    assert found.labels == tuple(range(50, 51 + 10 * len(found.gains), 10))
+    assert np.mean(found.gains[-3:]) < 0.02
+    assert found.n_rows < MOST_ROWS  # some of a thousand rows were bought
+
+
+@pytest.mark.parametrize("container", [list, pd.DataFrame, sparse.csr_array], ids=["list", "DataFrame", "sparse"])
+def test_the_container_changes_nothing(container):
+    pool_too = X[30:1000]  # of which some are labelled
+    array = report(80, report(40, pool=pool_too), pool=pool_too)
+    pool = container(pool_too.tolist() if container is list else pool_too)
+    found = report(80, report(40, pool=pool), pool=pool)
+    assert found.gains == pytest.approx(array.gains, rel=1e-9)
+    assert found.n_rows == array.n_rows
+    assert found.best_score == pytest.approx(array.best_score, rel=1e-9)
+
+
+def test_labels_may_be_text():
+    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
+    found = None
+    for n in (40, 80):
+        model = LogisticRegression(max_iter=200).fit(X[:n], names[:n])
+        given = {"X_training": X[:n], "y_training": names[:n]}
+        found = StoppingReport.from_learner(model, POOL, found, random_state=0, **given)
+    order = LabelEncoder().fit(names).classes_
+    assert set(found._kept.predictions) <= set(order)
+    assert found.gains == pytest.approx(report(80, report(40)).gains, rel=1e-3)
+
+
+def test_a_large_pool_is_looked_at_in_part():
+    pool = np.tile(POOL, (3, 1))
+    found = report(60, report(50, pool=pool), pool=pool)
+    assert found.n_rows == MOST_ROWS < found.n_pool == len(pool)
+    assert not found.whole_pool
+
+
+def test_each_report_looks_at_rows_of_the_pool_that_it_was_given():
+    later = report(80, report(60, pool=POOL[:900]), pool=POOL[500:])
+    assert later.n_rows == 900
+    np.testing.assert_array_equal(later._kept.X, POOL[500:])
+
+
+def test_a_seed_gives_the_same_report_and_a_pickled_one_goes_on():
+    options = {"estimator": RandomForestClassifier(10, random_state=0)}
+    first, again = report(40, **options), report(40, **options)
+    assert first == again
+    assert report(60, pickle.loads(pickle.dumps(first)), **options) == report(60, first, **options)
+
+
+@pytest.mark.usefixtures("global_state_untouched")
+def test_nothing_is_changed():
+    net = MCDropoutClassifier((16,), max_epochs=5, device="cpu", random_state=0).fit(X[:60], Y[:60])
+    pool, mode = POOL.copy(), net.net_.module_.training
+    first = StoppingReport.from_learner(net, pool, random_state=0, X_training=X[:50], y_training=Y[:50])
+    gains = first.gains
+    StoppingReport.from_learner(net, pool, first, random_state=0, X_training=X[:60], y_training=Y[:60])
+    np.testing.assert_array_equal(pool, POOL)
+    assert net.net_.module_.training is mode
+    assert first.gains == gains == ()
+
+
+def test_models_without_draws_are_bootstrapped_on_demand_only():
+    found = report(60, estimator=DecisionTreeClassifier(random_state=0))
+    assert np.isnan([found.best_score, found.mean_score, found.floor, found.ceiling]).all()
+    assert "tenth" not in str(found)
+    found = report(60, estimator=DecisionTreeClassifier(random_state=0), posterior="bootstrap")
+    assert found.mean_score > 0
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"tolerance": -0.1}, ValueError, "`tolerance` must be the gain"),
+        ({"tolerance": 5}, ValueError, "0.05 is five points"),
+        ({"tolerance": "5 %"}, ValueError, "`tolerance` must be the gain"),
+        ({"patience": 0}, ValueError, "`patience`"),
+        ({"patience": None}, TypeError, "`patience`"),
+        ({"risk": 0.1}, TypeError, "`risk` must be a RiskEstimate"),
+        ({"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)}, ValueError, "`target_risk` must be a number"),
+        ({"previous": "report"}, TypeError, "`previous` must be the StoppingReport"),
+        ({"pool": POOL[:, :5]}, ValueError, "5 "),
+        ({"X_training": None}, ValueError, "`X_training` and `y_training` must be given"),
+        ({"n_draws": 1}, ValueError, "two draws"),
+    ],
+)
+def test_bad_input_is_named(options, error, words):
+    with pytest.raises(error, match=words):
+        report(50, **{"estimator": RandomForestClassifier(5, random_state=0), **options})
+
+
+def test_a_report_on_other_rows_is_refused():
+    with pytest.raises(ValueError, match="`previous` must be a report on rows like those"):
+        report(60, report(50, pool=pd.DataFrame(POOL)))
+
+
+@pytest.mark.parametrize("n", [50, 40])
+def test_a_report_that_is_not_one_of_fewer_labels_is_refused(n):
+    with pytest.raises(ValueError, match="report once after each batch"):
+        report(n, report(50))
+
+
+def test_a_report_on_another_kind_of_labels_is_refused():
+    model = LogisticRegression(max_iter=200).fit(X[:60], Y[:60].astype(str))
+    with pytest.raises(ValueError, match="`previous` must be a report on the same kind of labels"):
+        StoppingReport.from_learner(model, POOL, report(50), X_training=X[:60], y_training=Y[:60].astype(str))
+
+
+def test_an_unfitted_model_is_refused():
+    with pytest.raises(ValueError, match="fit"):
+        StoppingReport.from_learner(LogisticRegression(), POOL, X_training=X[:5], y_training=Y[:5])
+
+
+def test_several_targets_are_refused():
+    model = LinearRegression().fit(X[:50], X[:50, :2])
+    with pytest.raises(ValueError, match="one target"):
+        StoppingReport.from_learner(model, POOL, X_training=X[:50], y_training=X[:50, :2])

@@ -1,0 +1,152 @@
+"""Rows of every container, by position, without copies."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn import config_context
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from skorch.helper import SliceDict
+
+from skactive import StochasticBatchQuery
+from skactive import _containers as chunks
+
+X = np.arange(21.0).reshape(7, 3)
+CONTAINERS = {
+    "array": X,
+    "fortran": np.asfortranarray(X),
+    "list": X.tolist(),
+    "tuple": tuple(map(tuple, X)),
+    "frame": pd.DataFrame(X, index=[3, 1, 1, 0, 9, 9, 9]),
+    "csr": sparse.csr_matrix(X),
+    "csc": sparse.csc_array(X),
+    "coo": sparse.coo_matrix(X),
+    "dia": sparse.dia_matrix(X),
+    "tensor": torch.from_numpy(X),
+}
+
+
+def dense(chunk):
+    return chunk.toarray() if sparse.issparse(chunk) else np.asarray(chunk, dtype=float)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_chunks_in_order_are_the_pool(name, size):
+    pool = chunks.prepare_pool(CONTAINERS[name])
+    parts = [dense(part) for part in chunks.iter_chunks(pool, None, size)]
+    assert [len(p) for p in parts] == [min(size, 7 - start) for start in range(0, 7, size)]
+    np.testing.assert_array_equal(np.concatenate(parts), X)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_rows_are_taken_by_position_never_by_label(name):
+    pool = chunks.prepare_pool(CONTAINERS[name])
+    rows = np.array([6, 0, 3])
+    np.testing.assert_array_equal(dense(chunks.take_rows(pool, rows)), X[rows])
+    np.testing.assert_array_equal(np.concatenate([dense(c) for c in chunks.iter_chunks(pool, rows, 2)]), X[rows])
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_counts(name):
+    pool = chunks.prepare_pool(CONTAINERS[name])
+    assert (chunks.count_rows(pool), chunks.count_columns(pool)) == (7, 3)
+
+
+def test_a_list_of_texts_has_no_columns():
+    assert chunks.count_columns(["a", "bc"]) is None
+
+
+def test_dask_arrays_are_read_chunk_by_chunk():
+    da = pytest.importorskip("dask.array", reason="dask is an extra")
+    pool = chunks.prepare_pool(da.from_array(X, chunks=(2, 3)))
+    np.testing.assert_array_equal(np.concatenate(list(chunks.iter_chunks(pool, None, 4))), X)
+    unknown = chunks.prepare_pool(da.from_array(X, chunks=(2, 3))[da.from_array(X[:, 0] > 5, chunks=2)])
+    assert chunks.count_rows(unknown) == 5
+
+
+def test_a_dask_frame_is_refused_with_the_way_out():
+    dd = pytest.importorskip("dask.dataframe", reason="dask is an extra")
+    with pytest.raises(TypeError, match="to_dask_array"):
+        chunks.prepare_pool(dd.from_pandas(pd.DataFrame(X), npartitions=2))
+
+
+def test_chunks_of_arrays_and_memory_maps_are_views():
+    for part in chunks.iter_chunks(X, None, 3):
+        assert np.shares_memory(part, X)
+
+
+def test_rows_per_chunk_follow_working_memory_up_to_64_mib():
+    wide = np.zeros((2, 128), dtype=np.float32)  # 512 bytes a row
+    with config_context(working_memory=1):
+        assert chunks.rows_per_chunk(wide, 192) == 2**20 // (8 * 192 + 512)
+    with config_context(working_memory=10_000):
+        assert chunks.rows_per_chunk(wide, 192) == 64 * 2**20 // (8 * 192 + 512)
+    assert chunks.rows_per_chunk(wide, 10**9) == 1
+
+
+TEXTS = [f"{i}.png" for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        TEXTS,
+        tuple(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        pd.Series(TEXTS),
+        pd.DataFrame({"path": TEXTS}),
+        [{"text": text} for text in TEXTS],
+        [[text, text] for text in TEXTS],
+    ],
+    ids=lambda pool: type(pool).__name__,
+)
+def test_a_chunk_of_texts_or_objects_is_some_thousand_rows_whatever_they_become(pool):
+    assert chunks.rows_per_chunk(pool, 200) == 2048
+    with config_context(working_memory=1):
+        assert chunks.rows_per_chunk(pool, 200) == 2**20 // (8 * 200 + 8)
+
+
+@pytest.mark.parametrize(
+    ("pool", "n_bytes"),
+    [
+        ([[1.0, 2.0]] * 3, 16),
+        ([[1.0, "red"]] * 3, 16),
+        ([np.zeros((3, 4), np.float32)] * 3, 48),
+        (np.array([[1, "red"], [2, "blue"]], dtype=object), 16),
+        (np.array([np.zeros(6), np.zeros(7)], dtype=object), 48),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": ["red", "blue"]}), 16),
+        (pd.DataFrame({"a": pd.Categorical(["red", "blue"])}), 8),
+        (torch.zeros(3, 5, dtype=torch.float16), 10),
+        ([], 8),
+    ],
+)
+def test_a_text_beside_numbers_is_a_column_of_a_table(pool, n_bytes):
+    with config_context(working_memory=10):
+        assert chunks.rows_per_chunk(pool, 100) == 10 * 2**20 // (800 + n_bytes)
+
+
+def test_arrays_by_name_count_with_all_their_arrays():
+    pool = SliceDict(ids=np.zeros((9, 100), np.int64), mask=np.zeros((9, 100), np.int8))
+    with config_context(working_memory=10):
+        assert chunks.rows_per_chunk(pool, 100) == 10 * 2**20 // (800 + 900)
+        assert chunks.rows_per_chunk(SliceDict(text=np.array(TEXTS, dtype=object)), 1) == 2048
+
+
+def test_a_pipeline_that_reads_files_reads_few_at_a_time():
+    seen = []
+
+    def read(names):
+        seen.append(len(names))
+        return np.array([[len(name), int(name)] for name in names], dtype=float)
+
+    names = [str(i) for i in range(5000)]
+    model = make_pipeline(FunctionTransformer(read), RandomForestClassifier(5, random_state=0))
+    model.fit(names[:50], np.arange(50) % 3)
+    seen.clear()
+    StochasticBatchQuery(random_state=0).select(model, names, 3)
+    assert seen == [1, 2, 2048, 2048, 904]
