@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from . import _validation as validation
+from ._checks import as_array, is_integer, is_number
 
 _MAX_CHUNK_BYTES = 64 * 2**20
 
@@ -29,7 +29,7 @@ def prepare_pool(X: Any) -> Any:
         return X.tocsr()
     if _is_dask(X):
         if hasattr(X, "iloc"):
-            raise validation.dask_frame_error()
+            raise dask_frame_error()
         return X.compute_chunk_sizes() if np.isnan(X.shape[0]) else X
     return X
 
@@ -61,7 +61,7 @@ def row_keys(X: Any) -> list[Any]:
     if hasattr(X, "itertuples"):
         return [repr(row) for row in X.itertuples(index=False, name=None)]
     if hasattr(X, "dtype"):
-        return [np.asarray(row).tobytes() for row in validation.as_array(X)]
+        return [np.asarray(row).tobytes() for row in as_array(X)]
     return [repr(row) for row in X]
 
 
@@ -101,12 +101,12 @@ def column_position(X: Any, column: Any, name: str) -> int:
     """Position of a column given by position, negative from the end, or in a DataFrame by its name."""
     n_columns = count_columns(X)
     if n_columns is None or getattr(X, "ndim", 2) != 2:
-        raise validation.no_columns_error(name, X)
-    if validation.is_integer(column):
-        return validation.check_column_position(name, column, n_columns)
+        raise no_columns_error(name, X)
+    if is_integer(column):
+        return check_column_position(name, column, n_columns)
     if not hasattr(X, "iloc"):
-        raise validation.column_by_name_error(name, column, X)
-    return validation.check_column_name(name, column, list(X.columns))
+        raise column_by_name_error(name, column, X)
+    return check_column_name(name, column, list(X.columns))
 
 
 def take_column(X: Any, position: int) -> NDArray[Any]:
@@ -115,7 +115,7 @@ def take_column(X: Any, position: int) -> NDArray[Any]:
         return np.array([row[position] for row in X])
     if sparse.issparse(X):
         return X[:, [position]].toarray()[:, 0]
-    return validation.as_array(X.iloc[:, position] if hasattr(X, "iloc") else X[:, position])
+    return as_array(X.iloc[:, position] if hasattr(X, "iloc") else X[:, position])
 
 
 def set_column(X: Any, position: int, value: int) -> Any:
@@ -194,9 +194,51 @@ def _bytes_of_value(value: Any) -> float | None:
     if hasattr(value, "dtype"):
         size = _bytes_of_type(value.dtype)
         return None if size is None else float(np.prod(value.shape)) * size
-    return 8.0 if validation.is_number(value) or isinstance(value, bool) else None
+    return 8.0 if is_number(value) or isinstance(value, bool) else None
 
 
 def _sum_of(sizes: Sequence[float | None]) -> float | None:
     known = [size for size in sizes if size is not None]
     return sum(known) + 8.0 * (len(sizes) - len(known)) if known else None
+
+
+def no_columns_error(name: str, X: Any) -> ValueError:
+    return ValueError(
+        f"`{name}` is a column, and the rows are not a table with columns: they are a {type(X).__name__}. "
+        "Give an array of two axes or a DataFrame."
+    )
+
+
+def check_column_position(name: str, position: int, n_columns: int) -> int:
+    if not -n_columns <= position < n_columns:
+        raise ValueError(
+            f"`{name}` must be the position of a column, from 0 to {n_columns - 1}, or negative to count from the "
+            f"end. Got {position}."
+        )
+    return int(position) % n_columns
+
+
+def column_by_name_error(name: str, column: Any, X: Any) -> TypeError:
+    return TypeError(
+        f"`{name}` must be the position of a column, an integer, where rows have no names of columns: they are a "
+        f"{type(X).__name__}. Got {column!r}. Names need a DataFrame."
+    )
+
+
+def check_column_name(name: str, column: Any, columns: list[Any]) -> int:
+    """The position of a name that is there once."""
+    positions = [i for i, known in enumerate(columns) if known == column]
+    if len(positions) != 1:
+        shown = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
+        raise ValueError(
+            f"`{name}` must be one of the columns {shown}, or a position. Got {column!r}, of which there are "
+            f"{len(positions)}."
+        )
+    return positions[0]
+
+
+def dask_frame_error() -> TypeError:
+    return TypeError(
+        "`X_pool` must not be a dask DataFrame, whose rows cannot be addressed by position. Give its "
+        "`.to_dask_array(lengths=True)`, or `.compute()` it."
+    )

@@ -20,7 +20,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
-import torch
 
 _LENT = threading.RLock()
 
@@ -46,6 +45,8 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def _seeded(seed: int) -> Iterator[None]:
+    import torch  # takes a second, and who asks for a generator alone does not need it
+
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices):
@@ -59,3 +60,28 @@ def _seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """Turn `random_state` (None, int, RandomState, Generator, SeedSequence) into a `numpy.random.Generator`."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"`random_state` must be None, a non-negative integer, a numpy Generator or a RandomState. "
+            f"Got {random_state!r} instead."
+        ) from error
+
+
+def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
+    """``n`` independent generators, whatever ``rng`` was made from."""
+    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
+
+
+def check_rng(rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"`rng` must be a numpy.random.Generator, as numpy.random.default_rng(seed) makes it. Got {rng!r} instead."
+        )

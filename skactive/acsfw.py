@@ -18,8 +18,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from . import _validation as validation
-from . import _validation_batches as batches_checks
+from ._checks import (
+    check_draws_shape,
+    check_joint_draws,
+    check_k,
+    failure_explained,
+    probabilities_of,
+    warn,
+    why_filled_up,
+)
+from ._random import check_rng
 from .query._base import Request
 from .query._draws import DrawsQuery
 from .samplers import Batch
@@ -114,16 +122,16 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     >>> core.indices, core.weights
     (array([0]), array([2.]))
     """
-    draws_KNC = validation.check_draws_shape(draws, "acs_fw", ("classifier",))
-    batches_checks.check_joint_draws(draws_KNC.shape, "ACS-FW")
-    k = validation.check_k(k, draws_KNC.shape[1], of="points")
+    draws_KNC = check_draws_shape(draws, "acs_fw", ("classifier",))
+    check_joint_draws(draws_KNC.shape, "ACS-FW")
+    k = check_k(k, draws_KNC.shape[1], of="points")
     if rng is not None:
-        validation.check_rng(rng)
+        check_rng(rng)
     vectors_NK = _project(draws_KNC)
     core = _core_set(vectors_NK, k, rng)
     if core.n_informative < k:
-        why = batches_checks.why_filled_up(all_agree=not vectors_NK.any(), exhausted=True)
-        batches_checks.warn_residual_gone(core.n_informative, k, why)
+        why = why_filled_up(all_agree=not vectors_NK.any(), exhausted=True)
+        _warn_residual_gone(core.n_informative, k, why)
     return core
 
 
@@ -220,21 +228,21 @@ class ACSFWQuery(DrawsQuery):
         vectors_NK = np.empty((request.n_candidates, draws.n_draws))
         for rows, chunk in self._chunks(request, draws.n_values, "projecting", draws.batch_size):
             doing = f"Projecting rows {rows.start} to {rows.stop - 1}"
-            with validation.failure_explained(doing), validation.probabilities_of(draws.model):
+            with failure_explained(doing), probabilities_of(draws.model):
                 vectors_NK[rows] = _project(draws.predict(chunk))
         self.scores_ = request.of_pool(_norms(vectors_NK))
         core = _core_set(vectors_NK, request.k, request.batch_rng)
         if core.n_informative < request.k:
             remedies = self._remedies(request, draws)
-            why = batches_checks.why_filled_up(all_agree=not vectors_NK.any(), exhausted=True, **remedies)
-            batches_checks.warn_residual_gone(core.n_informative, request.k, why)
+            why = why_filled_up(all_agree=not vectors_NK.any(), exhausted=True, **remedies)
+            _warn_residual_gone(core.n_informative, request.k, why)
         self.weights_, self.n_informative_ = core.weights, core.n_informative
         return Batch(core.indices)
 
 
 def _project(draws: Any) -> Floats:
     """The vectors v_n of all points (N, K)."""
-    draws = validation.check_draws_shape(draws, "acs_fw", ("classifier",))
+    draws = check_draws_shape(draws, "acs_fw", ("classifier",))
     draws = draws.detach() if isinstance(draws, Tensor) else draws
     vectors_NK = np.empty((draws.shape[1], draws.shape[0]))
     for block, points in _blocks(draws):
@@ -295,3 +303,10 @@ def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, k: int) -> tuple[list[int]
 def _first_of_largest(values: Floats, slack: float) -> int:
     """Twins count as tied, though products round by the position of a row: else both would end up in the batch."""
     return int(np.argmax(values >= values.max() - slack))
+
+
+def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
+    warn(
+        f"ACS-FW found {n_found} of the {k} rows asked for, which say all that the draws tell of the pool. The rest of "
+        f"the batch ({k - n_found}) is of largest norm among the others, with weight 0. {why}"
+    )

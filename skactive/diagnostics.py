@@ -19,9 +19,19 @@ from tqdm import tqdm
 from . import _containers as chunks
 from . import _modal as modal
 from . import _random as global_random
-from . import _validation as validation
-from . import _validation_experiments as experiments_checks
-from . import _validation_plots as plots_checks
+from ._checks import (
+    check_cloneable,
+    check_counts,
+    check_labels_of,
+    check_n_instances,
+    check_one_of,
+    check_part,
+    check_positions,
+    check_query_answer,
+    is_integer,
+    labels_to_fit,
+)
+from ._random import check_random_state
 from .posterior import seeded_clone
 from .query import score_pool
 from .query._ageing import area
@@ -93,13 +103,13 @@ def score_history(
     >>> score_history(RandomForestClassifier(10), X, y, batches, random_state=0).shape
     (3, 150)
     """
-    validation.check_cloneable(estimator)
+    check_cloneable(estimator)
     X = chunks.prepare_pool(X)
     n_points = chunks.count_rows(X)
-    y = validation.labels_to_fit(estimator, validation.check_labels_of(n_points, y))
-    batches = plots_checks.check_batches(batches, n_points)
-    rows = np.arange(n_points) if rows is None else validation.check_positions("rows", rows, n_points)
-    rng = validation.check_random_state(random_state)
+    y = labels_to_fit(estimator, check_labels_of(n_points, y))
+    batches = _check_batches(batches, n_points)
+    rows = np.arange(n_points) if rows is None else check_positions("rows", rows, n_points)
+    rng = check_random_state(random_state)
     history = np.empty((len(batches), len(rows)))
     X_scored = chunks.take_rows(X, rows)
     steps = tqdm(_labelled_so_far(batches), total=len(batches), desc="scoring", unit="step", disable=not verbose)
@@ -115,7 +125,7 @@ def score_history(
             posterior=posterior,
             X_training=X_training,
             y_training=y_training,
-            candidates=plots_checks.check_any_left(~np.isin(rows, labelled), step),
+            candidates=_check_any_left(~np.isin(rows, labelled), step),
             random_state=rng,
         )["score"]
     return history
@@ -184,7 +194,7 @@ def rank_correlation(
     >>> rank_correlation(scores, top=0.5)
     array([ 1.,  1., -1.])
     """
-    history = plots_checks.check_history(scores)
+    history = _check_history(scores)
     today, later = _from_step(history, start)
     members = _members(today, top, bottom)
     today, later = _rounded(decimals, today, later)
@@ -236,8 +246,8 @@ def auroc(
     >>> auroc([[4, 3, 2, 1], [4, 2, 3, 1], [1, 2, 3, 4]], top=0.5)
     array([1.  , 0.75, 0.  ])
     """
-    history = plots_checks.check_history(scores)
-    validation.check_one_of("top", top, "bottom", bottom)
+    history = _check_history(scores)
+    check_one_of("top", top, "bottom", bottom)
     today, later = _from_step(history, start)
     members = _members(today, top, bottom)
     (later,) = _rounded(decimals, later if bottom is None else -later)
@@ -271,7 +281,7 @@ def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     >>> moving_mean([1, 2, 3, 7], 3)
     array([1.5, 2. , 4. , 5. ])
     """
-    validation.check_counts(window=window)
+    check_counts(window=window)
     values = np.asarray(values, dtype=np.float64)
     around = [values[max(0, i - window // 2) : i + (window + 1) // 2] for i in range(len(values))]
     known = [part[~np.isnan(part)] for part in around]
@@ -352,25 +362,23 @@ class FrozenQuery(BaseEstimator):
             If the pool is not the last one less the rows bought, or the query returns other than distinct positions.
         """
         n_points = chunks.count_rows(X_pool)
-        n_instances = validation.check_n_instances(n_instances, n_points, n_points)
+        n_instances = check_n_instances(n_instances, n_points, n_points)
         if len(vars(self).get("planned_", ())) < n_instances:
             self.planned_ = self._ask(learner, X_pool, n_instances, n_points)
         else:
-            plots_checks.check_pool_shrank(n_points, self._n_left)
+            _check_pool_shrank(n_points, self._n_left)
         batch, rest = np.split(self.planned_, [n_instances])
         self.planned_ = rest - np.searchsorted(np.sort(batch), rest)  # rows move up as others before them leave
         self._n_left = n_points - n_instances
         return modal.answer(learner, batch, np.full(n_instances, np.nan))
 
     def _ask(self, learner: Any, X_pool: Any, n_instances: int, n_points: int) -> NDArray[np.int64]:
-        validation.check_counts(n_batches=self.n_batches)
+        check_counts(n_batches=self.n_batches)
         k = min(self.n_batches * n_instances, n_points)
         if "_rng" not in vars(self):
-            self._rng = validation.check_random_state(self.random_state)
+            self._rng = check_random_state(self.random_state)
         query = seeded_clone(self.query, self._rng) if hasattr(self.query, "get_params") else self.query
-        return experiments_checks.check_query_answer(
-            query(learner, X_pool, n_instances=k), k, n_points, "FrozenQuery.query"
-        )
+        return check_query_answer(query(learner, X_pool, n_instances=k), k, n_points, "FrozenQuery.query")
 
 
 MEASURES: dict[str, Callable[..., NDArray[np.float64]]] = {"auroc": auroc, "rank_correlation": rank_correlation}
@@ -379,18 +387,18 @@ MEASURES: dict[str, Callable[..., NDArray[np.float64]]] = {"auroc": auroc, "rank
 
 def _from_step(history: History, start: int) -> tuple[NDArray[np.float64], History]:
     """Scores at a step, and those from it on."""
-    start = plots_checks.check_step("start", start, len(history))
+    start = _check_step("start", start, len(history))
     return history[start], history[start:]
 
 
 def _rounded(decimals: int | None, *scores: History) -> tuple[History, ...]:
-    plots_checks.check_decimals(decimals)
+    _check_decimals(decimals)
     return scores if decimals is None else tuple(np.round(values, decimals) for values in scores)
 
 
 def _members(today: NDArray[np.float64], top: float | None, bottom: float | None) -> Mask:
     """The rows that have a score, and are of the part asked for."""
-    part, sign = plots_checks.check_part(top, bottom)
+    part, sign = check_part(top, bottom)
     known = ~np.isnan(today)
     descending = np.sort(-sign * today[known])
     if not len(descending):
@@ -403,3 +411,55 @@ def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
     return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+
+
+def _check_batches(batches: Any, n_points: int) -> list[NDArray[np.int64]]:
+    """Positions of the first labels and of each batch, which may be empty."""
+    batches = [np.asarray(batch) if len(batch) else np.empty(0, dtype=np.int64) for batch in batches]
+    if not batches or not len(batches[0]):
+        raise ValueError("`batches` must start with the positions of the first labels. Got none.")
+    check_positions("batches", np.concatenate(batches), n_points)
+    return [batch.astype(np.int64) for batch in batches]
+
+
+def _check_any_left(unlabelled: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
+    if not unlabelled.any():
+        raise ValueError(
+            f"`rows` must hold a row that is not labelled. Got {len(unlabelled)} rows, all of them labelled at step "
+            f"{step}: give rows to test on, or fewer batches."
+        )
+    return unlabelled
+
+
+def _check_history(scores: Any) -> NDArray[np.float64]:
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 2 or not len(scores):
+        raise ValueError(
+            "`scores` must have shape (n_steps, n_points): a row of scores for each step, one or more. "
+            f"Got shape {scores.shape} instead."
+        )
+    n_infinite = int(np.isinf(scores).sum())
+    if n_infinite:
+        raise ValueError(f"`scores` must be finite, or NaN where a row has none. Got {n_infinite} infinite ones.")
+    return scores
+
+
+def _check_step(name: str, step: Any, n_steps: int) -> int:
+    if not is_integer(step):
+        raise TypeError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step!r} instead.")
+    if not 0 <= step < n_steps:
+        raise ValueError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step} instead.")
+    return int(step)
+
+
+def _check_decimals(decimals: Any) -> None:
+    if decimals is not None and not is_integer(decimals):
+        raise TypeError(f"`decimals` must be an integer, or None for scores as they are. Got {decimals!r} instead.")
+
+
+def _check_pool_shrank(n_points: int, n_expected: int) -> None:
+    if n_points != n_expected:
+        raise ValueError(
+            f"`X_pool` must be the last pool less the rows bought, {n_expected} rows in the same order. Got {n_points} "
+            "rows. For another pool, clone the query."
+        )

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from . import _containers as chunks
-from . import _validation as validation
-from . import _validation_risk as risk_checks
+from ._checks import as_array, check_pool, is_integer, look_up, warn
 
 __all__ = ["LOSSES", "ActiveTester", "RiskEstimate", "estimate_risk", "lure_weights", "pure_weights"]
 
@@ -61,7 +60,7 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     >>> lure_weights(np.log([0.5, 0.25]), n_pool=10).round(3)
     array([0.289, 0.444])
     """
-    log_proba = risk_checks.check_log_proba(log_proba, n_pool)
+    log_proba = _check_log_proba(log_proba, n_pool)
     n_labelled = len(log_proba)
     if n_labelled == n_pool:
         return np.ones(n_labelled)
@@ -102,7 +101,7 @@ def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     >>> pure_weights(np.log([0.5, 0.25]), n_pool=10)
     array([0.3, 0.4])
     """
-    log_proba = risk_checks.check_log_proba(log_proba, n_pool)
+    log_proba = _check_log_proba(log_proba, n_pool)
     return (np.exp(-log_proba) + np.arange(len(log_proba))[::-1]) / n_pool
 
 
@@ -193,11 +192,11 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     0.3459 ± 0.024 (95 % interval 0.299 to 0.393), from 50 of 500 labels
     """
     weights = lure_weights(log_proba, n_pool)
-    losses = risk_checks.check_losses(losses, len(weights))
+    losses = _check_losses(losses, len(weights))
     value = float(np.mean(weights * losses))
     error = _standard_error(losses, np.asarray(log_proba, dtype=np.float64), n_pool, value)
     if len(losses) < n_pool and len(losses) > 1 and np.ptp(losses) == 0:
-        risk_checks.warn_equal_losses(len(losses))
+        _warn_equal_losses(len(losses))
     return RiskEstimate(value, error, len(losses), int(n_pool))
 
 
@@ -220,7 +219,7 @@ def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Minus the log of the label's probability, which is cut off at the float64 precision; 0 for unknown labels."""
     if not hasattr(estimator, "predict_proba"):
-        raise risk_checks.no_probabilities_error(estimator)
+        raise _no_probabilities_error(estimator)
     probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     of_label = (probabilities * (y[:, np.newaxis] == np.asarray(estimator.classes_))).sum(axis=1)
     return -np.log(of_label.clip(np.finfo(np.float64).eps, 1.0))
@@ -281,8 +280,8 @@ class ActiveTester:
     """
 
     def __init__(self, query: Any, X_pool: Any) -> None:
-        risk_checks.check_tested_query(query)
-        validation.check_pool(X_pool)
+        _check_tested_query(query)
+        check_pool(X_pool)
         self.query = query
         self.X_pool = chunks.prepare_pool(X_pool)
         self.indices_: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -299,7 +298,7 @@ class ActiveTester:
     def labels_(self) -> NDArray[Any]:
         """Labels told, in the order of purchase."""
         if not self._labels:
-            raise risk_checks.no_labels_error()
+            raise _no_labels_error()
         return np.concatenate(self._labels)
 
     def ask(self, estimator: Any, n_instances: int = 1, **training_data: Any) -> NDArray[np.int64]:
@@ -327,8 +326,8 @@ class ActiveTester:
         else:
             indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)
         if not hasattr(query, "log_proba_"):
-            raise risk_checks.no_law_error(query)
-        risk_checks.warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
+            raise _no_law_to_test_error(query)
+        _warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
         self._asked = indices, query.log_proba_
         return indices
 
@@ -345,7 +344,7 @@ class ActiveTester:
         ValueError
             If their number is another, or nothing was asked since labels were told last.
         """
-        y = risk_checks.check_labels_told(y, None if self._asked is None else len(self._asked[0]))
+        y = _check_labels_told(y, None if self._asked is None else len(self._asked[0]))
         indices, log_proba = self._asked  # type: ignore[misc]
         told = {
             "_labels": [*self._labels, y],
@@ -369,7 +368,7 @@ class ActiveTester:
         -------
         RiskEstimate
         """
-        per_row = validation.look_up("loss", loss, LOSSES)
+        per_row = look_up("loss", loss, LOSSES)
         y = self.labels_
         losses = per_row(estimator, chunks.take_rows(self.X_pool, self.indices_), y)
         return estimate_risk(losses, self.log_proba_, self.n_pool)
@@ -388,3 +387,121 @@ class ActiveTester:
         """
         errors = self.risk(estimator, "zero_one")
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True)
+
+
+_LEAST_LOG_PROBA = -690.0  # where weights come near the largest float64
+
+
+def _check_log_proba(log_proba: Any, n_pool: Any) -> NDArray[np.float64]:
+    """Check log-probabilities of picks that may be turned into weights, and that the pool has so many rows."""
+    if log_proba is None:
+        raise TypeError(
+            "`log_proba` must be the log-probability of each pick, `query.log_proba_`. Got None: a sampler of your own "
+            "has none unless it knows its law."
+        )
+    log_proba = np.asarray(as_array(log_proba), dtype=np.float64)
+    if log_proba.ndim != 1 or len(log_proba) == 0:
+        raise ValueError(
+            f"`log_proba` must have shape (n_labelled,), one number for each label in the order they were bought, "
+            f"those of several rounds one after the other. Got shape {log_proba.shape} instead."
+        )
+    _check_n_pool(n_pool, len(log_proba))
+    _check_possible(log_proba)
+    return log_proba
+
+
+def _check_n_pool(n_pool: Any, n_labelled: int) -> None:
+    if not is_integer(n_pool):
+        raise TypeError(f"`n_pool` must be an integer, the number of rows before the first pick. Got {n_pool!r}.")
+    if n_pool < n_labelled:
+        raise ValueError(
+            f"`n_pool` must be the number of rows before the first of the {n_labelled} picks, so {n_labelled} or more. "
+            f"Got {n_pool}."
+        )
+
+
+def _check_possible(log_proba: NDArray[np.float64]) -> None:
+    bad = ~((log_proba > _LEAST_LOG_PROBA) & (log_proba <= 1e-9))
+    if not bad.any():
+        return
+    pick = int(np.flatnonzero(bad)[0])
+    rule = "`log_proba` must be natural logarithms of probabilities above 0."
+    got = f"Got {log_proba[pick]} for pick {pick}, and {int(bad.sum())} such picks in all."
+    if log_proba[pick] <= _LEAST_LOG_PROBA:
+        raise ValueError(
+            f"{rule} {got} Where rows (all but) cannot be picked, picks say nothing of the risk of the whole pool: "
+            "give the query epsilon=0.1, say, which picks a tenth of the rows uniformly."
+        )
+    raise ValueError(f"{rule} {got}")
+
+
+def _check_losses(losses: ArrayLike, n_labelled: int, name: str = "losses") -> NDArray[np.float64]:
+    values = np.asarray(as_array(losses), dtype=np.float64)
+    if values.shape != (n_labelled,):
+        raise ValueError(
+            f"`{name}` must be one number for each of the {n_labelled} labels that were bought, in the same order. "
+            f"Got shape {values.shape} instead."
+        )
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"`{name}` must be finite. Got {values[row]} in row {row}.")
+    return values
+
+
+def _check_tested_query(query: Any) -> None:
+    """Check that a query chooses from the whole pool."""
+    if not hasattr(query, "select"):
+        raise TypeError(
+            f"`query` must be a query with probabilities, a StochasticBatchQuery say. Got a {type(query).__name__}."
+        )
+    if getattr(query, "max_candidates", None) is not None:
+        raise ValueError(
+            f"`query` must be able to pick any row of the pool, and max_candidates={query.max_candidates} leaves rows "
+            "out. Set it to None."
+        )
+
+
+def _no_law_to_test_error(query: Any) -> TypeError:
+    return TypeError(
+        f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`: its "
+        "method, or its sampler, has no known law. Use a StochasticBatchQuery with a sampler of skactive.samplers."
+    )
+
+
+def _warn_unreachable(n_unreachable: int, n_left: int) -> None:
+    if n_unreachable:
+        warn(
+            f"{n_unreachable} of {n_left} rows could not be picked: their score, or their place in the ranking, gives "
+            "them probability 0. What is estimated is then not the risk over the pool. Give the query epsilon=0.1, "
+            "say, which picks a tenth of the rows uniformly.",
+        )
+
+
+def _warn_equal_losses(n_labelled: int) -> None:
+    warn(
+        f"All {n_labelled} losses are equal, so there is no spread to tell an error from: the standard error of "
+        f"{0.0} is too small. Buy more labels, or use a loss with more than two values, log_loss say.",
+    )
+
+
+def _check_labels_told(y: Any, n_asked: int | None) -> NDArray[Any]:
+    if n_asked is None:
+        raise ValueError("`y` are labels of rows that `ask` chose, and nothing has been asked since the last labels.")
+    y = np.asarray(y)
+    if y.shape == (n_asked, 1):
+        y = y.ravel()
+    if y.shape != (n_asked,):
+        raise ValueError(
+            f"`y` must hold the labels of the {n_asked} rows that `ask` chose, in that order. Got shape {y.shape}."
+        )
+    return y
+
+
+def _no_labels_error() -> ValueError:
+    return ValueError("No label has been told yet: `ask` for rows, and `tell` their labels.")
+
+
+def _no_probabilities_error(estimator: Any) -> TypeError:
+    return TypeError(
+        f"`loss`='log_loss' needs predict_proba, and {type(estimator).__name__} has none. Use loss=\"zero_one\"."
+    )

@@ -16,7 +16,7 @@ from skorch import NeuralNetRegressor
 from torch import nn
 
 from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
-from skactive import _validation as validation
+from skactive._checks import check_labels, labels_to_fit
 from skactive.diagnostics import score_history
 from skactive.posterior import bootstrap
 from skactive.risk import ActiveTester
@@ -163,12 +163,12 @@ def test_surrogates_histories_reports_and_testers_take_columns():
     ],
 )
 def test_what_takes_one_axis_gets_one_and_the_rest_gets_what_came(estimator, wants_column):
-    assert validation.labels_to_fit(estimator, Y).shape == ((400, 1) if wants_column else (400,))
-    assert validation.labels_to_fit(estimator, pd.DataFrame(Y)).shape == ((400, 1) if wants_column else (400,))
-    assert validation.labels_to_fit(estimator, Y[:, 0]).shape == (400,)
-    assert validation.check_labels(Y).shape == (400,)
+    assert labels_to_fit(estimator, Y).shape == ((400, 1) if wants_column else (400,))
+    assert labels_to_fit(estimator, pd.DataFrame(Y)).shape == ((400, 1) if wants_column else (400,))
+    assert labels_to_fit(estimator, Y[:, 0]).shape == (400,)
+    assert check_labels(Y).shape == (400,)
     with pytest.raises(ValueError, match="several outputs"):
-        validation.labels_to_fit(estimator, np.repeat(Y, 2, axis=1))
+        labels_to_fit(estimator, np.repeat(Y, 2, axis=1))
 
 
 @pytest.mark.parametrize("estimator", [RandomForestRegressor(5), LinearRegression()])

@@ -132,8 +132,7 @@ def test_typed_marker_is_there():
 
 # The rooms of the house, from the ground up. A room imports from the lines above its own, and from its left.
 FLOORS = [
-    ["_validation", *sorted(name for name in TREES if name.startswith("_validation_"))],  # what is refused, and how
-    ["_devices", "_random", "_modal", "_statistics", "_containers"],  # the ground
+    ["_checks", "_devices", "_random", "_modal", "_statistics", "_containers"],  # the ground
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
     ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
     ["query", "experiment"],  # the loop

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import _validation as validation
+from .._checks import NetError, NoDropoutError, warn
 from ._masks import ROW_BY_ROW, OtherCallsError, PartsError, Pass, Site, Sites, folded_error, plain_pass
 from ._noise import Noise
 from ._tape import NotWrittenError, chain_of, mapped, parts_of, record, run_steps
@@ -98,7 +98,7 @@ class FrozenNet:
             return outputs
         if self._which is not None:
             return [*parts_of(outputs)][self._which]
-        raise validation.NetError(
+        raise NetError(
             f"`estimator` must return one tensor, or an output with `logits`. This {self.name} returned a "
             f"{type(outputs).__name__}. Wrap it in a module whose forward pass returns the logits alone."
         )
@@ -107,7 +107,7 @@ class FrozenNet:
         """What the module returns, or the logits of it."""
         try:
             outputs = self._forward(self.module, batch)
-        except (validation.NetError, NotWrittenError):
+        except (NetError, NotWrittenError):
             raise
         except Exception as error:
             if is_out_of_memory(error):
@@ -119,7 +119,7 @@ class FrozenNet:
                 if "Long" in str(error) and "same dtype" in str(error)
                 else ""
             )
-            raise validation.NetError(
+            raise NetError(
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
                 f"{type(error).__name__}: {error}{remedy}"
             ) from error
@@ -130,19 +130,19 @@ class FrozenNet:
         n_rows = len(block)
         beside_others, again = (answer(rows.take(block), n_rows) for _ in range(2))
         if len(beside_others) != n_rows:
-            raise validation.NetError(
+            raise NetError(
                 f"`estimator` must return one output for each row: this {self.name} returned outputs of shape "
                 f"{tuple(beside_others.shape)} for {n_rows} rows."
             )
         if not is_close(again, beside_others):
-            raise validation.NetError(
+            raise NetError(
                 f"`estimator` must answer alike at every call under the same dropout: this {self.name} draws random "
                 "numbers that do not come from torch, or remembers its calls. A draw of it would be no function. Let "
                 "it take its numbers from torch.rand or bernoulli_, and forget its calls."
             )
         beside_itself = answer(rows.take([block[0]] * n_rows), n_rows)
         if not is_close(beside_itself[:1], beside_others[:1]):
-            raise validation.NetError(
+            raise NetError(
                 f"`estimator` must answer each row by itself: what this {self.name} answers for a row changes with the "
                 "rows beside it in a block. Batch norm without running statistics does that, attention across rows, "
                 f"and a data set that scales rows by each other. {ROW_BY_ROW}, if the net is to see rows by themselves."
@@ -407,7 +407,7 @@ def _find_mode(net: FixedDraws, one: Any, sites: Sites) -> _Mode:
     failure, in_training = "", None
     try:
         n_at_rate_zero, is_same = _learn(net, one, sites, plain)
-    except validation.NetError as error:
+    except NetError as error:
         if error.__cause__ is None:
             raise
         failure = f" ({error.__cause__!r})"  # of the module's own code, which in training may ask for labels, say
@@ -421,7 +421,7 @@ def _find_mode(net: FixedDraws, one: Any, sites: Sites) -> _Mode:
     net.module.eval()
     _learn(net, one, sites, plain, heeds_training=False)
     if not (is_steady and in_training and sorted(map(_law_of, in_training)) == sorted(map(_law_of, sites.at))):
-        raise validation.NetError(
+        raise NetError(
             f"`estimator` must drop units in training and do nothing else beside: this {net.name} answers a row "
             f"otherwise in training than in evaluation, also with its dropout switched off{failure}. Let nothing but "
             "dropout and normalisation depend on `self.training` or on the calls before (let it forget its calls), and "
@@ -506,7 +506,7 @@ def _calling_parts(module: nn.Module) -> Iterator[list[nn.Module]]:
 def _check_answer(net: FrozenNet, outputs: Tensor) -> None:
     """Refuse what is no answer to a single row."""
     if outputs.ndim < 1 or len(outputs) != 1:
-        raise validation.NetError(
+        raise NetError(
             f"`estimator` must return one output for each row: this {net.name} returned outputs of shape "
             f"{tuple(outputs.shape)} for a single row."
         )
@@ -518,15 +518,15 @@ def _check_answer(net: FrozenNet, outputs: Tensor) -> None:
         if weights
         else "Its weights are finite, so it is what it makes of this row: look at missing or very large values in it."
     )
-    raise validation.NetError(
+    raise NetError(
         f"`estimator` must answer with numbers, and this {net.name} answers the first row with NaN. {remedy}"
     )
 
 
-def _no_dropout_error(net: FixedDraws, n_at_rate_zero: int) -> validation.NetError:
+def _no_dropout_error(net: FixedDraws, n_at_rate_zero: int) -> NetError:
     has = f"{n_at_rate_zero} of rate 0" if n_at_rate_zero else "none"
     remedy = "Set a rate above 0" if n_at_rate_zero else "Add torch.nn.Dropout layers"
-    return validation.NoDropoutError(
+    return NoDropoutError(
         f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has {has}: "
         f"all draws would be the same function and BALD 0 everywhere. {remedy}, or give the query "
         'posterior="bootstrap".'
@@ -596,7 +596,7 @@ class BlockSize:
         self.n_rows = min(self.n_rows, (n_tried + 1) // 2)
         if not self._is_said:
             self._is_said = True
-            validation.warn(
+            warn(
                 f"Memory ran out for {n_tried} rows at once: they go through the net in smaller blocks, halved until "
                 f"they fit. Set `predict_batch_size` below {n_tried} to have that from the start."
             )
@@ -670,7 +670,7 @@ def join_rows(parts: Iterator[Tensor], n_rows: int, axis: int) -> Tensor:
 def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
     """What entered a linear layer, (n_rows, n_units)."""
     if len(embeddings) != n_rows:
-        raise validation.NetError(
+        raise NetError(
             "`estimator` must hand its last linear layer one row after the other, on the first axis, for its input to "
             f"be an embedding. Got shape {tuple(embeddings.shape)} for {n_rows} rows."
         )

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .. import _validation as validation
+from ._checks import inner_dropout_error
 
 
 class Dropout(Protocol):
@@ -64,7 +64,7 @@ def _multi_head_attention(dropout: Dropout, *args: Any, **kwargs: Any) -> tuple[
     if p == 0:
         return attend(**{**given, "dropout_p": 0.0})
     if given.get("static_k") is not None or given.get("static_v") is not None:
-        raise validation.inner_dropout_error("attention with keys or values that are given to it")
+        raise inner_dropout_error("attention with keys or values that are given to it")
     asked = {"training": False, "need_weights": True, "average_attn_weights": False}
     _, weights = attend(**{**given, **asked})
     weights = dropout.drop(weights, p)  # (n_rows, n_heads, n_queries, n_keys)

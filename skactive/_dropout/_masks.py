@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import _validation as validation
+from .._checks import NetError
 from ._noise import Noise
 from ._random_calls import RandomCalls
 
@@ -235,7 +235,7 @@ class Pass(RandomCalls):
             return func(*args, **kwargs)
         if self._draw is None:
             raise _random_module_error(func.__name__)
-        raise validation.NetError(
+        raise NetError(
             f"`estimator` draws numbers by torch's {func.__name__} in training, which cannot be held fixed for a draw. "
             "Let it take them from torch.rand, torch.randn or bernoulli_, or give the class a method "
             "`sample_posterior(n_draws, rng)`."
@@ -294,11 +294,11 @@ def plain_pass(n_rows: int) -> Pass:
 _NO_SITES = Sites(Noise(1, np.random.default_rng(0)))  # of passes that ask for nothing; only read
 
 
-class OtherCallsError(validation.NetError):
+class OtherCallsError(NetError):
     """A pass makes other random calls than are known."""
 
 
-class PartsError(validation.NetError):
+class PartsError(NetError):
     """It is not known yet how the parts of rows lie at a call."""
 
 
@@ -328,7 +328,7 @@ def _with_fixed_statistics(
     if running_mean is not None:
         options["training" if func is F.batch_norm else "use_input_stats"] = False
     elif func is F.batch_norm and input.numel() == input.shape[1]:
-        raise validation.NetError(
+        raise NetError(
             "`estimator` must answer each row by itself, and its batch norm without running statistics has nothing to "
             "normalise a single row by. Train it with `track_running_stats=True`, or with layer or group norm."
         )
@@ -344,21 +344,21 @@ def _check_vmap() -> None:
     levels = [interpreter for interpreter in stack if interpreter.key() == vmaps.TransformType.Vmap]
     for level in map(vmaps.CVmapInterpreterPtr, levels):
         if level.batchSize() != 1 and level.randomness() != vmaps.RandomnessType.Same:
-            raise validation.NetError(
+            raise NetError(
                 "`estimator` must call torch.vmap over rows where something is random inside, and it does so over "
                 f'{level.batchSize()} parts of a row or of the net. Let it set randomness="same", or loop over them.'
             )
 
 
-def folded_error() -> validation.NetError:
-    return validation.NetError(
+def folded_error() -> NetError:
+    return NetError(
         "`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, and from "
         f"the rows given it cannot be told in which order. {ROW_BY_ROW}."
     )
 
 
-def _random_module_error(function: str) -> validation.NetError:
-    return validation.NetError(
+def _random_module_error(function: str) -> NetError:
+    return NetError(
         f"`estimator` calls torch's {function} in its forward pass outside of training: its answers change from call "
         "to call, so that a draw would be no function. Let it draw in training only (`if self.training:`), as "
         "torch.nn's dropout layers do."

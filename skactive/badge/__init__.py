@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from .. import _containers as chunks
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
+from .._checks import check_classifier, check_k, check_positive_integers, failure_explained, probabilities_of
+from .._random import check_rng
 from ..posterior._embeddings import Represent, represent_by
 from ..posterior._registry import in_batches
 from ..query._base import BatchQuery, Request
 from ..samplers import Batch
+from ._checks import check_embeddings, check_probabilities, no_last_layer_error, warn_gradients_gone
 from ._seeding import FactoredPoints, seed
 
 __all__ = ["BADGEQuery", "badge"]
@@ -75,8 +76,8 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     array([0, 1])
     """
     points = _points(probabilities, embeddings)
-    k = validation.check_k(k, len(points), of="rows")
-    validation.check_rng(rng)
+    k = check_k(k, len(points), of="rows")
+    check_rng(rng)
     return _batch(points, k, rng)[0]
 
 
@@ -159,9 +160,9 @@ class BADGEQuery(BatchQuery):
         self.verbose = verbose
 
     def _choose(self, request: Request) -> Batch:
-        validation.check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=self.predict_batch_size)
-        batches_checks.check_classifier(request.estimator, "BADGE")
-        with validation.probabilities_of(request.estimator):
+        check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=self.predict_batch_size)
+        check_classifier(request.estimator, "BADGE")
+        with probabilities_of(request.estimator):
             points = _points(*self._represented(request))
         self.scores_ = request.of_pool(np.sqrt(points.squared_norms) * points.scale)
         indices, self.n_informative_ = _batch(points, request.k, request.batch_rng)
@@ -177,7 +178,7 @@ class BADGEQuery(BatchQuery):
         probabilities = np.empty((request.n_candidates, p.shape[1]), p.dtype)
         kept: Any = [] if in_place or sparse.issparse(h) else np.empty((request.n_candidates, h.shape[1]), h.dtype)
         for rows, chunk in self._chunks(request, p.shape[1] + h.shape[1], "embedding", block):
-            with validation.failure_explained(f"Embedding rows {rows.start} to {rows.stop - 1}"):
+            with failure_explained(f"Embedding rows {rows.start} to {rows.stop - 1}"):
                 probabilities[rows], h = _checked(*represent(chunk))
                 if isinstance(kept, np.ndarray):
                     kept[rows] = h
@@ -190,10 +191,10 @@ class BADGEQuery(BatchQuery):
 
 def _one_row(represent: Represent, row: Any) -> tuple[Any, Any]:
     """What probabilities and embeddings look like, before the pool is gone through."""
-    with validation.failure_explained("Embedding one row of the pool"):
+    with failure_explained("Embedding one row of the pool"):
         probabilities, embeddings = represent(row)
         if chunks.count_columns(embeddings) == 0:
-            raise batches_checks.no_last_layer_error()
+            raise no_last_layer_error()
         return _checked(probabilities, embeddings)
 
 
@@ -209,8 +210,8 @@ class _RowsOf:
 
 
 def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
-    probabilities = batches_checks.check_probabilities(probabilities)
-    return probabilities, batches_checks.check_embeddings(embeddings, probabilities.shape[0])
+    probabilities = check_probabilities(probabilities)
+    return probabilities, check_embeddings(embeddings, probabilities.shape[0])
 
 
 def _batch(points: FactoredPoints, k: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], int]:
@@ -218,7 +219,7 @@ def _batch(points: FactoredPoints, k: int, rng: np.random.Generator) -> tuple[ND
     found = seed(points, k, rng)
     if len(found) == k:
         return found, k
-    batches_checks.warn_gradients_gone(len(found), k)
+    warn_gradients_gone(len(found), k)
     left = np.delete(np.arange(len(points)), found)
     return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
 

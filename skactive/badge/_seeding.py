@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
+from .._checks import sum_tolerance
 from .._devices import best_float
+from ._checks import check_rows_of_probabilities, not_finite_error
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -82,11 +82,11 @@ class FactoredPoints:
 
     def _measured(self) -> Floats:
         squared_norms = np.empty(len(self))
-        tolerance = validation.sum_tolerance(self._probabilities)
+        tolerance = sum_tolerance(self._probabilities)
         for rows in self.blocks():
             h = self._scaled(rows)
             p = _float64(self._probabilities[rows]).to(h)
-            batches_checks.check_rows_of_probabilities(p, rows.start, tolerance)
+            check_rows_of_probabilities(p, rows.start, tolerance)
             squares = _minus_one_at_largest(p).square_().sum(1) * h.square_().sum(1)
             squared_norms[rows] = squares.cpu()
         return squared_norms
@@ -97,7 +97,7 @@ class FactoredPoints:
         for rows in self.blocks():
             h = _float64(self._embeddings[rows])
             if not bool(h.isfinite().all()):
-                raise batches_checks.not_finite_error(h, rows.start)
+                raise not_finite_error(h, rows.start)
             largest = max(largest, h.abs_().amax().item())
         return math.ldexp(0.5, math.frexp(largest)[1])
 

@@ -19,13 +19,22 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
+from .._checks import (
+    as_array,
+    check_draws_shape,
+    check_joint_draws,
+    check_k,
+    failure_explained,
+    probabilities_of,
+    why_filled_up,
+)
 from .._devices import best_float
+from .._random import check_rng
 from ..query._base import Request
 from ..query._draws import DrawsQuery
 from ..samplers import Batch, gumbel_top_k
 from ..scores import bald
+from ._checks import check_max_outcomes, warn_information_gone
 from ._kept_draws import KeptDraws, as_tensor
 from ._outcomes import Outcomes
 
@@ -130,12 +139,12 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     >>> 2 in batch.indices, batch.gains.round(3), round(batch.information, 3)
     (True, array([0.693, 0.368]), 1.061)
     """
-    draws_KNC = validation.check_draws_shape(draws, "batchbald", ("classifier",))
-    batches_checks.check_joint_draws(draws_KNC.shape, "BatchBALD")
-    k = validation.check_k(k, draws_KNC.shape[1], of="points")
-    max_outcomes = batches_checks.check_max_outcomes(max_outcomes, draws_KNC.shape[2])
-    validation.check_rng(rng)
-    scores = validation.as_array(bald(draws_KNC))
+    draws_KNC = check_draws_shape(draws, "batchbald", ("classifier",))
+    check_joint_draws(draws_KNC.shape, "BatchBALD")
+    k = check_k(k, draws_KNC.shape[1], of="points")
+    max_outcomes = check_max_outcomes(max_outcomes, draws_KNC.shape[2])
+    check_rng(rng)
+    scores = as_array(bald(draws_KNC))
     result = _batch(_ArrayDraws(draws_KNC, scores, scores.copy()), k, max_outcomes, rng)
     if result.n_informative < k:
         _warn(result, all_agree=not scores.any())
@@ -239,11 +248,11 @@ class BatchBALDQuery(DrawsQuery):
 
     def _choose(self, request: Request) -> Batch:
         draws = self._joint_draws(request, "BatchBALD")
-        max_outcomes = batches_checks.check_max_outcomes(self.max_outcomes, draws.shape[2])
+        max_outcomes = check_max_outcomes(self.max_outcomes, draws.shape[2])
         kept = KeptDraws(request, draws, self.chunk_size)
         for rows, chunk in self._chunks(request, draws.n_values, "scoring", draws.batch_size):
             doing = f"Scoring rows {rows.start} to {rows.stop - 1}"
-            with validation.failure_explained(doing), validation.probabilities_of(draws.model):
+            with failure_explained(doing), probabilities_of(draws.model):
                 kept.add(rows, chunk)
         self.scores_ = request.of_pool(kept.scores)
         result = _batch(kept, request.k, max_outcomes, request.batch_rng, bool(self.verbose))
@@ -311,8 +320,8 @@ def _batch(
 def _warn(result: BatchBALDResult, all_agree: bool, **remedies: str) -> None:
     n_found, k = result.n_informative, len(result.indices)
     exhausted = result.information > 0.9 * result.ceiling
-    why = batches_checks.why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
-    batches_checks.warn_information_gone(n_found, k, result.information, result.ceiling, why)
+    why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
+    warn_information_gone(n_found, k, result.information, result.ceiling, why)
 
 
 def _informative_picks(

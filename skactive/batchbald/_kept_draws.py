@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .. import _containers as chunks
-from .. import _validation as validation
+from .._checks import as_array, check_draws_of, check_same_functions, failure_explained
 from ..query._base import Request
 from ..query._draws import PoolDraws
 from ..scores import bald
@@ -50,7 +50,7 @@ class KeptDraws:
     def add(self, rows: slice, chunk: Any) -> None:
         """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""
         drawn = self._predict(chunk, rows.stop - rows.start)
-        self.scores[rows] = self.bounds[rows] = validation.as_array(bald(drawn))
+        self.scores[rows] = self.bounds[rows] = as_array(bald(drawn))
         draws = as_tensor(drawn)
         if rows.start == 0:
             if not getattr(self._draws.predict, "checks_rows", False):
@@ -72,12 +72,12 @@ class KeptDraws:
 
     def _predict(self, X: Any, n_rows: int) -> Any:
         draws = self._draws.predict(X)
-        validation.check_draws_of(draws, n_rows, self.shape[2], self.shape[0])
+        check_draws_of(draws, n_rows, self.shape[2], self.shape[0])
         return draws
 
     def _draw_again(self, rows: Indices) -> Tensor:
         positions = rows if self._request.rows is None else self._request.rows[rows]
-        with validation.failure_explained(f"Drawing predictions again for {len(rows)} rows"):
+        with failure_explained(f"Drawing predictions again for {len(rows)} rows"):
             parts = [
                 as_tensor(self._predict(chunk, chunks.count_rows(chunk)))
                 for chunk in chunks.iter_chunks(self._request.X_pool, positions, self._chunk_size)
@@ -89,7 +89,7 @@ class KeptDraws:
         last = draws.shape[1] - 1
         alone = self._predict(chunks.take_rows(chunk, np.array([last])), 1)
         row = last if self._request.rows is None else self._request.rows[last]
-        validation.check_same_functions(draws[:, last:], alone, f"row {row} by itself")
+        check_same_functions(draws[:, last:], alone, f"row {row} by itself")
 
     def _make_room(self, draws: Tensor) -> None:
         n_draws, n_rows, n_classes = self.shape

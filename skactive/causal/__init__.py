@@ -21,11 +21,24 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from .. import _containers as chunks
-from .. import _validation as validation
-from .. import _validation_causal as causal_checks
 from .. import posterior as posteriors
+from .._checks import as_array, check_enough_draws, failure_explained
 from ..query import StochasticBatchQuery, _keywords_asked
 from ..query._base import Request
+from ._checks import (
+    check_binary,
+    check_both_treatments,
+    check_effects,
+    check_level,
+    check_outcome_model,
+    check_outcome_score,
+    check_predictor,
+    check_propensity_classes,
+    check_propensity_model,
+    check_treatment_given,
+    check_value_draws,
+    no_propensity_error,
+)
 
 __all__ = [
     "CausalBALDQuery",
@@ -133,18 +146,18 @@ class CausalBALDQuery(StochasticBatchQuery):
         self.propensity = propensity
 
     def _check_scores(self, request: Request, scores: Mapping[str, Score]) -> None:
-        causal_checks.check_outcome_model(request.estimator)
+        check_outcome_model(request.estimator)
         for name, score in scores.items():
-            causal_checks.check_outcome_score(name, score)
+            check_outcome_score(name, score)
 
     def _chunk_scorer(
         self, request: Request, scores: Mapping[str, Score]
     ) -> tuple[Callable[[Any], list[Any]], int, int | None]:
         position = _checked_column(request, self.treatment)
         draws = self._draws(request)
-        causal_checks.check_value_draws(draws.shape, request.estimator)
+        check_value_draws(draws.shape, request.estimator)
         for name, score in scores.items():
-            validation.check_enough_draws(draws.n_draws, name, score)
+            check_enough_draws(draws.n_draws, name, score)
         asked = {name: _keywords_asked(score) & {"treatment", "propensity"} for name, score in scores.items()}
         sources: dict[str, Callable[[Any], Any]] = {"treatment": functools.partial(_treatments, position=position)}
         wanting = [name for name, keywords in asked.items() if "propensity" in keywords]
@@ -164,15 +177,15 @@ class CausalBALDQuery(StochasticBatchQuery):
     def _fitted_propensity(self, name: str, request: Request, position: int) -> Callable[[Any], Floats]:
         """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
         if self.propensity is None:
-            raise causal_checks.no_propensity_error(name)
-        causal_checks.check_propensity_model(self.propensity)
+            raise no_propensity_error(name)
+        check_propensity_model(self.propensity)
         n_rows = chunks.count_rows(request.X_pool)
         rows = request.draws_rng.choice(n_rows, min(n_rows, _MOST_ROWS), replace=False)
         X = chunks.take_rows(request.X_pool, np.sort(rows))
         classifier = posteriors.seeded_clone(self.propensity, request.draws_rng)
-        with validation.failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
+        with failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
             classifier.fit(chunks.drop_column(X, position), _treatments(X, position))
-        column = causal_checks.check_propensity_classes(classifier.classes_)
+        column = check_propensity_classes(classifier.classes_)
         return lambda X: classifier.predict_proba(chunks.drop_column(X, position))[:, column]
 
 
@@ -262,7 +275,7 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     >>> predict_effects(model, np.array([[0.0, 1], [5.0, 0]]), treatment=1).round(9)
     array([3., 3.])
     """
-    causal_checks.check_predictor(estimator)
+    check_predictor(estimator)
     position = chunks.column_position(X, treatment, "treatment")
     untreated, treated = (
         np.asarray(estimator.predict(chunks.set_column(X, position, value)), np.float64) for value in (0, 1)
@@ -324,7 +337,7 @@ def estimate_effects(
     >>> bool((found.low <= found.mean).all()), bool(sqrt_pehe(effects, found.mean) < effects.std())
     (True, True)
     """
-    level = causal_checks.check_level(level)
+    level = check_level(level)
     query = CausalBALDQuery(
         treatment=treatment,
         n_draws=n_draws,
@@ -336,14 +349,14 @@ def estimate_effects(
     )
     request = query._request(estimator, X, 1, X_training=X_training, y_training=y_training)
     query._check_fits(request)
-    causal_checks.check_outcome_model(request.estimator)
+    check_outcome_model(request.estimator)
     position = chunks.column_position(request.X_pool, treatment, "treatment")
     draws = query._draws(request)
-    causal_checks.check_value_draws(draws.shape, request.estimator)
+    check_value_draws(draws.shape, request.estimator)
     columns = np.empty((3, request.n_candidates))
     ends = [(1 - level) / 2, (1 + level) / 2]
     for rows, chunk in query._chunks(request, 4 * draws.n_values, "estimating", draws.batch_size):
-        outcomes = validation.as_array(potential_outcomes(draws.predict, chunk, position)).astype(np.float64)
+        outcomes = as_array(potential_outcomes(draws.predict, chunk, position)).astype(np.float64)
         effects = outcomes[..., 1] - outcomes[..., 0]
         columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)
     return EffectEstimate(*columns)
@@ -377,7 +390,7 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
     >>> sqrt_pehe([1.0, 2.0], [4.0, -1.0])
     3.0
     """
-    true_effects, effects = causal_checks.check_effects(true_effects, effects)
+    true_effects, effects = check_effects(true_effects, effects)
     return float(np.sqrt(np.mean((effects - true_effects) ** 2)))
 
 
@@ -420,12 +433,12 @@ def _minus_sqrt_pehe(
 
 
 def _treatments(X: Any, position: int) -> Any:
-    return causal_checks.check_binary(chunks.take_column(X, position))
+    return check_binary(chunks.take_column(X, position))
 
 
 def _checked_column(request: Request, treatment: Any) -> int:
     """Position of the treatment; each row of the pool has one, and not all, training rows counted, have the same."""
-    causal_checks.check_treatment_given(treatment)
+    check_treatment_given(treatment)
     position = chunks.column_position(request.X_pool, treatment, "treatment")
     size = chunks.rows_per_chunk(request.X_pool, 1)
     values: set[int] = set()
@@ -433,5 +446,5 @@ def _checked_column(request: Request, treatment: Any) -> int:
         values |= set(np.unique(_treatments(chunk, position)).tolist())
     if len(values) < 2 and request.X_training is not None:
         values |= set(np.unique(_treatments(request.X_training, position)).tolist())
-    causal_checks.check_both_treatments(values)
+    check_both_treatments(values)
     return position

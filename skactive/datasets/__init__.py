@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from .. import _validation as validation
-from .. import _validation_data as data_checks
+from .._checks import check_counts, check_positive_integers, import_optional
+from .._random import check_rng
 from . import _characters, _clinc150, _ihdp, _image_files, _image_folder
+from ._checks import check_characters, check_folder, check_key, check_probability
 
 __all__ = [
     "MIO_TCD",
@@ -91,8 +92,8 @@ def make_repeated(
     >>> X.shape, y.tolist()
     ((6, 1), ['a', 'b', 'a', 'b', 'a', 'b'])
     """
-    validation.check_positive_integers(repeats=repeats)
-    validation.check_rng(rng)
+    check_positive_integers(repeats=repeats)
+    check_rng(rng)
     X, y = np.asarray(X), np.asarray(y)
     X = X if X.dtype.kind == "f" else X.astype(np.float64)
     repeated = np.concatenate([X] * repeats)
@@ -179,12 +180,12 @@ def make_characters(
     >>> X.shape, y.tolist(), groups.tolist()
     ((6, 3, 16, 16), ['d', 'd', 'd', 'a', 'a', 'a'], ['blue', 'red', 'red', 'red', 'red', 'red'])
     """
-    validation.check_counts(n=n, size=size)
-    validation.check_rng(rng)
-    data_checks.check_key("setting", setting, _characters.SETTINGS)
+    check_counts(n=n, size=size)
+    check_rng(rng)
+    check_key("setting", setting, _characters.SETTINGS)
     flaw = _characters.SETTINGS[setting]
-    p = data_checks.check_probability("p", flaw.p if p is None else p)
-    letters = data_checks.check_characters(flaw.characters if characters is None else characters)
+    p = check_probability("p", flaw.p if p is None else p)
+    letters = check_characters(flaw.characters if characters is None else characters)
     stencils = _characters.character_stencils(_characters.find_fonts(fonts), letters, size)
     pictures = _characters.draw(flaw, n, len(letters), len(stencils), p, rng)
     images = _characters.render(pictures, stencils, size)
@@ -233,8 +234,8 @@ def make_causal(
     >>> float(treated[X[:, 0] > 1].mean().round(2)), float(treated[X[:, 0] < -1].mean().round(2))
     (0.78, 0.36)
     """
-    validation.check_counts(n=n)
-    validation.check_rng(rng)
+    check_counts(n=n)
+    check_rng(rng)
     x = rng.standard_normal(n)
     treatment = (rng.random(n) < expit(0.75 * x + 0.5)).astype(np.float64)
     untreated, treated = (s * x + s - 2 * np.sin(2 * s * x) + 2 + x for s in (-1, 1))
@@ -289,7 +290,7 @@ def make_ihdp(
     >>> X.shape, float(effects[X[:, -1] == 1].mean().round(6))  # doctest: +SKIP
     ((747, 26), 4.0)
     """
-    validation.check_rng(rng)
+    check_rng(rng)
     X, treatment = _ihdp.read_covariates(Path(path).expanduser())
     untreated, treated = _ihdp.expected_outcomes(X, treatment, rng)
     y = np.where(treatment == 1, treated, untreated) + rng.standard_normal(len(X))
@@ -353,10 +354,10 @@ def load_images(
     >>> X.shape  # doctest: +SKIP
     (10000, 1, 28, 28)
     """
-    data_checks.check_key("name", name, _image_files.IMAGE_SETS)
+    check_key("name", name, _image_files.IMAGE_SETS)
     image_set = _image_files.IMAGE_SETS[name]
-    data_checks.check_key("split", split, image_set.counts)
-    return _image_files.read(image_set, data_checks.check_folder(path), split)
+    check_key("split", split, image_set.counts)
+    return _image_files.read(image_set, check_folder(path), split)
 
 
 def list_image_folder(
@@ -400,7 +401,7 @@ def list_image_folder(
     >>> rows = np.random.default_rng(0).choice(len(files), 20_000, replace=False)  # doctest: +SKIP
     >>> X, y = read_images(files[rows], 64), y[rows]  # doctest: +SKIP
     """
-    return _image_folder.list_folder(data_checks.check_folder(path), counts)
+    return _image_folder.list_folder(check_folder(path), counts)
 
 
 def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.uint8]:
@@ -430,7 +431,7 @@ def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.u
     >>> from skactive.datasets import read_images
     >>> X = read_images(["left.jpg", "right.jpg"], 64)  # doctest: +SKIP
     """
-    validation.check_counts(size=size)
+    check_counts(size=size)
     return _image_folder.read_images(files, size)
 
 
@@ -519,7 +520,7 @@ def load_table(name: str) -> tuple[Any, NDArray[Any]]:
     ((344, 6), ['Adelie', 'Chinstrap', 'Gentoo'])
     """
     tables = {path.name.split(".")[0]: path for path in TABLES.glob("*.csv.gz")}
-    data_checks.check_key("name", name, tables)
-    pandas = validation.import_optional("pandas", "load_table", "pandas")
+    check_key("name", name, tables)
+    pandas = import_optional("pandas", "load_table", "pandas")
     table = pandas.read_csv(tables[name])
     return table.drop(columns="target"), table["target"].to_numpy(dtype=object)

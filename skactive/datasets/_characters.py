@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _validation as validation
-from .. import _validation_data as data_checks
+from .._checks import import_optional
+from ._checks import no_complete_font_error, no_fonts_error, unreadable_explained
 
 RED_OR_BLUE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 SHAPES = ("disc", "square", "triangle")
@@ -184,7 +184,7 @@ def shape_stencil(shape: str, side: int) -> Any:
 def find_fonts(fonts: Any) -> list[Path]:
     """Font files: those given, those of a folder, or text fonts that come with matplotlib."""
     if fonts is None:
-        matplotlib = validation.import_optional("matplotlib", "fonts=None", "matplotlib")
+        matplotlib = import_optional("matplotlib", "fonts=None", "matplotlib")
         folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
         return sorted(path for pattern in TEXT_FONTS for path in folder.glob(pattern))
     if not isinstance(fonts, str | Path):
@@ -192,7 +192,7 @@ def find_fonts(fonts: Any) -> list[Path]:
     folder = Path(fonts).expanduser()
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".otf", ".ttf"})
     if not found:
-        raise data_checks.no_fonts_error(folder)
+        raise no_fonts_error(folder)
     return found
 
 
@@ -201,7 +201,7 @@ def character_stencils(fonts: Sequence[Path], characters: Sequence[str], side: i
     by_font = [_stencils_of(font, characters, side) for font in fonts]
     complete = [stencils for stencils in by_font if stencils]
     if not complete:
-        raise data_checks.no_complete_font_error(fonts, characters)
+        raise no_complete_font_error(fonts, characters)
     return complete
 
 
@@ -209,7 +209,7 @@ def _stencils_of(path: Path, characters: Sequence[str], side: int) -> list[Any]:
     """A stencil for each character, or none at all if the font lacks one."""
     from PIL import ImageFont
 
-    with data_checks.unreadable_explained("fonts", path, "a font file that Pillow reads"):
+    with unreadable_explained("fonts", path, "a font file that Pillow reads"):
         # The basic layout, because the other depends on libraries that some builds of Pillow lack.
         font = ImageFont.truetype(str(path), 2 * side, layout_engine=ImageFont.Layout.BASIC)
     drawn = [_ink(font, character, side) for character in characters]

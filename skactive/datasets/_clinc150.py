@@ -9,18 +9,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .. import _validation_data as data_checks
+from ._checks import check_clinc150, unreadable_explained
 
 REMEDY = "The file data/data_full.json of https://github.com/clinc/oos-eval is one."
 
 
 def read_pairs(path: Path, split: str) -> list[tuple[str, str]]:
     """Pairs of a sentence and its intent."""
-    with data_checks.unreadable_explained("path", path, "JSON, or CSV with a name that says so", REMEDY):
+    with unreadable_explained("path", path, "JSON, or CSV with a name that says so", REMEDY):
         content = path.read_bytes()
         text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8")
         pairs = _from_table(text) if ".csv" in path.suffixes else json.loads(text)
-    return data_checks.check_clinc150(path, pairs, split, REMEDY)
+    return check_clinc150(path, pairs, split, REMEDY)
 
 
 def _from_table(text: str) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _validation_data as data_checks
+from ._checks import check_ihdp, unreadable_explained
 
 CONTINUOUS = ("bw", "b.head", "preterm", "birth.o", "nnhealth", "momage")
 # fmt: off
@@ -39,12 +39,12 @@ def read_covariates(path: Path) -> tuple[Floats, Floats]:
     That is made of the randomised one by leaving out the treated children of mothers who are not white.
     """
     names = ("treat", "momwhite", *CONTINUOUS, *BINARY)
-    with data_checks.unreadable_explained("path", path, f"a table of CSV with the columns {', '.join(names)}", REMEDY):
+    with unreadable_explained("path", path, f"a table of CSV with the columns {', '.join(names)}", REMEDY):
         content = path.read_bytes()
         text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8")
         rows = [[float(row[name]) for name in names] for row in csv.DictReader(io.StringIO(text, newline=""))]
     treatment, white, *columns = np.array(rows, dtype=np.float64).reshape(-1, len(names)).T
-    data_checks.check_ihdp(path, treatment, white, REMEDY)
+    check_ihdp(path, treatment, white, REMEDY)
     kept = (treatment == 0) | (white == 1)
     X = np.stack(columns, axis=1)[kept]
     continuous = X[:, : len(CONTINUOUS)]

@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _validation_data as data_checks
+from ._checks import (
+    check_cifar_batch,
+    check_idx_header,
+    check_idx_length,
+    check_images,
+    check_svhn,
+    forbidden_in_pickle_error,
+    no_file_error,
+    unreadable_explained,
+)
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
 
@@ -37,7 +46,7 @@ def read(image_set: ImageSet, folder: Path, split: str) -> tuple[NDArray[np.uint
     """Images and labels of one split, checked against what the set must hold."""
     remedy = f"{image_set.source} downloads the files."
     images, labels = image_set.read(folder, split, remedy)
-    data_checks.check_images(images, labels, image_set, split, remedy)
+    check_images(images, labels, image_set, split, remedy)
     return np.require(images, requirements=["C", "W"]), labels.astype(np.int64)
 
 
@@ -47,7 +56,7 @@ def find_file(folder: Path, places: Sequence[str], names: Sequence[str], remedy:
         for name in names:
             if (folder / place / name).is_file():
                 return folder / place / name
-    raise data_checks.no_file_error(folder, places, names, remedy)
+    raise no_file_error(folder, places, names, remedy)
 
 
 # IDX: four bytes (0, 0, type, number of axes), the length of each axis as a big-endian 32-bit number, the values.
@@ -55,12 +64,12 @@ def find_file(folder: Path, places: Sequence[str], names: Sequence[str], remedy:
 
 def read_idx(path: Path, n_axes: int, remedy: str) -> NDArray[np.uint8]:
     """An array of unsigned bytes from an IDX file, compressed by gzip or not."""
-    with data_checks.unreadable_explained("path", path, "a whole file, as it was downloaded", remedy):
+    with unreadable_explained("path", path, "a whole file, as it was downloaded", remedy):
         content = path.read_bytes()
         content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     start = 4 + 4 * n_axes
-    shape = data_checks.check_idx_header(path, content[:start], n_axes, remedy)
-    data_checks.check_idx_length(path, len(content) - start, shape, remedy)
+    shape = check_idx_header(path, content[:start], n_axes, remedy)
+    check_idx_length(path, len(content) - start, shape, remedy)
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
 
 
@@ -110,7 +119,7 @@ class _ArraysOnly(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> type:
         if (module, name) not in self.KNOWN:
-            raise data_checks.forbidden_in_pickle_error(module, name)
+            raise forbidden_in_pickle_error(module, name)
         return _Stored
 
 
@@ -125,12 +134,12 @@ def _array(value: Any) -> Any:
 def read_cifar_batch(path: Path, remedy: str) -> Arrays:
     """Images (n, 3, 32, 32) and labels of one of CIFAR-10's files."""
     with (
-        data_checks.unreadable_explained("path", path, "one of CIFAR-10's own files", remedy),
+        unreadable_explained("path", path, "one of CIFAR-10's own files", remedy),
         path.open("rb") as file,
     ):
         content = _ArraysOnly(file, encoding="bytes").load()
         fields = {key: _array(value) for key, value in content.items()} if isinstance(content, dict) else content
-    images, labels = data_checks.check_cifar_batch(path, fields, remedy)
+    images, labels = check_cifar_batch(path, fields, remedy)
     return images.reshape(-1, 3, 32, 32), labels
 
 
@@ -148,9 +157,9 @@ def _svhn(folder: Path, split: str, remedy: str) -> Arrays:
     from scipy.io import loadmat
 
     path = find_file(folder, ["SVHN"], [f"{split}_32x32.mat"], remedy)
-    with data_checks.unreadable_explained("path", path, "a MATLAB file, version 5", remedy):
+    with unreadable_explained("path", path, "a MATLAB file, version 5", remedy):
         content = loadmat(path, variable_names=("X", "y"))
-    images, labels = data_checks.check_svhn(path, content, remedy)
+    images, labels = check_svhn(path, content, remedy)
     return images.transpose(3, 2, 0, 1), labels.ravel() % 10
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _validation as validation
-from .. import _validation_data as data_checks
+from .._checks import import_optional
+from ._checks import check_image_folder, unreadable_explained
 
 ENDINGS = {".bmp", ".jpeg", ".jpg", ".png"}
 
@@ -24,18 +24,18 @@ def list_folder(folder: Path, counts: Mapping[str, int] | None) -> tuple[NDArray
         for path in sorted(place.iterdir())
         if path.suffix.lower() in ENDINGS
     ]
-    data_checks.check_image_folder(folder, [label for _, label in pairs], counts)
+    check_image_folder(folder, [label for _, label in pairs], counts)
     files, labels = zip(*pairs, strict=True)
     return np.array(files), np.array(labels)
 
 
 def read_images(files: Iterable[Any], size: int) -> NDArray[np.uint8]:
     """Pixels of image files, (n, 3, size, size)."""
-    Image = validation.import_optional("PIL.Image", "read_images", "pillow")
+    Image = import_optional("PIL.Image", "read_images", "pillow")
     files = list(files)
     images = np.empty((len(files), 3, size, size), np.uint8)
     for pixels, path in zip(images, files, strict=True):
-        with data_checks.unreadable_explained("files", path, "an image that Pillow reads"), Image.open(path) as image:
+        with unreadable_explained("files", path, "an image that Pillow reads"), Image.open(path) as image:
             image.draft(
                 "RGB", (size, size)
             )  # JPEG files can be decoded at a half, a quarter or an eighth of their size

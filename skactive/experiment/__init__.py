@@ -16,12 +16,22 @@ from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm import tqdm
 
-from .. import _validation as validation
-from .. import _validation_experiments as experiments_checks
+from .._checks import check_cloneable
+from .._random import check_random_state
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state
 from ._checkpoint import Checkpoint, Progress
+from ._checks import (
+    all_failed_error,
+    as_list,
+    check_queries,
+    check_suggest,
+    check_test_set,
+    check_word_or_count,
+    is_a_classifier,
+    warn_failed_runs,
+)
 from ._results import ExperimentResult, Failure, Round, Summary
 from ._run import Data, Experiment, do_run
 from ._scoring import name_scorers
@@ -140,11 +150,11 @@ def run_experiment(
     ['1', 'uniform', '0', '20', '1', 'uniform', '1', '30', '1', 'uniform', '2', '40']
     >>> print(result.summary())  # doctest: +SKIP
     """
-    validation.check_cloneable(estimator)
-    experiments_checks.check_queries(queries)
-    if experiments_checks.check_word_or_count(batch_size) == "auto":
-        experiments_checks.check_suggest(queries)
-    experiments_checks.check_test_set(X_test, y_test, test_size, splits)
+    check_cloneable(estimator)
+    check_queries(queries)
+    if check_word_or_count(batch_size) == "auto":
+        check_suggest(queries)
+    check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(estimator, X, y, X_test, y_test)
     scorers = name_scorers(scoring, estimator)
     copies = {name: query_state.copied(name, query) for name, query in queries.items()}
@@ -154,11 +164,11 @@ def run_experiment(
     sizes = {"batch_size": batch_size, "n_rounds": n_rounds, "budget": budget}
     split = {
         "test_size": test_size,
-        "splits": experiments_checks.as_list("splits", splits),
+        "splits": as_list("splits", splits),
         "n_initial": n_initial,
-        "initial": experiments_checks.as_list("initial", initial),
+        "initial": as_list("initial", initial),
     }
-    strata = data.y if stratify and experiments_checks.is_a_classifier(estimator) else None
+    strata = data.y if stratify and is_a_classifier(estimator) else None
     trials = plan.plan_trials(len(data.y), strata, entropy, n_trials, sizes, has_test_set=X_test is not None, **split)
 
     settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, **sizes}
@@ -182,7 +192,7 @@ def _entropy(random_state: Any, saved: Checkpoint | None) -> list[int]:
     """What all seeds are made of; that of the checkpoint, if the caller does not mind."""
     if random_state is None and saved is not None and saved.settings is not None:
         return saved.settings["random_state"]
-    return validation.check_random_state(random_state).integers(2**32, size=4).tolist()
+    return check_random_state(random_state).integers(2**32, size=4).tolist()
 
 
 def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Round, ...], tuple[Failure, ...]]:
@@ -195,6 +205,6 @@ def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Ro
             rounds += done
             failures += [failure] if failure else []
     if len(failures) == len(runs):
-        raise experiments_checks.all_failed_error(failures)
-    experiments_checks.warn_failed_runs(failures, len(runs))
+        raise all_failed_error(failures)
+    warn_failed_runs(failures, len(runs))
     return tuple(rounds), tuple(failures)

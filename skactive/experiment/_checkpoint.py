@@ -6,8 +6,8 @@ import base64
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .. import _validation_experiments as experiments_checks
 from ..query._fingerprint import first_difference
+from ._checks import check_same_settings, warn_other_versions
 from ._journal import Journal
 from ._results import Round
 
@@ -66,13 +66,13 @@ class Checkpoint:
         if self.settings is None:
             self.settings, self.versions = settings, versions
             self.journal.append({"kind": "settings", "settings": settings, "versions": versions})
-        experiments_checks.check_same_settings(self.journal.path, first_difference(self.settings, settings))
-        experiments_checks.warn_other_versions(self.journal.path, self.versions, versions)
+        check_same_settings(self.journal.path, first_difference(self.settings, settings))
+        warn_other_versions(self.journal.path, self.versions, versions)
         for name, description in queries.items():
             if name not in self.queries:
                 self.journal.append({"kind": "query", "name": name, "description": description})
             difference = first_difference(self.queries.get(name, description), description, f"queries[{name!r}]")
-            experiments_checks.check_same_settings(self.journal.path, difference)
+            check_same_settings(self.journal.path, difference)
 
 
 def save_round(journal: Journal, round_: Round, memory: bytes | None) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .. import _validation_experiments as experiments_checks
+from ._checks import check_checkpoint_path, damaged_checkpoint_error, not_a_checkpoint_error
 
 _START, _MIDDLE, _END = b'{"checksum":"', b'","record":', b"}\n"
 
@@ -33,7 +33,7 @@ class Journal:
     @classmethod
     def open(cls, path: Any) -> tuple[Journal, list[dict[str, Any]]]:
         """The journal at this path and the records in it; an empty one if there is none."""
-        journal = cls(experiments_checks.check_checkpoint_path(path), os.getpid())
+        journal = cls(check_checkpoint_path(path), os.getpid())
         if not journal.path.exists():
             return journal, []
         with journal._locked() as file:
@@ -85,7 +85,7 @@ def _recover(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
     file.seek(0)
     start = file.read(len(_START))
     if start != _START[: len(start)]:
-        raise experiments_checks.not_a_checkpoint_error(path)
+        raise not_a_checkpoint_error(path)
     file.seek(0)
     lines = file.readlines()
     records = [decode(line) for line in lines]
@@ -93,7 +93,7 @@ def _recover(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
         file.truncate(sum(map(len, lines[:-1])))
         records.pop()
     if None in records:
-        raise experiments_checks.damaged_checkpoint_error(path, records.index(None) + 1)
+        raise damaged_checkpoint_error(path, records.index(None) + 1)
     return [record for record in records if record is not None]
 
 

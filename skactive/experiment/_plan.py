@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from .. import _validation as validation
-from .. import _validation_experiments as experiments_checks
+from .._checks import check_counts, check_one_of, check_positions, check_positive_integers
+from ._checks import (
+    check_batch_size,
+    check_by_trial,
+    check_n_initial,
+    check_split,
+    check_start,
+    check_test_size,
+    check_word_or_count,
+)
 
 Rows = NDArray[np.int64]
 
@@ -73,42 +81,38 @@ def plan_trials(
 
     Parameters are those of `run_experiment`, which come unchecked; ``sizes`` are those of `limits_of`.
     """
-    validation.check_counts(n_trials=n_trials)
-    sizes = {**sizes, "batch_size": experiments_checks.check_word_or_count(sizes["batch_size"])}
-    validation.check_one_of("n_rounds", sizes["n_rounds"], "budget", sizes["budget"])
-    validation.check_positive_integers(n_rounds=sizes["n_rounds"], budget=sizes["budget"], n_initial=n_initial)
-    validation.check_one_of("n_initial", n_initial, "initial", initial)
+    check_counts(n_trials=n_trials)
+    sizes = {**sizes, "batch_size": check_word_or_count(sizes["batch_size"])}
+    check_one_of("n_rounds", sizes["n_rounds"], "budget", sizes["budget"])
+    check_positive_integers(n_rounds=sizes["n_rounds"], budget=sizes["budget"], n_initial=n_initial)
+    check_one_of("n_initial", n_initial, "initial", initial)
     sides = None if splits is None else _checked_splits(splits, n_points, n_trials)
     starts = None if initial is None else _checked_starts(initial, n_points, n_trials)
-    n_test = (
-        0 if has_test_set else experiments_checks.check_test_size(0.25 if test_size is None else test_size, n_points)
-    )
+    n_test = 0 if has_test_set else check_test_size(0.25 if test_size is None else test_size, n_points)
     trials = []
     for t in range(n_trials):
         start = None if starts is None else starts[t]
         train, test = sides[t] if sides else _split(n_points, start, strata, n_test, seed(entropy, _SPLIT, t))
         if start is None:
-            experiments_checks.check_n_initial(
-                n_initial, len(train), None if strata is None else np.unique(strata[train])
-            )
+            check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
             start = choose_initial(train, strata, n_initial, np.random.default_rng(seed(entropy, _INITIAL, t)))
-        experiments_checks.check_start(start, train, t)
+        check_start(start, train, t)
         trials.append(Trial(t, train, test, start, limits_of(len(train) - len(start), **sizes)))
     return trials
 
 
 def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
     pairs = []
-    for t, pair in enumerate(experiments_checks.check_by_trial("splits", splits, n_trials)):
-        train, test = (np.sort(validation.check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
-        experiments_checks.check_split(train, test, t)
+    for t, pair in enumerate(check_by_trial("splits", splits, n_trials)):
+        train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
+        check_split(train, test, t)
         pairs.append((train, test))
     return pairs
 
 
 def _checked_starts(initial: Any, n_points: int, n_trials: int) -> list[Rows]:
-    starts = experiments_checks.check_by_trial("initial", initial, n_trials)
-    return [validation.check_positions(f"initial[{t}]", rows, n_points) for t, rows in enumerate(starts)]
+    starts = check_by_trial("initial", initial, n_trials)
+    return [check_positions(f"initial[{t}]", rows, n_points) for t, rows in enumerate(starts)]
 
 
 def _split(
@@ -119,7 +123,7 @@ def _split(
     if n_test == 0:
         return rows, None
     free = rows if start is None else np.setdiff1d(rows, start)
-    experiments_checks.check_test_size(n_test, len(free))
+    check_test_size(n_test, len(free))
     by = None if strata is None else strata[free]
     if by is not None:
         counts = np.unique(by, return_counts=True)[1]
@@ -148,5 +152,5 @@ def limits_of(n_pool: int, batch_size: int | str, n_rounds: int | None, budget: 
     n_labels = n_pool if budget is None else min(n_pool, budget)
     if isinstance(batch_size, str):
         return Limits(None, n_rounds, n_labels)
-    experiments_checks.check_batch_size(batch_size, n_pool)
+    check_batch_size(batch_size, n_pool)
     return Limits(batch_size, n_rounds, n_labels)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _validation_experiments as experiments_checks
 from ..posterior import seeded_clone
+from ._checks import uncopyable_query_error
 
 try:
     import cloudpickle  # type: ignore[import-untyped]
@@ -28,7 +28,7 @@ def copied(name: str, query: Any) -> Any:
     try:
         return cloudpickle.loads(cloudpickle.dumps(query))
     except Exception as error:
-        raise experiments_checks.uncopyable_query_error(name, error) from error
+        raise uncopyable_query_error(name, error) from error
 
 
 def fresh_copy(name: str, query: Any, seed: int) -> Any:

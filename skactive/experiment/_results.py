@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _statistics as statistics
-from .. import _validation as validation
-from .. import _validation_experiments as experiments_checks
+from .._checks import check_reference, import_optional
 from .._statistics import Estimate
 
 
@@ -125,7 +124,7 @@ class ExperimentResult:
         pandas.DataFrame
             Columns: trial, query, round, n_labelled, indices, one a score, query_seconds (NaN in round 0), fit_seconds.
         """
-        pandas = validation.import_optional("pandas", "to_frame", "pandas")
+        pandas = import_optional("pandas", "to_frame", "pandas")
         rows = []
         for record in self.rounds:
             row = asdict(record)
@@ -180,7 +179,7 @@ class ExperimentResult:
         ----------
         Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure.
         """
-        reference = experiments_checks.check_reference(reference, self.queries)
+        reference = check_reference(reference, self.queries)
         rows: list[dict[str, Any]] = []
         for score in self.score_names:
             runs = self._complete_runs(score)
@@ -208,7 +207,7 @@ class ExperimentResult:
             For each score and query: ``saved``, labels of the reference's first evaluation at the level minus those of
             the query's, over the ``n_trials`` trials in which both reach it, with p-values as in `summary`.
         """
-        reference = experiments_checks.check_reference(reference, self.queries)
+        reference = check_reference(reference, self.queries)
         rows: list[dict[str, Any]] = []
         for score in self.score_names:
             runs = self._complete_runs(score)
@@ -264,7 +263,7 @@ class Summary:
         -------
         pandas.DataFrame
         """
-        return validation.import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
+        return import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
 
     def __str__(self) -> str:
         scores = dict.fromkeys(row["score"] for row in self.rows)

@@ -17,14 +17,14 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
-from .. import _validation as validation
-from .. import _validation_experiments as experiments_checks
+from .._checks import BatchError, check_labels_of, check_query_answer, labels_to_fit
 from ..mc_dropout import _training as training
 from ..posterior import seeded_clone
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state
 from ._checkpoint import Progress, save_round
+from ._checks import check_suggestion
 from ._journal import Journal
 from ._plan import Rows, Trial
 from ._results import Failure, Round
@@ -44,11 +44,11 @@ class Data:
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
         """Data of the user, with labels in the axes that the estimator takes."""
         X = chunks.prepare_pool(X)
-        y = validation.labels_to_fit(estimator, validation.check_labels_of(chunks.count_rows(X), y))
+        y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), y))
         if X_test is not None:
             X_test = chunks.prepare_pool(X_test)
-            y_test = validation.check_labels_of(chunks.count_rows(X_test), y_test, "_test")
-            y_test = validation.labels_to_fit(estimator, y_test)
+            y_test = check_labels_of(chunks.count_rows(X_test), y_test, "_test")
+            y_test = labels_to_fit(estimator, y_test)
         return cls(X, y, X_test, y_test)
 
     def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
@@ -87,7 +87,7 @@ def do_run(
         while True:
             try:
                 new = next(new_rounds, None)
-            except experiments_checks.BatchError:
+            except BatchError:
                 raise  # the query is wrong, not the trial
             except Exception as error:
                 return rounds, Failure.of(error, trial.number, name, len(rounds))
@@ -151,7 +151,7 @@ class _Run:
 
         def strategy(learner: Any, X_pool: Any, n_instances: int) -> Any:
             answer = query(learner, X_pool, n_instances=n_instances)
-            indices = experiments_checks.check_query_answer(answer, n_instances, len(pool), self.name)
+            indices = check_query_answer(answer, n_instances, len(pool), self.name)
             return modal.answer(learner, indices, np.full(n_instances, np.nan))
 
         learner.query_strategy = strategy
@@ -160,7 +160,7 @@ class _Run:
             k = self._room(labelled, number)
             if self.trial.limits.batch_size is None:
                 suggested = query.suggest_batch_size(learner, X_pool)
-                k = min(k, experiments_checks.check_suggestion(suggested, len(pool), self.name))
+                k = min(k, check_suggestion(suggested, len(pool), self.name))
             indices = learner.query(X_pool, n_instances=k)[0]
             seconds = time.perf_counter() - start
         return pool[indices], seconds

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 
-from .. import _validation_experiments as experiments_checks
+from ._checks import bad_scoring_explained, check_score_names, check_score_value, check_scoring_list
 
 
 def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
@@ -20,9 +20,9 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
     elif isinstance(scoring, str) or callable(scoring):
         scoring = {_name(scoring) or "score": scoring}
     elif not isinstance(scoring, Mapping):
-        scoring = experiments_checks.check_scoring_list(scoring, [_name(scorer) for scorer in scoring])
-    experiments_checks.check_score_names(scoring)
-    with experiments_checks.bad_scoring_explained():
+        scoring = check_scoring_list(scoring, [_name(scorer) for scorer in scoring])
+    check_score_names(scoring)
+    with bad_scoring_explained():
         check_scoring(estimator, scoring=dict(scoring))
     return dict(scoring)
 
@@ -31,7 +31,7 @@ def evaluate(scorers: Mapping[str, Any], estimator: Any, X: Any, y: Any, rows: N
     """All scores of a fitted estimator; scikit-learn's scorers share its predictions."""
     bound = {name: functools.partial(f, rows=rows) if _asks_for_rows(f) else f for name, f in scorers.items()}
     scores = check_scoring(estimator, scoring=bound)(estimator, X, y)
-    return {name: experiments_checks.check_score_value(name, value) for name, value in scores.items()}
+    return {name: check_score_value(name, value) for name, value in scores.items()}
 
 
 def own_score(estimator: Any, X: Any, y: Any) -> float:

@@ -31,11 +31,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch import NeuralNet
 from torch import nn
 
-from .. import _validation as validation
+from .._checks import (
+    check_labels,
+    check_n_draws,
+    is_fitted,
+    one_class_error,
+    parameter_error,
+    undeclared_labels_error,
+    warn_wide_draws,
+)
+from .._random import check_random_state
 from ..posterior import _laplace as laplace
 from ..posterior._embeddings import represent
 from ..posterior._registry import DEFAULT_DRAWS, Through
 from . import _laws as laws
+from ._checks import embedding_error, net_class_error, no_embed_error, no_tapped_layer_error, warn_last_layer
 
 __all__ = ["LastLayerClassifier"]
 
@@ -185,12 +195,12 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             If ``net`` has no features to give.
         """
         n_draws = self._check_parameters()
-        y = validation.check_labels(y)
+        y = check_labels(y)
         check_classification_targets(y)
-        rng = validation.check_random_state(self.random_state)
+        rng = check_random_state(self.random_state)
         net, classes = self._fitted_net(X, y)
         if len(classes) < 2:
-            raise validation.one_class_error(classes)
+            raise one_class_error(classes)
         features = validate_data(self, X, dtype="numeric") if net is None else _features(net)(X)
         features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, y)
         check_consistent_length(features_nF, y)
@@ -264,8 +274,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             same functions.
         """
         check_is_fitted(self, "coef_")
-        n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
-        weights_FCK = self._posterior.draw(n_draws, validation.check_random_state(rng))
+        n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
+        weights_FCK = self._posterior.draw(n_draws, check_random_state(rng))
         return Through(self._embedder(), after=lambda features_mF: _by_blocks(features_mF, weights_FCK))
 
     def _embedder(self) -> Callable[[Any], NDArray[Any]]:
@@ -286,17 +296,17 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> int:
         precision = self.prior_precision
         if not (isinstance(self.method, str) and self.method in _METHODS):
-            raise validation.parameter_error("method", f"one of {list(_METHODS)}", self.method)
+            raise parameter_error("method", f"one of {list(_METHODS)}", self.method)
         is_number = isinstance(precision, numbers.Real) and 0 < precision < np.inf
         if not (is_number or (isinstance(precision, str) and precision == "scale")):
-            raise validation.parameter_error("prior_precision", 'a finite number larger than 0, or "scale"', precision)
+            raise parameter_error("prior_precision", 'a finite number larger than 0, or "scale"', precision)
         if not (isinstance(self.covariance, str) and self.covariance in _COVARIANCES):
-            raise validation.parameter_error("covariance", f"one of {list(_COVARIANCES)}", self.covariance)
+            raise parameter_error("covariance", f"one of {list(_COVARIANCES)}", self.covariance)
         if isinstance(self.net, type):
-            raise validation.net_class_error(self.net)
+            raise net_class_error(self.net)
         if self.net is not None and not _has_features(self.net):
-            raise validation.no_embed_error(self.net)
-        return validation.check_n_draws(self.n_draws)
+            raise no_embed_error(self.net)
+        return check_n_draws(self.n_draws)
 
     def _precisions(self, features_nF: Floats) -> Floats:
         if not isinstance(self.prior_precision, str):
@@ -311,8 +321,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         classes = seen if self.classes is None else np.unique(self.classes)
         unknown = np.setdiff1d(seen, classes)
         if len(unknown):
-            raise validation.undeclared_labels_error(unknown, classes)
-        if self.net is None or validation.is_fitted(_last_step(self.net)):
+            raise undeclared_labels_error(unknown, classes)
+        if self.net is None or is_fitted(_last_step(self.net)):
             return self.net, classes
         net = clone(self.net)
         if isinstance(_last_step(net), NeuralNet):
@@ -356,9 +366,9 @@ class _OwnFeatures:
 def _checked(features: Any) -> NDArray[Any]:
     features = np.asarray(features)
     if features.ndim == 2 and features.shape[1] == 0:
-        raise validation.no_tapped_layer_error()
+        raise no_tapped_layer_error()
     if features.ndim != 2 or not np.isfinite(features).all():
-        raise validation.embedding_error(features)
+        raise embedding_error(features)
     return features
 
 
@@ -368,7 +378,7 @@ def _check_width(head: Any, posterior: Any, weights_FCK: Floats, features_nF: Fl
     rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
     mode_nC = softmax(features_nF[rows] @ posterior.mean_CF.T, axis=1)
     if laplace.are_too_wide(_probabilities(features_nF[rows, :-1], weights_FCK), mode_nC, codes_n[rows]):
-        validation.warn_wide_draws(head, 'a larger `prior_precision`, method="mean_field",')
+        warn_wide_draws(head, 'a larger `prior_precision`, method="mean_field",')
 
 
 def _by_blocks(
@@ -529,5 +539,5 @@ def _minimise(loss: Callable[[Floats], tuple[float, Floats]], start: Floats) -> 
     options = {"maxiter": _MAX_STEPS, "maxfun": 2 * _MAX_STEPS, "ftol": 1e-13, "gtol": 1e-6, "maxcor": 20}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     if found.nit >= _MAX_STEPS:
-        validation.warn_last_layer(_MAX_STEPS)
+        warn_last_layer(_MAX_STEPS)
     return found.x

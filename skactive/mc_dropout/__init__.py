@@ -28,10 +28,29 @@ from skorch.dataset import Dataset
 from torch import Tensor, nn
 
 from .. import _devices as devices
-from .. import _validation as validation
+from .._checks import (
+    NetError,
+    NoDropoutError,
+    check_n_draws,
+    one_class_error,
+    parameter_error,
+    undeclared_labels_error,
+    weights_error,
+)
 from .._dropout import _draws as thinning
+from .._random import check_random_state
 from ..posterior import _nets as nets
 from . import _training as training
+from ._checks import (
+    changed_classes_error,
+    diverged_error,
+    first_partial_fit_error,
+    last_layer_error,
+    module_error,
+    needs_module_error,
+    no_linear_layer_error,
+    warn_no_validation,
+)
 
 __all__ = ["MCDropoutClassifier", "MCDropoutRegressor"]
 
@@ -172,9 +191,9 @@ class _MCDropout(BaseEstimator, ABC):
         """
         check_is_fitted(self, "net_")
         self._check_has_dropout()
-        n_draws = _POSTERIOR_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+        n_draws = _POSTERIOR_DRAWS if n_draws is None else check_n_draws(n_draws)
         # The functions stay what they are if this estimator is fitted again.
-        return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, validation.check_random_state(rng))
+        return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
         """Represent rows by what enters the last linear layer of the net, with dropout switched off.
@@ -193,7 +212,7 @@ class _MCDropout(BaseEstimator, ABC):
         def embed(rows: thinning.Rows, block: range) -> Tensor:
             _, masks = net.plain(rows.take(block), len(block))
             if masks.last_linear is None:
-                raise validation.no_linear_layer_error()
+                raise no_linear_layer_error()
             return thinning.row_by_row(masks.last_linear, len(block)).float()
 
         return self._forward(embed, X).cpu().numpy()
@@ -220,7 +239,7 @@ class _MCDropout(BaseEstimator, ABC):
 
     def _check_has_dropout(self) -> None:
         if not self._has_dropout:
-            raise validation.NoDropoutError(
+            raise NoDropoutError(
                 f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and the net of this "
                 f"{type(self).__name__} has none: all draws would be the same function and BALD 0 everywhere. Set "
                 '`dropout` above 0, add dropout layers to `module`, or give the query posterior="bootstrap".'
@@ -246,9 +265,9 @@ class _MCDropout(BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         for name, (is_valid, rule) in _RULES.items():
             if hasattr(self, name) and not is_valid(getattr(self, name)):
-                raise validation.parameter_error(name, rule, getattr(self, name))
+                raise parameter_error(name, rule, getattr(self, name))
         if isinstance(self.module, nn.Module) and self.module_params:
-            raise validation.parameter_error("module_params", "None if `module` is an instance", self.module_params)
+            raise parameter_error("module_params", "None if `module` is an instance", self.module_params)
         training.resolve_device(self.device)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> _Data:
@@ -268,7 +287,7 @@ class _MCDropout(BaseEstimator, ABC):
     def _fit_new_net(
         self, data: _Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int
     ) -> None:
-        rng = validation.check_random_state(self.random_state)
+        rng = check_random_state(self.random_state)
         mask_seed = rng.integers(2**63, size=4).tolist()
         x = _to_tensor(data.X[:8], torch.device("cpu"))
         with torch.device("cpu"), training.OwnRandom(rng):
@@ -285,7 +304,7 @@ class _MCDropout(BaseEstimator, ABC):
     def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
         if self.module is None:
             if x.ndim != 2:
-                raise validation.needs_module_error(x.shape[1:])
+                raise needs_module_error(x.shape[1:])
             return training.mlp(x.shape[1], self.hidden_layer_sizes, n_outputs, self.activation, self.dropout)
         if isinstance(self.module, nn.Module):
             return copy.deepcopy(self.module).cpu()
@@ -293,7 +312,7 @@ class _MCDropout(BaseEstimator, ABC):
         named = {name: dimensions[name] for name in training.parameter_names(self.module) & dimensions.keys()}
         module = self.module(**{**named, **(self.module_params or {})})
         if not isinstance(module, nn.Module):
-            raise validation.module_error("make a torch.nn.Module", type(module).__name__)
+            raise module_error("make a torch.nn.Module", type(module).__name__)
         return module
 
     def _new_net(self, module: nn.Module, rng: np.random.Generator) -> Any:
@@ -332,7 +351,7 @@ class _MCDropout(BaseEstimator, ABC):
         strata = data.target if is_classifier(self) else np.zeros(len(data.target))
         held_out = _stratified_rows(strata, rng)
         if not held_out.any():
-            validation.warn_no_validation(len(held_out))
+            warn_no_validation(len(held_out))
             return None
         return held_out
 
@@ -346,7 +365,7 @@ class _MCDropout(BaseEstimator, ABC):
         with training.one_thread(data.X.ndim == 2 and n_parameters < _SMALL_NET):
             net.train(data.to_dataset(device), valid, epochs, training.OwnRandom(rng))
         if not all(bool(parameter.isfinite().all()) for parameter in net.module_.parameters()):
-            raise validation.diverged_error()
+            raise diverged_error()
 
     def _train_once_more(self, data: _Data) -> Self:
         with torch.inference_mode(False):
@@ -573,10 +592,10 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
         if first:
             classes = self.classes if classes is None else classes
             if classes is None:
-                raise validation.first_partial_fit_error()
+                raise first_partial_fit_error()
             return self._fit_classes(data, _find_classes(data.target, classes), self._build_for, epochs=1)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise validation.changed_classes_error(np.unique(classes), self.classes_)
+            raise changed_classes_error(np.unique(classes), self.classes_)
         return self._train_once_more(data.encoded(_find_classes(data.target, self.classes_)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -643,7 +662,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
         epochs: int | None = None,
     ) -> Self:
         if len(classes) < 2:
-            raise validation.one_class_error(classes)
+            raise one_class_error(classes)
         self._fit_net(data.encoded(classes), partial(make_module, classes), len(classes), epochs or self.max_epochs)
         self.classes_ = classes
         return self
@@ -664,9 +683,9 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
         try:
             n_columns = training.try_module(module, x).shape[1]
         except ValueError as error:
-            raise validation.last_layer_error(n_before, n_now) from error
+            raise last_layer_error(n_before, n_now) from error
         if n_columns != n_now:
-            raise validation.last_layer_error(n_before, n_now)
+            raise last_layer_error(n_before, n_now)
         return module
 
     def _net_params(self) -> dict[str, Any]:
@@ -685,7 +704,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout):
         n_columns = outputs.shape[1]
         if n_columns != n_outputs and (n_columns, n_outputs) != (1, 2):
             rule = f"return one column for each of the {n_outputs} classes (or one for two classes)"
-            raise validation.module_error(rule, f"{n_columns} columns")
+            raise module_error(rule, f"{n_columns} columns")
         training.check_declared(outputs, self.output)
 
 
@@ -840,7 +859,7 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout):
 
     def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
         if outputs.shape[1] != n_outputs:
-            raise validation.module_error("return one number for each row of X", f"{outputs.shape[1]} columns")
+            raise module_error("return one number for each row of X", f"{outputs.shape[1]} columns")
 
 
 # The net, as it is asked for draws
@@ -887,9 +906,9 @@ def _has_dropout(module: nn.Module, x: Tensor) -> bool:
     try:
         with torch.no_grad():
             draws.learn(thinning.TensorRows(x))
-    except validation.NoDropoutError:
+    except NoDropoutError:
         return False
-    except validation.NetError:
+    except NetError:
         return True
     return True
 
@@ -935,13 +954,13 @@ def _check_sample_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]
         return np.ones(n_rows)
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n_rows,):
-        raise validation.parameter_error("sample_weight", f"of shape ({n_rows},)", weight.shape)
+        raise parameter_error("sample_weight", f"of shape ({n_rows},)", weight.shape)
     return _check_weights(weight, "sample_weight")
 
 
 def _check_weights(weight: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     if not np.isfinite(weight).all() or weight.min() < 0 or weight.max() == 0:
-        raise validation.weights_error(name, f"weights from {weight.min()} to {weight.max()}")
+        raise weights_error(name, f"weights from {weight.min()} to {weight.max()}")
     return weight
 
 
@@ -961,7 +980,7 @@ def _find_classes(y: NDArray[Any], declared: ArrayLike | None) -> NDArray[Any]:
     classes = np.unique(declared)
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
-        raise validation.undeclared_labels_error(unknown, classes)
+        raise undeclared_labels_error(unknown, classes)
     return classes
 
 

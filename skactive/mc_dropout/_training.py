@@ -25,7 +25,7 @@ from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import _validation as validation
+from ._checks import device_error, module_error, module_failed_error, output_error
 from ._own_random import OwnRandom
 
 ACTIVATIONS: dict[Any, type[nn.Module]] = {
@@ -269,16 +269,16 @@ def resolve_device(device: Any) -> torch.device:
     try:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise validation.device_error(device, "no such device type.") from error
+        raise device_error(device, "no such device type.") from error
     if resolved.type == "cpu":
         return resolved
     if resolved.type == "meta":
-        raise validation.device_error(device, "it holds no values.")
+        raise device_error(device, "it holds no values.")
     module = getattr(torch, resolved.type, None)
     if module is None or not module.is_available():
-        raise validation.device_error(device, f"there is no {resolved.type.upper()} device.")
+        raise device_error(device, f"there is no {resolved.type.upper()} device.")
     if resolved.index is not None and resolved.index >= module.device_count():
-        raise validation.device_error(device, f"there are {module.device_count()}, counted from 0.")
+        raise device_error(device, f"there are {module.device_count()}, counted from 0.")
     return resolved
 
 
@@ -340,12 +340,12 @@ def try_module(module: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             outputs = module.eval()(x.clone())
     except Exception as error:
-        raise validation.module_failed_error(x.shape[1:], error) from error
+        raise module_failed_error(x.shape[1:], error) from error
     if not isinstance(outputs, Tensor):
-        raise validation.module_error("return one tensor", type(outputs).__name__)
+        raise module_error("return one tensor", type(outputs).__name__)
     if outputs.ndim < 1 or len(outputs) != len(x):
         got = f"outputs of shape {tuple(outputs.shape)} for {len(x)} rows"
-        raise validation.module_error("return one output for each row of X", got)
+        raise module_error("return one output for each row of X", got)
     return outputs.reshape(len(x), -1)
 
 
@@ -353,9 +353,9 @@ def check_declared(outputs: Tensor, output: str) -> None:
     """Compare what a module returns with what it is said to return."""
     if output == "logits":
         if outputs.shape[1] > 1 and _are_probabilities(outputs, 1e-6):
-            raise validation.output_error(output, "numbers of any sign and sum", 'Set `output`="probabilities".')
+            raise output_error(output, "numbers of any sign and sum", 'Set `output`="probabilities".')
     elif not _are_probabilities(outputs.exp() if output == "log_probabilities" else outputs, 1e-3):
-        raise validation.output_error(output, f"the {output} of classes", f"The first row is {outputs[0].tolist()}.")
+        raise output_error(output, f"the {output} of classes", f"The first row is {outputs[0].tolist()}.")
 
 
 def _are_probabilities(outputs: Tensor, tolerance: float) -> bool:

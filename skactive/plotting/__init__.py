@@ -22,12 +22,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from .. import _validation as validation
-from .. import _validation_experiments as experiments_checks
-from .. import _validation_plots as plots_checks
+from .._checks import check_part, check_positions, check_reference, look_up
 from ..diagnostics import MEASURES, moving_mean
 from ..samplers import SAMPLERS
 from . import _drawing as drawing
+from ._checks import (
+    check_any,
+    check_any_common,
+    check_by_point,
+    check_complete,
+    check_coordinates,
+    check_lengths,
+    check_query_names,
+    check_result,
+    check_round,
+    check_scoring_of,
+    no_law_to_show_error,
+    projection_explained,
+)
 
 __all__ = [
     "BatchDisplay",
@@ -242,8 +254,8 @@ class PairedDifferenceDisplay:
         ValueError, TypeError
             As `LearningCurveDisplay.from_result` does.
         """
-        reference = experiments_checks.check_reference(reference, plots_checks.check_result(result).queries)
-        shown = [query for query in plots_checks.check_query_names(queries, result.queries) if query != reference]
+        reference = check_reference(reference, check_result(result).queries)
+        shown = [query for query in check_query_names(queries, result.queries) if query != reference]
         scoring, runs = _complete_runs(result, scoring, [*shown, reference])
         aligned = {query: _aligned(_differences(runs[query], runs[reference])) for query in shown}
         return cls(
@@ -355,7 +367,7 @@ class ScoreDistributionDisplay:
         """
         scores = np.asarray(scores, dtype=np.float64)
         descending = np.sort(scores[~np.isnan(scores)])[::-1]
-        plots_checks.check_any("scores", "score that is not NaN", descending)
+        check_any("scores", "score that is not NaN", descending)
         laws = {_name(s): {beta: _law(s, descending, beta) for beta in betas} for s in samplers}
         return cls(scores=descending, laws=laws, score_name=score_name).plot(ax, **kwargs)
 
@@ -489,14 +501,14 @@ class BatchDisplay:
         ValueError, TypeError
             If positions are not distinct rows of X, other arrays do not fit, or X cannot be projected.
         """
-        plots_checks.check_any("batches", "batch", batches)
+        check_any("batches", "batch", batches)
         coordinates, axis_names = _place(X, coordinates, axis_names)
         n_points = len(coordinates)
         return cls(
             coordinates=coordinates,
-            batches={q: validation.check_positions(f"batches[{q!r}]", b, n_points) for q, b in batches.items()},
+            batches={q: check_positions(f"batches[{q!r}]", b, n_points) for q, b in batches.items()},
             labelled={query: _positions("labelled", labelled, n_points) for query in batches},
-            scores=None if scores is None else plots_checks.check_by_point("scores", scores, n_points),
+            scores=None if scores is None else check_by_point("scores", scores, n_points),
             axis_names=axis_names,
             score_name=score_name,
         ).plot(ax, **kwargs)
@@ -539,7 +551,7 @@ class BatchDisplay:
         ValueError, TypeError
             If a query of the result has no such round in this trial; or as `from_batches` does.
         """
-        names = plots_checks.check_query_names(queries, plots_checks.check_result(result).queries)
+        names = check_query_names(queries, check_result(result).queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
         coordinates, axis_names = _place(X, coordinates, axis_names)
         return cls(
@@ -671,7 +683,7 @@ class RankCorrelationDisplay:
         ValueError, TypeError
             If ``measure`` is unknown, or a parameter is not as `rank_correlation` wants it.
         """
-        function = validation.look_up("measure", measure, MEASURES)
+        function = look_up("measure", measure, MEASURES)
         trials = [np.asarray(of, dtype=np.float64) for of in ([scores] if np.ndim(scores[0]) == 1 else scores)]
         parts = [{"top": part} for part in top] + [{"bottom": part} for part in bottom]
         values = {
@@ -682,7 +694,7 @@ class RankCorrelationDisplay:
         }
         values = {name: of_part for name, of_part in values.items() if not np.isnan(of_part).all()}
         steps = np.arange(len(trials[0])) if n_labelled is None else np.asarray(n_labelled)
-        plots_checks.check_lengths(n_labelled=len(steps), scores=len(trials[0]))
+        check_lengths(n_labelled=len(steps), scores=len(trials[0]))
         unit = "steps" if n_labelled is None else "labels bought"
         return cls(bought=steps[start:] - steps[start], values=values, measure=measure, unit=unit).plot(ax, **kwargs)
 
@@ -735,14 +747,14 @@ def _complete_runs(
     result: Any, scoring: str | None, queries: Sequence[str] | None
 ) -> tuple[str, dict[str, dict[int, Run]]]:
     """The name of the score, and runs that came to their end by query and trial."""
-    scoring = plots_checks.check_scoring_of(scoring, plots_checks.check_result(result).score_names)
-    names = plots_checks.check_query_names(queries, result.queries)
+    scoring = check_scoring_of(scoring, check_result(result).score_names)
+    names = check_query_names(queries, result.queries)
     failed = {(failure.query, failure.trial) for failure in result.failures}
     runs: dict[str, dict[int, Run]] = {name: {} for name in names}
     for of in result.rounds:
         if of.query in runs and (of.query, of.trial) not in failed:
             runs[of.query].setdefault(of.trial, {})[of.n_labelled] = of.scores[scoring]
-    plots_checks.check_complete(runs, names)
+    check_complete(runs, names)
     return scoring, _interpolated(runs) if result.settings.get("batch_size") == "auto" else runs
 
 
@@ -771,7 +783,7 @@ def _aligned(runs: Iterable[Run]) -> tuple[NDArray[np.int64], Floats]:
     """Numbers of labels that all runs came to, and the scores there, of shape (n_trials, n_evaluations)."""
     runs = list(runs)
     common = sorted(set.intersection(*map(set, runs))) if runs else []
-    plots_checks.check_any_common(common)
+    check_any_common(common)
     return np.array(common), np.array([[run[n] for n in common] for run in runs])
 
 
@@ -781,9 +793,9 @@ def _name(sampler: Any) -> str:
 
 def _law(sampler: str | Callable[..., Any], scores: Floats, beta: float) -> Floats:
     """Probability of each row to be the first."""
-    function = validation.look_up("samplers", sampler, SAMPLERS)
+    function = look_up("samplers", sampler, SAMPLERS)
     if not hasattr(function, "log_weights"):
-        raise plots_checks.no_law_error(sampler)
+        raise no_law_to_show_error(sampler)
     log_weights = function.log_weights(scores, beta)
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
@@ -811,8 +823,8 @@ def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | 
     """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
         names = ("first coordinate", "second coordinate") if axis_names is None else axis_names
-        return plots_checks.check_coordinates(coordinates), names
-    with plots_checks.projection_explained():
+        return check_coordinates(coordinates), names
+    with projection_explained():
         flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
         pca = PCA(2, random_state=0)
         projected = pca.fit_transform(flat)
@@ -823,16 +835,16 @@ def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | 
 
 
 def _positions(name: str, rows: ArrayLike, n_points: int) -> NDArray[np.int64]:
-    return validation.check_positions(name, rows, n_points) if np.size(rows) else np.empty(0, dtype=np.int64)
+    return check_positions(name, rows, n_points) if np.size(rows) else np.empty(0, dtype=np.int64)
 
 
 def _bought(result: Any, query: str, trial: int, round_: int) -> list[NDArray[np.int64]]:
     """First labels and batches of a run, up to a round."""
     batches = {r.round: r.indices for r in result.rounds if (r.query, r.trial) == (query, trial)}
-    plots_checks.check_round(round_, query, trial, len(batches))
+    check_round(round_, query, trial, len(batches))
     return [np.array(batches[i]) for i in range(round_ + 1)]
 
 
 def _part_name(top: float | None = None, bottom: float | None = None) -> str:
-    part, sign = plots_checks.check_part(top, bottom)
+    part, sign = check_part(top, bottom)
     return "all" if part == 1 else f"{'top' if sign > 0 else 'bottom'} {100 * part:g} %"

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _statistics as statistics
-from .. import _validation as validation
-from .. import _validation_plots as plots_checks
+from .._checks import import_optional
+from ._checks import check_axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 GREY = "0.45"
@@ -56,7 +56,7 @@ class Canvas:
 
     def __init__(self, ax: Any, n: int = 1, *, height: float = 4.3, **shared: Any) -> None:
         self.ours = ax is None
-        self.axes = _new_axes(n, height, shared) if self.ours else plots_checks.check_axes(ax, n)
+        self.axes = _new_axes(n, height, shared) if self.ours else check_axes(ax, n)
         self.figure = self.axes[0].figure
 
     def label(self, xlabel: str | None = None, ylabel: str | None = None) -> None:
@@ -94,7 +94,7 @@ def _new_axes(n: int, height: float, shared: Mapping[str, Any]) -> NDArray[Any]:
     n_columns = n if n < 4 else 2 if n == 4 else 3
     n_rows = -(-n // n_columns)
     size = (_WIDTH, height * n_rows)
-    plt = validation.import_optional("matplotlib.pyplot", "plot", "matplotlib")
+    plt = import_optional("matplotlib.pyplot", "plot", "matplotlib")
     _, axes = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **shared)
     for spare in axes.flat[n:]:
         spare.remove()

@@ -22,10 +22,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _containers as chunks
-from .. import _validation as validation
 from .. import scores
+from .._checks import as_array, check_draws_of, check_one_output, check_same_functions
 from . import _ensembles, _gaussian_processes, _linear_models, _nets, _wrappers  # noqa: F401 - for their sources
 from ._bootstrap import bootstrap, seeded_clone
+from ._checks import check_draws_differ
 from ._registry import SOURCES, PredictDraws, has_source, in_batches, members, noise_variance, sample_posterior
 from ._wrappers import innermost
 
@@ -48,7 +49,7 @@ __all__ = [
 def one_draw(estimator: Any) -> PredictDraws:
     """The predictive distribution as a single draw, for scores that need no more."""
     check_is_fitted(estimator)
-    return lambda X: validation.check_one_output(estimator.predict_proba(X), estimator)[np.newaxis]
+    return lambda X: check_one_output(estimator.predict_proba(X), estimator)[np.newaxis]
 
 
 def check_posterior(
@@ -84,12 +85,12 @@ def check_posterior(
     training = {"X_training": X_training, "y_training": y_training}
     X = chunks.prepare_pool(X)
     predict_draws = sample_posterior(estimator, n_draws, np.random.default_rng(0), **training)
-    draws = validation.as_array(predict_draws(X))
+    draws = as_array(predict_draws(X))
     classes = getattr(estimator, "classes_", None)
-    validation.check_draws_of(draws, chunks.count_rows(X), None if classes is None else len(classes), n_draws)
+    check_draws_of(draws, chunks.count_rows(X), None if classes is None else len(classes), n_draws)
     if draws.ndim == 3:
         scores.entropy(draws)  # which refuses what is no probability
-    validation.check_same_functions(draws, validation.as_array(predict_draws(X)), "a second call")
-    one_by_one = [validation.as_array(predict_draws(row)) for row in chunks.iter_chunks(X, None, 1)]
-    validation.check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one")
-    validation.check_draws_differ(draws)
+    check_same_functions(draws, as_array(predict_draws(X)), "a second call")
+    one_by_one = [as_array(predict_draws(row)) for row in chunks.iter_chunks(X, None, 1)]
+    check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one")
+    check_draws_differ(draws)

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .. import _validation as validation
+from .._checks import check_n_draws, labels_to_fit
 from ._ensembles import member_probabilities
 from ._registry import PredictDraws
 
@@ -60,9 +60,9 @@ def bootstrap(
     >>> predict_draws(X).shape
     (4, 150, 3)
     """
-    n_draws = BOOTSTRAP_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    n_draws = BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
     estimator = getattr(estimator, "best_estimator_", estimator)
-    X, y = chunks.prepare_pool(X), validation.labels_to_fit(estimator, y)
+    X, y = chunks.prepare_pool(X), labels_to_fit(estimator, y)
     labels = y if is_classifier(estimator) else np.zeros(len(y))
     resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]

@@ -29,10 +29,10 @@ from sklearn.pipeline import Pipeline
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
+from .._checks import as_array, check_one_output
 from .._dropout import _draws as thinning
 from . import _nets as nets
+from ._checks import check_embedding, check_features, check_has_probabilities, search_without_refit_error
 from ._registry import Through
 
 Represent = Callable[[Any], tuple[Any, Any]]
@@ -52,7 +52,7 @@ def represent_by(estimator: Any, embedding: str | Callable[..., Any]) -> Represe
     if callable(embedding):
         embed = _of_rows(estimator, embedding)
         return lambda X: (model(X)[0], embed(X))
-    batches_checks.check_embedding(embedding)
+    check_embedding(embedding)
     return model
 
 
@@ -81,7 +81,7 @@ def represent(estimator: Any) -> Represent:
 
 @singledispatch
 def _represent(estimator: Any) -> Represent:
-    batches_checks.check_has_probabilities(estimator)
+    check_has_probabilities(estimator)
     return lambda X: (_probabilities(estimator, X), X)
 
 
@@ -94,12 +94,12 @@ def _(estimator: MLPClassifier) -> Represent:
             X = activation(X @ weights + bias)
         return X
 
-    return lambda X: (_probabilities(estimator, X), hidden(validation.check_features(estimator, X)))
+    return lambda X: (_probabilities(estimator, X), hidden(check_features(estimator, X)))
 
 
 @_represent.register
 def _(estimator: NeuralNet) -> Represent:
-    batches_checks.check_has_probabilities(estimator)
+    check_has_probabilities(estimator)
     return TappedNet(nets.SkorchNet(estimator))
 
 
@@ -120,7 +120,7 @@ def _(estimator: Pipeline) -> Represent:
 @_represent.register(RandomizedSearchCV)
 def _(estimator: Any) -> Represent:
     if not hasattr(estimator, "best_estimator_"):
-        raise validation.search_without_refit_error(estimator)
+        raise search_without_refit_error(estimator)
     return represent(estimator.best_estimator_)
 
 
@@ -136,11 +136,11 @@ def _(estimator: Any) -> Represent:
 
 
 def _probabilities(estimator: Any, X: Any) -> Any:
-    return validation.check_one_output(estimator.predict_proba(X), estimator)
+    return check_one_output(estimator.predict_proba(X), estimator)
 
 
 def _on_host(embeddings: Any) -> Any:
-    return validation.as_array(embeddings) if isinstance(embeddings, Tensor) else embeddings
+    return as_array(embeddings) if isinstance(embeddings, Tensor) else embeddings
 
 
 class _Embedding:
@@ -183,7 +183,7 @@ class TappedNet(thinning.InBlocks):
                 self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
             self._is_checked = thinning.differ(rows, some)
         parts: list[int] = []
-        joined = validation.as_array(thinning.forward_rows(partial(self._both, parts), rows, self._size))
+        joined = as_array(thinning.forward_rows(partial(self._both, parts), rows, self._size))
         return joined[:, : parts[0]], joined[:, parts[0] :]
 
     def _both(self, parts: list[int], rows: thinning.Rows, block: range) -> Tensor:

@@ -27,7 +27,8 @@ from sklearn.ensemble import (
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _modal as modal
-from .. import _validation as validation
+from .._checks import check_k, check_one_output
+from ._checks import check_features, check_single_output
 from ._registry import PredictDraws, source
 
 _WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
@@ -46,11 +47,11 @@ def _forest_regressor(estimator: Any, n_draws: int | None, rng: np.random.Genera
 
 def _tree_draws(forest: Any, method: str, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(forest)
-    validation.check_single_output(forest)
+    check_single_output(forest)
     trees = choose_members(forest.estimators_, n_draws, rng)
 
     def predict_draws(X: Any) -> NDArray[np.float64]:
-        X = _plain_float32(validation.check_features(forest, X))
+        X = _plain_float32(check_features(forest, X))
         with joblib.parallel_config("threading"):
             return np.stack(joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees))
 
@@ -80,7 +81,7 @@ def _bagging_draws(
     members = choose_members(list(zip(bagging.estimators_, bagging.estimators_features_, strict=True)), n_draws, rng)
 
     def predict_draws(X: Any) -> NDArray[np.float64]:
-        X = validation.check_features(bagging, X)
+        X = check_features(bagging, X)
         return np.stack([answer(member, X[:, features]) for member, features in members])
 
     return predict_draws
@@ -148,7 +149,7 @@ def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.G
     """All members, or ``n_draws`` distinct ones at random, in the ensemble's order."""
     if n_draws is None:
         return list(members)
-    n_draws = validation.check_k(n_draws, len(members), "n_draws", "members of the ensemble")
+    n_draws = check_k(n_draws, len(members), "n_draws", "members of the ensemble")
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 
 
@@ -156,7 +157,7 @@ def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[
     """(n_points, n_classes) in the order of ``classes``; votes where there is no predict_proba."""
     if not hasattr(member, "predict_proba"):
         return _votes(member, X, classes)
-    probabilities = validation.check_one_output(member.predict_proba(X), member)
+    probabilities = check_one_output(member.predict_proba(X), member)
     if np.array_equal(member.classes_, classes):
         return probabilities
     aligned = np.zeros((len(probabilities), len(classes)))

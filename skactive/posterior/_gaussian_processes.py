@@ -50,7 +50,8 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _validation as validation
+from .._checks import check_n_draws, several_outputs_error
+from ._checks import check_kernel_input, one_vs_one_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
 Floats = NDArray[np.float64]
@@ -73,14 +74,14 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     check_is_fitted(estimator)
     n_classes = estimator.n_classes_
     if n_classes > 2 and estimator.multi_class == "one_vs_one":
-        raise validation.one_vs_one_error(estimator)
-    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+        raise one_vs_one_error(estimator)
+    n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
     functions = [_draw_functions(_laplace_posterior(part), n_draws, rng) for part in parts]
     noise = [_white_noise(part.kernel_, part.X_train_).mean() for part in parts]
 
     def predict_draws(X: Any) -> Floats:
-        X = validation.check_kernel_input(estimator, X)
+        X = check_kernel_input(estimator, X)
         draws = np.empty((n_draws, len(X), n_classes))
         for rows in functions[0].blocks(len(X)):
             latent_CKb = np.stack([f(X[rows]) for f in functions])
@@ -98,12 +99,12 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
 )
 def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     posterior = _regression_posterior(estimator)
-    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     function = _draw_functions(posterior, n_draws, rng)
     mean, scale = _target_units(estimator)
 
     def predict_draws(X: Any) -> Floats:
-        X = validation.check_kernel_input(estimator, X)
+        X = check_kernel_input(estimator, X)
         draws = np.empty((n_draws, len(X)))
         for rows in function.blocks(len(X)):
             draws[:, rows] = mean + scale * function(X[rows])
@@ -164,7 +165,7 @@ def _laplace_posterior(part: Any) -> _Posterior:
 def _regression_posterior(estimator: Any) -> _Posterior:
     check_is_fitted(estimator, "X_train_")  # the regressor's tags say that it needs no fit: it predicts from the prior
     if estimator.y_train_.ndim > 1 and estimator.y_train_.shape[1] > 1:
-        raise validation.several_outputs_error(estimator)
+        raise several_outputs_error(estimator)
     noise_n = np.sqrt(_label_noise(estimator))[:, np.newaxis]
     factor = (estimator.L_, True)  # bound now: the draws stay what they are if the estimator is refitted
 

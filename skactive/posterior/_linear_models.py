@@ -32,8 +32,9 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import _validation as validation
+from .._checks import NoPosteriorError, NoTrainingDataError, check_labels, check_n_draws, warn_wide_draws
 from . import _laplace as laplace
+from ._checks import unknown_labels_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
 Floats = NDArray[np.float64]
@@ -77,14 +78,14 @@ def _logistic_regression(
     check_is_fitted(estimator)
     modes = _modes(estimator)
     if _is_penalised_by_l1(estimator) or (len(modes) > 1 and estimator.class_weight is not None):
-        raise validation.NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
-    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+        raise NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
+    n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     rows = _labelled_rows(estimator, X_training, y_training)
     of_modes = zip(modes, _rows_of(modes, rows), strict=True)
     weights = _joined([_draw_around(estimator, mode, n_draws, rng, its_rows) for mode, its_rows in of_modes])
     answer = _one_vs_rest if len(modes) > 1 else _softmax
     if _are_too_wide(answer, modes, weights, rows):
-        validation.warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
+        warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
     return lambda X: answer(_check_rows(estimator, X), *weights)
 
 
@@ -145,12 +146,12 @@ def _is_penalised_by_l1(estimator: Any) -> bool:
 
 def _labelled_rows(estimator: Any, X_training: Any, y_training: Any) -> _Rows:
     if X_training is None or y_training is None:
-        raise validation.NoTrainingDataError(estimator)
-    X, y = _check_rows(estimator, X_training), validation.check_labels(y_training)
+        raise NoTrainingDataError(estimator)
+    X, y = _check_rows(estimator, X_training), check_labels(y_training)
     check_consistent_length(X, y)
     unknown = np.setdiff1d(y, estimator.classes_)
     if len(unknown):
-        raise validation.unknown_labels_error(unknown, estimator.classes_)
+        raise unknown_labels_error(unknown, estimator.classes_)
     weight = compute_sample_weight(getattr(estimator, "class_weight", None), y)
     return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
 
@@ -178,7 +179,7 @@ def _draw_around(
     try:
         coef_pCK, intercept_CK = laplace.draw_weights(X, D_nC, prior_p, intercept and not as_feature, n_draws, rng)
     except LinAlgError as error:
-        raise validation.NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
+        raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
     if as_feature:
         coef_pCK, intercept_CK = coef_pCK[:-1], estimator.intercept_scaling * coef_pCK[-1]
     coef_pCK += mode.coef.T[:, :, np.newaxis]  # in place: it may be large
@@ -190,14 +191,14 @@ def _check_maximum(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
     X = laplace.with_column(rows.X, 1.0) if estimator.fit_intercept else rows.X
     if X.shape[0] <= X.shape[1] or not laplace.is_at_maximum(X, logits_nC, rows.codes, rows.weight):
         reason = "without a penalty, weights that separate classes have no best value, and the fit has not found one"
-        raise validation.NoPosteriorError(estimator, reason)
+        raise NoPosteriorError(estimator, reason)
 
 
 def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None:
     n_elements = laplace.matrix_elements(shape, n_features)
     if n_elements > _MAX_ELEMENTS:
         reason = f"the covariance of its weights at {shape[0]} training rows would take {n_elements / 2**27:.1f} GiB"
-        raise validation.NoPosteriorError(estimator, reason)
+        raise NoPosteriorError(estimator, reason)
 
 
 # Regression
@@ -212,7 +213,7 @@ def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None
 )
 def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
-    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+    n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     kept_p, root_pp = _root_of_covariance(estimator)
     deviation_pK = np.zeros((len(kept_p), n_draws))
     deviation_pK[kept_p] = root_pp @ rng.standard_normal((len(root_pp), n_draws))
@@ -271,8 +272,8 @@ def _discriminant_analysis(
     """
     check_is_fitted(estimator)
     if estimator.solver != "svd":  # others regularise the covariance, or weight it by priors: no posterior mode
-        raise validation.NoPosteriorError(estimator)
-    n_draws = DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws)
+        raise NoPosteriorError(estimator)
+    n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     rows = _labelled_rows(estimator, X_training, y_training)
     counts_C = np.bincount(rows.codes, minlength=len(estimator.classes_))
     factor_pp = _root_of_scatter(estimator, rows, counts_C)
@@ -292,12 +293,12 @@ def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -
         reason = (
             f"a covariance of {n_features} features takes {n_features + n_classes} training rows, some of each class"
         )
-        raise validation.NoPosteriorError(estimator, f"{reason}, and it has {n}")
+        raise NoPosteriorError(estimator, f"{reason}, and it has {n}")
     centred = rows.X - estimator.means_[rows.codes]
     std_p = centred.std(axis=0)
     scaled = centred / np.where(std_p > 0, std_p, 1.0)
     if not np.linalg.svd(scaled / np.sqrt(n), compute_uv=False)[-1] > estimator.tol:  # by which the fit decides as well
-        raise validation.NoPosteriorError(estimator, "its features are collinear within the classes")
+        raise NoPosteriorError(estimator, "its features are collinear within the classes")
     factor_pp = qr(scaled, mode="economic")[1]
     return np.copysign(1.0, factor_pp.diagonal())[:, np.newaxis] * factor_pp * std_p
 

@@ -19,9 +19,10 @@ from skorch.dataset import Dataset
 from torch import Tensor, nn
 
 from .. import _containers as chunks
-from .. import _validation as validation
+from .._checks import NetError, check_n_draws, sum_tolerance
 from .._dropout import _draws as thinning
 from .._dropout._masks import Pass, plain_pass
+from ._checks import check_class_outputs, check_one_target
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 
 _COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"
@@ -97,7 +98,7 @@ def _torch_module(estimator: nn.Module, n_draws: int | None, rng: np.random.Gene
 
 
 def _net_draws(asked: Asked, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
-    return NetDraws(asked, DEFAULT_DRAWS if n_draws is None else validation.check_n_draws(n_draws), rng)
+    return NetDraws(asked, DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
 
 
 # Modules
@@ -121,11 +122,11 @@ class TorchModule(Asked):
 
     def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
         outputs, masks = net.plain(rows.take(range(1)), 1)
-        validation.check_class_outputs(outputs.unsqueeze(0))
+        check_class_outputs(outputs.unsqueeze(0))
         self._returns = _what_is_returned(net, outputs, masks)
 
     def answer(self, outputs: Tensor) -> Tensor:
-        validation.check_class_outputs(outputs)
+        check_class_outputs(outputs)
         if self._returns == "logits":
             return outputs.softmax(-1)
         return outputs.exp() if self._returns == "log_probabilities" else outputs
@@ -141,12 +142,12 @@ def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> 
     made, values = masks.last_normalised or ("", outputs)
     outputs, values = outputs.cpu(), values.cpu()
     is_tail = bool(made) and values.shape == outputs.shape and torch.equal(values.to(outputs.dtype), outputs)
-    tolerance = validation.sum_tolerance(values if is_tail else outputs)
+    tolerance = sum_tolerance(values if is_tail else outputs)
     for name, p in (("probabilities", outputs), ("log_probabilities", outputs.exp())):
         if bool((p >= 0).all()) and bool(((p.double().sum(-1) - 1).abs() <= tolerance).all()):
             return name
     if is_tail and made == "sigmoids":
-        raise validation.NetError(
+        raise NetError(
             f"`estimator` must return logits, probabilities or log-probabilities of classes of which one is right, and "
             f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. For labels that hold "
             "one by one, score a net for each, or give a score of your own the draws of a `sample_posterior` method; "
@@ -249,13 +250,13 @@ class SkorchNet(Asked):
             with plain_pass(1):
                 predicted = getattr(self._around(net.module), self._method)(row)
         except Exception as error:
-            raise validation.NetError(
+            raise NetError(
                 f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
                 f"row: {type(error).__name__}: {error}"
             ) from error
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
-            raise validation.NetError(
+            raise NetError(
                 f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
                 f"of these. {self._method} of this {name} gives {_some(theirs)} for the first row, "
                 f"they give {_some(ours)}. Put what {self._method} does beside into `predict_nonlinearity`."
@@ -263,11 +264,11 @@ class SkorchNet(Asked):
 
     def answer(self, outputs: Tensor) -> Tensor:
         if self._predicts_itself or self._takes_all:
-            return validation.check_one_target(outputs) if self._is_regressor else outputs
+            return check_one_target(outputs) if self._is_regressor else outputs
         outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
         # One draw at a time: the function may take its first axis for the rows.
         predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
-        return validation.check_one_target(predictions) if self._is_regressor else predictions
+        return check_one_target(predictions) if self._is_regressor else predictions
 
 
 class _RawRows:

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _validation as validation
+from .._checks import NoPosteriorError
+from .._random import check_rng
+from ._checks import no_noise_variance_error
 
 PredictDraws = Callable[[Any], Any]
 
@@ -38,7 +40,7 @@ SOURCES: list[Source] = []
 
 @singledispatch
 def _draw(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    raise validation.NoPosteriorError(estimator)
+    raise NoPosteriorError(estimator)
 
 
 def source(
@@ -64,7 +66,7 @@ def noise_variance(estimator: Any) -> Any:
     """Variance of the noise on a label, in the units of y squared, as the model has it (an attribute will do)."""
     if hasattr(estimator, "noise_variance_"):
         return estimator.noise_variance_
-    raise validation.no_noise_variance_error(estimator)
+    raise no_noise_variance_error(estimator)
 
 
 def has_noise_variance(*types: type) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
@@ -172,7 +174,7 @@ def sample_posterior(
     >>> predict_draws(X).shape
     (5, 150, 3)
     """
-    validation.check_rng(rng)
+    check_rng(rng)
     if hasattr(estimator, "sample_posterior"):
         return estimator.sample_posterior(DEFAULT_DRAWS if n_draws is None else n_draws, rng)
     function = _draw.dispatch(type(estimator))

@@ -16,7 +16,8 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _validation as validation
+from .._checks import as_array
+from ._checks import search_without_refit_error
 from ._registry import PredictDraws, Through, has_noise_variance, noise_variance, sample_posterior, source
 
 _INSIDE = {"draws": "those of what is inside", "kind": "as inside", "cost": "none"}
@@ -59,7 +60,7 @@ def _search(
 ) -> PredictDraws:
     check_is_fitted(estimator)
     if not hasattr(estimator, "best_estimator_"):
-        raise validation.search_without_refit_error(estimator)
+        raise search_without_refit_error(estimator)
     return sample_posterior(estimator.best_estimator_, n_draws, rng, X_training=X_training, y_training=y_training)
 
 
@@ -89,7 +90,7 @@ def _transformed_target(
     predict_draws = sample_posterior(estimator.regressor_, n_draws, rng, X_training=X_training, y_training=y_training)
 
     def in_units_of_y(draws: Any) -> Any:
-        draws = validation.as_array(draws)
+        draws = as_array(draws)
         return back(draws.reshape(-1, 1)).reshape(draws.shape)
 
     return Through(predict_draws, after=in_units_of_y)

@@ -20,16 +20,40 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
-from .. import _validation_risk as risk_checks
 from .. import posterior as posteriors
+from .._checks import (
+    ScoreError,
+    check_cloneable,
+    check_enough_draws,
+    check_positive_integers,
+    check_scores,
+    failure_explained,
+    is_fitted,
+    labels_to_fit,
+    look_up,
+    probabilities_of,
+    task,
+)
 from ..samplers import SAMPLERS, Batch
 from ..samplers._mixture import draw_mixture
 from ..scores import SCORES
 from . import _ageing as ageing
 from . import _coldness as coldness
 from ._base import BatchQuery, Request
+from ._checks import (
+    certainty_error,
+    check_batch,
+    check_batch_range,
+    check_epsilon,
+    check_hold,
+    check_named_once,
+    check_score_output,
+    check_target,
+    check_target_rows,
+    check_task,
+    refit_explained,
+    unknown_training_data_error,
+)
 from ._draws import DrawsQuery, PoolDraws
 from ._reference import rows_at, some_candidates
 
@@ -248,8 +272,8 @@ class StochasticBatchQuery(DrawsQuery):
         5
         >>> rows, X_batch = learner.query(X[30:], n_instances="auto")
         """
-        least, most = batches_checks.check_batch_range(self.batch_range)
-        hold = batches_checks.check_hold(self.hold)
+        least, most = check_batch_range(self.batch_range)
+        hold = check_hold(self.hold)
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
         with self._on_a_copy({}) as call:
             return call._suggested(learner, X_pool, least, most, hold, given)
@@ -258,10 +282,10 @@ class StochasticBatchQuery(DrawsQuery):
         apart = self._apart()
         request = apart._request(learner, X_pool, 1, **given)
         size = float(least)
-        if validation.is_fitted(request.estimator):
+        if is_fitted(request.estimator):
             self._check_fits(request)
             if request.X_training is None:
-                raise batches_checks.unknown_training_data_error(request.learner)
+                raise unknown_training_data_error(request.learner)
             if vars(self).get("batch_size_history_"):
                 n = chunks.count_rows(request.X_training)
                 self._keep_ageing(n, apart._measured_ageing(request))
@@ -285,8 +309,8 @@ class StochasticBatchQuery(DrawsQuery):
 
     def _measured_ageing(self, request: Request) -> ageing.Ageing:
         """What the younger half of the labels did to the ranking of some rows."""
-        X, y = chunks.prepare_pool(request.X_training), validation.labels_to_fit(request.estimator, request.y_training)
-        older = ageing.older_labels(y, by_class=validation.task(request.estimator) == "classifier")
+        X, y = chunks.prepare_pool(request.X_training), labels_to_fit(request.estimator, request.y_training)
+        older = ageing.older_labels(y, by_class=task(request.estimator) == "classifier")
         rows = rows_at(request, some_candidates(request, request.batch_rng))
         now = replace(request, X_pool=rows, rows=None, n_candidates=chunks.count_rows(rows), X_training=X, y_training=y)
         past = replace(now, X_training=chunks.take_rows(X, older), y_training=y[older])
@@ -300,32 +324,32 @@ class StochasticBatchQuery(DrawsQuery):
     def _refitted(self, request: Request) -> Request:
         """The request of a model that is fitted anew to the training data of this one."""
         estimator = getattr(request.estimator, "best_estimator_", request.estimator)
-        validation.check_cloneable(estimator)
+        check_cloneable(estimator)
         X, y = request.X_training, request.y_training
         with (
             global_random.seeded_for(estimator, int(request.batch_rng.integers(2**31))),
-            batches_checks.refit_explained(estimator, len(y)),
+            refit_explained(estimator, len(y)),
         ):
             model = posteriors.seeded_clone(estimator, request.batch_rng).fit(X, y)
         return replace(request, estimator=model, learner=modal.with_estimator(request.learner, model, X, y))
 
     def _reference_scores(self, request: Request) -> NDArray[np.float64]:
-        score = validation.look_up("score", self.score, SCORES)
+        score = look_up("score", self.score, SCORES)
         return self._score_rows(request, {_name(self.score): score})[0]
 
     def _choose(self, request: Request) -> Batch:
-        score = validation.look_up("score", self.score, SCORES)
-        sampler = validation.look_up("sampler", self.sampler, SAMPLERS)
+        score = look_up("score", self.score, SCORES)
+        sampler = look_up("sampler", self.sampler, SAMPLERS)
         given_beta = coldness.given_beta(self.beta, sampler)
-        epsilon = risk_checks.check_epsilon(self.epsilon)
+        epsilon = check_epsilon(self.epsilon)
         score_rows = self._row_scorer(request, {_name(self.score): score})
         (scores,) = score_rows(request)
         beta = self._measured_beta(request, sampler, score_rows) if given_beta is None else given_beta
         try:
-            scores = validation.check_scores(scores, minus_inf=True)
+            scores = check_scores(scores, minus_inf=True)
             scores.flags.writeable = False  # log-probabilities may be asked of them later
             batch = _draw(sampler, scores, request.k, request.batch_rng, beta, epsilon)
-        except validation.ScoreError as error:
+        except ScoreError as error:
             raise error.of_rows(request.rows) from None
         self.scores_ = request.of_pool(scores)
         self._reference = None
@@ -356,7 +380,7 @@ class StochasticBatchQuery(DrawsQuery):
         """Check that scores and estimator are made for each other."""
         has_source = posteriors.has_source(posteriors.innermost(request.estimator))
         for name, score in scores.items():
-            validation.check_task(request.estimator, name, score, has_source)
+            check_task(request.estimator, name, score, has_source)
 
     def _columns(
         self, score_chunk: Callable[[Any], list[Any]], n_values: int, block: int | None, n_scores: int, request: Request
@@ -364,30 +388,30 @@ class StochasticBatchQuery(DrawsQuery):
         """Scores of the candidates, (n_scores, n_candidates): one pass, one chunk of draws alive at a time."""
         columns = np.empty((n_scores, request.n_candidates))
         for rows, chunk in self._chunks(request, n_values, "scoring", block):
-            with validation.failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
+            with failure_explained(f"Scoring rows {rows.start} to {rows.stop - 1}"):
                 for column, values in zip(columns, score_chunk(chunk), strict=True):
-                    column[rows] = validation.check_score_output(values, rows.stop - rows.start)
+                    column[rows] = check_score_output(values, rows.stop - rows.start)
         return columns
 
     def _chunk_scorer(
         self, request: Request, scores: Mapping[str, Score]
     ) -> tuple[Callable[[Any], list[Any]], int, int | None]:
         """The scores of a chunk of rows as a function, how many numbers it makes of a row, and a net's batch size."""
-        validation.check_positive_integers(chunk_size=self.chunk_size)
+        check_positive_integers(chunk_size=self.chunk_size)
         if any(modal.is_score_of_certainty(score) for score in scores.values()):
-            raise validation.certainty_error()
+            raise certainty_error()
         of_draws = {name: score for name, score in scores.items() if not _is_score_of_learner(score)}
         if not of_draws:
             return (lambda chunk: [score(request.learner, chunk) for score in scores.values()]), 1, None
         one_draw = all(getattr(score, "one_draw", False) for score in of_draws.values())
         draws = self._draws(request, one_draw=one_draw)
         for name, score in of_draws.items():
-            validation.check_enough_draws(draws.n_draws, name, score)
+            check_enough_draws(draws.n_draws, name, score)
         ready = self._with_what_they_ask_for(of_draws, request, draws)
 
         def score_chunk(chunk: Any) -> list[Any]:
             of_chunk = draws.predict(chunk)
-            with validation.probabilities_of(draws.model):
+            with probabilities_of(draws.model):
                 return [
                     ready[name](of_chunk) if name in ready else score(request.learner, chunk)
                     for name, score in scores.items()
@@ -411,10 +435,10 @@ class StochasticBatchQuery(DrawsQuery):
         }
 
     def _target_draws(self, request: Request, draws: PoolDraws, name: str) -> Any:
-        X_target = chunks.prepare_pool(validation.check_target(self.X_target, name))
+        X_target = chunks.prepare_pool(check_target(self.X_target, name))
         n_columns = chunks.count_columns(request.X_pool)
-        validation.check_target_rows(chunks.count_rows(X_target), chunks.count_columns(X_target), n_columns)
-        with validation.failure_explained("Drawing predictions for `X_target`"):
+        check_target_rows(chunks.count_rows(X_target), chunks.count_columns(X_target), n_columns)
+        with failure_explained("Drawing predictions for `X_target`"):
             return draws.predict(chunks.take_rows(X_target, np.arange(chunks.count_rows(X_target))))
 
 
@@ -496,8 +520,8 @@ def _named_scores(scores: Any) -> dict[str, Score]:
     """Scores by name: of a mapping, or of one name or callable or a list of either."""
     if not isinstance(scores, Mapping):
         listed = list(scores) if isinstance(scores, list | tuple) else [scores]
-        scores = validation.check_named_once({_name(score): score for score in listed}, len(listed))
-    return {name: validation.look_up("scores", score, SCORES) for name, score in scores.items()}
+        scores = check_named_once({_name(score): score for score in listed}, len(listed))
+    return {name: look_up("scores", score, SCORES) for name, score in scores.items()}
 
 
 def _name(score: Any) -> str:
@@ -533,4 +557,4 @@ def _draw(
         return draw_mixture(sampler, scores, k, rng, beta, epsilon)
     if hasattr(sampler, "draw"):
         return sampler.draw(scores, k, rng, beta=beta)
-    return Batch(validation.check_batch(sampler(scores, k, rng, beta=beta), k, len(scores)))
+    return Batch(check_batch(sampler(scores, k, rng, beta=beta), k, len(scores)))

@@ -25,9 +25,19 @@ from tqdm import tqdm
 
 from .. import _containers as chunks
 from .. import _modal as modal
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
+from .._checks import check_n_instances, check_pool, check_positive_integers, is_fitted, not_fitted_error
+from .._random import check_random_state, spawn
 from ..samplers import Batch, uniform
+from ._checks import (
+    check_candidates,
+    check_columns,
+    check_max_candidates,
+    check_overrides,
+    check_training_pair,
+    no_law_error,
+    suggester,
+    warn_cold_start,
+)
 
 __all__ = ["BatchQuery", "Request"]
 
@@ -185,7 +195,7 @@ class BatchQuery(BaseEstimator, ABC):
         """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
         batch = vars(self).get("_batch")
         if batch is None or batch.log_proba is None:
-            raise validation.no_law_error(self, "log_proba_", batch is not None)
+            raise no_law_error(self, "log_proba_", batch is not None)
         return batch.log_proba()
 
     @property
@@ -193,7 +203,7 @@ class BatchQuery(BaseEstimator, ABC):
         """How many of the rows that might be chosen had probability 0 of being the first pick."""
         batch = vars(self).get("_batch")
         if batch is None or batch.log_weights is None:
-            raise validation.no_law_error(self, "n_unreachable_", batch is not None)
+            raise no_law_error(self, "n_unreachable_", batch is not None)
         return int(np.count_nonzero(batch.log_weights() == -np.inf))
 
     @abstractmethod
@@ -217,10 +227,10 @@ class BatchQuery(BaseEstimator, ABC):
         self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
     ) -> None:
         if isinstance(n_instances, str) and n_instances.lower() == "auto":
-            n_instances = batches_checks.suggester(self, n_instances)(learner, X_pool, **given)
+            n_instances = suggester(self, n_instances)(learner, X_pool, **given)
         request = self._request(learner, X_pool, n_instances, **given)
-        if cold_start and not validation.is_fitted(request.estimator):
-            validation.warn_cold_start(request.estimator)
+        if cold_start and not is_fitted(request.estimator):
+            warn_cold_start(request.estimator)
             self.scores_ = np.full(chunks.count_rows(request.X_pool), np.nan)
             batch = uniform.draw(np.zeros(request.n_candidates), request.k, request.batch_rng)  # type: ignore[attr-defined]
         else:
@@ -234,10 +244,10 @@ class BatchQuery(BaseEstimator, ABC):
 
     def _check_fits(self, request: Request) -> None:
         """Check that the estimator is fitted, and to rows like those of the pool."""
-        if not validation.is_fitted(request.estimator):
-            raise validation.not_fitted_error(request.estimator)
+        if not is_fitted(request.estimator):
+            raise not_fitted_error(request.estimator)
         n_axes = getattr(request.X_pool, "ndim", 2)
-        validation.check_columns(request.estimator, chunks.count_columns(request.X_pool), n_axes)
+        check_columns(request.estimator, chunks.count_columns(request.X_pool), n_axes)
 
     def _request(
         self,
@@ -250,16 +260,16 @@ class BatchQuery(BaseEstimator, ABC):
         candidates: ArrayLike | None = None,
     ) -> Request:
         estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
-        validation.check_pool(X_pool)
+        check_pool(X_pool)
         X_pool = chunks.prepare_pool(X_pool)
         n_points = chunks.count_rows(X_pool)
-        rows = None if candidates is None else validation.check_candidates(candidates, n_points)
-        k = validation.check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
+        rows = None if candidates is None else check_candidates(candidates, n_points)
+        k = check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
         with _LOCK:
-            draws_rng, batch_rng = validation.spawn(self._generator(), 2)
+            draws_rng, batch_rng = spawn(self._generator(), 2)
         rows = self._limited(rows, n_points, k, batch_rng)
         lengths = (None if data is None else chunks.count_rows(data) for data in (X_training, y_training))
-        validation.check_training_pair(*lengths)
+        check_training_pair(*lengths)
         return Request(
             learner,
             estimator,
@@ -278,11 +288,11 @@ class BatchQuery(BaseEstimator, ABC):
     ) -> NDArray[np.int64] | None:
         """At most ``max_candidates`` of the rows, at random, where the query has that parameter and it is set."""
         most = getattr(self, "max_candidates", None)
-        validation.check_positive_integers(max_candidates=most)
+        check_positive_integers(max_candidates=most)
         n = n_points if rows is None else len(rows)
         if most is None or most >= n:
             return rows
-        validation.check_max_candidates(most, k)
+        check_max_candidates(most, k)
         chosen = np.sort(rng.choice(n, most, replace=False))
         return chosen if rows is None else rows[chosen]
 
@@ -290,7 +300,7 @@ class BatchQuery(BaseEstimator, ABC):
         """Kept and advanced: seeding anew at every query would put the same noise on the pool again."""
         with _LOCK:
             if "rng_" not in vars(self):
-                self.rng_ = validation.check_random_state(self.random_state)
+                self.rng_ = check_random_state(self.random_state)
             return self.rng_
 
     def _copied_generator(self) -> np.random.Generator:
@@ -326,7 +336,7 @@ class BatchQuery(BaseEstimator, ABC):
         The copy shares the query's stream. With a random state among the overrides it has a stream and a bootstrap of
         its own, of which the query learns nothing.
         """
-        validation.check_overrides(type(self), overrides, self.get_params(deep=False))
+        check_overrides(type(self), overrides, self.get_params(deep=False))
         drawn = _DRAWN if "random_state" in overrides else ()
         with _LOCK:
             if not drawn:

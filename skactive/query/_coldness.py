@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _containers as chunks
-from .. import _validation as validation
-from .. import _validation_coldness as coldness_checks
+from .._checks import check_beta
 from ..samplers import Batch, topk, uniform
 from ._base import Request
+from ._checks import no_beta_error, word_for_beta_error
 from ._reference import most_rows, rows_at, some_candidates
 
 BOUNDS = (0.5, 4096.0)
@@ -66,11 +66,11 @@ class Reference:
 def given_beta(beta: Any, sampler: Callable[..., Any]) -> float | None:
     """The number, checked; None for "auto", if the sampler has a coldness."""
     if not isinstance(beta, str):
-        return validation.check_beta(beta)
+        return check_beta(beta)
     if beta != "auto":
-        raise coldness_checks.word_for_beta_error(beta)
+        raise word_for_beta_error(beta)
     if sampler in (topk, uniform) or not hasattr(sampler, "log_weights"):
-        raise coldness_checks.no_beta_error(sampler)
+        raise no_beta_error(sampler)
     return None
 
 

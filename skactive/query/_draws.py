@@ -12,11 +12,30 @@ from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 from .. import _containers as chunks
-from .. import _validation as validation
-from .. import _validation_batches as batches_checks
 from .. import posterior as posteriors
+from .._checks import (
+    NoPosteriorError,
+    NoTrainingDataError,
+    as_array,
+    check_classifier,
+    check_draws_of,
+    check_joint_draws,
+    check_positive_integers,
+    failure_explained,
+    few_rows,
+    labels_to_fit,
+    more_draws,
+)
 from . import _fingerprint as fingerprint
 from ._base import BatchQuery, Request
+from ._checks import (
+    check_functions,
+    check_posterior,
+    check_surrogate_classes,
+    check_training_data,
+    no_draws_error,
+    warn_bootstrap,
+)
 
 __all__ = ["DrawsQuery", "PoolDraws"]
 
@@ -73,13 +92,13 @@ class DrawsQuery(BatchQuery):
         ``one_draw``: ``predict_proba`` will do where there are no draws.
         """
         batch_size = getattr(self, "predict_batch_size", None)
-        validation.check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=batch_size)
+        check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=batch_size)
         model = request.estimator if isinstance(self.posterior, str) else self._fitted_surrogate(request)
         predict_draws = posteriors.in_batches(self._predict_draws(model, request, one_draw), batch_size)
         first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
-        with validation.failure_explained("Drawing predictions for one row of the pool"):
+        with failure_explained("Drawing predictions for one row of the pool"):
             draws = predict_draws(first)
-            validation.check_draws_of(draws, 1)
+            check_draws_of(draws, 1)
             is_refitted = predict_draws is vars(self).get("_members", (None, None))[1]
             if not (is_refitted or type(model) in _FORESTS or getattr(predict_draws, "checks_rows", False)):
                 self._check_functions(predict_draws, draws, request)
@@ -91,16 +110,16 @@ class DrawsQuery(BatchQuery):
         pair = chunks.take_rows(request.X_pool, np.unique(ends)[::-1])
         again = predict_draws(pair)
         n_classes = draws.shape[2] if len(draws.shape) == 3 else None
-        validation.check_draws_of(again, len(np.unique(ends)), n_classes, draws.shape[0])
-        validation.check_functions(draws, again[:, -1:], int(ends[0]))
+        check_draws_of(again, len(np.unique(ends)), n_classes, draws.shape[0])
+        check_functions(draws, again[:, -1:], int(ends[0]))
 
     def _joint_draws(self, request: Request, method: str) -> PoolDraws:
         """Draws of class probabilities for a method that looks at rows together."""
-        batches_checks.check_classifier(request.estimator, method)
+        check_classifier(request.estimator, method)
         if not isinstance(self.posterior, str):
-            batches_checks.check_classifier(self.posterior, method, "posterior")
+            check_classifier(self.posterior, method, "posterior")
         draws = self._draws(request)
-        batches_checks.check_joint_draws(draws.shape, method)
+        check_joint_draws(draws.shape, method)
         return draws
 
     def _remedies(self, request: Request, draws: PoolDraws) -> dict[str, str]:
@@ -110,47 +129,47 @@ class DrawsQuery(BatchQuery):
         members = None if is_refitted else posteriors.members(draws.model)
         ensemble = None if members is None or draws.n_draws < len(members) else draws.model
         return {
-            "few_rows": batches_checks.few_rows(n_distinct) if n_distinct < request.k else "",
-            "more_draws": batches_checks.more_draws(ensemble),
+            "few_rows": few_rows(n_distinct) if n_distinct < request.k else "",
+            "more_draws": more_draws(ensemble),
         }
 
     def _predict_draws(self, estimator: Any, request: Request, one_draw: bool) -> posteriors.PredictDraws:
         rng = request.draws_rng
-        if isinstance(self.posterior, str) and validation.check_posterior(self.posterior) == "bootstrap":
+        if isinstance(self.posterior, str) and check_posterior(self.posterior) == "bootstrap":
             return self._bootstrap(estimator, request)
         training = {"X_training": request.X_training, "y_training": request.y_training}
         try:
             return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
-        except (validation.NoPosteriorError, validation.NoTrainingDataError) as error:
+        except (NoPosteriorError, NoTrainingDataError) as error:
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
             if request.X_training is None:
-                raise validation.no_draws_error(posteriors.innermost(estimator), self, one_draw) from error
+                raise no_draws_error(posteriors.innermost(estimator), self, one_draw) from error
             self._tell_of_bootstrap(error)
         return self._bootstrap(estimator, request)
 
     def _tell_of_bootstrap(self, error: Exception) -> None:
         if not vars(self).get("_told_of_bootstrap"):
-            validation.warn_bootstrap(error)
+            warn_bootstrap(error)
             self._told_of_bootstrap = True
 
     def _fitted_surrogate(self, request: Request) -> Any:
-        X, y = validation.check_training_data(request.X_training, request.y_training)
+        X, y = check_training_data(request.X_training, request.y_training)
         surrogate = posteriors.seeded_clone(self.posterior, request.draws_rng)
-        with validation.failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
-            surrogate.fit(X, y if np.ndim(y) == 1 else validation.labels_to_fit(surrogate, y))
-        validation.check_surrogate_classes(surrogate, request.estimator)
+        with failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
+            surrogate.fit(X, y if np.ndim(y) == 1 else labels_to_fit(surrogate, y))
+        check_surrogate_classes(surrogate, request.estimator)
         return surrogate
 
     def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
         """Refitted members, those of the last query again if nothing has been taught since."""
-        X, y = validation.check_training_data(request.X_training, request.y_training)
+        X, y = check_training_data(request.X_training, request.y_training)
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
         made_of = str(estimator.get_params()), str(fingerprint.describe(estimator))  # which tells long arrays apart
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         known, predict_draws = vars(self).get("_members", (None, None))
         if known != fitted_to:
-            with validation.failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
+            with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
                 predict_draws = posteriors.bootstrap(
                     estimator, X, y, self.n_draws, request.draws_rng, n_jobs=self.n_jobs
                 )
@@ -163,7 +182,7 @@ def _count_distinct(request: Request) -> int:
     seen: set[bytes] = set()
     for chunk in chunks.iter_chunks(request.X_pool, request.rows, 1000):
         rows = chunk.toarray() if sparse.issparse(chunk) else chunk
-        for row in rows if isinstance(rows, list | tuple) else validation.as_array(rows):
+        for row in rows if isinstance(rows, list | tuple) else as_array(rows):
             seen.add(pickle.dumps(row))
             if len(seen) >= request.k:
                 return request.k

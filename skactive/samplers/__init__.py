@@ -29,7 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _validation as validation
+from .._checks import check_beta, check_k, check_scores
+from .._random import check_rng
+from ._checks import warn_few_positive
 from ._ranks import draw_ranks, rows_of_ranks
 from ._selection import draw_rows, top_rows
 
@@ -99,9 +101,9 @@ def gumbel_top_k(values: ArrayLike, k: int, rng: np.random.Generator, *, beta: f
     >>> gumbel_top_k(np.log([0.1, 0.2, 0.7]), 3, np.random.default_rng(0))
     array([2, 1, 0])
     """
-    values = validation.check_scores(values, "values", minus_inf=True)
-    k, beta = validation.check_k(k, len(values)), validation.check_beta(beta)
-    validation.check_rng(rng)
+    values = check_scores(values, "values", minus_inf=True)
+    k, beta = check_k(k, len(values)), check_beta(beta)
+    check_rng(rng)
     return draw_rows(len(values), k, rng, beta, lambda: values, _exp_weights(values, beta))
 
 
@@ -133,9 +135,9 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     >>> np.exp(log_proba(np.log([1.0, 2.0, 3.0, 4.0]), [3, 2]))
     array([0.4, 0.5])
     """
-    values = validation.check_scores(values, "values", minus_inf=True)
+    values = check_scores(values, "values", minus_inf=True)
     positions = np.asarray(positions, dtype=np.int64)
-    beta = validation.check_beta(beta)
+    beta = check_beta(beta)
     if beta == 0:
         values = np.zeros(len(values))
     n_left = len(values) - np.arange(len(positions))
@@ -181,29 +183,29 @@ def _kept(scores: Any) -> Any:
 
 
 def _power_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
-    values = _log(validation.check_scores(scores, "scores", non_negative=True))
+    values = _log(check_scores(scores, "scores", non_negative=True))
     return _log_weights(values, beta)
 
 
 def _softmax_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
-    return _log_weights(validation.check_scores(scores, "scores", minus_inf=True), beta)
+    return _log_weights(check_scores(scores, "scores", minus_inf=True), beta)
 
 
 def _softrank_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
     """Tied rows are ranked in the order they stand in; the batch knows the ranks that were drawn."""
-    scores = validation.check_scores(scores, "scores", minus_inf=True)
+    scores = check_scores(scores, "scores", minus_inf=True)
     values = np.empty(len(scores))
     values[np.argsort(-scores, kind="stable")] = _rank_logs(len(scores), int(np.count_nonzero(scores > -np.inf)))
     return _log_weights(values, beta)
 
 
 def _topk_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
-    scores = validation.check_scores(scores, "scores", minus_inf=True)
+    scores = check_scores(scores, "scores", minus_inf=True)
     return np.where(scores == scores.max(initial=-np.inf), 0.0, -np.inf)
 
 
 def _uniform_log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
-    return np.zeros(len(validation.check_scores(scores, "scores", minus_inf=True)))
+    return np.zeros(len(check_scores(scores, "scores", minus_inf=True)))
 
 
 @_sampler(log_weights=_power_log_weights)
@@ -242,9 +244,9 @@ def power(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 
     >>> power([0.1, 0.4, 0.2, 0.3], 2, np.random.default_rng(0), beta=4)
     array([3, 2])
     """
-    scores = validation.check_scores(scores, "scores", non_negative=True)
-    k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
-    validation.check_rng(rng)
+    scores = check_scores(scores, "scores", non_negative=True)
+    k, beta = check_k(k, len(scores)), check_beta(beta)
+    check_rng(rng)
     top = float(scores.max()) or 1.0
 
     def weights(rows: slice | Indices) -> Scores:
@@ -252,7 +254,7 @@ def power(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 
 
     indices = draw_rows(len(scores), k, rng, beta, lambda: _log(scores), weights)
     if beta > 0:  # a score of 0 is picked only when no other is left
-        validation.warn_few_positive(int(np.count_nonzero(scores[indices])), k)
+        warn_few_positive(int(np.count_nonzero(scores[indices])), k)
     return Batch(indices, functools.partial(_power_log_proba, scores, indices, beta))
 
 
@@ -293,9 +295,9 @@ def softmax(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
     array([0, 1])
     """
-    scores = validation.check_scores(scores, "scores", minus_inf=True)
-    k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
-    validation.check_rng(rng)
+    scores = check_scores(scores, "scores", minus_inf=True)
+    k, beta = check_k(k, len(scores)), check_beta(beta)
+    check_rng(rng)
     indices = draw_rows(len(scores), k, rng, beta, lambda: scores, _exp_weights(scores, beta))
     return Batch(indices, functools.partial(log_proba, scores, indices, beta=beta))
 
@@ -338,9 +340,9 @@ def softrank(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float
     >>> softrank([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
     array([1, 2])
     """
-    scores = validation.check_scores(scores, "scores", minus_inf=True)
-    k, beta = validation.check_k(k, len(scores)), validation.check_beta(beta)
-    validation.check_rng(rng)
+    scores = check_scores(scores, "scores", minus_inf=True)
+    k, beta = check_k(k, len(scores)), check_beta(beta)
+    check_rng(rng)
     n_ranked = int(np.count_nonzero(scores > -np.inf))
     positions = draw_ranks(len(scores), n_ranked, k, rng, beta)
     log_probabilities = functools.partial(_softrank_log_proba, len(scores), n_ranked, positions, beta)
@@ -379,10 +381,10 @@ def topk(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1
     >>> topk([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
     array([3, 0])
     """
-    scores = validation.check_scores(scores, "scores", minus_inf=True)
-    k = validation.check_k(k, len(scores))
-    validation.check_beta(beta)
-    validation.check_rng(rng)
+    scores = check_scores(scores, "scores", minus_inf=True)
+    k = check_k(k, len(scores))
+    check_beta(beta)
+    check_rng(rng)
     indices = top_rows(scores, k, rng)
     return Batch(indices, functools.partial(_topk_log_proba, scores, indices))
 
@@ -418,10 +420,10 @@ def uniform(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float 
     >>> uniform([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
     array([2, 3])
     """
-    scores = validation.check_scores(scores, "scores", minus_inf=True)
-    validation.check_beta(beta)
-    k = validation.check_k(k, len(scores))
-    validation.check_rng(rng)
+    scores = check_scores(scores, "scores", minus_inf=True)
+    check_beta(beta)
+    k = check_k(k, len(scores))
+    check_rng(rng)
     indices = rng.choice(len(scores), k, replace=False)
     return Batch(indices, functools.partial(log_proba, scores, indices, beta=0.0))
 
@@ -449,7 +451,7 @@ def _log(scores: Scores) -> Scores:
 
 
 def _log_weights(values: Scores, beta: float) -> Scores:
-    beta = validation.check_beta(beta)
+    beta = check_beta(beta)
     return beta * values if beta > 0 else np.zeros(len(values))
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .. import _validation_risk as risk_checks
 from . import Batch, gumbel_top_k, log_proba, softrank, topk
+from ._checks import check_has_law
 
 __all__ = ["draw_mixture"]
 
@@ -32,7 +32,7 @@ def draw_mixture(
     sampler: Callable[..., Any], scores: Scores, k: int, rng: np.random.Generator, beta: float, epsilon: float
 ) -> Batch:
     """Draw k rows, each uniformly with probability ``epsilon``, else by the sampler, which must have a law."""
-    risk_checks.check_has_law(sampler)
+    check_has_law(sampler)
     log_weights = _law(sampler, scores, beta, rng)
     orders = gumbel_top_k(log_weights, k, rng), rng.choice(len(scores), k, replace=False)
     indices = _merge(*orders, rng.random(k) < epsilon)

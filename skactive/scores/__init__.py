@@ -25,9 +25,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _validation as validation
-from .. import _validation_causal as causal_checks
+from .._checks import check_draws_shape, sum_tolerance
 from .._devices import best_float
+from ._checks import (
+    check_block,
+    check_positive_by_point,
+    check_propensity_by_point,
+    check_target_draws,
+    check_target_weights,
+    check_treatment_by_point,
+)
 
 __all__ = [
     "SCORES",
@@ -67,7 +74,7 @@ def _score(
     def register(kernel: Callable[..., Tensor]) -> Callable[..., Any]:
         @functools.wraps(kernel)
         def score(draws: Any, **asked_for: Any) -> Any:
-            draws = validation.check_draws_shape(draws, kernel.__name__, tasks)
+            draws = check_draws_shape(draws, kernel.__name__, tasks)
             of_targets = {name: value for name, value in asked_for.items() if name.startswith("target_")}
             by_point = {name: _by_point(name, asked_for[name], draws) for name in asked_for.keys() - of_targets.keys()}
             whole = _whole(draws, **of_targets) if of_targets else {}
@@ -93,8 +100,8 @@ def _device(draws: Any) -> torch.device:
 
 
 _CHECKS = {
-    "treatment": causal_checks.check_treatment_by_point,
-    "propensity": causal_checks.check_propensity_by_point,
+    "treatment": check_treatment_by_point,
+    "propensity": check_propensity_by_point,
 }
 
 
@@ -102,19 +109,19 @@ def _by_point(name: str, value: Any, draws: Any) -> Tensor:
     """A float64 tensor beside the draws, of shape (n_points,) or (n_draws, n_points)."""
     device = _device(draws)
     value = torch.as_tensor(value, dtype=best_float(device), device=device)
-    _CHECKS.get(name, validation.check_positive_by_point)(name, value, draws.shape[:2])
+    _CHECKS.get(name, check_positive_by_point)(name, value, draws.shape[:2])
     return value.expand(*value.shape[:-1], draws.shape[1])
 
 
 def _whole(draws: Any, *, target_draws: Any, target_weights: Any = None) -> dict[str, Tensor]:
     """Draws at targets as one block (K, C, T), and their weights, which sum to 1."""
-    target_draws = validation.check_target_draws(target_draws, draws)
+    target_draws = check_target_draws(target_draws, draws)
     block_KCT = torch.cat([block for block, _ in _blocks(target_draws)], dim=2)
     device = _device(draws)
     n_targets = block_KCT.shape[2]
     weights_T = np.ones(n_targets) if target_weights is None else target_weights
     weights_T = torch.as_tensor(weights_T, dtype=best_float(device), device=device)
-    validation.check_target_weights(weights_T, n_targets)
+    check_target_weights(weights_T, n_targets)
     return {"target_draws": block_KCT.to(weights_T), "target_weights": weights_T / weights_T.sum()}
 
 
@@ -124,7 +131,7 @@ def _blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, sli
     Potential ``outcomes`` (K, 2, n) are any numbers, the others with classes sum to 1.
     """
     n_points = draws.shape[1]
-    tolerance = None if outcomes or draws.ndim == 2 else validation.sum_tolerance(draws)
+    tolerance = None if outcomes or draws.ndim == 2 else sum_tolerance(draws)
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
     for start in range(0, n_points, step):
         points = slice(start, min(start + step, n_points))
@@ -135,7 +142,7 @@ def _blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, sli
             block = torch.empty(part.shape, dtype=best_float(part.device), device=part.device).copy_(part)
         else:
             block = torch.from_numpy(np.array(part, np.float64, order="C"))
-        validation.check_block(block, start, tolerance)
+        check_block(block, start, tolerance)
         yield block, points
 
 
@@ -148,7 +155,7 @@ def _has_fast_mean(draws: Any) -> bool:
 def _score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
     """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
     array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
-    tolerance = validation.sum_tolerance(draws)
+    tolerance = sum_tolerance(draws)
     n_points, n_classes = array.shape[1:]
     step = max(1, _NUMBERS_OF_MEANS // n_classes)
     starts = range(0, n_points, step)
@@ -185,7 +192,7 @@ def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
     off = (mean_Cn.sum(0) - 1).abs_().amax()
     if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
         block = torch.from_numpy(np.array(part_KnC.swapaxes(1, 2), np.float64, order="C"))
-        validation.check_block(block, first_point, tolerance)
+        check_block(block, first_point, tolerance)
     return mean_Cn
 
 

@@ -18,13 +18,14 @@ from scipy import stats
 
 from .. import _containers as chunks
 from .. import _modal as modal
-from .. import _validation as validation
-from .. import _validation_stopping as stopping_checks
 from .. import posterior as posteriors
+from .._checks import as_array, is_fitted, not_fitted_error, task
+from .._random import check_random_state
 from ..query import score_pool
 from ..risk import RiskEstimate
 from ..scores import SCORES
 from ._changes import Change, Kept
+from ._checks import check_more_labels, check_parameters, check_risk, check_training, other_rows_error
 
 __all__ = ["StoppingReport"]
 
@@ -192,19 +193,19 @@ class StoppingReport:
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         """
-        stopping_checks.check_parameters(previous, cls, tolerance, patience)
-        stopping_checks.check_risk(risk, target_risk)
+        check_parameters(previous, cls, tolerance, patience)
+        check_risk(risk, target_risk)
         estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
-        stopping_checks.check_training(X_training, y_training)
-        if not validation.is_fitted(estimator):
-            raise validation.not_fitted_error(estimator)
+        check_training(X_training, y_training)
+        if not is_fitted(estimator):
+            raise not_fitted_error(estimator)
         X_pool = chunks.prepare_pool(X_pool)
         n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
         if previous is not None:
-            stopping_checks.check_more_labels(previous.labels[-1], n_labelled)
+            check_more_labels(previous.labels[-1], n_labelled)
             if n_pool and chunks.layout(previous._kept.X) != chunks.layout(chunks.take_rows(X_pool, np.arange(1))):
-                raise stopping_checks.other_rows_error()
-        rng = validation.check_random_state(random_state)
+                raise other_rows_error()
+        rng = check_random_state(random_state)
         kept = Kept.of(estimator, X_pool, rng)
         scores = _Scores()
         if n_pool and _has_draws(estimator, posterior):
@@ -228,8 +229,7 @@ class StoppingReport:
             n_rows=change.n_rows,
             whole_pool=change.is_all,
             n_pool=n_pool,
-            one_class=validation.task(estimator) == "classifier"
-            and len(np.unique(validation.as_array(y_training))) == 1,
+            one_class=task(estimator) == "classifier" and len(np.unique(as_array(y_training))) == 1,
             **vars(scores),
             risk=risk,
             tolerance=tolerance,
@@ -360,7 +360,7 @@ class _Scores:
     @classmethod
     def of(cls, estimator: Any, rows: Any, **source: Any) -> _Scores:
         """Scores by all draws, and by every second one."""
-        name = "std_dev" if validation.task(estimator) == "regressor" else "bald"
+        name = "std_dev" if task(estimator) == "regressor" else "bald"
         parts = {
             name: _OfDraws(SCORES[name], 0, 1),
             "even": _OfDraws(SCORES[name], 0, 2),

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _containers as chunks
-from .. import _validation as validation
-from .. import _validation_stopping as stopping_checks
+from .._checks import as_array, check_one_output, task
 from ..query._reference import MOST_BYTES
+from ._checks import check_predictions, check_same_kind
 
 MOST_ROWS = 1_000
 """Rows that are compared: shares of them are right to one or two points."""
@@ -39,7 +39,7 @@ class Kept:
         n = chunks.count_rows(X_pool)
         n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, MOST_BYTES)) if n else 0
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
-        predictions = stopping_checks.check_predictions(estimator.predict(X), n_kept) if n else np.empty(0)
+        predictions = check_predictions(estimator.predict(X), n_kept) if n else np.empty(0)
         return cls(X, predictions, n_kept == n)
 
     def without(self, X_training: Any) -> Kept:
@@ -79,9 +79,9 @@ class Change:
         n_rows = len(before.predictions)
         if n_rows == 0:
             return cls(0.0, 0.0, "changes", 0, before.is_all)
-        now = stopping_checks.check_predictions(estimator.predict(before.X), n_rows)
-        stopping_checks.check_same_kind(before.predictions, now)
-        if validation.task(estimator) == "regressor":
+        now = check_predictions(estimator.predict(before.X), n_rows)
+        check_same_kind(before.predictions, now)
+        if task(estimator) == "regressor":
             gain, changed, measure = _movement(now - before.predictions, y_training), np.nan, "movement"
         else:
             differs = now != before.predictions
@@ -93,7 +93,7 @@ class Change:
 
 def _movement(changes: NDArray[Any], y_training: Any) -> float:
     """Mean square of the changes in units of the variance of labels."""
-    moved, spread = float(np.mean(changes**2)), float(np.var(validation.as_array(y_training)))
+    moved, spread = float(np.mean(changes**2)), float(np.var(as_array(y_training)))
     return moved / spread if spread > 0 else float(moved > 0)
 
 
@@ -101,7 +101,7 @@ def _worth(estimator: Any, before: Kept, now: NDArray[Any]) -> float | None:
     """By how much more accurate the estimator expects its predictions to be; None if it does not tell."""
     if not hasattr(estimator, "predict_proba"):
         return None
-    probabilities = validation.check_one_output(estimator.predict_proba(before.X), estimator)
+    probabilities = check_one_output(estimator.predict_proba(before.X), estimator)
     classes = np.asarray(estimator.classes_)
     right = [(probabilities * (labels[:, None] == classes)).sum(axis=1) for labels in (before.predictions, now)]
     if np.any(right[1] < probabilities.max(axis=1) - 1e-6):  # it predicts other labels than the most probable ones

@@ -20,9 +20,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
-import skactive
 from skactive import BatchBALDQuery, MCDropoutClassifier, sample_posterior
 from skactive import batchbald as module
+from skactive._random import spawn
 from skactive.batchbald import _kept_draws, batchbald
 from skactive.batchbald._outcomes import Outcomes
 from skactive.scores import bald
@@ -507,7 +507,7 @@ def softmax_draws(rows=slice(None)):
 
 def of_the_query(seed=0):
     """The generator that a query of this random state chooses with."""
-    return skactive._validation.spawn(np.random.default_rng(seed), 2)[1]
+    return spawn(np.random.default_rng(seed), 2)[1]
 
 
 @pytest.mark.parametrize("chunk_size", [None, 7, 400])
@@ -637,7 +637,7 @@ def test_a_net_is_drawn_from_and_left_as_it_was(global_state_untouched):
     query = BatchBALDQuery(n_draws=10, random_state=0, max_outcomes=100)
     indices = query.select(net, X[200:], 6)
     assert pickle.dumps(net.net_.module_.state_dict()) == before
-    rngs = skactive._validation.spawn(np.random.default_rng(0), 2)
+    rngs = spawn(np.random.default_rng(0), 2)
     draws = sample_posterior(net, 10, rngs[0])(X[200:])
     assert batchbald(draws, 6, rngs[1], max_outcomes=100).indices.tolist() == indices.tolist()
 

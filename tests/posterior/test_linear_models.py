@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skactive import StochasticBatchQuery, sample_posterior
-from skactive import _validation as validation
+from skactive._checks import NoPosteriorError, NoTrainingDataError
 from skactive.posterior import _laplace as laplace
 from skactive.posterior import _linear_models as linear_models
 from skactive.posterior import check_posterior, noise_variance
@@ -305,7 +305,7 @@ def test_one_vs_rest_is_a_normalised_binary_model_for_each_class(options):
     expected = np.stack(parts, axis=-1)
     same_draws(draw(estimator, 50, X, y)(X), expected / expected.sum(axis=-1, keepdims=True))
     estimator = fit(LogisticRegression(class_weight="balanced", **options), X, y)
-    with pytest.raises(validation.NoPosteriorError):
+    with pytest.raises(NoPosteriorError):
         draw(estimator, 5, X, y)
 
 
@@ -331,7 +331,7 @@ def test_corners_of_an_l1_penalty_have_no_curvature(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         estimator = fit(estimator, X, y)
-    with pytest.raises(validation.NoPosteriorError):
+    with pytest.raises(NoPosteriorError):
         draw(estimator, 5, X, y)
 
 
@@ -363,9 +363,9 @@ def test_separated_classes_without_a_penalty_are_left_to_the_bootstrap(kind, sca
     x, labels = separated(kind, rng(6))
     x = x * scale
     estimator = LogisticRegression(C=np.inf, solver="newton-cholesky", max_iter=1000).fit(x, labels)
-    with pytest.raises(validation.NoPosteriorError, match="no best value") as caught:
+    with pytest.raises(NoPosteriorError, match="no best value") as caught:
         draw(estimator, 5, x, labels)
-    assert isinstance(caught.value, validation.NoPosteriorError)
+    assert isinstance(caught.value, NoPosteriorError)
     assert draw(LogisticRegression().fit(x, labels), 5, x, labels)(x).shape[0] == 5
 
 
@@ -392,20 +392,20 @@ def test_redundant_columns_without_a_penalty_change_nothing_where_the_data_are()
 def test_fewer_rows_than_columns_without_a_penalty_are_left_to_the_bootstrap():
     x = rng(7).standard_normal((12, 20))
     estimator = LogisticRegression(C=np.inf, max_iter=1000).fit(x, np.arange(12) % 2)
-    with pytest.raises(validation.NoPosteriorError):
+    with pytest.raises(NoPosteriorError):
         draw(estimator, 5, x, np.arange(12) % 2)
 
 
 def test_a_fit_that_is_sure_to_the_last_digit_is_left_to_the_bootstrap():
     estimator = LogisticRegression().fit(X, y_binary)
     estimator.coef_ = estimator.coef_ * 1e6
-    with pytest.raises(validation.NoPosteriorError, match="0 or 1"):
+    with pytest.raises(NoPosteriorError, match="0 or 1"):
         draw(estimator, 5, X, y_binary)
 
 
 def test_a_covariance_beyond_memory_is_left_to_the_bootstrap(monkeypatch):
     monkeypatch.setattr(linear_models, "_MAX_ELEMENTS", 100)
-    with pytest.raises(validation.NoPosteriorError, match="GiB"):
+    with pytest.raises(NoPosteriorError, match="GiB"):
         draw(LogisticRegression().fit(X, y), 5, X, y)
 
 
@@ -429,7 +429,7 @@ def test_training_data_are_asked_for_by_name():
     estimator = LogisticRegression().fit(X, y)
     with pytest.raises(ValueError, match="`X_training` and `y_training` must be given") as caught:
         sample_posterior(estimator, 5, rng())
-    assert isinstance(caught.value, validation.NoTrainingDataError)
+    assert isinstance(caught.value, NoTrainingDataError)
     with pytest.raises(ValueError, match="`X_training` and `y_training`"):
         sample_posterior(estimator, 5, rng(), X_training=X)
     with pytest.raises(NotFittedError):
@@ -659,7 +659,7 @@ def test_discriminants_know_less_where_the_data_do_not_reach():
 )
 def test_discriminants_without_a_covariance_are_left_to_the_bootstrap(estimator, x, labels):
     estimator.fit(x, labels)
-    with pytest.raises(validation.NoPosteriorError):
+    with pytest.raises(NoPosteriorError):
         draw(estimator, 5, x, labels)
 
 
@@ -673,7 +673,7 @@ def test_discriminants_without_a_covariance_are_left_to_the_bootstrap(estimator,
 )
 def test_models_without_clean_mathematics_are_left_to_the_bootstrap(estimator):
     estimator.fit(X, y)
-    with pytest.raises(validation.NoPosteriorError):
+    with pytest.raises(NoPosteriorError):
         draw(estimator, 5, X, y)
 
 

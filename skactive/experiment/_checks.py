@@ -1,4 +1,4 @@
-"""Errors of experiments, in words: parameters, data, queries and checkpoints."""
+"""What an experiment refuses or warns of, and in which words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import check_counts, is_integer, is_number, task, warn
+from .._checks import BatchError, check_counts, is_integer, is_number, task, warn
 
 
 def check_queries(queries: Any) -> Mapping[str, Any]:
@@ -188,32 +188,6 @@ def check_score_value(name: str, value: Any) -> float:
     return float(value)
 
 
-class BatchError(ValueError):
-    """A query returned what is no batch."""
-
-
-def check_query_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
-    """What a query of an experiment returned: bare positions, or a pair with positions first."""
-    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
-        answer = answer[0]
-    indices = np.atleast_1d(np.asarray(answer))
-    n_distinct = len(np.unique(indices))
-    got = None
-    if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
-    elif len(indices) != k:
-        got = f"{len(indices)} positions"
-    elif n_distinct < k:
-        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
-    elif indices.min() < 0 or indices.max() >= n_pool:
-        got = f"positions from {indices.min()} to {indices.max()}"
-    if got:
-        raise BatchError(
-            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
-        )
-    return indices.astype(np.int64)
-
-
 def warn_failed_runs(failures: Sequence[Any], n_runs: int) -> None:
     if failures:
         first = failures[0]
@@ -264,11 +238,3 @@ def warn_other_versions(path: Path, before: Mapping[str, str], now: Mapping[str,
             f"`checkpoint`={str(path)!r} was begun with {', '.join(changed)}: numbers may differ in the last "
             "digits or more."
         )
-
-
-def check_reference(reference: str | None, queries: Sequence[str]) -> str:
-    if reference is None:
-        return "uniform" if "uniform" in queries else queries[0]
-    if reference not in queries:
-        raise ValueError(f"`reference` must be one of {list(queries)}. Got {reference!r} instead.")
-    return reference

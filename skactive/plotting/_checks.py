@@ -1,4 +1,4 @@
-"""Errors of diagnostics and displays, in words."""
+"""What a plot refuses or warns of, and in which words."""
 
 from __future__ import annotations
 
@@ -9,74 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import check_positions, is_integer, is_number
-
-
-def check_batches(batches: Any, n_points: int) -> list[NDArray[np.int64]]:
-    """Positions of the first labels and of each batch, which may be empty."""
-    batches = [np.asarray(batch) if len(batch) else np.empty(0, dtype=np.int64) for batch in batches]
-    if not batches or not len(batches[0]):
-        raise ValueError("`batches` must start with the positions of the first labels. Got none.")
-    check_positions("batches", np.concatenate(batches), n_points)
-    return [batch.astype(np.int64) for batch in batches]
-
-
-def check_any_left(unlabelled: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
-    if not unlabelled.any():
-        raise ValueError(
-            f"`rows` must hold a row that is not labelled. Got {len(unlabelled)} rows, all of them labelled at step "
-            f"{step}: give rows to test on, or fewer batches."
-        )
-    return unlabelled
-
-
-def check_history(scores: Any) -> NDArray[np.float64]:
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim != 2 or not len(scores):
-        raise ValueError(
-            "`scores` must have shape (n_steps, n_points): a row of scores for each step, one or more. "
-            f"Got shape {scores.shape} instead."
-        )
-    n_infinite = int(np.isinf(scores).sum())
-    if n_infinite:
-        raise ValueError(f"`scores` must be finite, or NaN where a row has none. Got {n_infinite} infinite ones.")
-    return scores
-
-
-def check_step(name: str, step: Any, n_steps: int) -> int:
-    if not is_integer(step):
-        raise TypeError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step!r} instead.")
-    if not 0 <= step < n_steps:
-        raise ValueError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step} instead.")
-    return int(step)
-
-
-def check_part(top: Any, bottom: Any) -> tuple[float, int]:
-    """The part of the rows that is asked for, and 1 if it is the top, -1 if it is the bottom."""
-    if top is not None and bottom is not None:
-        raise ValueError(f"`top` or `bottom` may be given, not both. Got top={top!r} and bottom={bottom!r}.")
-    name, part, sign = ("top", top, 1) if bottom is None else ("bottom", bottom, -1)
-    part = 1.0 if part is None else part
-    if not is_number(part):
-        raise TypeError(f"`{name}` must be a part of the rows, above 0 and at most 1. Got {part!r} instead.")
-    if not 0 < part <= 1:
-        raise ValueError(
-            f"`{name}` must be a part of the rows, above 0 and at most 1 (0.01 is one per cent). Got {part!r} instead."
-        )
-    return float(part), sign
-
-
-def check_decimals(decimals: Any) -> None:
-    if decimals is not None and not is_integer(decimals):
-        raise TypeError(f"`decimals` must be an integer, or None for scores as they are. Got {decimals!r} instead.")
-
-
-def check_pool_shrank(n_points: int, n_expected: int) -> None:
-    if n_points != n_expected:
-        raise ValueError(
-            f"`X_pool` must be the last pool less the rows bought, {n_expected} rows in the same order. Got {n_points} "
-            "rows. For another pool, clone the query."
-        )
+from .._checks import is_integer
 
 
 def check_result(result: Any) -> Any:
@@ -168,7 +101,7 @@ def projection_explained() -> Iterator[None]:
         ) from error
 
 
-def no_law_error(sampler: Any) -> TypeError:
+def no_law_to_show_error(sampler: Any) -> TypeError:
     return TypeError(
         "`samplers` must have a law, `log_weights(scores, beta)`, as those of skactive.samplers have. "
         f"Got {sampler!r} without one."

@@ -1,4 +1,4 @@
-"""Errors of treatments, propensities and potential outcomes, in words."""
+"""What a causal query refuses or warns of, and in which words."""
 
 from __future__ import annotations
 
@@ -7,32 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import is_number, task
-
-
-def check_treatment_by_point(name: str, value: Any, shape: Any) -> None:
-    """Check a tensor of zeros and ones, one a point."""
-    _check_one_a_point(name, value, shape)
-    if not bool(((value == 0) | (value == 1)).all()):
-        raise _not_binary_error(value[(value != 0) & (value != 1)][0].item())
-
-
-def check_propensity_by_point(name: str, value: Any, shape: Any) -> None:
-    """Check a tensor of probabilities between 0 and 1, one a point."""
-    _check_one_a_point(name, value, shape)
-    if not bool(((value > 0) & (value < 1)).all()):
-        raise ValueError(
-            f"`{name}` must be above 0 and below 1: an effect can be known only where both treatments can happen. Got "
-            f"{value[~((value > 0) & (value < 1))][0].item()}. Leave such rows out, or give `propensity` a classifier "
-            "that is less sure: calibrated, regularised, a forest of larger leaves."
-        )
-
-
-def _check_one_a_point(name: str, value: Any, shape: Any) -> None:
-    if tuple(value.shape) != (shape[1],):
-        raise ValueError(
-            f"`{name}` must have shape ({shape[1]},), one number a point. Got shape {tuple(value.shape)} instead."
-        )
+from .._checks import _not_binary_error, is_number, task
 
 
 def check_treatment_given(treatment: Any) -> None:
@@ -53,13 +28,6 @@ def check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
     if bad.size:
         raise _not_binary_error(treatments[bad[0]])
     return numbers.astype(np.int64)
-
-
-def _not_binary_error(value: Any) -> ValueError:
-    return ValueError(
-        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
-        "time, and leave rows without one out."
-    )
 
 
 def check_both_treatments(values: set[int]) -> None:

@@ -1,8 +1,7 @@
-"""What is checked at the boundary, and the errors and warnings that the package words.
+"""Rules that several rooms share, with their errors and warnings.
 
-Those of one topic are in `_validation_experiments`, `_validation_plots`, `_validation_batches` and `_validation_data`,
-which stand on this module. A message names the parameter in backticks, the rule, what was got and, where there is one,
-the remedy.
+A message names the parameter in backticks, the rule, what was got and, where there is one, the remedy. A rule of one
+room alone stands in that room.
 """
 
 from __future__ import annotations
@@ -11,33 +10,15 @@ import importlib
 import numbers
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.validation import check_is_fitted, validate_data
-
-
-def check_random_state(random_state: Any) -> np.random.Generator:
-    """Turn `random_state` (None, int, RandomState, Generator, SeedSequence) into a `numpy.random.Generator`."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"`random_state` must be None, a non-negative integer, a numpy Generator or a RandomState. "
-            f"Got {random_state!r} instead."
-        ) from error
-
-
-def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
-    """``n`` independent generators, whatever ``rng`` was made from."""
-    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 
 def is_integer(value: Any) -> bool:
@@ -46,13 +27,6 @@ def is_integer(value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-
-
-def check_rng(rng: Any) -> None:
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(
-            f"`rng` must be a numpy.random.Generator, as numpy.random.default_rng(seed) makes it. Got {rng!r} instead."
-        )
 
 
 def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
@@ -117,15 +91,6 @@ def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_],
     return ScoreError(name, rule, float(scores[row]), row, int(bad.sum()))
 
 
-def warn_few_positive(n_positive: int, k: int) -> None:
-    if n_positive < k:
-        warn(
-            f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
-            f"ones come first and the other {k - n_positive} are chosen uniformly at random. BALD is 0 where all draws "
-            "agree: a model that learned nothing from few labels, say, or is sure of everything.",
-        )
-
-
 def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     """Draws as an array or tensor of the number of axes that a score can take."""
     if not hasattr(draws, "detach"):
@@ -163,66 +128,10 @@ def check_numbers(name: str, array: Any) -> None:
         )
 
 
-def check_positive_by_point(name: str, value: Any, shape: Any) -> None:
-    """Check a tensor of positive numbers of shape (), (n_points,) or (n_draws, n_points)."""
-    n_draws, n_points = shape
-    if tuple(value.shape) not in [(), (1,), (n_points,), (n_draws, n_points)]:
-        raise ValueError(
-            f"`{name}` must be a number, or have shape ({n_points},) or ({n_draws}, {n_points}) as the draws. "
-            f"Got shape {tuple(value.shape)} instead."
-        )
-    if not bool(((value > 0) & (value < float("inf"))).all()):
-        raise ValueError(f"`{name}` must be positive and finite. Got {value.min().item()} as the smallest.")
-
-
-def check_target_draws(target_draws: Any, draws: Any) -> Any:
-    """Draws at one target or more, as many draws and classes as those of the points."""
-    if not hasattr(target_draws, "detach"):
-        target_draws = np.asarray(target_draws)
-    shape, wanted = tuple(target_draws.shape), (draws.shape[0], draws.shape[2])
-    if len(shape) != 3 or (shape[0], shape[2]) != wanted or shape[1] == 0:
-        raise ValueError(
-            f"`target_draws` must have shape ({wanted[0]}, n_targets, {wanted[1]}), with one target or more: the same "
-            f"draws and classes as `draws`. Got shape {shape} instead."
-        )
-    return target_draws
-
-
-def check_target_weights(weights: Any, n_targets: int) -> None:
-    """Check a tensor of weights of targets."""
-    if tuple(weights.shape) != (n_targets,):
-        raise ValueError(
-            f"`target_weights` must have shape ({n_targets},), one weight a target. Got shape {tuple(weights.shape)}."
-        )
-    if not bool(((weights >= 0) & (weights < float("inf"))).all()) or not bool(weights.sum() > 0):
-        raise weights_error("target_weights", str(weights.min().item()) + " as the smallest")
-
-
 def sum_tolerance(draws: Any) -> float:
     """How far from 1 the probabilities of a row may sum in the dtype of the draws."""
     bits = {"torch.bfloat16": 7, "torch.float16": 10, "float16": 10, ">f2": 10}.get(str(draws.dtype))
     return max(1e-4, draws.shape[-1] * 2.0**-bits) if bits else 1e-4
-
-
-def check_block(block: Any, first_point: int, tolerance: float | None) -> None:
-    """Check that a float64 tensor holds probabilities (n_draws, n_classes, n), or predicted values (n_draws, ..., n).
-
-    The latter have no tolerance, that is, sums over classes.
-    """
-    if tolerance is None:
-        if not bool(block.isfinite().all()):
-            where = (~block.isfinite()).nonzero()[0].tolist()
-            raise ValueError(
-                f"`draws` must be finite. "
-                f"Got {block[tuple(where)].item()} in draw {where[0]} of point {first_point + where[-1]}."
-            )
-        return
-    sums = block.sum(1)
-    if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
-        return
-    wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
-    draw, point = wrong.nonzero()[0].tolist()
-    raise ProbabilityError("draws", block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
 
 
 class ProbabilityError(ValueError):
@@ -304,33 +213,6 @@ def check_n_instances(n_instances: Any, n_candidates: int, n_points: int) -> int
     return check_k(n_instances, n_candidates, "n_instances", of)
 
 
-def check_max_candidates(max_candidates: int, k: int) -> None:
-    if max_candidates < k:
-        raise ValueError(f"`max_candidates` must be `n_instances` or more. Got {max_candidates} for n_instances={k}.")
-
-
-def check_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
-    """Sorted distinct positions, from positions in any order or a mask."""
-    given = np.asarray(candidates)
-    if given.dtype == bool and given.shape != (n_points,):
-        raise ValueError(
-            f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
-        )
-    if given.dtype == bool:
-        return np.flatnonzero(given)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise TypeError(
-            "`candidates` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
-            f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
-        )
-    if given.size and not (given.min() >= 0 and given.max() < n_points):
-        raise ValueError(
-            f"`candidates` must be positions from 0 to {n_points - 1} (not index labels). "
-            f"Got positions from {given.min()} to {given.max()}."
-        )
-    return np.unique(given).astype(np.int64)
-
-
 def check_positive_integers(**parameters: Any) -> None:
     for name, value in parameters.items():
         if value is None:
@@ -339,13 +221,6 @@ def check_positive_integers(**parameters: Any) -> None:
             raise TypeError(f"`{name}` must be a positive integer or None. Got {value!r} instead.")
         if value < 1:
             raise ValueError(f"`{name}` must be 1 or more, or None. Got {value} instead.")
-
-
-def check_overrides(query: type, overrides: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-    unknown = sorted(set(overrides) - set(parameters))
-    if unknown:
-        known = ", ".join([*parameters, "candidates", "X_training", "y_training"])
-        raise TypeError(f"{query.__name__} takes no keyword `{unknown[0]}`. It takes: n_instances, {known}.")
 
 
 def look_up(kind: str, value: Any, registry: Mapping[str, Any]) -> Any:
@@ -358,45 +233,6 @@ def look_up(kind: str, value: Any, registry: Mapping[str, Any]) -> Any:
     if value not in registry:
         raise ValueError(f"`{kind}` must be a callable or one of {names}. Got {value!r} instead.")
     return registry[value]
-
-
-def check_named_once(scores: dict[str, Any], n: int) -> dict[str, Any]:
-    """Check that the scores asked for, ``n`` of them, have names that tell them apart."""
-    if not n:
-        raise ValueError('`scores` must name at least one score. Got none. Give "bald", say.')
-    if len(scores) < n:
-        raise ValueError(
-            f"`scores` must have different names. Got {n} scores with the names {list(scores)}. Give a dict of names."
-        )
-    return scores
-
-
-def check_posterior(posterior: str) -> str:
-    if posterior not in ("auto", "bootstrap"):
-        raise ValueError(f'`posterior` must be "auto", "bootstrap" or an estimator. Got {posterior!r} instead.')
-    return posterior
-
-
-def check_task(estimator: Any, name: Any, score: Any, has_source: bool) -> None:
-    """Check that the estimator is of a kind that can be drawn from, and the score one for its kind."""
-    if getattr(score, "tasks", ()) == ("outcomes",):
-        raise ValueError(
-            f"`score`={name!r} is a score of potential outcomes. CausalBALDQuery(score={name!r}, treatment=...) knows "
-            "which column is the treatment."
-        )
-    kind = task(estimator) or ("any" if has_source else None)
-    if kind is None:
-        raise TypeError(
-            f"`estimator` must be a classifier or a regressor. Got a {type(estimator).__name__}, which is neither. "
-            "Give a classifier or regressor fitted to the labels bought so far, or give your class a method "
-            "`sample_posterior(n_draws, rng)`."
-        )
-    if kind in ("classifier", "regressor") and kind not in getattr(score, "tasks", (kind,)):
-        fitting = '"std_dev", "variance" or "gaussian_bald"' if kind == "regressor" else '"bald" or "std_dev"'
-        raise ValueError(
-            f"`score`={name!r} is no score for a {kind}, and {type(estimator).__name__} is one. Use score={fitting}, a "
-            f"callable that takes its draws, or a {'classifier' if kind == 'regressor' else 'regressor'}."
-        )
 
 
 def task(estimator: Any) -> str | None:
@@ -438,158 +274,6 @@ def not_fitted_error(estimator: Any) -> NotFittedError:
         f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch "
         "at random, as a query does for a modAL learner that is not fitted."
     )
-
-
-def warn_cold_start(estimator: Any) -> None:
-    warn(
-        f"{type(estimator).__name__} is not fitted yet, so there are no scores: the batch is uniform at random.",
-    )
-
-
-def no_columns_error(name: str, X: Any) -> ValueError:
-    return ValueError(
-        f"`{name}` is a column, and the rows are not a table with columns: they are a {type(X).__name__}. "
-        "Give an array of two axes or a DataFrame."
-    )
-
-
-def check_column_position(name: str, position: int, n_columns: int) -> int:
-    if not -n_columns <= position < n_columns:
-        raise ValueError(
-            f"`{name}` must be the position of a column, from 0 to {n_columns - 1}, or negative to count from the "
-            f"end. Got {position}."
-        )
-    return int(position) % n_columns
-
-
-def column_by_name_error(name: str, column: Any, X: Any) -> TypeError:
-    return TypeError(
-        f"`{name}` must be the position of a column, an integer, where rows have no names of columns: they are a "
-        f"{type(X).__name__}. Got {column!r}. Names need a DataFrame."
-    )
-
-
-def check_column_name(name: str, column: Any, columns: list[Any]) -> int:
-    """The position of a name that is there once."""
-    positions = [i for i, known in enumerate(columns) if known == column]
-    if len(positions) != 1:
-        shown = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
-        raise ValueError(
-            f"`{name}` must be one of the columns {shown}, or a position. Got {column!r}, of which there are "
-            f"{len(positions)}."
-        )
-    return positions[0]
-
-
-def check_columns(estimator: Any, n_columns: int | None, n_axes: int = 2) -> None:
-    fitted_on = getattr(estimator, "n_features_in_", None)
-    if fitted_on is not None and n_columns is not None and n_columns != fitted_on:
-        what = "columns" if n_axes == 2 else "channels (the second axis)"
-        raise ValueError(
-            f"`X_pool` has {n_columns} {what}, but {type(estimator).__name__} was fitted on {fitted_on}. "
-            "Give the pool the shape of the training data."
-        )
-
-
-def check_training_pair(n_rows: int | None, n_labels: int | None) -> None:
-    """Check the lengths of `X_training` and `y_training`, None for what was not given."""
-    if (n_rows is None) != (n_labels is None):
-        missing, rule = (
-            ("y_training", f"`X_training`, a label for each of its {n_rows} rows")
-            if n_labels is None
-            else ("X_training", f"`y_training`, a row for each of its {n_labels} labels")
-        )
-        raise ValueError(f"`{missing}` must be given along with {rule}. Got None.")
-    if n_rows != n_labels:
-        raise ValueError(
-            "`X_training` and `y_training` must be of one length, a label for each row. "
-            f"Got {n_rows} rows and {n_labels} labels."
-        )
-
-
-def no_law_error(query: Any, name: str, is_asked: bool) -> AttributeError:
-    """Say why a query has no probabilities: ``is_asked`` once it has made a batch."""
-    reason = "no query yet" if not is_asked else "a sampler without a law"
-    if is_asked and not hasattr(query, "sampler"):
-        reason = "its batches have no sampling law; those of StochasticBatchQuery do"
-    return AttributeError(f"{type(query).__name__} has no `{name}`: {reason}.")
-
-
-def check_training_data(X: Any, y: Any) -> tuple[Any, Any]:
-    if X is None or y is None:
-        raise ValueError(
-            "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
-            "`y_training`, or query through a modAL learner that was fitted."
-        )
-    return X, y
-
-
-def no_draws_error(estimator: Any, query: Any, one_draw: bool) -> ValueError:
-    name = type(estimator).__name__
-    if one_draw:
-        remedy = f"For this score predict_proba would do, and {name} has none: wrap it in CalibratedClassifierCV"
-    elif hasattr(query, "score"):
-        remedy = 'Or use a score that needs a single prediction ("entropy", "margin", "variation_ratio")'
-    else:
-        remedy = 'BADGEQuery and StochasticBatchQuery("entropy") need no draws'
-    return ValueError(
-        f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted to. Give '
-        f"`X_training` and `y_training`, or posterior=<an estimator to draw from instead>. {remedy}."
-    )
-
-
-def warn_bootstrap(error: Any) -> None:
-    why = getattr(error, "why", str(error))
-    warn(
-        f"{why}: it is refitted to resampled training data whenever they have changed. "
-        'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another model, '
-        "a random forest, say, fitted to the same data.",
-    )
-
-
-def certainty_error() -> ValueError:
-    return ValueError(
-        "`score` must be larger for more informative rows, and modAL's classifier_margin is smaller for them. "
-        'Use score="margin", one minus it.'
-    )
-
-
-def check_target(X_target: Any, score: Any) -> Any:
-    if X_target is None:
-        raise ValueError(f"`X_target` must be given for score={score!r}, which asks for draws at the rows that matter.")
-    return X_target
-
-
-def check_target_rows(n_targets: int, n_columns: int | None, n_columns_of_pool: int | None) -> None:
-    if n_targets == 0:
-        raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
-    if n_columns != n_columns_of_pool:
-        raise ValueError(
-            f"`X_target` must have the columns of `X_pool`, {n_columns_of_pool}. Got {n_columns}: "
-            "give it rows like those of the pool, without their labels."
-        )
-
-
-def check_score_output(scores: Any, n_points: int) -> Any:
-    """One number a row, as a numpy array."""
-    scores = as_array(scores)
-    if scores.shape != (n_points,):
-        raise ValueError(
-            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
-            "(The draws of a net are a torch tensor; np.asarray(draws) makes them an array.)"
-        )
-    return scores
-
-
-def check_batch(indices: Any, k: int, n_points: int) -> NDArray[np.int64]:
-    """What a sampler of the user's own returned."""
-    indices = np.asarray(indices)
-    distinct = indices.ndim == 1 and len(np.unique(indices)) == len(indices) == k
-    if not (distinct and indices.dtype.kind in "iu" and indices.min() >= 0 and indices.max() < n_points):
-        raise ValueError(
-            f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {indices!r} instead."
-        )
-    return indices.astype(np.int64)
 
 
 @contextmanager
@@ -646,19 +330,6 @@ def check_same_functions(draws: Any, again: Any, what: str) -> None:
         raise _no_functions_error(what)
 
 
-def check_functions(draws: Any, again: Any, row: int) -> None:
-    """Check that draws of one row are the same in a second call, and beside another row.
-
-    Models may compute in fewer digits than their draws have, and round otherwise for another number of rows. What is a
-    tenth, or less, of the spread of the draws is taken for that: draws that are made anew differ by more than it.
-    """
-    if _equal_but_for_rounding(draws, again, nan=True):  # the score says that they are not finite
-        return
-    before, now = _as_float64(draws), _as_float64(again)
-    if not np.sqrt(np.mean((now - before) ** 2)) <= 0.1 * np.sqrt(np.mean(np.var(before, axis=0))):
-        raise _no_functions_error(f"row {row}, drawn a second time and beside another,")
-
-
 def _equal_but_for_rounding(draws: Any, again: Any, *, nan: bool = False) -> bool:
     """Whether they are the same for the type that they were computed in; absolute errors go by the largest number."""
     digits = 1e-4
@@ -683,11 +354,6 @@ def _no_functions_error(what: str) -> ValueError:
     )
 
 
-def check_draws_differ(draws: Any) -> None:
-    if len(draws) < 2 or np.ptp(draws, axis=0).max() == 0:
-        raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")
-
-
 def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
     """Check that a score that looks at how draws differ has two of them."""
     if n_draws < 2 and not getattr(score, "one_draw", True):
@@ -697,27 +363,12 @@ def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
         )
 
 
-def check_surrogate_classes(surrogate: Any, estimator: Any) -> None:
-    theirs, ours = getattr(surrogate, "classes_", None), getattr(estimator, "classes_", None)
-    if theirs is None or ours is None or set(np.ravel(theirs).tolist()) <= set(np.ravel(ours).tolist()):
-        return
-    raise ValueError(
-        f"`posterior` was fitted to the classes {np.ravel(theirs).tolist()}, and the learner knows "
-        f"{np.ravel(ours).tolist()}. Give `X_training` and `y_training` with the learner's labels."
-    )
-
-
 def check_n_draws(n_draws: Any) -> int:
     if not is_integer(n_draws):
         raise TypeError(f"`n_draws` must be a positive integer or None. Got {n_draws!r} instead.")
     if n_draws < 1:
         raise ValueError(f"`n_draws` must be 1 or more. Got {n_draws} instead.")
     return int(n_draws)
-
-
-def check_features(estimator: Any, X: Any) -> Any:
-    """X as the fitted estimator takes it: its number of columns, its feature names; missing values are its business."""
-    return validate_data(estimator, X, accept_sparse="csr", reset=False, ensure_all_finite="allow-nan", dtype="numeric")
 
 
 def check_labels(y: Any) -> NDArray[Any]:
@@ -760,12 +411,6 @@ def _takes_a_column(estimator: Any) -> bool:
     return not any(kind.__module__.partition(".")[0] in {"sklearn", "skactive"} for kind in owners)
 
 
-def check_single_output(estimator: Any) -> None:
-    """Refuse what predicts several targets at once: its predict_proba is a list, one array a target."""
-    if getattr(estimator, "n_outputs_", 1) > 1:
-        raise several_outputs_error(estimator)
-
-
 def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
     if isinstance(probabilities, list):
         raise several_outputs_error(estimator)
@@ -779,61 +424,12 @@ def several_outputs_error(estimator: Any) -> ValueError:
     )
 
 
-def check_one_target(predictions: Any) -> Any:
-    """Regression outputs (n_draws, n_points, 1) or (n_draws, n_points) without the last axis."""
-    if predictions.ndim == 2:
-        return predictions
-    if predictions.ndim == 3 and predictions.shape[-1] == 1:
-        return predictions[..., 0]
-    raise ValueError(
-        f"`estimator` must predict one target. Its draws have shape {tuple(predictions.shape)}: several outputs."
-    )
-
-
-def check_class_outputs(outputs: Any) -> None:
-    if outputs.ndim != 3 or outputs.shape[-1] < 2:
-        raise ValueError(
-            "`estimator` is a torch module and must return one column a class. Got outputs of shape "
-            f"{tuple(outputs.shape[1:])} for a batch. Wrap a binary or a regression net in skorch's "
-            "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
-        )
-
-
-def no_noise_variance_error(estimator: Any) -> ValueError:
-    return ValueError(
-        f"`score` asks for the variance of the noise on a label, and {type(estimator).__name__} has none. Give it an "
-        "attribute `noise_variance_`, fix it with functools.partial(gaussian_bald, noise_variance=...), or use "
-        'score="variance".'
-    )
-
-
-def search_without_refit_error(search: Any) -> ValueError:
-    return ValueError(
-        f"`estimator` is a {type(search).__name__} with refit={search.refit!r}, so it holds no fitted model to draw "
-        "from. Set refit=True."
-    )
-
-
-def dask_frame_error() -> TypeError:
-    return TypeError(
-        "`X_pool` must not be a dask DataFrame, whose rows cannot be addressed by position. Give its "
-        "`.to_dask_array(lengths=True)`, or `.compute()` it."
-    )
-
-
 class NetError(ValueError):
     """A net that draws cannot be had of; worded in full where it is raised."""
 
 
 class NoDropoutError(NetError):
     """A net with nothing random in training."""
-
-
-def inner_dropout_error(layers: str) -> NetError:
-    return NetError(
-        f"`estimator` has dropout inside of {layers}, where no mask can be held fixed for all rows. Set the layer's "
-        "`dropout` to 0 to draw from the net's other dropout layers alone."
-    )
 
 
 def parameter_error(name: str, rule: str, value: Any) -> ValueError:
@@ -851,76 +447,8 @@ def undeclared_labels_error(labels: NDArray[Any], classes: NDArray[Any]) -> Valu
     return ValueError(f"`classes` must list every label in `y`. Got {classes}, which lacks {labels}.")
 
 
-def first_partial_fit_error() -> ValueError:
-    return ValueError("`classes` must be passed on the first call to partial_fit: all labels that may ever come.")
-
-
-def changed_classes_error(classes: NDArray[Any], before: NDArray[Any]) -> ValueError:
-    return ValueError(f"`classes` must be the same at every call to partial_fit. Got {classes}, and {before} before.")
-
-
 def weights_error(name: str, got: str) -> ValueError:
     return ValueError(f"`{name}` must be finite, never negative, and not all of the weights may be zero. Got {got}.")
-
-
-def needs_module_error(shape: Any) -> ValueError:
-    return ValueError(
-        f"`X` must be 2-dimensional for the built-in net. Found rows of shape {tuple(shape)}. Give a net for such rows "
-        "as `module`."
-    )
-
-
-def module_error(rule: str, got: str) -> ValueError:
-    return ValueError(f"`module` must {rule}. Got {got} instead.")
-
-
-def output_error(output: str, rule: str, remedy: str) -> ValueError:
-    return ValueError(f"`output`={output!r} says that `module` returns {rule}, which its outputs are not. {remedy}")
-
-
-def module_failed_error(shape: Any, error: Exception) -> ValueError:
-    return ValueError(
-        f"`module` could not answer float32 rows of shape {tuple(shape)}. {type(error).__name__}: {error}"
-    )
-
-
-def last_layer_error(n_before: int, n_now: int) -> ValueError:
-    return ValueError(
-        f"`classes` grew from {n_before} to {n_now}, but this `module` does not end in a torch.nn.Linear layer of one "
-        "unit a class that could grow. Declare all labels with `classes` from the start, or set warm_start=False."
-    )
-
-
-def no_linear_layer_error() -> ValueError:
-    return ValueError("`module` must run a torch.nn.Linear layer for its input to be an embedding. Got none that ran.")
-
-
-def diverged_error() -> ValueError:
-    return ValueError("Training diverged to weights that are not finite: lower `lr`, or scale the features.")
-
-
-def device_error(device: Any, reason: str) -> ValueError:
-    return ValueError(f'`device` must be "auto", "cpu" or a torch device of this machine. Got {device!r}: {reason}')
-
-
-def warn_no_validation(n_rows: int) -> None:
-    warn(
-        f"`early_stopping` needs rows to validate on, and {n_rows} training rows leave none to spare: trained for "
-        "`max_epochs` on all of them.",
-    )
-
-
-def check_kernel_input(estimator: Any, X: Any) -> Any:
-    """X as a fitted Gaussian process takes it: finite numbers in columns, or whatever its kernel compares."""
-    vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
-    return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
-
-
-def one_vs_one_error(estimator: Any) -> ValueError:
-    return ValueError(
-        f'`multi_class` must be "one_vs_rest" to draw from a {type(estimator).__name__} of more than two classes. With '
-        '"one_vs_one" it has no probabilities.'
-    )
 
 
 class NoTrainingDataError(ValueError):
@@ -932,47 +460,6 @@ class NoTrainingDataError(ValueError):
             f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: they are what its "
             "fit does not keep, and its uncertainty follows from. A query through a fitted modAL learner brings them."
         )
-
-
-def unknown_labels_error(labels: NDArray[Any], classes: NDArray[Any]) -> ValueError:
-    return ValueError(
-        f"`y_training` must hold labels that the estimator was fitted to, {classes}. Got {labels} as well."
-    )
-
-
-def no_embed_error(net: Any) -> TypeError:
-    return TypeError(
-        "`net` must have a method `embed(X)` that returns features (n_points, n_units), or be a skorch net, a torch "
-        f"module, an MLPClassifier or a Pipeline that ends in one. Got a {type(net).__name__} without one. None takes "
-        "the rows of X for features."
-    )
-
-
-def net_class_error(net: type) -> TypeError:
-    return TypeError(
-        f"`net` must be a net, not a class of nets. Got the class {net.__name__}: make an instance, and fit it "
-        "if it is a torch module, which is taken as it is."
-    )
-
-
-def no_tapped_layer_error() -> ValueError:
-    return ValueError(
-        "`net` must run a torch.nn.Linear layer, whose input is what its features are. Got a net in which none ran: "
-        "give it a method `embed(X)`, or make the features yourself and leave `net` out."
-    )
-
-
-def embedding_error(features: NDArray[Any]) -> ValueError:
-    got = f"shape {features.shape}" if features.ndim != 2 else "features that are infinite or NaN"
-    return ValueError(f"`net` must embed rows as finite features of shape (n_points, n_units). Got {got}.")
-
-
-def warn_last_layer(n_steps: int) -> None:
-    warn(
-        f"The search for the weights of the last layer has not converged after {n_steps} steps: scale the features of "
-        "`net`, or raise `prior_precision`.",
-        ConvergenceWarning,
-    )
 
 
 def warn_wide_draws(estimator: Any, remedy: str) -> None:
@@ -1054,3 +541,102 @@ def import_optional(module: str, needed_by: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"`{needed_by}` needs {package}: python -m pip install {package}") from error
+
+
+def why_filled_up(
+    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws tell more."
+) -> str:
+    """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
+    if all_agree:
+        return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
+    return few_rows or (more_draws if exhausted else "No other row tells apart draws that these leave together.")
+
+
+def more_draws(ensemble: Any | None) -> str:
+    """Say how to have more draws: of an ensemble only by more members, where all of them are draws already."""
+    if ensemble is None:
+        return "More draws (`n_draws`) tell more."
+    parameter = " (`n_estimators`)" if hasattr(ensemble, "n_estimators") else ""
+    return f"All members of the {type(ensemble).__name__} are draws already: more of them{parameter} tell more."
+
+
+def few_rows(n_distinct: int) -> str:
+    return f"Only {n_distinct} of the rows to choose from are distinct."
+
+
+def check_classifier(estimator: Any, method: str, name: str = "estimator") -> None:
+    if task(estimator) == "regressor":
+        raise TypeError(
+            f"`{name}` must be a classifier for {method}. Got a {type(estimator).__name__}, a regressor. For a "
+            'regressor there is StochasticBatchQuery("std_dev").'
+        )
+
+
+def check_joint_draws(shape: Any, method: str) -> None:
+    """Check the shape of draws whose differences are all that a method looks at."""
+    if len(shape) != 3:
+        raise ValueError(
+            f"`estimator` must be a classifier for {method}: draws are (n_draws, n_points, n_classes) probabilities. "
+            f"Got draws of shape {tuple(shape)}, those of a regressor."
+        )
+    if shape[0] < 2:
+        raise ValueError(
+            f"`n_draws` must be 2 or more for {method}, which looks at how draws differ. Got {shape[0]}. Raise it, use "
+            'an ensemble of more members, or posterior="bootstrap".'
+        )
+
+
+def _not_binary_error(value: Any) -> ValueError:
+    return ValueError(
+        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
+        "time, and leave rows without one out."
+    )
+
+
+class BatchError(ValueError):
+    """A query returned what is no batch."""
+
+
+def check_query_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
+    """What a query of an experiment returned: bare positions, or a pair with positions first."""
+    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
+        answer = answer[0]
+    indices = np.atleast_1d(np.asarray(answer))
+    n_distinct = len(np.unique(indices))
+    got = None
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
+    elif len(indices) != k:
+        got = f"{len(indices)} positions"
+    elif n_distinct < k:
+        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
+    elif indices.min() < 0 or indices.max() >= n_pool:
+        got = f"positions from {indices.min()} to {indices.max()}"
+    if got:
+        raise BatchError(
+            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
+        )
+    return indices.astype(np.int64)
+
+
+def check_reference(reference: str | None, queries: Sequence[str]) -> str:
+    if reference is None:
+        return "uniform" if "uniform" in queries else queries[0]
+    if reference not in queries:
+        raise ValueError(f"`reference` must be one of {list(queries)}. Got {reference!r} instead.")
+    return reference
+
+
+def check_part(top: Any, bottom: Any) -> tuple[float, int]:
+    """The part of the rows that is asked for, and 1 if it is the top, -1 if it is the bottom."""
+    if top is not None and bottom is not None:
+        raise ValueError(f"`top` or `bottom` may be given, not both. Got top={top!r} and bottom={bottom!r}.")
+    name, part, sign = ("top", top, 1) if bottom is None else ("bottom", bottom, -1)
+    part = 1.0 if part is None else part
+    if not is_number(part):
+        raise TypeError(f"`{name}` must be a part of the rows, above 0 and at most 1. Got {part!r} instead.")
+    if not 0 < part <= 1:
+        raise ValueError(
+            f"`{name}` must be a part of the rows, above 0 and at most 1 (0.01 is one per cent). Got {part!r} instead."
+        )
+    return float(part), sign

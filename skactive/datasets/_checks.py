@@ -1,4 +1,4 @@
-"""Errors of data sets and their files, in words."""
+"""What a data set refuses or warns of, and in which words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import is_number
+from .._checks import is_number
 
 
 def check_key(name: str, value: Any, known: Iterable[str]) -> None:

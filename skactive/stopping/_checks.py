@@ -1,4 +1,4 @@
-"""Errors of reports on whether to go on, in words."""
+"""What a stopping report refuses or warns of, and in which words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import as_array, check_counts, is_number
+from .._checks import as_array, check_counts, is_number
 
 
 def check_parameters(previous: Any, kind: type, tolerance: Any, patience: Any) -> None:
