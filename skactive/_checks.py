@@ -7,11 +7,13 @@ room alone stands in that room.
 from __future__ import annotations
 
 import importlib
+import math
 import numbers
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,98 @@ def is_integer(value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+class ParameterError(ValueError, TypeError):
+    """A parameter that breaks its rule. As in scikit-learn, it is a ``ValueError`` and a ``TypeError``."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter must be: a test that takes any object, its wording, and what to do otherwise."""
+
+    holds: Callable[[Any], bool]
+    text: str
+    remedy: str = ""
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value, if it keeps the rule."""
+        if not self.holds(value):
+            remedy = f" {self.remedy}" if self.remedy else ""
+            raise ParameterError(f"`{name}` must be {self.text}. Got {shown(value)} instead.{remedy}")
+        return value
+
+    def or_none(self) -> Rule:
+        return Rule(lambda value: value is None or self.holds(value), f"None or {self.text}", self.remedy)
+
+    def or_word(self, *words: str) -> Rule:
+        """The same, where some words may stand in the place of such a value."""
+        names = ", ".join(f'"{word}"' for word in words)
+        holds = self.holds
+        return Rule(lambda v: (isinstance(v, str) and v in words) or holds(v), f"{names} or {self.text}", self.remedy)
+
+
+Rules = Mapping[str, Rule]
+
+
+def check_parameters(rules: Rules, values: Mapping[str, Any]) -> None:
+    """Check every value that has a rule, at the start of a public call.
+
+    The rules of a class are its attribute ``rules``, and the values its ``get_params(deep=False)``.
+    """
+    for name, rule in rules.items():
+        if name in values:
+            rule.check(name, values[name])
+
+
+def shown(value: Any) -> str:
+    """A value in a message: an array by its shape, all else by a ``repr`` of a line."""
+    if len(getattr(value, "shape", ())):
+        return f"a {type(value).__name__} of shape {tuple(value.shape)}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def number(
+    low: float = -math.inf, high: float = math.inf, *, ends: str = "[]", text: str = "", remedy: str = ""
+) -> Rule:
+    """A finite real number between two bounds, which ``ends`` takes in, "[" and "]", or leaves out, "(" and ")"."""
+
+    def holds(value: Any) -> bool:
+        above = value >= low if ends[0] == "[" else value > low
+        return above and (value <= high if ends[1] == "]" else value < high)
+
+    return Rule(lambda v: is_number(v) and math.isfinite(v) and holds(v), text or _span(low, high, ends), remedy)
+
+
+def _span(low: float, high: float, ends: str) -> str:
+    if high == math.inf:
+        floor = f", {low:g} or larger" if ends[0] == "[" else f" larger than {low:g}"
+        return "a finite number" + (floor if low > -math.inf else "")
+    if ends == "[]":
+        return f"a number from {low:g} to {high:g}"
+    if ends == "()":
+        return f"a number between {low:g} and {high:g}"
+    return f"a number from {low:g} up to {high:g}, without " + (f"{low:g}" if ends[0] == "(" else f"{high:g}")
+
+
+def integer(low: int = 1) -> Rule:
+    return Rule(lambda value: is_integer(value) and value >= low, f"an integer, {low} or larger")
+
+
+def one_of(names: Iterable[str]) -> Rule:
+    names = sorted(names)
+    return Rule(lambda value: isinstance(value, str) and value in names, f"one of {names}")
+
+
+def name_or_callable(names: Iterable[str], *, what: str = "a callable") -> Rule:
+    rule = one_of(names)
+    return Rule(lambda value: callable(value) or rule.holds(value), f"{what} or {rule.text}")
+
+
+FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
 
 
 def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
