@@ -10,8 +10,8 @@ Letters: K draws, N points, n of them, C classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,17 +19,17 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ._checks import (
+    Rules,
     check_draws_shape,
     check_joint_draws,
     check_k,
-    failure_explained,
-    probabilities_of,
     warn,
     why_filled_up,
 )
 from ._random import check_rng
-from .query._base import Request
-from .query._draws import DrawsQuery
+from .query import BatchQuery, Pool, Streams
+from .query._base import RULES
+from .query._draws import explained, joint_draws_of, remedies
 from .samplers import Batch
 from .scores import _blocks, _fold, _mean
 
@@ -135,7 +135,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     return core
 
 
-class ACSFWQuery(DrawsQuery):
+class ACSFWQuery(BatchQuery):
     """Buy a batch of labels that stands for the whole pool, by ACS-FW.
 
     Draws from the posterior of the model are streamed over the pool, and a row is kept as one number a draw.
@@ -202,6 +202,8 @@ class ACSFWQuery(DrawsQuery):
     ((3,), (3,))
     """
 
+    rules: ClassVar[Rules] = RULES
+
     def __init__(
         self,
         *,
@@ -223,19 +225,31 @@ class ACSFWQuery(DrawsQuery):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _choose(self, request: Request) -> Batch:
-        draws = self._joint_draws(request, "ACS-FW")
-        vectors_NK = np.empty((request.n_candidates, draws.n_draws))
-        for rows, chunk in self._chunks(request, draws.n_values, "projecting", draws.batch_size):
-            doing = f"Projecting rows {rows.start} to {rows.stop - 1}"
-            with failure_explained(doing), probabilities_of(draws.model):
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""
+        draws = joint_draws_of(
+            pool,
+            learner,
+            rngs.draws,
+            "ACS-FW",
+            n_draws=self.n_draws,
+            posterior=self.posterior,
+            predict_batch_size=self.predict_batch_size,
+            n_jobs=self.n_jobs,
+            refits=self.memory_.refits,
+        )
+        self.memory_ = replace(self.memory_, refits=draws.refits)
+        vectors_NK = np.empty((len(pool), draws.n_draws))
+        for rows, chunk in draws.chunks(pool, "projecting", chunk_size=self.chunk_size, verbose=self.verbose):
+            with explained("Projecting", rows, draws.model):
                 vectors_NK[rows] = _project(draws.predict(chunk))
-        self.scores_ = request.of_pool(_norms(vectors_NK))
-        core = _core_set(vectors_NK, request.k, request.batch_rng)
-        if core.n_informative < request.k:
-            remedies = self._remedies(request, draws)
-            why = why_filled_up(all_agree=not vectors_NK.any(), exhausted=True, **remedies)
-            _warn_residual_gone(core.n_informative, request.k, why)
+        self.scores_ = pool.of_pool(_norms(vectors_NK))
+        core = _core_set(vectors_NK, k, rngs.batch)
+        if core.n_informative < k:
+            why = why_filled_up(
+                all_agree=not vectors_NK.any(), exhausted=True, **remedies(pool, draws, k, self.posterior)
+            )
+            _warn_residual_gone(core.n_informative, k, why)
         self.weights_, self.n_informative_ = core.weights, core.n_informative
         return Batch(core.indices)
 

@@ -405,7 +405,7 @@ class MaskPerRow(ClassifierMixin, BaseEstimator):
 
 
 def test_draws_that_are_no_functions_are_refused():
-    with pytest.raises(ValueError, match="same functions"):
+    with pytest.raises(ValueError, match="same values"):
         ACSFWQuery(random_state=0).select(MaskPerRow().fit(POOL), POOL, 2)
 
 

@@ -102,9 +102,9 @@ def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_stra
     calls = []
 
     class Counting(StochasticBatchQuery):
-        def _choose(self, request):
-            calls.append(request.k)
-            return super()._choose(request)
+        def choose(self, learner, pool, k, rngs):
+            calls.append(k)
+            return super().choose(learner, pool, k, rngs)
 
     learner = make_learner()
     learner.query_strategy = Counting(random_state=0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from skactive import StochasticBatchQuery
+from skactive import query as query_module
+from skactive.query import Pool, Streams, choose_by_scores, draws_of
+from skactive.samplers import Batch
 from skactive.scores import bald
 
 TITLE = "A beta that sets itself: other rules"
@@ -44,42 +46,50 @@ Scores = NDArray[np.float64]
 class MomentQuery(StochasticBatchQuery):
     """Coldness by the spread of changes."""
 
-    def _measured_beta(self, request: Any, sampler: Any, score_rows: Any) -> float:
-        reference = vars(self).get("_reference")
-        if reference is None:
-            return 1.0
-        (now,) = score_rows(_of(request, reference.X))
-        return _of_gumbel(_best_changes(reference.scores, now).std())
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        return choose_by_scores(self, learner, pool, k, rngs, rule=_by_moments)
 
 
 class HalvesQuery(StochasticBatchQuery):
     """Coldness by the spread between two halves of the draws; each half has twice the variance of all."""
 
-    def _measured_beta(self, request: Any, sampler: Any, score_rows: Any) -> float:
-        reference = vars(self).get("_reference")
-        if reference is None:
-            return 1.0
-        halves = {"even": lambda draws: bald(draws[::2]), "odd": lambda draws: bald(draws[1::2])}
-        even, odd = self._row_scorer(request, halves)(_of(request, reference.X))
-        return _of_gumbel(_best_changes(even, odd).std() / 2)
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        return choose_by_scores(self, learner, pool, k, rngs, rule=_by_halves)
 
 
 class CandidatesQuery(StochasticBatchQuery):
     """Coldness by the effective number of rows, the inverse of the sum of squared probabilities."""
 
-    def _measured_beta(self, request: Any, sampler: Any, score_rows: Any) -> float:
-        (scores,) = score_rows(request)
-        values = np.log(scores[scores > 0])
-        low, high = np.log(BOUNDS)
-        if not len(values) or _excess(low, values, request.k) < 0:
-            return BOUNDS[0]
-        if _excess(high, values, request.k) > 0:
-            return BOUNDS[1]
-        return math.exp(brentq(_excess, low, high, (values, request.k)))
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        return choose_by_scores(self, learner, pool, k, rngs, rule=_by_candidates)
 
 
-def _of(request: Any, X: Any) -> Any:
-    return replace(request, X_pool=X, rows=None, n_candidates=len(X))
+def _by_moments(query: Any, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: Any) -> float:
+    reference = query.memory_.reference
+    if reference is None:
+        return 1.0
+    return _of_gumbel(_best_changes(reference.scores, score_rows(Pool(reference.X))).std())
+
+
+def _by_halves(query: Any, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: Any) -> float:
+    reference = query.memory_.reference
+    if reference is None:
+        return 1.0
+    draws = draws_of(pool, learner, rngs.draws)
+    halves = {"even": lambda draws, chunk: bald(draws[::2]), "odd": lambda draws, chunk: bald(draws[1::2])}
+    even, odd = query_module.score_rows(Pool(reference.X), draws, halves)
+    return _of_gumbel(_best_changes(even, odd).std() / 2)
+
+
+def _by_candidates(query: Any, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: Any) -> float:
+    scores = score_rows(pool)
+    values = np.log(scores[scores > 0])
+    low, high = np.log(BOUNDS)
+    if not len(values) or _excess(low, values, k) < 0:
+        return BOUNDS[0]
+    if _excess(high, values, k) > 0:
+        return BOUNDS[1]
+    return math.exp(brentq(_excess, low, high, (values, k)))
 
 
 def _best_changes(before: Scores, now: Scores) -> Scores:

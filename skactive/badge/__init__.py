@@ -8,18 +8,19 @@ outer products of two short vectors, and are never formed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
-from .. import _containers as chunks
-from .._checks import check_classifier, check_k, check_positive_integers, failure_explained, probabilities_of
+from .. import _containers as containers
+from .._checks import Rules, check_classifier, check_k, name_or_callable, probabilities_of
 from .._random import check_rng
-from ..posterior._embeddings import Represent, represent_by
+from ..posterior._embeddings import represent_by
 from ..posterior._registry import in_batches
-from ..query._base import BatchQuery, Request
+from ..query import BatchQuery, Pool, Streams, model_of
+from ..query._base import RULES
+from ..query._embeddings import collect
 from ..samplers import Batch
 from ._checks import check_embeddings, check_probabilities, no_last_layer_error, warn_gradients_gone
 from ._seeding import FactoredPoints, seed
@@ -142,6 +143,10 @@ class BADGEQuery(BatchQuery):
     (3,)
     """
 
+    rules: ClassVar[Rules] = {
+        name: RULES[name] for name in ("chunk_size", "predict_batch_size", "max_candidates", "random_state", "verbose")
+    } | {"embedding": name_or_callable(["auto"])}
+
     def __init__(
         self,
         embedding: str | Callable[..., Any] = "auto",
@@ -159,54 +164,31 @@ class BADGEQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _choose(self, request: Request) -> Batch:
-        check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=self.predict_batch_size)
-        check_classifier(request.estimator, "BADGE")
-        with probabilities_of(request.estimator):
-            points = _points(*self._represented(request))
-        self.scores_ = request.of_pool(np.sqrt(points.squared_norms) * points.scale)
-        indices, self.n_informative_ = _batch(points, request.k, request.batch_rng)
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Represent the candidates by gradients, and seed a batch among them."""
+        model = model_of(learner)
+        check_classifier(model, "BADGE")
+        represent = in_batches(represent_by(model, self.embedding), self.predict_batch_size)
+        batch_size = getattr(represent, "batch_size", None)
+        with probabilities_of(model):
+            of_rows = collect(
+                pool,
+                lambda X: _of_rows(*represent(X)),
+                chunk_size=self.chunk_size,
+                batch_size=batch_size,
+                verbose=self.verbose,
+            )
+            points = _points(*of_rows)
+        self.scores_ = pool.of_pool(np.sqrt(points.squared_norms) * points.scale)
+        indices, self.n_informative_ = _batch(points, k, rngs.batch)
         return Batch(indices)
 
-    def _represented(self, request: Request) -> tuple[Any, Any]:
-        """Probabilities and embeddings of the candidates, streamed; the pool's own rows where these are embeddings."""
-        represent = in_batches(represent_by(request.estimator, self.embedding), self.predict_batch_size)
-        block = getattr(represent, "batch_size", None)
-        first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
-        p, h = _one_row(represent, first)
-        in_place = h is first
-        probabilities = np.empty((request.n_candidates, p.shape[1]), p.dtype)
-        kept: Any = [] if in_place or sparse.issparse(h) else np.empty((request.n_candidates, h.shape[1]), h.dtype)
-        for rows, chunk in self._chunks(request, p.shape[1] + h.shape[1], "embedding", block):
-            with failure_explained(f"Embedding rows {rows.start} to {rows.stop - 1}"):
-                probabilities[rows], h = _checked(*represent(chunk))
-                if isinstance(kept, np.ndarray):
-                    kept[rows] = h
-                elif not in_place:
-                    kept.append(h)
-        if in_place:
-            return probabilities, request.X_pool if request.rows is None else _RowsOf(request.X_pool, request.rows)
-        return probabilities, sparse.vstack(kept, format="csr") if isinstance(kept, list) else kept
 
-
-def _one_row(represent: Represent, row: Any) -> tuple[Any, Any]:
-    """What probabilities and embeddings look like, before the pool is gone through."""
-    with failure_explained("Embedding one row of the pool"):
-        probabilities, embeddings = represent(row)
-        if chunks.count_columns(embeddings) == 0:
-            raise no_last_layer_error()
-        return _checked(probabilities, embeddings)
-
-
-class _RowsOf:
-    """Some rows of an array, as an array: none is copied before it is asked for."""
-
-    def __init__(self, array: Any, rows: NDArray[np.int64]) -> None:
-        self._array, self._rows = array, rows
-        self.shape, self.dtype = (len(rows), array.shape[1]), array.dtype
-
-    def __getitem__(self, rows: Any) -> Any:
-        return self._array[self._rows[rows]]
+def _of_rows(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+    """What represents some rows of a pool, checked."""
+    if containers.count_columns(embeddings) == 0:
+        raise no_last_layer_error()
+    return _checked(probabilities, embeddings)
 
 
 def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:

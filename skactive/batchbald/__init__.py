@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -20,18 +20,19 @@ from torch import Tensor
 from tqdm import tqdm
 
 from .._checks import (
+    Rules,
     as_array,
     check_draws_shape,
     check_joint_draws,
     check_k,
-    failure_explained,
-    probabilities_of,
+    integer,
     why_filled_up,
 )
 from .._devices import best_float
 from .._random import check_rng
-from ..query._base import Request
-from ..query._draws import DrawsQuery
+from ..query import BatchQuery, Pool, Streams
+from ..query._base import RULES
+from ..query._draws import explained, joint_draws_of, remedies
 from ..samplers import Batch, gumbel_top_k
 from ..scores import bald
 from ._checks import check_max_outcomes, warn_information_gone
@@ -151,7 +152,7 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     return result
 
 
-class BatchBALDQuery(DrawsQuery):
+class BatchBALDQuery(BatchQuery):
     """Buy a batch of labels that together say most about the model, by BatchBALD.
 
     Draws from the posterior of the model are streamed over the pool for BALD scores, which bound what a row can add to
@@ -223,6 +224,8 @@ class BatchBALDQuery(DrawsQuery):
     ((3,), True)
     """
 
+    rules: ClassVar[Rules] = RULES | {"max_outcomes": integer()}
+
     def __init__(
         self,
         *,
@@ -246,18 +249,29 @@ class BatchBALDQuery(DrawsQuery):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _choose(self, request: Request) -> Batch:
-        draws = self._joint_draws(request, "BatchBALD")
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Score the candidates by BALD, and take rows greedily."""
+        draws = joint_draws_of(
+            pool,
+            learner,
+            rngs.draws,
+            "BatchBALD",
+            n_draws=self.n_draws,
+            posterior=self.posterior,
+            predict_batch_size=self.predict_batch_size,
+            n_jobs=self.n_jobs,
+            refits=self.memory_.refits,
+        )
+        self.memory_ = replace(self.memory_, refits=draws.refits)
         max_outcomes = check_max_outcomes(self.max_outcomes, draws.shape[2])
-        kept = KeptDraws(request, draws, self.chunk_size)
-        for rows, chunk in self._chunks(request, draws.n_values, "scoring", draws.batch_size):
-            doing = f"Scoring rows {rows.start} to {rows.stop - 1}"
-            with failure_explained(doing), probabilities_of(draws.model):
+        kept = KeptDraws(pool, draws, self.chunk_size)
+        for rows, chunk in draws.chunks(pool, "scoring", chunk_size=self.chunk_size, verbose=self.verbose):
+            with explained("Scoring", rows, draws.model):
                 kept.add(rows, chunk)
-        self.scores_ = request.of_pool(kept.scores)
-        result = _batch(kept, request.k, max_outcomes, request.batch_rng, bool(self.verbose))
-        if result.n_informative < request.k:
-            _warn(result, all_agree=not kept.scores.any(), **self._remedies(request, draws))
+        self.scores_ = pool.of_pool(kept.scores)
+        result = _batch(kept, k, max_outcomes, rngs.batch, bool(self.verbose))
+        if result.n_informative < k:
+            _warn(result, all_agree=not kept.scores.any(), **remedies(pool, draws, k, self.posterior))
         self.gains_, self.gain_errors_ = result.gains, result.standard_errors
         self.information_, self.ceiling_ = result.information, result.ceiling
         self.n_informative_ = result.n_informative

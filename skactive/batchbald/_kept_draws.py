@@ -9,10 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .. import _containers as chunks
 from .._checks import as_array, check_draws_of, check_same_functions, failure_explained
-from ..query._base import Request
-from ..query._draws import PoolDraws
+from ..query import Pool, PoolDraws
 from ..scores import bald
 
 __all__ = ["KeptDraws", "as_tensor"]
@@ -24,7 +22,7 @@ Indices = NDArray[np.int64]
 
 
 class KeptDraws:
-    """Candidates of a request, their draws, and a number for each that says how much it is wanted.
+    """Candidates of a pool, their draws, and a number for each that says how much it is wanted.
 
     Attributes
     ----------
@@ -36,14 +34,13 @@ class KeptDraws:
         (n_draws, n_candidates, n_classes), as if the draws were one array.
     """
 
-    def __init__(self, request: Request, draws: PoolDraws, chunk_size: int | None) -> None:
+    def __init__(self, pool: Pool, draws: PoolDraws, chunk_size: int | None) -> None:
         n_draws, _, n_classes = draws.shape
-        self.shape = n_draws, request.n_candidates, n_classes
-        self.scores, self.bounds = np.empty((2, request.n_candidates))
-        self._request, self._draws = request, draws
-        size = chunk_size or chunks.rows_per_chunk(request.X_pool, draws.n_values)
-        self._chunk_size = chunks.whole_blocks(size, draws.batch_size)
-        self._place_of = np.full(request.n_candidates, -1)  # in the store, of each row
+        self.shape = n_draws, len(pool), n_classes
+        self.scores, self.bounds = np.empty((2, len(pool)))
+        self._pool, self._draws = pool, draws
+        self._chunk_size = pool.chunk_size(draws.n_values, chunk_size, draws.batch_size)
+        self._place_of = np.full(len(pool), -1)  # in the store, of each row
         self._row_at = np.empty(0, dtype=np.int64)  # of each place
         self._store = torch.empty(0, device="cpu")
 
@@ -53,8 +50,8 @@ class KeptDraws:
         self.scores[rows] = self.bounds[rows] = as_array(bald(drawn))
         draws = as_tensor(drawn)
         if rows.start == 0:
-            if not getattr(self._draws.predict, "checks_rows", False):
-                self._check_last_row_alone(chunk, drawn)
+            if not self._draws.checks_rows:
+                self._check_last_row_alone(drawn)
             self._make_room(draws)
         new = np.arange(rows.start, min(rows.stop, len(self._row_at)))
         self._put(new, new, draws[:, : len(new)])
@@ -76,19 +73,18 @@ class KeptDraws:
         return draws
 
     def _draw_again(self, rows: Indices) -> Tensor:
-        positions = rows if self._request.rows is None else self._request.rows[rows]
         with failure_explained(f"Drawing predictions again for {len(rows)} rows"):
             parts = [
-                as_tensor(self._predict(chunk, chunks.count_rows(chunk)))
-                for chunk in chunks.iter_chunks(self._request.X_pool, positions, self._chunk_size)
+                as_tensor(self._predict(chunk, places.stop - places.start))
+                for places, chunk in self._pool.only(rows).blocks(self._chunk_size)
             ]
         return torch.cat(parts, dim=1)
 
-    def _check_last_row_alone(self, chunk: Any, draws: Any) -> None:
+    def _check_last_row_alone(self, draws: Any) -> None:
         """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
         last = draws.shape[1] - 1
-        alone = self._predict(chunks.take_rows(chunk, np.array([last])), 1)
-        row = last if self._request.rows is None else self._request.rows[last]
+        alone = self._predict(self._pool.take(np.array([last])), 1)
+        row = self._pool.positions(np.array([last]))[0]
         check_same_functions(draws[:, last:], alone, f"row {row} by itself")
 
     def _make_room(self, draws: Tensor) -> None:

@@ -11,31 +11,46 @@ An effect found so is causal if covariates hold all that treatment and outcome h
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .. import posterior as posteriors
-from .._checks import as_array, check_enough_draws, failure_explained
-from ..query import StochasticBatchQuery, _keywords_asked
-from ..query._base import Request
+from .._checks import (
+    ParameterError,
+    Rule,
+    Rules,
+    as_array,
+    check_enough_draws,
+    check_n_instances,
+    check_parameters,
+    failure_explained,
+    look_up,
+    name_or_callable,
+    number,
+)
+from .._random import check_random_state, spawn
+from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
+from ..query._base import RULES, check_fits, pool_for
+from ..query._batch_size import suggested_batch_size
+from ..query._sampling import RULES as SAMPLING_RULES
+from ..query._sampling import RowScorer, check_coldness, choose_by_scores
+from ..query._scoring import Source, name_of, ready_scores
+from ..samplers import Batch
+from ..scores import SCORES
 from ._checks import (
     check_binary,
     check_both_treatments,
     check_effects,
-    check_level,
     check_outcome_model,
-    check_outcome_score,
     check_predictor,
     check_propensity_classes,
-    check_propensity_model,
-    check_treatment_given,
     check_value_draws,
     no_propensity_error,
 )
@@ -53,11 +68,12 @@ __all__ = [
 Floats = NDArray[np.float64]
 Score = Callable[..., Any]
 
+_OUTCOME_SCORES = [name for name, score in SCORES.items() if "outcomes" in getattr(score, "tasks", ())]
 _MOST_ROWS = 20_000
 """Rows that a propensity is fitted to: enough, and as much of a pool that does not fit memory as is copied."""
 
 
-class CausalBALDQuery(StochasticBatchQuery):
+class CausalBALDQuery(BatchQuery):
     """Buy a batch of outcomes that tell most of the effect of a treatment, by sampling from CausalBALD scores.
 
     Draws from the posterior of a regressor are streamed over the pool, twice: with the treatment set to 0 and to 1. A
@@ -106,6 +122,21 @@ class CausalBALDQuery(StochasticBatchQuery):
     (3,)
     """
 
+    rules: ClassVar[Rules] = (
+        RULES
+        | SAMPLING_RULES
+        | {
+            "score": name_or_callable(
+                name for name, score in SCORES.items() if "outcomes" in getattr(score, "tasks", ())
+            ),
+            "propensity": Rule(
+                lambda value: value is None or hasattr(value, "predict_proba"),
+                "None or a classifier with predict_proba",
+                "CalibratedClassifierCV gives any classifier one.",
+            ),
+        }
+    )
+
     def __init__(
         self,
         score: str | Callable[..., Any] = "mu_rho",
@@ -126,67 +157,107 @@ class CausalBALDQuery(StochasticBatchQuery):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            score,
-            sampler,
-            beta,
-            n_draws=n_draws,
-            posterior=posterior,
-            chunk_size=chunk_size,
-            predict_batch_size=predict_batch_size,
-            max_candidates=max_candidates,
-            epsilon=epsilon,
-            batch_range=batch_range,
-            hold=hold,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.score = score
+        self.sampler = sampler
+        self.beta = beta
         self.treatment = treatment
         self.propensity = propensity
+        self.n_draws = n_draws
+        self.posterior = posterior
+        self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
+        self.max_candidates = max_candidates
+        self.epsilon = epsilon
+        self.batch_range = batch_range
+        self.hold = hold
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
-    def _check_scores(self, request: Request, scores: Mapping[str, Score]) -> None:
-        check_outcome_model(request.estimator)
-        for name, score in scores.items():
-            check_outcome_score(name, score)
+    def suggest_batch_size(
+        self,
+        learner: Any,
+        X_pool: Any,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        candidates: ArrayLike | None = None,
+    ) -> int:
+        """Say how large the next batch should be, as `StochasticBatchQuery.suggest_batch_size` does."""
+        given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        return suggested_batch_size(self, learner, X_pool, **given)
 
-    def _chunk_scorer(
-        self, request: Request, scores: Mapping[str, Score]
-    ) -> tuple[Callable[[Any], list[Any]], int, int | None]:
-        position = _checked_column(request, self.treatment)
-        draws = self._draws(request)
-        check_value_draws(draws.shape, request.estimator)
-        for name, score in scores.items():
-            check_enough_draws(draws.n_draws, name, score)
-        asked = {name: _keywords_asked(score) & {"treatment", "propensity"} for name, score in scores.items()}
-        sources: dict[str, Callable[[Any], Any]] = {"treatment": functools.partial(_treatments, position=position)}
-        wanting = [name for name, keywords in asked.items() if "propensity" in keywords]
-        if wanting:
-            sources["propensity"] = self._fitted_propensity(wanting[0], request, position)
+    @property
+    def beta_history_(self) -> list[float]:
+        """Those of all batches with ``beta="auto"``."""
+        return list(self._known("beta_history_").betas)
 
-        def score_chunk(chunk: Any) -> list[Any]:
-            outcomes = potential_outcomes(draws.predict, chunk, position)
-            given = {keyword: source(chunk) for keyword, source in sources.items()}
-            return [
-                score(outcomes, **{keyword: given[keyword] for keyword in asked[name]})
-                for name, score in scores.items()
-            ]
+    def check_parameters(self) -> None:
+        """Check all parameters, those included that the next call will not use."""
+        super().check_parameters()
+        check_coldness(self.beta, self.sampler)
+        _check_outcome_score(self.score, look_up("score", self.score, SCORES))
+        if self.treatment is None:
+            raise ParameterError(
+                "`treatment` must name the column of X that holds the treatment, 0 or 1, by its position or, in a "
+                "DataFrame, by its name. Got None."
+            )
 
-        return score_chunk, 2 * draws.n_values + (chunks.count_columns(request.X_pool) or 0), draws.batch_size
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Score both outcomes of the candidates, and sample a batch from the scores."""
+        return choose_by_scores(self, learner, pool, k, rngs)
 
-    def _fitted_propensity(self, name: str, request: Request, position: int) -> Callable[[Any], Floats]:
-        """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
-        if self.propensity is None:
-            raise no_propensity_error(name)
-        check_propensity_model(self.propensity)
-        n_rows = chunks.count_rows(request.X_pool)
-        rows = request.draws_rng.choice(n_rows, min(n_rows, _MOST_ROWS), replace=False)
-        X = chunks.take_rows(request.X_pool, np.sort(rows))
-        classifier = posteriors.seeded_clone(self.propensity, request.draws_rng)
-        with failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
-            classifier.fit(chunks.drop_column(X, position), _treatments(X, position))
-        column = check_propensity_classes(classifier.classes_)
-        return lambda X: classifier.predict_proba(chunks.drop_column(X, position))[:, column]
+    def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
+        """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""
+        name, score = name_of(self.score), look_up("score", self.score, SCORES)
+        check_outcome_model(model_of(learner))
+        position = _checked_column(pool, self.treatment)
+        draws = _outcome_draws_of(
+            pool,
+            learner,
+            rng,
+            position,
+            n_draws=self.n_draws,
+            posterior=self.posterior,
+            predict_batch_size=self.predict_batch_size,
+            n_jobs=self.n_jobs,
+            refits=self.memory_.refits,
+        )
+        self.memory_ = replace(self.memory_, refits=draws.refits)
+        check_enough_draws(draws.n_draws, name, score)
+        sources: dict[str, Source] = {
+            "treatment": lambda name: functools.partial(_treatments, position=position),
+            "propensity": lambda name: _fitted_propensity(self.propensity, name, pool, position, rng),
+        }
+        ready = ready_scores({name: score}, learner, sources)
+        return lambda rows: score_rows(rows, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0]
+
+
+def _outcome_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, position: int, **options: Any) -> PoolDraws:
+    """Draws of both outcomes of a row, whatever treatment it has, from a regressor of the outcome."""
+    draws = draws_of(pool, learner, rng, **options)
+    check_value_draws(draws.shape, model_of(learner))
+    return replace(
+        draws,
+        predict=functools.partial(potential_outcomes, draws.predict, treatment=position),
+        shape=(*draws.shape, 2),
+        n_beside=pool.n_columns or 0,  # the rows are copied, to set the treatment
+    )
+
+
+def _fitted_propensity(
+    propensity: Any, name: str, pool: Pool, position: int, rng: np.random.Generator
+) -> Callable[[Any], Floats]:
+    """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
+    if propensity is None:
+        raise no_propensity_error(name)
+    rows = rng.choice(pool.n_points, min(pool.n_points, _MOST_ROWS), replace=False)
+    X = containers.take_rows(pool.X, np.sort(rows))
+    classifier = posteriors.seeded_clone(propensity, rng)
+    with failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
+        classifier.fit(containers.drop_column(X, position), _treatments(X, position))
+    column = check_propensity_classes(classifier.classes_)
+    return lambda X: classifier.predict_proba(containers.drop_column(X, position))[:, column]
 
 
 @dataclass(frozen=True)
@@ -239,8 +310,8 @@ def potential_outcomes(predict_draws: posteriors.PredictDraws, X: Any, treatment
     >>> potential_outcomes(predict_draws, X, treatment=1).shape
     (5, 100, 2)
     """
-    position = chunks.column_position(X, treatment, "treatment")
-    untreated, treated = (predict_draws(chunks.set_column(X, position, value)) for value in (0, 1))
+    position = containers.column_position(X, treatment, "treatment")
+    untreated, treated = (predict_draws(containers.set_column(X, position, value)) for value in (0, 1))
     stack = torch.stack if isinstance(treated, torch.Tensor) else np.stack
     return stack([untreated, treated], -1)
 
@@ -276,11 +347,11 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     array([3., 3.])
     """
     check_predictor(estimator)
-    position = chunks.column_position(X, treatment, "treatment")
+    position = containers.column_position(X, treatment, "treatment")
     untreated, treated = (
-        np.asarray(estimator.predict(chunks.set_column(X, position, value)), np.float64) for value in (0, 1)
+        np.asarray(estimator.predict(containers.set_column(X, position, value)), np.float64) for value in (0, 1)
     )
-    return (treated - untreated).reshape(chunks.count_rows(X))
+    return (treated - untreated).reshape(containers.count_rows(X))
 
 
 def estimate_effects(
@@ -337,26 +408,29 @@ def estimate_effects(
     >>> bool((found.low <= found.mean).all()), bool(sqrt_pehe(effects, found.mean) < effects.std())
     (True, True)
     """
-    level = check_level(level)
-    query = CausalBALDQuery(
-        treatment=treatment,
-        n_draws=n_draws,
-        posterior=posterior,
-        chunk_size=chunk_size,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        verbose=verbose,
+    check_parameters(
+        RULES | {"level": number(0, 1, ends="()", remedy="Try 0.95.")},
+        {
+            "level": level,
+            "n_draws": n_draws,
+            "posterior": posterior,
+            "chunk_size": chunk_size,
+            "n_jobs": n_jobs,
+            "random_state": random_state,
+            "verbose": verbose,
+        },
     )
-    request = query._request(estimator, X, 1, X_training=X_training, y_training=y_training)
-    query._check_fits(request)
-    check_outcome_model(request.estimator)
-    position = chunks.column_position(request.X_pool, treatment, "treatment")
-    draws = query._draws(request)
-    check_value_draws(draws.shape, request.estimator)
-    columns = np.empty((3, request.n_candidates))
+    model, pool = pool_for(estimator, X, X_training=X_training, y_training=y_training)
+    check_n_instances(1, len(pool), pool.n_points)
+    check_fits(model, pool)
+    check_outcome_model(model)
+    position = containers.column_position(pool.X, treatment, "treatment")
+    rng = spawn(check_random_state(random_state), 2)[0]
+    draws = _outcome_draws_of(pool, estimator, rng, position, n_draws=n_draws, posterior=posterior, n_jobs=n_jobs)
+    columns = np.empty((3, len(pool)))
     ends = [(1 - level) / 2, (1 + level) / 2]
-    for rows, chunk in query._chunks(request, 4 * draws.n_values, "estimating", draws.batch_size):
-        outcomes = as_array(potential_outcomes(draws.predict, chunk, position)).astype(np.float64)
+    for rows, chunk in draws.chunks(pool, "estimating", chunk_size=chunk_size, verbose=verbose):
+        outcomes = as_array(draws.predict(chunk)).astype(np.float64)
         effects = outcomes[..., 1] - outcomes[..., 0]
         columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)
     return EffectEstimate(*columns)
@@ -433,18 +507,24 @@ def _minus_sqrt_pehe(
 
 
 def _treatments(X: Any, position: int) -> Any:
-    return check_binary(chunks.take_column(X, position))
+    return check_binary(containers.take_column(X, position))
 
 
-def _checked_column(request: Request, treatment: Any) -> int:
+def _check_outcome_score(name: Any, score: Any) -> None:
+    if "outcomes" not in getattr(score, "tasks", ("outcomes",)):
+        raise ParameterError(
+            f'`score`={name!r} is no score of potential outcomes. Use "mu_rho", "mu", "tau", "rho" or '
+            '"mu_pi", or a callable that takes draws of shape (n_draws, n_points, 2).'
+        )
+
+
+def _checked_column(pool: Pool, treatment: Any) -> int:
     """Position of the treatment; each row of the pool has one, and not all, training rows counted, have the same."""
-    check_treatment_given(treatment)
-    position = chunks.column_position(request.X_pool, treatment, "treatment")
-    size = chunks.rows_per_chunk(request.X_pool, 1)
+    position = containers.column_position(pool.X, treatment, "treatment")
     values: set[int] = set()
-    for chunk in chunks.iter_chunks(request.X_pool, None, size):
+    for _, chunk in Pool(pool.X).chunks(1, "reading treatments"):
         values |= set(np.unique(_treatments(chunk, position)).tolist())
-    if len(values) < 2 and request.X_training is not None:
-        values |= set(np.unique(_treatments(request.X_training, position)).tolist())
+    if len(values) < 2 and pool.X_training is not None:
+        values |= set(np.unique(_treatments(pool.X_training, position)).tolist())
     check_both_treatments(values)
     return position

@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import _not_binary_error, is_number, task
-
-
-def check_treatment_given(treatment: Any) -> None:
-    if treatment is None:
-        raise ValueError(
-            "`treatment` must name the column of X that holds the treatment, 0 or 1, by its position or, in a "
-            "DataFrame, by its name. Got None."
-        )
+from .._checks import _not_binary_error, task
 
 
 def check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
@@ -48,14 +40,6 @@ def check_outcome_model(estimator: Any) -> None:
         )
 
 
-def check_outcome_score(name: Any, score: Any) -> None:
-    if "outcomes" not in getattr(score, "tasks", ("outcomes",)):
-        raise ValueError(
-            f'`score`={name!r} is no score of potential outcomes. Use "mu_rho", "mu", "tau", "rho" or '
-            '"mu_pi", or a callable that takes draws of shape (n_draws, n_points, 2).'
-        )
-
-
 def check_value_draws(shape: Any, estimator: Any) -> None:
     """Check the shape of draws of one row of predicted values."""
     if len(shape) != 2:
@@ -70,14 +54,6 @@ def no_propensity_error(name: Any) -> ValueError:
         f"`propensity` must be given for score={name!r}: a classifier with predict_proba, LogisticRegression() say. It "
         "is fitted to the treatments of the pool; a fitted one can be kept in sklearn.frozen.FrozenEstimator."
     )
-
-
-def check_propensity_model(classifier: Any) -> None:
-    if not hasattr(classifier, "predict_proba"):
-        raise TypeError(
-            f"`propensity` must be a classifier with predict_proba. Got a {type(classifier).__name__}. "
-            "CalibratedClassifierCV gives any classifier one."
-        )
 
 
 def check_propensity_classes(classes: Any) -> int:
@@ -104,14 +80,6 @@ def check_effects(true_effects: Any, effects: Any) -> tuple[NDArray[np.float64],
             row = int(np.flatnonzero(~np.isfinite(values))[0])
             raise ValueError(f"`{name}` must be finite. Got {values[row]} in row {row}.")
     return true_effects, effects
-
-
-def check_level(level: Any) -> float:
-    if not is_number(level):
-        raise TypeError(f"`level` must be a number between 0 and 1. Got {level!r} instead.")
-    if not 0 < level < 1:
-        raise ValueError(f"`level` must be above 0 and below 1, 0.95 say. Got {level!r} instead.")
-    return float(level)
 
 
 def check_predictor(estimator: Any) -> None:

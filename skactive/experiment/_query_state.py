@@ -19,9 +19,6 @@ try:
 except ImportError:  # joblib before 1.6 brings its own
     from joblib.externals import cloudpickle
 
-# What a `BatchQuery` reports of its last call: as large as the pool, and made anew at the next.
-_REPORTS = {"scores_", "indices_", "_batch", "_members"}
-
 
 def copied(name: str, query: Any) -> Any:
     """A copy that shares nothing with the original."""
@@ -41,17 +38,21 @@ def fresh_copy(name: str, query: Any, seed: int) -> Any:
 
 def memory_of(query: Any) -> bytes:
     """What the query remembers."""
+    if hasattr(query, "get_state"):
+        return cloudpickle.dumps(query.get_state())
     if not hasattr(query, "get_params"):
         return cloudpickle.dumps(query)
     params = query.get_params(deep=False)
-    kept = {name: value for name, value in vars(query).items() if name not in params and name not in _REPORTS}
-    return cloudpickle.dumps(kept)
+    return cloudpickle.dumps({name: value for name, value in vars(query).items() if name not in params})
 
 
 def remembering(query: Any, memory: bytes) -> Any:
     """The query in the state that `memory_of` wrote down."""
     state = cloudpickle.loads(memory)
-    if not hasattr(query, "get_params"):
+    if hasattr(query, "set_state"):
+        query.set_state(state)
+    elif hasattr(query, "get_params"):
+        vars(query).update(state)
+    else:
         return state
-    vars(query).update(state)
     return query

@@ -1,8 +1,8 @@
 """What all queries share.
 
 `BatchQuery` checks what it is asked for, finds the model and its training data in a modAL learner, keeps the random
-state, streams the pool, and answers in modAL's form. A query itself is one method, ``_choose``, that turns a `Request`
-into a `Batch`.
+state, and answers in modAL's form. A query itself is one method, `BatchQuery.choose`, that chooses among the candidates
+of a `Pool`.
 
 Every call runs on a copy of the query, with the parameters of that call, and answers from that copy. What the copy
 learned is handed to the query at the end, in one step. So several threads may ask one query.
@@ -10,36 +10,32 @@ learned is handed to the query at the end, in one step. So several threads may a
 
 from __future__ import annotations
 
-import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from tqdm import tqdm
 
-from .. import _containers as chunks
 from .. import _modal as modal
-from .._checks import check_n_instances, check_pool, check_positive_integers, is_fitted, not_fitted_error
+from .._checks import (
+    Rule,
+    Rules,
+    check_n_instances,
+    check_parameters,
+    integer,
+    is_fitted,
+    is_integer,
+    not_fitted_error,
+    warn,
+)
 from .._random import check_random_state, spawn
 from ..samplers import Batch, uniform
-from ._checks import (
-    check_candidates,
-    check_columns,
-    check_max_candidates,
-    check_overrides,
-    check_training_pair,
-    no_law_error,
-    suggester,
-    warn_cold_start,
-)
-
-__all__ = ["BatchQuery", "Request"]
+from ._memory import Memory
+from ._pool import Pool
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
@@ -48,74 +44,123 @@ _LOCK = threading.RLock()
 
 It is one for all queries, as an instance with a lock could not be pickled."""
 
-_DRAWN = ("rng_", "_members")
-"""What a query keeps between calls that its random state alone brought forth."""
+_REPORTS = ("scores_", "indices_", "_batch")
+"""What a query reports of its last call: as large as the pool, and made anew by the next."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a query has to go on.
+def _is_random_state(value: Any) -> bool:
+    if isinstance(value, np.random.RandomState):
+        return True
+    try:
+        np.random.default_rng(value)  # takes no number from a Generator
+    except (TypeError, ValueError):
+        return False
+    return True
 
-    Attributes
-    ----------
-    learner, estimator : object
-        Who asks (a modAL learner, or the estimator itself), and the fitted model.
-    X_pool : array-like
-        The whole pool, as `_chunks.prepare_pool` leaves it.
-    rows : ndarray of shape (n_candidates,), int64, or None
-        Positions of the rows that may be chosen; None is all of them.
-    n_candidates, k : int
-        How many may be, and how many must be, chosen.
-    X_training, y_training : array-like or None
-        What the model was fitted to, if known.
-    draws_rng, batch_rng : numpy.random.Generator
-        Separate streams, so that samplers can be compared on the same draws.
-    """
 
-    learner: Any
-    estimator: Any
-    X_pool: Any
-    rows: NDArray[np.int64] | None
-    n_candidates: int
-    k: int
-    X_training: Any
-    y_training: Any
-    draws_rng: np.random.Generator
-    batch_rng: np.random.Generator
+def _is_posterior(value: Any) -> bool:
+    return value in ("auto", "bootstrap") if isinstance(value, str) else _can_be_cloned(value)
 
-    def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
-        if self.rows is None:
-            return values
-        of_pool = np.full(chunks.count_rows(self.X_pool), np.nan)
-        of_pool[self.rows] = values
-        return of_pool
+
+def _can_be_cloned(value: Any) -> bool:
+    return not isinstance(value, type) and all(hasattr(value, name) for name in ("fit", "get_params", "set_params"))
+
+
+RULES: Rules = {
+    "n_draws": integer().or_none(),
+    "posterior": Rule(_is_posterior, '"auto", "bootstrap" or an estimator that scikit-learn can clone'),
+    "chunk_size": integer().or_none(),
+    "predict_batch_size": integer().or_none(),
+    "max_candidates": integer().or_none(),
+    "n_jobs": Rule(lambda v: v is None or (is_integer(v) and v != 0), "None or an integer other than 0"),
+    "random_state": Rule(_is_random_state, "None, a non-negative integer, a numpy Generator or a RandomState"),
+    "verbose": Rule(lambda v: isinstance(v, bool) or (is_integer(v) and v >= 0), "an integer, 0 or larger"),
+}
+"""Rules of the parameters that queries have in common."""
+
+
+class Streams(NamedTuple):
+    """Random numbers of one call: for draws, and for the batch, so that samplers can be compared on the same draws."""
+
+    draws: np.random.Generator
+    batch: np.random.Generator
 
 
 class BatchQuery(BaseEstimator, ABC):
-    """Base of all queries. A subclass has a parameter ``random_state`` and a method ``_choose(request) -> Batch``.
+    """Base of all queries.
 
-    ``_choose`` returns positions among the candidates, sets ``scores_`` (one float64 a row of the pool; see
-    `Request.of_pool`), and may set further attributes ending in an underscore. ``scores_`` is made read-only. The
-    candidates can be streamed by `_chunks` if there are parameters ``chunk_size`` and ``verbose``, too.
+    A query is a subclass with a constructor as scikit-learn wants it, which has a parameter ``random_state``, and two
+    members of its own: the rules of its parameters, and the choice of a batch. If it has the parameters ``chunk_size``,
+    ``max_candidates``, ``predict_batch_size`` or ``verbose``, they mean what they mean in `StochasticBatchQuery`.
+
+    Attributes
+    ----------
+    rules : dict of str to Rule
+        What each parameter must be. They are checked at the start of every call, that of an unfitted learner included.
+    memory_ : Memory
+        What it knows of earlier calls.
+    scores_ : ndarray of shape (n_points,), float64, read-only
+        What `choose` set; NaN for rows that were not scored.
+    indices_ : ndarray of shape (n_instances,), int64
+        The last batch.
 
     Notes
     -----
     Several threads may use one query at once. A call works on a copy of the query, so the parameters it was given by
     keyword, and the results it returns, are its own. When it ends, the attributes of the query become those of that
     call, all in one step: after calls side by side they are those of the call that ended last, where two attributes
-    that are read one after the other may be from two calls. Lists whose name ends in ``_history_`` get what each call
-    added. There is one stream of random numbers, from which each call takes its own part when it begins, so that the
-    calls of all threads differ; which thread gets which part is up to the threads. A call that fails or is interrupted
-    leaves the query as it was, but for its part of the stream, which is spent.
+    that are read one after the other may be from two calls. Histories get what each call added. There is one stream of
+    random numbers, from which each call takes its own part when it begins, so that the calls of all threads differ;
+    which thread gets which part is up to the threads. A call that fails or is interrupted leaves the query as it was,
+    but for its part of the stream, which is spent.
 
     Parameters should be set before threads begin: a call goes by those that it found when it began.
     """
 
+    rules: ClassVar[Rules] = {"random_state": RULES["random_state"]}
+
+    random_state: Any = None
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    max_candidates: int | None = None
+    verbose: int = 0
+
+    memory_: Memory
     scores_: NDArray[np.float64]
-    random_state: Any
-    chunk_size: int | None
-    verbose: int
+    indices_: NDArray[np.int64]
+
+    @abstractmethod
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Choose k candidates of a pool: the one method that a query must have.
+
+        Parameters
+        ----------
+        learner : fitted estimator, or modAL learner
+            `model_of` gives the model; it was fitted to rows like those of the pool.
+        pool : Pool
+            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it.
+        k : int
+            From 1 to ``len(pool)``.
+        rngs : Streams
+            ``rngs.draws`` for whatever is drawn from the model, ``rngs.batch`` for the choice.
+
+        Returns
+        -------
+        Batch
+            Positions among the candidates, most preferred first. The method sets ``self.scores_``, one float64 for
+            each row of the pool (`Pool.of_pool`), and may set other attributes that end in an underscore: ``self`` is
+            a copy of the query that is made for this call.
+        """
+
+    def check_parameters(self) -> None:
+        """Check all parameters, those included that the next call will not use.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If one breaks its rule. The message names it and says what to do.
+        """
+        check_parameters(self.rules, self.get_params(deep=False))
 
     def __call__(self, learner: Any, X_pool: Any, n_instances: int | str = 1, **overrides: Any) -> Any:
         """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
@@ -190,25 +235,56 @@ class BatchQuery(BaseEstimator, ABC):
             if "random_state" in params:
                 self._start_afresh()
 
+    def get_state(self) -> dict[str, Any]:
+        """What the query knows besides its parameters, for `set_state`; without what the next call makes again.
+
+        Experiments write it down between rounds.
+        """
+        params = self.get_params(deep=False)
+        state = {name: value for name, value in self.__dict__.items() if name not in params and name not in _REPORTS}
+        if "memory_" in state:
+            state["memory_"] = state["memory_"].to_keep()
+        return state
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where a query with the same parameters was when `get_state` was called."""
+        self.__dict__.update(state)
+
+    @property
+    def rng_(self) -> np.random.Generator:
+        """The stream of random numbers, which goes on from call to call."""
+        return self._known("rng_").rng
+
+    @property
+    def batch_size_history_(self) -> list[int]:
+        """Sizes of all batches."""
+        return list(self._known("batch_size_history_").batch_sizes)
+
     @property
     def log_proba_(self) -> NDArray[np.float64]:
         """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
-        batch = vars(self).get("_batch")
-        if batch is None or batch.log_proba is None:
-            raise no_law_error(self, "log_proba_", batch is not None)
-        return batch.log_proba()
+        law = self._last_batch("log_proba_").log_proba
+        if law is None:
+            raise AttributeError(_no_law(self, "log_proba_"))
+        return law()
 
     @property
     def n_unreachable_(self) -> int:
         """How many of the rows that might be chosen had probability 0 of being the first pick."""
-        batch = vars(self).get("_batch")
-        if batch is None or batch.log_weights is None:
-            raise no_law_error(self, "n_unreachable_", batch is not None)
-        return int(np.count_nonzero(batch.log_weights() == -np.inf))
+        log_weights = self._last_batch("n_unreachable_").log_weights
+        if log_weights is None:
+            raise AttributeError(_no_law(self, "n_unreachable_"))
+        return int(np.count_nonzero(log_weights() == -np.inf))
 
-    @abstractmethod
-    def _choose(self, request: Request) -> Batch:
-        """Choose ``request.k`` of the candidates, by their positions among the candidates."""
+    def _known(self, name: str) -> Memory:
+        if "memory_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")
+        return self.memory_
+
+    def _last_batch(self, name: str) -> Batch:
+        if "_batch" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")
+        return self._batch
 
     def _run_on_a_copy(
         self,
@@ -219,151 +295,103 @@ class BatchQuery(BaseEstimator, ABC):
         **options: Any,
     ) -> BatchQuery:
         """A call, with other parameters maybe: the copy that it was made on, whose attributes are its results."""
-        with self._on_a_copy(overrides or {}) as call:
+        with self.on_a_copy(overrides) as call:
             call._select(learner, X_pool, n_instances, **options)
         return call
 
     def _select(
         self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
     ) -> None:
-        if isinstance(n_instances, str) and n_instances.lower() == "auto":
-            n_instances = suggester(self, n_instances)(learner, X_pool, **given)
-        request = self._request(learner, X_pool, n_instances, **given)
-        if cold_start and not is_fitted(request.estimator):
-            warn_cold_start(request.estimator)
-            self.scores_ = np.full(chunks.count_rows(request.X_pool), np.nan)
-            batch = uniform.draw(np.zeros(request.n_candidates), request.k, request.batch_rng)  # type: ignore[attr-defined]
+        self.check_parameters()
+        if isinstance(n_instances, str):
+            if n_instances != "auto":
+                raise TypeError(f'`n_instances` must be an integer or "auto". Got {n_instances!r} instead.')
+            n_instances = self._suggested(learner, X_pool, **given)
+        model, pool = pool_for(learner, X_pool, **given)
+        k = check_n_instances(n_instances, len(pool), pool.n_points)
+        rngs = self.streams()
+        pool = self.limited(pool, k, rngs.batch)
+        if cold_start and not is_fitted(model):
+            warn(f"{type(model).__name__} is not fitted yet, so there are no scores: the batch is uniform at random.")
+            self.scores_ = np.full(pool.n_points, np.nan)
+            batch = uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
         else:
-            self._check_fits(request)
-            batch = self._choose(request)
+            check_fits(model, pool)
+            batch = self.choose(learner, pool, k, rngs)
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
-        self.indices_ = batch.indices if request.rows is None else request.rows[batch.indices]
-        self.batch_size_history_ = [*vars(self).get("batch_size_history_", ()), request.k]
-        self._keep_n_features(request.X_pool)
+        self.indices_ = pool.positions(batch.indices)
+        self.memory_ = self.memory_.with_batch(k)
+        if pool.n_columns is not None:
+            self.n_features_in_ = pool.n_columns
 
-    def _check_fits(self, request: Request) -> None:
-        """Check that the estimator is fitted, and to rows like those of the pool."""
-        if not is_fitted(request.estimator):
-            raise not_fitted_error(request.estimator)
-        n_axes = getattr(request.X_pool, "ndim", 2)
-        check_columns(request.estimator, chunks.count_columns(request.X_pool), n_axes)
+    def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
+        if not hasattr(self, "suggest_batch_size"):
+            raise ValueError(
+                '`n_instances`="auto" needs a query that suggests batch sizes, as StochasticBatchQuery does. '
+                f"{type(self).__name__} does not: give a number."
+            )
+        return self.suggest_batch_size(learner, X_pool, **given)
 
-    def _request(
-        self,
-        learner: Any,
-        X_pool: Any,
-        n_instances: int | str,
-        *,
-        X_training: Any = None,
-        y_training: Any = None,
-        candidates: ArrayLike | None = None,
-    ) -> Request:
-        estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
-        check_pool(X_pool)
-        X_pool = chunks.prepare_pool(X_pool)
-        n_points = chunks.count_rows(X_pool)
-        rows = None if candidates is None else check_candidates(candidates, n_points)
-        k = check_n_instances(n_instances, n_points if rows is None else len(rows), n_points)
+    def limited(self, pool: Pool, k: int, rng: np.random.Generator) -> Pool:
+        """At most ``max_candidates`` of the candidates, at random."""
+        most = self.max_candidates
+        if most is not None and most < k:
+            raise ValueError(f"`max_candidates` must be `n_instances` or more. Got {most} for n_instances={k}.")
+        return pool.at_most(most, rng)
+
+    def streams(self) -> Streams:
+        """Random numbers for one call: the next of the query's stream."""
         with _LOCK:
-            draws_rng, batch_rng = spawn(self._generator(), 2)
-        rows = self._limited(rows, n_points, k, batch_rng)
-        lengths = (None if data is None else chunks.count_rows(data) for data in (X_training, y_training))
-        check_training_pair(*lengths)
-        return Request(
-            learner,
-            estimator,
-            X_pool,
-            rows,
-            n_points if rows is None else len(rows),
-            k,
-            X_training,
-            y_training,
-            draws_rng,
-            batch_rng,
-        )
+            return Streams(*spawn(self._memory().rng, 2))
 
-    def _limited(
-        self, rows: NDArray[np.int64] | None, n_points: int, k: int, rng: np.random.Generator
-    ) -> NDArray[np.int64] | None:
-        """At most ``max_candidates`` of the rows, at random, where the query has that parameter and it is set."""
-        most = getattr(self, "max_candidates", None)
-        check_positive_integers(max_candidates=most)
-        n = n_points if rows is None else len(rows)
-        if most is None or most >= n:
-            return rows
-        check_max_candidates(most, k)
-        chosen = np.sort(rng.choice(n, most, replace=False))
-        return chosen if rows is None else rows[chosen]
-
-    def _generator(self) -> np.random.Generator:
-        """Kept and advanced: seeding anew at every query would put the same noise on the pool again."""
+    def _memory(self) -> Memory:
         with _LOCK:
-            if "rng_" not in vars(self):
-                self.rng_ = check_random_state(self.random_state)
-            return self.rng_
-
-    def _copied_generator(self) -> np.random.Generator:
-        with _LOCK:
-            return copy.deepcopy(self._generator())
-
-    def _chunks(
-        self, request: Request, n_values: int, doing: str, block: int | None = None
-    ) -> Iterator[tuple[slice, Any]]:
-        """Stream the candidates: their positions, and a chunk of the pool with these rows, under a progress bar.
-
-        ``n_values`` is how many float64 a row takes on the way. Chunks are whole blocks of as many rows as a net is
-        asked for at once: then it sees the same blocks for every size of the chunks.
-        """
-        size = chunks.whole_blocks(self.chunk_size or chunks.rows_per_chunk(request.X_pool, n_values), block)
-        done = 0
-        with tqdm(total=request.n_candidates, desc=doing, unit="row", disable=not self.verbose) as bar:
-            for chunk in chunks.iter_chunks(request.X_pool, request.rows, size):
-                n = chunks.count_rows(chunk)
-                yield slice(done, done + n), chunk
-                done += n
-                bar.update(n)
-
-    def _keep_n_features(self, X_pool: Any) -> None:
-        n_columns = chunks.count_columns(X_pool)
-        if n_columns is not None:
-            self.n_features_in_ = n_columns
+            if "memory_" not in self.__dict__:
+                self.memory_ = Memory(check_random_state(self.random_state))
+            return self.memory_
 
     @contextmanager
-    def _on_a_copy(self, overrides: Mapping[str, Any]) -> Iterator[Any]:
+    def on_a_copy(self, overrides: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """A copy with other parameters, to make a call on; unless that fails, the query learns what it left there.
 
         The copy shares the query's stream. With a random state among the overrides it has a stream and a bootstrap of
         its own, of which the query learns nothing.
         """
-        check_overrides(type(self), overrides, self.get_params(deep=False))
-        drawn = _DRAWN if "random_state" in overrides else ()
+        overrides = {} if overrides is None else overrides
+        self._check_overrides(overrides)
         with _LOCK:
-            if not drawn:
-                self._generator()
+            self._memory()
             before = dict(self.__dict__)
         call = object.__new__(type(self))
-        call.__dict__.update({name: value for name, value in before.items() if name not in drawn})
-        call.set_params(**{name: value for name, value in overrides.items() if name != "random_state"})
-        if drawn:
-            call.random_state = overrides["random_state"]
+        call.__dict__.update(before)
+        super(BatchQuery, call).set_params(**overrides)
+        if "random_state" in overrides:
+            call.memory_ = call.memory_.restarted(check_random_state(call.random_state))
         yield call
         with _LOCK:
-            self._learn(before, call.__dict__, {*overrides, *drawn})
+            self._learn(before, call.__dict__, frozenset(overrides))
 
-    def _learn(self, before: dict[str, Any], after: dict[str, Any], own: set[str]) -> None:
-        """Take over what is different after a call, but for what is the call's own."""
+    def _check_overrides(self, overrides: Mapping[str, Any]) -> None:
+        parameters = self.get_params(deep=False)
+        unknown = sorted(set(overrides) - set(parameters))
+        if unknown:
+            known = ", ".join([*parameters, "candidates", "X_training", "y_training"])
+            raise TypeError(f"{type(self).__name__} takes no keyword `{unknown[0]}`. It takes: n_instances, {known}.")
+
+    def _learn(self, before: dict[str, Any], after: dict[str, Any], own: frozenset[str]) -> None:
+        """Take over what is different after a call, but for the parameters that were the call's own."""
         now = self.__dict__
-        if "rng_" in before and "rng_" not in own and now.get("rng_") is not before["rng_"]:
+        if self._memory().rng is not before["memory_"].rng:
             return  # the query was started afresh meanwhile
-        others = [name for name in after if name not in own]
-        changed = {name: after[name] for name in others if name not in before or before[name] is not after[name]}
-        for name in changed.keys() & now.keys():
-            if name.endswith("_history_"):  # others may have ended since this call began: it adds what it added
-                changed[name] = [*now[name], *changed[name][len(before.get(name, ())) :]]
-        now.update(changed)
+        not_ours = frozenset({"rng", "refits"}) if "random_state" in own else frozenset()
+        memory = self.memory_.learned(before["memory_"], after["memory_"], not_ours)
+        now.update(
+            {name: new for name, new in after.items() if name not in own and before.get(name, _NOTHING) is not new}
+        )
         for name in before.keys() - after.keys() - own:
             now.pop(name, None)
+        self.memory_ = memory
 
     def _start_afresh(self) -> None:
         """Forget all that is no parameter, by the names that such attributes have, and is not there from the start."""
@@ -372,3 +400,44 @@ class BatchQuery(BaseEstimator, ABC):
             for name in [name for name in self.__dict__ if name.startswith("_") or name.endswith("_")]:
                 del self.__dict__[name]
             self.__dict__.update(new.__dict__)
+
+
+_NOTHING = object()
+
+
+def _no_law(query: BatchQuery, name: str) -> str:
+    return (
+        f"{type(query).__name__} has no `{name}`: its last batch has no sampling law. Those of StochasticBatchQuery "
+        "have one, unless the sampler is a function of your own."
+    )
+
+
+def model_of(learner: Any) -> Any:
+    """The fitted estimator of a modAL learner; an estimator by itself is its own."""
+    return modal.unwrap(learner)[0]
+
+
+def pool_for(
+    learner: Any,
+    X_pool: Any,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
+    candidates: ArrayLike | None = None,
+) -> tuple[Any, Pool]:
+    """The estimator of a learner, and the pool with the training data: those given, else the learner's own."""
+    model, X_training, y_training = modal.unwrap(learner, X_training, y_training)
+    return model, Pool.of(X_pool, candidates, X_training=X_training, y_training=y_training)
+
+
+def check_fits(model: Any, pool: Pool) -> None:
+    """Check that a model is fitted, and to rows like those of the pool."""
+    if not is_fitted(model):
+        raise not_fitted_error(model)
+    fitted_on = getattr(model, "n_features_in_", None)
+    if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
+        what = "columns" if getattr(pool.X, "ndim", 2) == 2 else "channels (the second axis)"
+        raise ValueError(
+            f"`X_pool` has {pool.n_columns} {what}, but {type(model).__name__} was fitted on {fitted_on}. "
+            "Give the pool the shape of the training data."
+        )

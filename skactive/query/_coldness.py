@@ -13,19 +13,9 @@ make it uncertain which row will be the best, and both are measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .. import _containers as chunks
-from .._checks import check_beta
-from ..samplers import Batch, topk, uniform
-from ._base import Request
-from ._checks import no_beta_error, word_for_beta_error
-from ._reference import most_rows, rows_at, some_candidates
 
 BOUNDS = (0.5, 4096.0)
 """A measured beta lies between. Entropies, all near log C, and softmax, in units of 1/score, need large ones."""
@@ -40,45 +30,6 @@ _FAR = 1e6  # below the best value: no weight, for any beta
 _LOG_BETAS = np.linspace(-1, 1, 201) * math.log(BOUNDS[1])
 
 Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Rows of a pool, whatever held it, and the scores that they had; the rows themselves, as positions change.
-
-    Attributes
-    ----------
-    X : array-like of shape (n_rows, ...)
-    scores : ndarray of shape (n_rows,), float64
-    score : str
-        What they are scores of.
-    """
-
-    X: Any
-    scores: Values
-    score: str
-
-    def fits(self, X_pool: Any, score: str) -> bool:
-        """Whether these are such scores, of rows like those of the pool."""
-        return self.score == score and chunks.layout(self.X) == chunks.layout(chunks.take_rows(X_pool, np.arange(1)))
-
-
-def given_beta(beta: Any, sampler: Callable[..., Any]) -> float | None:
-    """The number, checked; None for "auto", if the sampler has a coldness."""
-    if not isinstance(beta, str):
-        return check_beta(beta)
-    if beta != "auto":
-        raise word_for_beta_error(beta)
-    if sampler in (topk, uniform) or not hasattr(sampler, "log_weights"):
-        raise no_beta_error(sampler)
-    return None
-
-
-def reference_rows(request: Request, scores: Values, batch: Batch, score: str) -> Reference:
-    """Rows that could have been chosen and were not, in random order."""
-    drawn = some_candidates(request, request.batch_rng, request.k)
-    kept = drawn[~np.isin(drawn, batch.indices)][: most_rows(request)]
-    return Reference(rows_at(request, kept), scores[kept], score)
 
 
 def measured_coldness(values: Values, new_scores: Values) -> float:

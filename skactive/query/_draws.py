@@ -1,46 +1,60 @@
-"""Queries that need draws from the posterior: where the draws come from, the same for all of them."""
+"""Draws from the posterior of the model that a query asks about: where they come from, the same for all queries."""
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import joblib
 import numpy as np
-from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
-from .. import _containers as chunks
+from .. import _modal as modal
 from .. import posterior as posteriors
 from .._checks import (
     NoPosteriorError,
     NoTrainingDataError,
-    as_array,
     check_classifier,
     check_draws_of,
     check_joint_draws,
-    check_positive_integers,
+    check_same_functions,
     failure_explained,
     few_rows,
     labels_to_fit,
     more_draws,
+    probabilities_of,
+    warn,
 )
 from . import _fingerprint as fingerprint
-from ._base import BatchQuery, Request
-from ._checks import (
-    check_functions,
-    check_posterior,
-    check_surrogate_classes,
-    check_training_data,
-    no_draws_error,
-    warn_bootstrap,
-)
-
-__all__ = ["DrawsQuery", "PoolDraws"]
+from ._pool import Pool
 
 _FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 """Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
+
+
+@dataclass(frozen=True)
+class Refits:
+    """What is kept of a bootstrap from call to call: its members, what they were fitted to, and who knows of it.
+
+    Attributes
+    ----------
+    fitted_to : object
+        Equal to that of the next call if nothing has been taught, and no parameter changed, since.
+    predict : callable or None
+        Draws by the members.
+    is_known : bool
+        Whether the user was warned that draws come from a bootstrap.
+    """
+
+    fitted_to: Any = None
+    predict: posteriors.PredictDraws | None = None
+    is_known: bool = False
+
+    def forgotten(self) -> Refits:
+        """Without members."""
+        return Refits(is_known=self.is_known)
 
 
 @dataclass(frozen=True)
@@ -55,16 +69,23 @@ class PoolDraws:
         Of the draws of a single row: (n_draws, 1, n_classes) for classifiers, (n_draws, 1) for regressors.
     model : object
         The fitted estimator that is drawn from: the learner's, or a surrogate.
+    batch_size : int or None
+        Rows that a net is asked for at once; None for models that are no nets.
+    checks_rows : bool
+        Whether ``predict`` itself sees to it that the draws of a row do not depend on the rows beside it.
+    refits : Refits
+        What to hand to the next call.
+    n_beside : int
+        How many numbers a row takes on the way beside its draws.
     """
 
     predict: posteriors.PredictDraws
     shape: tuple[int, ...]
     model: Any
-
-    @property
-    def batch_size(self) -> int | None:
-        """Rows that a net is asked for at once; None for models that are no nets."""
-        return getattr(self.predict, "batch_size", None)
+    batch_size: int | None
+    checks_rows: bool
+    refits: Refits
+    n_beside: int = 0
 
     @property
     def n_draws(self) -> int:
@@ -72,118 +93,173 @@ class PoolDraws:
 
     @property
     def n_values(self) -> int:
-        """How many numbers the draws of one row are."""
-        return int(np.prod(self.shape))
+        """How many numbers a row takes."""
+        return int(np.prod(self.shape)) + self.n_beside
+
+    def chunks(
+        self, pool: Pool, doing: str, *, chunk_size: int | None = None, verbose: int = 0
+    ) -> Iterator[tuple[slice, Any]]:
+        """Chunks of a pool that these draws are to be made for."""
+        return pool.chunks(self.n_values, doing, chunk_size=chunk_size, batch_size=self.batch_size, verbose=verbose)
 
 
-class DrawsQuery(BatchQuery):
-    """Base of queries over posterior draws, which `_draws` finds.
+def draws_of(
+    pool: Pool,
+    learner: Any,
+    rng: np.random.Generator,
+    *,
+    n_draws: int | None = None,
+    posterior: Any = "auto",
+    predict_batch_size: int | None = None,
+    n_jobs: int | None = None,
+    one_draw: bool = False,
+    refits: Refits | None = None,
+) -> PoolDraws:
+    """Find draws for a learner's model, and check on the first candidate that they are functions.
 
-    A subclass has the parameters below, and those of `BatchQuery`; it may have ``predict_batch_size``.
+    Parameters
+    ----------
+    pool : Pool
+    learner : fitted estimator, or modAL learner
+    rng : numpy.random.Generator
+    n_draws, posterior, predict_batch_size, n_jobs
+        As in `StochasticBatchQuery`.
+    one_draw : bool, default=False
+        Whether ``predict_proba`` will do where there are no draws.
+    refits : Refits, optional
+        ``refits`` of the draws of the last call, whose members serve again if nothing has been taught.
     """
+    estimator = modal.unwrap(learner)[0]
+    refits = Refits() if refits is None else refits
+    finder = _Finder(pool, rng, n_draws, n_jobs, refits)
+    if isinstance(posterior, str):
+        model = estimator
+        predict = finder.refitted(model) if posterior == "bootstrap" else finder.own(model, one_draw)
+    else:
+        model = _fitted_surrogate(posterior, estimator, pool, rng)
+        predict = finder.own(model, one_draw)
+    predict = posteriors.in_batches(predict, predict_batch_size)
+    checks_rows = bool(getattr(predict, "checks_rows", False))
+    with failure_explained("Drawing predictions for one row of the pool"):
+        draws = predict(pool.take(np.array([0])))
+        check_draws_of(draws, 1)
+        if not (predict is finder.refits.predict or type(model) in _FORESTS or checks_rows):
+            _check_functions(predict, draws, pool)
+    batch_size = getattr(predict, "batch_size", None)
+    return PoolDraws(predict, tuple(draws.shape), posteriors.innermost(model), batch_size, checks_rows, finder.refits)
 
+
+def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: str, **options: Any) -> PoolDraws:
+    """`draws_of` class probabilities, for a method that looks at rows together."""
+    check_classifier(modal.unwrap(learner)[0], method)
+    posterior = options.get("posterior", "auto")
+    if not isinstance(posterior, str):
+        check_classifier(posterior, method, "posterior")
+    draws = draws_of(pool, learner, rng, **options)
+    check_joint_draws(draws.shape, method)
+    return draws
+
+
+def remedies(pool: Pool, draws: PoolDraws, k: int, posterior: Any) -> dict[str, str]:
+    """What to say of a batch with rows that add nothing: too few distinct rows, and how to have more draws."""
+    n_distinct = pool.n_distinct(k)
+    is_refitted = isinstance(posterior, str) and posterior == "bootstrap"
+    members = None if is_refitted else posteriors.members(draws.model)
+    ensemble = None if members is None or draws.n_draws < len(members) else draws.model
+    return {"few_rows": few_rows(n_distinct) if n_distinct < k else "", "more_draws": more_draws(ensemble)}
+
+
+@contextmanager
+def explained(doing: str, rows: slice, model: Any) -> Iterator[None]:
+    """Name the rows and the model where something fails that is done with their draws."""
+    with failure_explained(f"{doing} rows {rows.start} to {rows.stop - 1}"), probabilities_of(model):
+        yield
+
+
+@dataclass
+class _Finder:
+    """Looks for draws; ``refits`` is then what to remember."""
+
+    pool: Pool
+    rng: np.random.Generator
     n_draws: int | None
-    posterior: Any
     n_jobs: int | None
+    refits: Refits
 
-    def _draws(self, request: Request, *, one_draw: bool = False) -> PoolDraws:
-        """Find draws for the request's estimator, and check that they are functions.
-
-        ``one_draw``: ``predict_proba`` will do where there are no draws.
-        """
-        batch_size = getattr(self, "predict_batch_size", None)
-        check_positive_integers(chunk_size=self.chunk_size, predict_batch_size=batch_size)
-        model = request.estimator if isinstance(self.posterior, str) else self._fitted_surrogate(request)
-        predict_draws = posteriors.in_batches(self._predict_draws(model, request, one_draw), batch_size)
-        first = chunks.take_rows(request.X_pool, np.array([0]) if request.rows is None else request.rows[:1])
-        with failure_explained("Drawing predictions for one row of the pool"):
-            draws = predict_draws(first)
-            check_draws_of(draws, 1)
-            is_refitted = predict_draws is vars(self).get("_members", (None, None))[1]
-            if not (is_refitted or type(model) in _FORESTS or getattr(predict_draws, "checks_rows", False)):
-                self._check_functions(predict_draws, draws, request)
-        return PoolDraws(predict_draws, tuple(draws.shape), posteriors.innermost(model))
-
-    def _check_functions(self, predict_draws: posteriors.PredictDraws, draws: Any, request: Request) -> None:
-        """Draw the first candidate once more, behind another one: nothing may come of either."""
-        ends = np.array([0, request.n_candidates - 1]) if request.rows is None else request.rows[[0, -1]]
-        pair = chunks.take_rows(request.X_pool, np.unique(ends)[::-1])
-        again = predict_draws(pair)
-        n_classes = draws.shape[2] if len(draws.shape) == 3 else None
-        check_draws_of(again, len(np.unique(ends)), n_classes, draws.shape[0])
-        check_functions(draws, again[:, -1:], int(ends[0]))
-
-    def _joint_draws(self, request: Request, method: str) -> PoolDraws:
-        """Draws of class probabilities for a method that looks at rows together."""
-        check_classifier(request.estimator, method)
-        if not isinstance(self.posterior, str):
-            check_classifier(self.posterior, method, "posterior")
-        draws = self._draws(request)
-        check_joint_draws(draws.shape, method)
-        return draws
-
-    def _remedies(self, request: Request, draws: PoolDraws) -> dict[str, str]:
-        """What to say of a batch with rows that tell nothing: of too few distinct rows, and how to have more draws."""
-        n_distinct = _count_distinct(request)
-        is_refitted = isinstance(self.posterior, str) and self.posterior == "bootstrap"
-        members = None if is_refitted else posteriors.members(draws.model)
-        ensemble = None if members is None or draws.n_draws < len(members) else draws.model
-        return {
-            "few_rows": few_rows(n_distinct) if n_distinct < request.k else "",
-            "more_draws": more_draws(ensemble),
-        }
-
-    def _predict_draws(self, estimator: Any, request: Request, one_draw: bool) -> posteriors.PredictDraws:
-        rng = request.draws_rng
-        if isinstance(self.posterior, str) and check_posterior(self.posterior) == "bootstrap":
-            return self._bootstrap(estimator, request)
-        training = {"X_training": request.X_training, "y_training": request.y_training}
+    def own(self, estimator: Any, one_draw: bool) -> posteriors.PredictDraws:
+        """The estimator's own draws; else its ``predict_proba``, if one draw will do; else those of a bootstrap."""
+        training = {"X_training": self.pool.X_training, "y_training": self.pool.y_training}
         try:
-            return posteriors.sample_posterior(estimator, self.n_draws, rng, **training)
+            return posteriors.sample_posterior(estimator, self.n_draws, self.rng, **training)
         except (NoPosteriorError, NoTrainingDataError) as error:
             if one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
-            if request.X_training is None:
-                raise no_draws_error(posteriors.innermost(estimator), self, one_draw) from error
-            self._tell_of_bootstrap(error)
-        return self._bootstrap(estimator, request)
+            if self.pool.X_training is None:
+                name = type(posteriors.innermost(estimator)).__name__
+                raise ValueError(
+                    f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted '
+                    "to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. Or use "
+                    'a score that a single prediction serves ("entropy", "margin", "variation_ratio"), for which the '
+                    "model needs `predict_proba`: CalibratedClassifierCV adds it."
+                ) from error
+            self._warn(error)
+        return self.refitted(estimator)
 
-    def _tell_of_bootstrap(self, error: Exception) -> None:
-        if not vars(self).get("_told_of_bootstrap"):
-            warn_bootstrap(error)
-            self._told_of_bootstrap = True
+    def _warn(self, error: Any) -> None:
+        if not self.refits.is_known:
+            warn(
+                f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data whenever these have "
+                'changed. posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from '
+                "another model, such as a random forest, fitted to the same data."
+            )
+            self.refits = replace(self.refits, is_known=True)
 
-    def _fitted_surrogate(self, request: Request) -> Any:
-        X, y = check_training_data(request.X_training, request.y_training)
-        surrogate = posteriors.seeded_clone(self.posterior, request.draws_rng)
-        with failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
-            surrogate.fit(X, y if np.ndim(y) == 1 else labels_to_fit(surrogate, y))
-        check_surrogate_classes(surrogate, request.estimator)
-        return surrogate
-
-    def _bootstrap(self, estimator: Any, request: Request) -> posteriors.PredictDraws:
-        """Refitted members, those of the last query again if nothing has been taught since."""
-        X, y = check_training_data(request.X_training, request.y_training)
+    def refitted(self, estimator: Any) -> posteriors.PredictDraws:
+        """Refitted members, those of the last call again if nothing has been taught since."""
+        X, y = _training_data(self.pool)
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
         made_of = str(estimator.get_params()), str(fingerprint.describe(estimator))  # which tells long arrays apart
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
-        known, predict_draws = vars(self).get("_members", (None, None))
-        if known != fitted_to:
+        if self.refits.predict is None or self.refits.fitted_to != fitted_to:
             with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
-                predict_draws = posteriors.bootstrap(
-                    estimator, X, y, self.n_draws, request.draws_rng, n_jobs=self.n_jobs
-                )
-            self._members = fitted_to, predict_draws
-        return predict_draws
+                predict = posteriors.bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs)
+            self.refits = replace(self.refits, fitted_to=fitted_to, predict=predict)
+        return self.refits.predict  # type: ignore[return-value]
 
 
-def _count_distinct(request: Request) -> int:
-    """Distinct rows among the candidates, counted up to the size of the batch."""
-    seen: set[bytes] = set()
-    for chunk in chunks.iter_chunks(request.X_pool, request.rows, 1000):
-        rows = chunk.toarray() if sparse.issparse(chunk) else chunk
-        for row in rows if isinstance(rows, list | tuple) else as_array(rows):
-            seen.add(pickle.dumps(row))
-            if len(seen) >= request.k:
-                return request.k
-    return len(seen)
+def _training_data(pool: Pool) -> tuple[Any, Any]:
+    if pool.X_training is None or pool.y_training is None:
+        raise ValueError(
+            "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
+            "`y_training`, or query through a modAL learner that was fitted."
+        )
+    return pool.X_training, pool.y_training
+
+
+def _fitted_surrogate(posterior: Any, estimator: Any, pool: Pool, rng: np.random.Generator) -> Any:
+    X, y = _training_data(pool)
+    surrogate = posteriors.seeded_clone(posterior, rng)
+    with failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
+        surrogate.fit(X, y if np.ndim(y) == 1 else labels_to_fit(surrogate, y))
+    _check_classes(surrogate, estimator)
+    return surrogate
+
+
+def _check_classes(surrogate: Any, estimator: Any) -> None:
+    theirs, ours = getattr(surrogate, "classes_", None), getattr(estimator, "classes_", None)
+    if theirs is None or ours is None or set(np.ravel(theirs).tolist()) <= set(np.ravel(ours).tolist()):
+        return
+    raise ValueError(
+        f"`posterior` was fitted to the classes {np.ravel(theirs).tolist()}, and the learner knows "
+        f"{np.ravel(ours).tolist()}. Give `X_training` and `y_training` with the learner's labels."
+    )
+
+
+def _check_functions(predict: posteriors.PredictDraws, draws: Any, pool: Pool) -> None:
+    """Draw the first candidate once more, behind another one: neither may make a difference."""
+    ends = np.unique([0, len(pool) - 1])
+    pair = predict(pool.take(ends[::-1]))
+    n_classes = draws.shape[2] if len(draws.shape) == 3 else None
+    check_draws_of(pair, len(ends), n_classes, draws.shape[0])
+    row = int(pool.positions(ends)[0])
+    check_same_functions(draws, pair[:, -1:], f"row {row}, drawn a second time and beside another,", within_spread=True)

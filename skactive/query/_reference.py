@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _containers as chunks
-from ._base import Request
+from .. import _containers as containers
+from ._pool import Pool
 
 MOST_ROWS = 500
 """Rows that are looked at: more of them change no coldness and no batch size that one could tell."""
@@ -17,17 +18,41 @@ MOST_BYTES = 8 * 2**20
 """And what they take: rows that are kept are written down by a checkpoint after every batch."""
 
 
-def some_candidates(request: Request, rng: np.random.Generator, n_beside: int = 0) -> NDArray[np.int64]:
-    """Positions among the candidates, in random order: `most_rows` of them, and ``n_beside`` more."""
-    n_drawn = min(most_rows(request) + n_beside, request.n_candidates)
-    return rng.choice(request.n_candidates, n_drawn, replace=False)
+@dataclass(frozen=True)
+class Reference:
+    """Rows of a pool, whatever held it, and the scores that they had; the rows themselves, as positions change.
+
+    Attributes
+    ----------
+    X : array-like of shape (n_rows, ...)
+    scores : ndarray of shape (n_rows,), float64
+    score : str
+        What they are scores of.
+    """
+
+    X: Any
+    scores: NDArray[np.float64]
+    score: str
+
+    @classmethod
+    def not_chosen(
+        cls, pool: Pool, scores: NDArray[np.float64], chosen: NDArray[np.int64], score: str, rng: np.random.Generator
+    ) -> Reference:
+        """Candidates that could have been chosen and were not, in random order."""
+        drawn = some_candidates(pool, rng, len(chosen))
+        kept = drawn[~np.isin(drawn, chosen)][: _most_rows(pool)]
+        return cls(pool.take(kept), scores[kept], score)
+
+    def fits(self, pool: Pool, score: str) -> bool:
+        """Whether these are such scores, of rows like those of the pool."""
+        one = containers.take_rows(pool.X, np.arange(1))
+        return self.score == score and containers.layout(self.X) == containers.layout(one)
 
 
-def most_rows(request: Request) -> int:
-    """`MOST_ROWS`, or what `MOST_BYTES` hold."""
-    return min(MOST_ROWS, chunks.rows_per_chunk(request.X_pool, 1, MOST_BYTES))
+def some_candidates(pool: Pool, rng: np.random.Generator, n_beside: int = 0) -> NDArray[np.int64]:
+    """Candidates in random order: `MOST_ROWS` of them, or what `MOST_BYTES` hold, and ``n_beside`` more."""
+    return rng.choice(len(pool), min(_most_rows(pool) + n_beside, len(pool)), replace=False)
 
 
-def rows_at(request: Request, candidates: NDArray[np.int64]) -> Any:
-    """The rows of the pool that some candidates are, whatever holds them."""
-    return chunks.take_rows(request.X_pool, candidates if request.rows is None else request.rows[candidates])
+def _most_rows(pool: Pool) -> int:
+    return min(MOST_ROWS, containers.rows_per_chunk(pool.X, 1, MOST_BYTES))

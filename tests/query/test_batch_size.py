@@ -32,6 +32,7 @@ from skactive import (
 )
 from skactive.plotting import PairedDifferenceDisplay
 from skactive.query import _ageing as ageing
+from skactive.query import _batch_size
 from skactive.query._ageing import Ageing, compare, labels_that_hold, measured_rate
 
 X, y = load_digits(return_X_y=True)
@@ -224,12 +225,9 @@ def test_the_more_must_hold_the_smaller_the_batch():
     assert sizes == sorted(set(sizes))
 
 
-def test_batches_grow_with_the_labels_and_the_same_evidence():
-    class Same(StochasticBatchQuery):
-        def _keep_ageing(self, n_labelled, seen):
-            super()._keep_ageing(n_labelled, Ageing(2.0, 0.9, 0.75, 0.001, 0.001))
-
-    query = begun(Same)
+def test_batches_grow_with_the_labels_and_the_same_evidence(monkeypatch):
+    monkeypatch.setattr(_batch_size, "_seen", lambda query, learner, pool: Ageing(2.0, 0.9, 0.75, 0.001, 0.001))
+    query = begun()
     few, many = (query.suggest_batch_size(learner_of(n_labelled=n), POOL) for n in (50, 200))
     assert many == pytest.approx(4 * few, abs=4)
 
@@ -266,7 +264,7 @@ def test_a_round_is_remembered_once_and_old_ones_are_forgotten():
     query = begun()
     for n in (40, 45, 50, 55, 60, 60):
         query.suggest_batch_size(learner_of(n_labelled=n), POOL)
-    assert list(query._ageing) == [45, 50, 55, 60]
+    assert list(query.memory_.ageing) == [45, 50, 55, 60]
 
 
 def test_no_chunk_size_changes_sizes():
@@ -458,7 +456,7 @@ def test_a_model_that_cannot_be_fitted_to_half_the_labels_says_so():
             return super().fit(X, y)
 
     query = begun(score="entropy")
-    with pytest.raises(ValueError, match=r"Fitting Hungry anew to 20 of the labels.*not enough rows.*a number until"):
+    with pytest.raises(ValueError, match=r"Fitting Hungry again to 20 of the labels.*not enough rows.*a number until"):
         query.suggest_batch_size(learner_of(estimator=Hungry(max_iter=10, tol=1)), POOL)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skactive import MCDropoutClassifier, StochasticBatchQuery, run_experiment, samplers
 from skactive.query import _coldness as coldness
 from skactive.query._coldness import measured_coldness
-from skactive.query._reference import MOST_ROWS
+from skactive.query._reference import MOST_ROWS, Reference
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
@@ -202,8 +203,8 @@ def test_what_is_measured_includes_the_seed_of_the_model():
 def test_rows_that_were_not_scored_are_not_kept():
     query = auto(max_candidates=120)
     query.select(FORESTS[0], X[100:400], 5, candidates=np.arange(200))
-    assert len(query._reference.scores) == 115
-    assert np.isfinite(query._reference.scores).all()
+    assert len(query.memory_.reference.scores) == 115
+    assert np.isfinite(query.memory_.reference.scores).all()
     query.select(FORESTS[1], X[100:400], 5)
     assert len(query.beta_history_) == 2
 
@@ -211,7 +212,7 @@ def test_rows_that_were_not_scored_are_not_kept():
 def test_rows_that_were_bought_are_not_kept():
     query, pool = auto(), X[100:130]
     batch = query.select(FORESTS[0], pool, 20)
-    kept = {row.tobytes() for row in query._reference.X}
+    kept = {row.tobytes() for row in query.memory_.reference.X}
     assert kept == {row.tobytes() for row in np.delete(pool, batch, axis=0)}
 
 
@@ -243,7 +244,7 @@ def test_memory_is_bounded():
     for n_rows, n_columns, n_kept in ((50, 2**18, 7), (2000, 4, MOST_ROWS)):  # rows of 1 MiB, and of 16 bytes
         pool = np.random.default_rng(0).random((n_rows, n_columns), dtype=np.float32)
         query.select(DummyClassifier().fit(pool[:2], [0, 1]), pool, 3)
-        assert len(query._reference.X) == n_kept
+        assert len(query.memory_.reference.X) == n_kept
 
 
 def test_a_sampler_of_ones_own_that_tells_its_law_can_have_its_beta_measured():
@@ -261,7 +262,7 @@ def test_a_part_of_uniform_picks_changes_the_law_but_not_what_is_measured():
     query, plain = auto(epsilon=0.3), auto()
     for q in (query, plain):
         q.select(FORESTS[0], X[100:400], 1)
-        q._reference = coldness.Reference(X[100:400], q.scores_, "bald")
+        q.memory_ = replace(q.memory_, reference=Reference(X[100:400], q.scores_, "bald"))
         q.select(FORESTS[1], X[100:400], 1)
     assert query.beta_ == plain.beta_ != 1
     assert query.log_proba_[0] >= np.log(0.3 / 300)

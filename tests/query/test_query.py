@@ -31,7 +31,7 @@ from skactive import (
     samplers,
     scores,
 )
-from skactive.query import score_pool
+from skactive.query import _draws, score_pool
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
@@ -363,7 +363,7 @@ ALL_QUERIES = {
 @pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
 @pytest.mark.parametrize("predict", [made_anew, standardised_in_the_batch, one_member_anew, of_the_first_row])
 def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
-    with pytest.raises(ValueError, match=r"`predict_draws` must be the same functions .* row 3, drawn a second time"):
+    with pytest.raises(ValueError, match=r"`predict_draws` must return the same values .* row 3, drawn a second time"):
         make().select(hook(predict), POOL, 3, candidates=np.arange(3, 90))
 
 
@@ -376,7 +376,7 @@ def test_draws_that_are_functions_pass(make):
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 def test_values_that_are_made_anew_are_refused_in_any_unit(unit):
     q = query(score="std_dev")
-    with pytest.raises(ValueError, match="same functions"):
+    with pytest.raises(ValueError, match="same values"):
         q.select(hook(lambda X, n, rng: unit * rng.normal(size=(n, len(X)))), POOL, 3)
     fixed = hook(lambda X, n, rng: unit * (X.astype(float) @ WEIGHTS[:n, :, 0].T).T)
     assert len(q.select(fixed, POOL, 3)) == 3
@@ -395,13 +395,13 @@ def test_rounding_of_the_type_that_draws_have_is_no_other_function(dtype):
         return torch.from_numpy(made_anew(X, n_draws, rng)).to(dtype)
 
     assert len(query().select(hook(rounded), POOL, 3)) == 3
-    with pytest.raises(ValueError, match="same functions"):
+    with pytest.raises(ValueError, match="same values"):
         query().select(hook(anew), POOL, 3)
 
 
 def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StochasticBatchQuery, "_check_functions", None)
+        patch.setattr(_draws, "_check_functions", None)
         assert len(query().select(FOREST, POOL, 3)) == 3
     calls = []
 

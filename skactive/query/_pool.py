@@ -1,0 +1,173 @@
+"""The rows that a query may choose, what holds them, and what the model was fitted to.
+
+`Pool` is the only place that asks whether all rows may be chosen or some: everyone else speaks of candidates, by their
+positions among the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from .. import _containers as containers
+from .._checks import check_pool
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Candidates of a query.
+
+    Attributes
+    ----------
+    X : array-like of shape (n_points, ...)
+        The whole pool, as `_containers.prepare_pool` leaves it.
+    rows : ndarray of shape (n_candidates,), int64, or None
+        Positions in the pool of the rows that may be chosen, in increasing order; None if all may be.
+    X_training, y_training : array-like or None
+        What the model was fitted to, if known.
+    """
+
+    X: Any
+    rows: Indices | None = None
+    X_training: Any = None
+    y_training: Any = None
+
+    @classmethod
+    def of(
+        cls, X_pool: Any, candidates: ArrayLike | None = None, *, X_training: Any = None, y_training: Any = None
+    ) -> Pool:
+        """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask."""
+        check_pool(X_pool)
+        X = containers.prepare_pool(X_pool)
+        rows = None if candidates is None else _checked_candidates(candidates, containers.count_rows(X))
+        _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
+        return cls(X, rows, X_training, y_training)
+
+    def __len__(self) -> int:
+        """How many candidates there are."""
+        return self.n_points if self.rows is None else len(self.rows)
+
+    @property
+    def n_points(self) -> int:
+        """Rows of the whole pool."""
+        return containers.count_rows(self.X)
+
+    @property
+    def n_columns(self) -> int | None:
+        return containers.count_columns(self.X)
+
+    def positions(self, candidates: Indices) -> Indices:
+        """Where in the pool some candidates are."""
+        return candidates if self.rows is None else self.rows[candidates]
+
+    def take(self, candidates: Indices) -> Any:
+        """The rows that some candidates are, in the pool's own kind of container."""
+        return containers.take_rows(self.X, self.positions(candidates))
+
+    def only(self, candidates: Indices) -> Pool:
+        """The same pool, where only these may be chosen."""
+        return replace(self, rows=self.positions(candidates))
+
+    def at_most(self, n: int | None, rng: np.random.Generator) -> Pool:
+        """The same pool with ``n`` of its candidates, chosen uniformly at random, if it has more."""
+        if n is None or n >= len(self):
+            return self
+        return self.only(np.sort(rng.choice(len(self), n, replace=False)))
+
+    def fitted_to(self, X: Any, y: Any) -> Pool:
+        """The same pool, for a model that was fitted to other data."""
+        return replace(self, X_training=X, y_training=y)
+
+    def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
+        if self.rows is None:
+            return values
+        of_pool = np.full(self.n_points, np.nan)
+        of_pool[self.rows] = values
+        return of_pool
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, Any]]:
+        """Candidates in order, ``size`` at a time: where they stand among the candidates, and their rows."""
+        done = 0
+        for chunk in containers.iter_chunks(self.X, self.rows, size):
+            start, done = done, done + containers.count_rows(chunk)
+            yield slice(start, done), chunk
+
+    def chunks(
+        self,
+        n_values: int,
+        doing: str,
+        *,
+        chunk_size: int | None = None,
+        batch_size: int | None = None,
+        verbose: int = 0,
+    ) -> Iterator[tuple[slice, Any]]:
+        """`blocks` of as many rows as fit the memory of a chunk, under a progress bar.
+
+        ``n_values`` is how many float64 a row takes on the way. A chunk is a multiple of ``batch_size``, the rows that
+        a net is asked for at once: then the net sees the same blocks whatever the size of the chunks.
+        """
+        size = self.chunk_size(n_values, chunk_size, batch_size)
+        with tqdm(total=len(self), desc=doing, unit="row", disable=not verbose) as bar:
+            for rows, chunk in self.blocks(size):
+                yield rows, chunk
+                bar.update(rows.stop - rows.start)
+
+    def chunk_size(self, n_values: int, wanted: int | None, batch_size: int | None) -> int:
+        """Rows of a chunk: ``wanted``, or what fits the memory of a chunk, rounded up to whole batches of a net."""
+        return containers.whole_blocks(wanted or containers.rows_per_chunk(self.X, n_values), batch_size)
+
+    def n_distinct(self, most: int) -> int:
+        """How many distinct rows there are among the candidates, counted up to ``most``."""
+        seen: set[Any] = set()
+        for _, chunk in self.blocks(1000):
+            for key in containers.row_keys(chunk):
+                seen.add(key)
+                if len(seen) >= most:
+                    return most
+        return len(seen)
+
+
+def _checked_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
+    """Sorted distinct positions, from positions in any order or a mask."""
+    given = np.asarray(candidates)
+    if given.dtype == bool and given.shape != (n_points,):
+        raise ValueError(
+            f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
+        )
+    if given.dtype == bool:
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise TypeError(
+            "`candidates` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
+            f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
+        )
+    if given.size and not (given.min() >= 0 and given.max() < n_points):
+        raise ValueError(
+            f"`candidates` must be positions from 0 to {n_points - 1} (not index labels). "
+            f"Got positions from {given.min()} to {given.max()}."
+        )
+    return np.unique(given).astype(np.int64)
+
+
+def _check_training_pair(n_rows: int | None, n_labels: int | None) -> None:
+    """Check the lengths of `X_training` and `y_training`, None for what was not given."""
+    if (n_rows is None) != (n_labels is None):
+        missing, rule = (
+            ("y_training", f"`X_training`, a label for each of its {n_rows} rows")
+            if n_labels is None
+            else ("X_training", f"`y_training`, a row for each of its {n_labels} labels")
+        )
+        raise ValueError(f"`{missing}` must be given along with {rule}. Got None.")
+    if n_rows != n_labels:
+        raise ValueError(
+            "`X_training` and `y_training` must be of one length, a label for each row. "
+            f"Got {n_rows} rows and {n_labels} labels."
+        )

@@ -1,0 +1,146 @@
+"""Sampling a batch from the scores of a pool: what the queries that score rows have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import (
+    ParameterError,
+    Rule,
+    Rules,
+    ScoreError,
+    check_scores,
+    is_integer,
+    look_up,
+    name_or_callable,
+    number,
+)
+from ..samplers import SAMPLERS, Batch, topk, uniform
+from ..samplers._mixture import draw_mixture
+from ._base import Streams
+from ._coldness import measured_coldness
+from ._memory import Memory
+from ._pool import Pool
+from ._reference import Reference
+from ._scoring import name_of
+
+Values = NDArray[np.float64]
+RowScorer = Callable[[Pool], Values]
+"""Scores of the candidates of a pool, and of others like it, by the same draws."""
+
+BetaRule = Callable[..., float]
+"""``rule(query, learner, pool, k, rngs, score_rows) -> beta``, as `measured_beta` is."""
+
+
+def _is_range(value: Any) -> bool:
+    is_pair = isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+    return is_pair and all(is_integer(size) for size in value) and 1 <= value[0] <= value[1]
+
+
+RULES: Rules = {
+    "sampler": name_or_callable(SAMPLERS),
+    "beta": number(
+        0,
+        text="a finite number, 0 (uniform) or larger",
+        remedy='The limit of a large beta is sampler="topk".',
+    ).or_word("auto"),
+    "epsilon": number(0, 1, text="a number from 0 (the sampler alone) to 1 (uniform)"),
+    "batch_range": Rule(_is_range, "two integers, 1 <= smallest <= largest: the batches that may be suggested"),
+    "hold": number(
+        0,
+        1,
+        ends="()",
+        text="a number between 0 and 1: the part of a ranking that must be left after a batch",
+        remedy="Try 0.9; larger values make smaller batches.",
+    ),
+}
+"""Rules of the parameters that decide on a batch once there are scores."""
+
+
+class ScoringQuery(Protocol):
+    """A query that chooses by scores."""
+
+    score: Any
+    sampler: Any
+    beta: Any
+    epsilon: float
+    batch_range: Any
+    hold: float
+    memory_: Memory
+    scores_: Values
+    beta_: float
+
+    def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
+        """Scores by draws that are made now."""
+
+
+def check_coldness(beta: Any, sampler: Any) -> None:
+    """Check that ``beta="auto"`` meets a sampler that has a coldness."""
+    function = look_up("sampler", sampler, SAMPLERS)
+    if beta == "auto" and (function in (topk, uniform) or not hasattr(function, "log_weights")):
+        raise ParameterError(
+            '`beta`="auto" needs a sampler that has a coldness: "power", "softmax" or "softrank", or one of your own '
+            f"with a function `log_weights(scores, beta)`. Got {name_of(sampler)!r}, for which `beta` must be a number."
+        )
+
+
+def choose_by_scores(
+    query: Any, learner: Any, pool: Pool, k: int, rngs: Streams, *, rule: BetaRule | None = None
+) -> Batch:
+    """Score the candidates, measure beta if it is "auto", and draw a batch; the query keeps what comes of it.
+
+    ``query`` is a `ScoringQuery`, and ``rule`` measures beta; `measured_beta` by default.
+    """
+    sampler = look_up("sampler", query.sampler, SAMPLERS)
+    score_rows = query.row_scorer(learner, pool, rngs.draws)
+    scores = score_rows(pool)
+    is_measured = isinstance(query.beta, str)
+    beta = (rule or measured_beta)(query, learner, pool, k, rngs, score_rows) if is_measured else float(query.beta)
+    try:
+        scores = check_scores(scores, minus_inf=True)
+        scores.flags.writeable = False  # log-probabilities may be asked of them later
+        batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
+    except ScoreError as error:
+        raise error.of_rows(pool.rows) from None
+    query.scores_ = pool.of_pool(scores)
+    query.memory_ = replace(query.memory_, reference=None)
+    if is_measured:
+        reference = Reference.not_chosen(pool, scores, batch.indices, name_of(query.score), rngs.batch)
+        query.memory_ = replace(query.memory_, reference=reference, betas=(*query.memory_.betas, beta))
+        query.beta_ = beta
+    return batch
+
+
+def measured_beta(query: ScoringQuery, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: RowScorer) -> float:
+    """How well the scores before this round told the best rows of now; 1 if there are none to tell."""
+    reference = query.memory_.reference
+    if reference is None or not reference.fits(pool, name_of(query.score)):
+        return 1.0
+    old_values = look_up("sampler", query.sampler, SAMPLERS).log_weights(reference.scores, 1.0)
+    return measured_coldness(old_values, score_rows(Pool(reference.X)))
+
+
+def _draw(
+    sampler: Callable[..., Any], scores: Values, k: int, rng: np.random.Generator, beta: float, epsilon: float
+) -> Batch:
+    if epsilon > 0:
+        return draw_mixture(sampler, scores, k, rng, beta, epsilon)
+    if hasattr(sampler, "draw"):
+        return sampler.draw(scores, k, rng, beta=beta)
+    return Batch(_checked(sampler(scores, k, rng, beta=beta), k, len(scores)))
+
+
+def _checked(indices: Any, k: int, n_points: int) -> NDArray[np.int64]:
+    """What a sampler of the user's own returned."""
+    indices = np.asarray(indices)
+    distinct = indices.ndim == 1 and len(np.unique(indices)) == len(indices) == k
+    if not (distinct and indices.dtype.kind in "iu" and indices.min() >= 0 and indices.max() < n_points):
+        raise ValueError(
+            f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {indices!r} instead."
+        )
+    return indices.astype(np.int64)

@@ -1,0 +1,318 @@
+"""Scores of the candidates of a pool, in one pass over the draws.
+
+A score may name more than draws by keyword-only parameters without a default. What each of these names means stands in
+a table, from the name to a function that finds it; a query hands in its own table.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _containers as containers
+from .. import _modal as modal
+from .. import posterior as posteriors
+from .._checks import (
+    ParameterError,
+    Rule,
+    as_array,
+    check_enough_draws,
+    check_parameters,
+    failure_explained,
+    look_up,
+    task,
+)
+from .._random import check_random_state, spawn
+from ..scores import SCORES
+from ._base import RULES, check_fits, pool_for
+from ._draws import PoolDraws, draws_of, explained
+from ._pool import Pool
+
+Values = NDArray[np.float64]
+Score = Callable[..., Any]
+ReadyScore = Callable[[Any, Any], Any]
+"""``score(draws, chunk)``: all else that it asks for is found by then."""
+
+Source = Callable[[str], Callable[[Any], Any]]
+"""Finds side information for the score of a name: a function of a chunk of rows."""
+
+IS_TARGET = Rule(
+    lambda value: value is None or hasattr(value, "shape") or isinstance(value, list | tuple),
+    "None or rows like those of the pool",
+)
+
+
+def score_rows(
+    pool: Pool,
+    draws: PoolDraws | None,
+    scores: Mapping[str, ReadyScore],
+    *,
+    chunk_size: int | None = None,
+    verbose: int = 0,
+) -> Values:
+    """Scores of the candidates, (n_scores, n_candidates), one chunk of draws alive at a time.
+
+    ``draws`` is None if no score needs any.
+    """
+    columns = np.empty((len(scores), len(pool)))
+    options: dict[str, Any] = {"chunk_size": chunk_size, "verbose": verbose}
+    chunks = pool.chunks(1, "scoring", **options) if draws is None else draws.chunks(pool, "scoring", **options)
+    for rows, chunk in chunks:
+        with explained("Scoring", rows, draws and draws.model):
+            of_chunk = None if draws is None else draws.predict(chunk)
+            for column, score in zip(columns, scores.values(), strict=True):
+                column[rows] = _one_a_row(score(of_chunk, chunk), rows.stop - rows.start)
+    return columns
+
+
+def _one_a_row(scores: Any, n_points: int) -> Values:
+    scores = as_array(scores)
+    if scores.shape != (n_points,):
+        raise ValueError(
+            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
+            "(The draws of a net are a torch tensor; np.asarray(draws) makes them an array.)"
+        )
+    return scores
+
+
+# --- what scores ask for ----------------------------------------------------------------------------
+
+
+def draws_for(
+    scores: Mapping[str, Score], pool: Pool, learner: Any, rng: np.random.Generator, **options: Any
+) -> PoolDraws | None:
+    """Draws that serve all of these scores; None if none of them needs any."""
+    of_draws = {name: score for name, score in scores.items() if not is_of_learner(score)}
+    if not of_draws:
+        return None
+    one_draw = all(getattr(score, "one_draw", False) for score in of_draws.values())
+    draws = draws_of(pool, learner, rng, one_draw=one_draw, **options)
+    for name, score in of_draws.items():
+        check_enough_draws(draws.n_draws, name, score)
+    return draws
+
+
+def ready_scores(scores: Mapping[str, Score], learner: Any, sources: Mapping[str, Source]) -> dict[str, ReadyScore]:
+    """Scores with what they ask for by name. Each source is asked once, for the first score that names it."""
+    of_draws = {name: score for name, score in scores.items() if not is_of_learner(score)}
+    asked = {name: _keywords_asked(score) & set(sources) for name, score in of_draws.items()}
+    found: dict[str, Callable[[Any], Any]] = {}
+    for name, keywords in asked.items():
+        found |= {keyword: sources[keyword](name) for keyword in keywords - found.keys()}
+    return {
+        name: functools.partial(_of_draws, score, {keyword: found[keyword] for keyword in asked[name]})
+        if name in of_draws
+        else functools.partial(_of_learner, score, learner)
+        for name, score in scores.items()
+    }
+
+
+def _of_draws(score: Score, sources: Mapping[str, Callable[[Any], Any]], draws: Any, chunk: Any) -> Any:
+    return score(draws, **{keyword: source(chunk) for keyword, source in sources.items()})
+
+
+def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any) -> Any:
+    return score(learner, chunk)
+
+
+def sources_of(pool: Pool, learner: Any, draws: PoolDraws | None, X_target: Any) -> dict[str, Source]:
+    """Where scores of predictions find what they ask for."""
+    estimator = modal.unwrap(learner)[0]
+
+    def target_draws(name: str) -> Callable[[Any], Any]:
+        found = _target_draws(name, pool, draws, X_target)
+        return lambda chunk: found
+
+    def noise_variance(name: str) -> Callable[[Any], Any]:
+        found = posteriors.noise_variance(estimator)
+        return lambda chunk: found
+
+    return {"target_draws": target_draws, "noise_variance": noise_variance}
+
+
+def _target_draws(name: str, pool: Pool, draws: PoolDraws | None, X_target: Any) -> Any:
+    if X_target is None:
+        raise ValueError(f"`X_target` must be given for score={name!r}, which asks for draws at the rows that matter.")
+    targets = Pool(containers.prepare_pool(X_target))
+    if len(targets) == 0:
+        raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
+    if targets.n_columns != pool.n_columns:
+        raise ValueError(
+            f"`X_target` must have the columns of `X_pool`, {pool.n_columns}. Got {targets.n_columns}: give it rows "
+            "like those of the pool, without their labels."
+        )
+    with failure_explained("Drawing predictions for `X_target`"):
+        return draws.predict(targets.take(np.arange(len(targets))))  # type: ignore[union-attr]
+
+
+# --- names and signatures ---------------------------------------------------------------------------
+
+
+def named_scores(scores: Any) -> dict[str, Score]:
+    """Scores by name: of a mapping, or of one name or callable or a list of either."""
+    if not isinstance(scores, Mapping):
+        listed = list(scores) if isinstance(scores, list | tuple) else [scores]
+        if not listed:
+            raise ValueError('`scores` must name at least one score. Got none. Give "bald", for example.')
+        scores = {name_of(score): score for score in listed}
+        if len(scores) < len(listed):
+            raise ValueError(
+                f"`scores` must have different names. Got {len(listed)} scores with the names {list(scores)}. Give a "
+                "dict of names."
+            )
+    found = {name: look_up("scores", score, SCORES) for name, score in scores.items()}
+    for name, score in found.items():
+        check_is_of_predictions(name, score)
+    return found
+
+
+def name_of(score: Any) -> str:
+    return score if isinstance(score, str) else getattr(score, "__name__", type(score).__name__)
+
+
+def check_is_of_predictions(name: Any, score: Any) -> None:
+    """Refuse scores of potential outcomes, and those that are small for informative rows."""
+    if getattr(score, "tasks", ()) == ("outcomes",):
+        raise ParameterError(
+            f"`score`={name!r} is a score of potential outcomes. CausalBALDQuery(score={name!r}, treatment=...) knows "
+            "which column is the treatment."
+        )
+    if modal.is_score_of_certainty(score):
+        raise ParameterError(
+            "`score` must be larger for more informative rows, and modAL's classifier_margin is smaller for them. "
+            'Use score="margin", one minus it.'
+        )
+
+
+def check_task(estimator: Any, name: Any, score: Any) -> None:
+    """Check that the estimator is of a kind that can be drawn from, and the score one for its kind."""
+    kind = task(estimator)
+    if kind is None:
+        if posteriors.has_source(posteriors.innermost(estimator)):
+            return
+        raise TypeError(
+            f"`estimator` must be a classifier or a regressor. Got a {type(estimator).__name__}, which is neither. "
+            "Give a classifier or regressor fitted to the labels that you have, or give your class a method "
+            "`sample_posterior(n_draws, rng)`."
+        )
+    if kind not in getattr(score, "tasks", (kind,)):
+        fitting = '"std_dev", "variance" or "gaussian_bald"' if kind == "regressor" else '"bald" or "std_dev"'
+        raise ValueError(
+            f"`score`={name!r} is no score for a {kind}, and {type(estimator).__name__} is one. Use score={fitting}, a "
+            f"callable that takes its draws, or a {'classifier' if kind == 'regressor' else 'regressor'}."
+        )
+
+
+def _keywords_asked(function: Score) -> set[str]:
+    """Keyword-only parameters without a default."""
+    return {p.name for p in _parameters(function) if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def is_of_learner(score: Callable[..., Any]) -> bool:
+    """Whether it is called as ``score(learner, X)``: two positional parameters, or (as modAL's combinations) any."""
+    positional = [p for p in _parameters(score) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if not positional:
+        return any(p.kind is p.VAR_POSITIONAL for p in _parameters(score))
+    return len([p for p in positional if p.default is p.empty]) == 2
+
+
+# --- a pool by many scores --------------------------------------------------------------------------
+
+
+def score_pool(
+    estimator: Any,
+    X_pool: Any,
+    scores: Any = ("bald", "entropy"),
+    *,
+    n_draws: int | None = None,
+    posterior: Any = "auto",
+    X_target: Any = None,
+    X_training: Any = None,
+    y_training: Any = None,
+    candidates: ArrayLike | None = None,
+    chunk_size: int | None = None,
+    predict_batch_size: int | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    verbose: int = 0,
+) -> dict[str, NDArray[np.float64]]:
+    """Score a pool by any number of scores at once: they share one pass over the draws.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or modAL learner
+    X_pool : array-like of shape (n_points, ...)
+        Any container that `StochasticBatchQuery.select` takes.
+    scores : str, callable, list of these, or dict of name to either, default=("bald", "entropy")
+        Names in `skactive.scores.SCORES`, or functions of draws or of (learner, X), as `StochasticBatchQuery` takes.
+    n_draws, posterior, X_target, chunk_size, predict_batch_size, n_jobs, random_state, verbose
+        As in `StochasticBatchQuery`.
+    X_training, y_training : array-like, optional
+        What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
+    candidates : array-like of int or bool, optional
+        Rows to score; the others get NaN.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_points,), float64
+        A column for each score, in the order asked for; ``pandas.DataFrame`` takes it as it is.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `StochasticBatchQuery.select` does; or if no score is given, or two have the same name.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive.query import score_pool
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
+    >>> columns = score_pool(forest, X, ["bald", "entropy"])
+    >>> {name: column.shape for name, column in columns.items()}
+    {'bald': (150,), 'entropy': (150,)}
+    """
+    check_parameters(
+        RULES | {"X_target": IS_TARGET},
+        {
+            "n_draws": n_draws,
+            "posterior": posterior,
+            "X_target": X_target,
+            "chunk_size": chunk_size,
+            "predict_batch_size": predict_batch_size,
+            "n_jobs": n_jobs,
+            "random_state": random_state,
+            "verbose": verbose,
+        },
+    )
+    named = named_scores(scores)
+    given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+    model, pool = pool_for(estimator, X_pool, **given)
+    check_fits(model, pool)
+    for name, score in named.items():
+        check_task(model, name, score)
+    draws = draws_for(
+        named,
+        pool,
+        estimator,
+        spawn(check_random_state(random_state), 2)[0],
+        n_draws=n_draws,
+        posterior=posterior,
+        predict_batch_size=predict_batch_size,
+        n_jobs=n_jobs,
+    )
+    ready = ready_scores(named, estimator, sources_of(pool, estimator, draws, X_target))
+    columns = score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose)
+    return {name: pool.of_pool(column) for name, column in zip(named, columns, strict=True)}

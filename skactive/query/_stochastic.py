@@ -1,0 +1,280 @@
+"""Sampling a batch from the scores of a pool: which rows to label next.
+
+`StochasticBatchQuery` is the composition at the heart of the package: draws, streamed over the pool in chunks, are
+reduced to scores, and a sampler takes a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._checks import Rules, look_up, name_or_callable
+from ..samplers import Batch
+from ..scores import SCORES
+from ._base import RULES, BatchQuery, Streams, model_of
+from ._batch_size import suggested_batch_size
+from ._pool import Pool
+from ._sampling import RULES as SAMPLING_RULES
+from ._sampling import RowScorer, check_coldness, choose_by_scores
+from ._scoring import (
+    IS_TARGET,
+    check_is_of_predictions,
+    check_task,
+    draws_for,
+    name_of,
+    ready_scores,
+    score_rows,
+    sources_of,
+)
+
+
+class StochasticBatchQuery(BatchQuery):
+    """Buy a batch of labels by sampling from the scores of a pool.
+
+    Draws from the posterior of the model are streamed over the pool, reduced to one score a row, and a batch is sampled
+    with Gumbel noise on the log-scores ("power"), the scores ("softmax") or their ranks ("softrank"). Time is linear in
+    the pool, memory is that of one chunk of draws and one float64 a row.
+
+    Parameters
+    ----------
+    score : str or callable, default="bald"
+        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. A
+        callable may ask for more by keyword-only parameters: ``target_draws`` gets the draws at ``X_target``,
+        ``noise_variance`` the noise of a regressor. One with two positional parameters is called as
+        ``score(learner, X)``, chunk by chunk: modAL's own utilities, say, which need no draws.
+    sampler : str or callable, default="power"
+        A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
+    beta : float or "auto", default=1.0
+        Coldness: 0 is uniform over all rows, large values take the top of the ranking. "auto" measures it: at most 500
+        rows of the last pool are kept with the scores they had; the new model scores them again, and beta is fitted to
+        how well the old scores told the rows that are the best now. The first batch, and what no evidence speaks
+        against, has beta = 1; a measured beta lies between 0.5 and 4,096.
+    n_draws : int, optional
+        Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
+    posterior : {"auto", "bootstrap"} or estimator, default="auto"
+        Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, its ``predict_proba``
+        serves the scores that need one draw only, and for the others the estimator is bootstrapped on the training
+        data, which is said in a warning. "bootstrap": asks for just that. An estimator: it is fitted to the training
+        data, and its draws are used. Members of a bootstrap are kept until the training data change.
+    X_target : array-like of shape (n_targets, ...), optional
+        Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
+        once: some hundred, chosen at random, stand for many.
+    chunk_size : int, optional
+        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, and 2,048 where rows
+        are texts or objects, whose size once they are read is not known. Rounded up to whole blocks of a net's batch
+        size.
+    predict_batch_size : int, optional
+        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
+        with a warning. Models that are no nets do not look at it.
+    max_candidates : int, optional
+        Score no more than this many rows, chosen uniformly at random.
+    epsilon : float, default=0.0
+        Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
+        `skactive.risk` needs.
+    batch_range : tuple of two int, default=(5, 500)
+        The smallest and the largest batch that `suggest_batch_size` may say, and so ``n_instances="auto"``.
+    hold : float, default=0.9
+        And the part of today's ranking that must still hold when the batch is labelled: smaller values make larger
+        batches.
+    n_jobs : int, optional
+        Members of a bootstrap fitted at once.
+    random_state : None, int, numpy Generator or RandomState
+        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh: members of
+        a bootstrap, histories and all else that it knows of earlier calls are forgotten. Given to a single call, it is
+        that of the call, and the query's stream stays where it is.
+    verbose : int, default=0
+        Whether to show a progress bar over the pool.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_points,), float64, read-only
+        Scores of the last pool; NaN for rows that were not scored.
+    indices_ : ndarray of shape (n_instances,), int64
+        The last batch.
+    log_proba_ : ndarray of shape (n_instances,), float64
+        Natural logarithm of the probability of each pick given those before it, among the rows that were scored; not
+        there for samplers of your own.
+    beta_ : float
+        The coldness of the last batch, with ``beta="auto"``.
+    beta_history_ : list of float
+        Those of all batches with ``beta="auto"``.
+    batch_size_history_ : list of int
+        Sizes of all batches.
+    n_unreachable_ : int
+        How many of those rows had probability 0 of being the first pick; not there for samplers of your own.
+    n_features_in_ : int
+        Columns of the last pool.
+
+    Notes
+    -----
+    Several threads may share a query, and the model they ask about, as far as its ``predict`` allows that. Each call
+    goes by the parameters that it found, and was given; its results are its own. The attributes above are those of the
+    call that ended last: go by what a call returns. Histories are those of all calls. A call that fails or is
+    interrupted changes none of them; only the numbers that it took from the random stream are spent.
+
+    Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
+    that then differ. Forests and bootstraps, which can give no others, are spared this.
+
+    References
+    ----------
+    Kirsch, Farquhar, Atighehchian, Jesson, Branchaud-Charron and Gal (2023), Stochastic Batch Acquisition: A Simple
+    Baseline for Deep Active Learning, TMLR. Plackett (1975), The Analysis of Permutations, for the likelihood of beta.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive import StochasticBatchQuery
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
+    >>> query = StochasticBatchQuery(score="bald", sampler="power", beta=4, random_state=0)
+    >>> query.select(forest, X, n_instances=3).shape
+    (3,)
+    """
+
+    rules: ClassVar[Rules] = RULES | SAMPLING_RULES | {"score": name_or_callable(SCORES), "X_target": IS_TARGET}
+
+    def __init__(
+        self,
+        score: str | Callable[..., Any] = "bald",
+        sampler: str | Callable[..., Any] = "power",
+        beta: float | str = 1.0,
+        *,
+        n_draws: int | None = None,
+        posterior: Any = "auto",
+        X_target: Any = None,
+        chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
+        max_candidates: int | None = None,
+        epsilon: float = 0.0,
+        batch_range: tuple[int, int] = (5, 500),
+        hold: float = 0.9,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.score = score
+        self.sampler = sampler
+        self.beta = beta
+        self.n_draws = n_draws
+        self.posterior = posterior
+        self.X_target = X_target
+        self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
+        self.max_candidates = max_candidates
+        self.epsilon = epsilon
+        self.batch_range = batch_range
+        self.hold = hold
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def suggest_batch_size(
+        self,
+        learner: Any,
+        X_pool: Any,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        candidates: ArrayLike | None = None,
+    ) -> int:
+        """Say how large the next batch should be: for how many labels today's ranking is expected to hold.
+
+        The past is asked. A model that is fitted anew to the older half of the labels ranks at most 500 rows of the
+        pool, and so does one that is fitted anew to all labels, from another seed. How much less well the first tells
+        the rows that are the top tenth now is what the younger half of the labels changed. Rankings age by the relative
+        growth of the labels; the batch is the largest that leaves a part ``hold`` of the ranking. So batches grow with
+        the labels, and first ones are small. The first batch of a query is the smallest allowed: nothing that a query
+        has chosen can be looked back to yet.
+
+        Parameters
+        ----------
+        learner : modAL learner, or fitted estimator
+            Not changed. One that is not fitted yet gets the smallest batch.
+        X_pool : array-like of shape (n_points, ...)
+        X_training, y_training : array-like, optional
+            What the estimator was fitted to, in the order in which labels came in. A learner brings its own.
+        candidates : array-like of int or bool, optional
+            Rows that may be chosen, as in `select`.
+
+        Returns
+        -------
+        int
+            Within ``batch_range``, no more than there are labels (the smallest batch excepted), and no more than the
+            rows that may be chosen. The same whenever it is asked for, as long as the query has chosen no other batch;
+            and asking changes no batch.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the training data of a fitted estimator are not known, the estimator cannot be fitted to a part of them,
+            or as `select` does.
+
+        Notes
+        -----
+        Estimators that draw from the global generators of Python, numpy or torch (skorch nets, classes of your own)
+        find them seeded for the fit, and they are put back afterwards: they belong to the process, so that other
+        threads should not draw from them meanwhile. They are left alone for estimators of scikit-learn and this
+        package.
+
+        References
+        ----------
+        Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5, for rankings that age; Hanley and McNeil (1982), The
+        Meaning and Use of the Area under a ROC Curve.
+
+        Examples
+        --------
+        >>> from modAL.models import ActiveLearner
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from skactive import StochasticBatchQuery
+        >>> X, y = load_digits(return_X_y=True)
+        >>> query = StochasticBatchQuery(batch_range=(5, 200), random_state=0)
+        >>> learner = ActiveLearner(RandomForestClassifier(random_state=0), query, X[:30], y[:30])
+        >>> query.suggest_batch_size(learner, X[30:])
+        5
+        >>> rows, X_batch = learner.query(X[30:], n_instances="auto")
+        """
+        given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        return suggested_batch_size(self, learner, X_pool, **given)
+
+    @property
+    def beta_history_(self) -> list[float]:
+        """Those of all batches with ``beta="auto"``."""
+        return list(self._known("beta_history_").betas)
+
+    def check_parameters(self) -> None:
+        """Check all parameters, those included that the next call will not use."""
+        super().check_parameters()
+        check_coldness(self.beta, self.sampler)
+        check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
+
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Score the candidates, and sample a batch from the scores."""
+        return choose_by_scores(self, learner, pool, k, rngs)
+
+    def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
+        """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""
+        scores = {name_of(self.score): look_up("score", self.score, SCORES)}
+        check_task(model_of(learner), *next(iter(scores.items())))
+        draws = draws_for(
+            scores,
+            pool,
+            learner,
+            rng,
+            n_draws=self.n_draws,
+            posterior=self.posterior,
+            predict_batch_size=self.predict_batch_size,
+            n_jobs=self.n_jobs,
+            refits=self.memory_.refits,
+        )
+        if draws is not None:
+            self.memory_ = replace(self.memory_, refits=draws.refits)
+        ready = ready_scores(scores, learner, sources_of(pool, learner, draws, self.X_target))
+        return lambda rows: score_rows(rows, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0]
