@@ -1,4 +1,4 @@
-"""Batches that set their own size, against fixed ones: of ten labels, and of as many as make no more rounds.
+"""Automatic batch sizes, against fixed ones: of ten labels, and of as many as make no more rounds.
 
 All have the same trials, models and number of labels in the end, and are compared by their mean over labels, which
 favours no size by itself.
@@ -16,7 +16,7 @@ import tabular
 from skactive import StochasticBatchQuery
 from skactive._statistics import mean_over_labels
 
-TITLE = "Batches that set their own size"
+TITLE = "Automatic batch sizes"
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "budget": 40, "tables": ["digits"], "models": ["forest"]},
@@ -100,10 +100,10 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     pooled = {query: [float(np.mean(values[query])) for values in found.values()] for query in (AUTO, TENS, EQUAL)}
     setting = f"{len(found)} pairs of table and model, {n_trials} trials each; mean accuracy over labels"
     return [
-        study.alike("Batches of their own size are as good as ten a batch", setting, pooled, AUTO, TENS, 0.005),
+        study.alike("Automatic batch sizes are as good as ten per batch", setting, pooled, AUTO, TENS, 0.005),
         fewer_rounds(findings["rounds"], n_trials),
         study.better(
-            "Batches of their own size are better than equal ones in as many rounds", setting, pooled, AUTO, EQUAL, 4
+            "Automatic batch sizes are better than equal batches in as many rounds", setting, pooled, AUTO, EQUAL, 4
         ),
     ]
 
@@ -113,7 +113,7 @@ def fewer_rounds(rounds: dict[str, dict[str, float]], n_trials: int) -> study.Cl
     tens = next(iter(rounds.values()))[TENS]
     mean = np.mean([of[AUTO] for of in rounds.values()])
     return study.Claim(
-        "Batches of their own size need fewer rounds than ten a batch",
+        "Automatic batch sizes need fewer rounds than ten per batch",
         f"{len(rounds)} pairs of table and model, as many labels",
         n_trials,
         f"rounds: {mean:.1f} against {tens:.0f} ({listed})",

@@ -16,7 +16,7 @@ import tabular
 from skactive import StochasticBatchQuery
 from skactive._statistics import holm
 
-TITLE = "A beta that sets itself"
+TITLE = "Automatic beta"
 
 TABLES = [name for name in tabular.TABLES if name not in ("penguins", "wine")]  # pools that are nearly used up
 BETAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

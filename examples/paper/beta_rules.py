@@ -24,7 +24,7 @@ from skactive.query import Pool, Streams, choose_by_scores, draws_of
 from skactive.samplers import Batch
 from skactive.scores import bald
 
-TITLE = "A beta that sets itself: other rules"
+TITLE = "Automatic beta: other rules"
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 2, "tables": ["breast_cancer"], "models": ["forest"]},

@@ -162,7 +162,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         study.better("Missing: PowerBALD is better than BALD", noisy, missing[seen], "PowerBALD", "BALD"),
         study.alike("Missing: PowerBALD is as good as BADGE", noisy, missing[seen], "PowerBALD", "BADGE"),
         study.better(
-            "Missing: PowerEntropy buys fewer hidden images than entropy (minus the share)",
+            "Missing: PowerEntropy chooses fewer hidden images than entropy (minus the share)",
             noisy,
             bought,
             "PowerEntropy",

@@ -137,9 +137,9 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             "Gumbel",
             "log-normal",
         ),
-        _passes("Samples cannot be told from a Gumbel's", setting, findings, "random"),
+        _passes("Samples cannot be distinguished from those of a Gumbel distribution", setting, findings, "random"),
         _passes(
-            "With evenly spaced rates they cannot (Rényi; not in the paper)",
+            "With evenly spaced rates they cannot be distinguished (Rényi; not in the paper)",
             f"{setting}; rates the same",
             findings,
             "even",

@@ -149,28 +149,28 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     times = Estimate(*(float(np.exp(value)) for value in (ratio.mean, ratio.low, ratio.high)))
     return [
         study.Claim(
-            f"The labels of the {WINDOW} batches after “stop” bring less than the tolerance",
+            f"The labels of the {WINDOW} batches after “stop” gain less than the tolerance",
             setting,
             n_trials,
             f"{study.with_interval(after, 2, sign=True)} {text}",
             "seen" if after.high < limit else "the opposite" if after.low > limit else told,
         ),
         study.Claim(
-            f"Those of the {WINDOW} batches before it bring more",
+            f"Those of the {WINDOW} batches before it gain more",
             setting,
             n_trials,
             f"{study.with_interval(before, 2, sign=True)} {text}",
             "seen" if before.low > limit else "the opposite" if before.high < limit else told,
         ),
         study.Claim(
-            "Batches that the model reckons bring more do bring more",
+            "Batches with larger estimated gains have larger real gains",
             f"{setting}; means over {WINDOW} batches",
             n_trials,
             f"rank correlation {study.with_interval(correlation, 2)}",
             "seen" if correlation.low > 0 else "the opposite" if correlation.high < 0 else told,
         ),
         study.Claim(
-            "What the model reckons batches bring adds up to what they do bring",
+            "The estimated gains add up to the real gains",
             setting,
             n_trials,
             f"{study.with_interval(times, 2)} times as much (geometric mean over pairs)",

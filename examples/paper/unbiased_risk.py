@@ -107,7 +107,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     return [
         _bias("LURE's mean is the pool's risk", told, n, _all_z(sure, "lure"), wanted=False),
         _bias(
-            "The mean over the rows bought is not the pool's risk",
+            "The mean over the chosen rows is not the pool's risk",
             told,
             n,
             _all_z({key: by_loss for key, by_loss in sure.items() if "uniform" not in key}, "naive"),
