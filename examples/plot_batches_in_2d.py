@@ -2,14 +2,14 @@
 Where batches are
 =================
 
-What does a batch look like? Four ways to choose twenty rows of the same pool from the same scores: the top of the
-ranking, two ways to sample from it, and no scores at all.
+What does a batch look like? This example chooses twenty rows of one pool in four ways: from the top of the ranking, by
+two ways of sampling from the same scores, and without scores.
 """
 
 # %%
 # A pool of near-duplicates
 # -------------------------
-# Every digit is there four times, each with its own noise.
+# The pool holds every digit four times, each with different noise.
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -31,7 +31,7 @@ model = make_pipeline(StandardScaler(), net).fit(X[labelled], y[labelled])
 # %%
 # Four batches
 # ------------
-# ``candidates`` are the rows that may be chosen: positions stay those of the whole of X.
+# ``candidates`` are the rows that may be chosen. The positions returned refer to the whole of X.
 
 pool = np.arange(len(labelled), len(X))
 samplers = {"topk": 1, "power": 4, "softmax": 8, "uniform": 1}
@@ -45,9 +45,10 @@ for sampler, beta in samplers.items():
 # %%
 # On the map
 # ----------
-# The first two principal components, darker where BALD is larger. The top of the ranking gathers where the model is
-# most at odds with itself, copies of a digit beside each other; sampling follows the same scores to more places;
-# uniform sampling takes pale rows and dark ones alike. Two dimensions hide a lot: neighbours on a map may well differ.
+# The map shows the first two principal components; rows with a larger BALD (Bayesian active learning by disagreement)
+# are darker. The top of the ranking gathers where the draws disagree most, with copies of a digit side by side.
+# Sampling spreads the batch over more places with high scores. Uniform sampling ignores the scores. Two dimensions hide
+# a lot: neighbours on a map may well differ.
 
 import matplotlib.pyplot as plt
 
@@ -60,9 +61,9 @@ plt.show()
 # %%
 # How the scores are spread
 # -------------------------
-# Power and softmax sampling see how large scores are. Soft-rank sampling sees their order only: with ``beta`` = 4 the
-# first row is nearly always of the first few ranks, whatever the scores. What sampling gives up of the scores is small
-# beside what uniform sampling does.
+# Power and softmax sampling use the values of the scores. Soft-rank sampling uses their order only: with ``beta`` = 4
+# the first pick is nearly always one of the first few ranks, whatever the scores. Sampling loses little score compared
+# with uniform sampling.
 
 ScoreDistributionDisplay.from_scores(scores, score_name="BALD (nats)")
 plt.show()

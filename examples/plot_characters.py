@@ -1,16 +1,16 @@
 """
-Which score asks for images that nobody can read?
-=================================================
+Which score wastes labels on unreadable images?
+===============================================
 
-Images of characters can be made with a flaw whose size is known: one colour may be rare, colours may go with classes,
-or some characters may be hidden. The last tells entropy from BALD: a hidden character is as uncertain as can be, and
-its label teaches nothing.
+``make_characters`` makes images of characters with a known flaw: one colour is rare, colours correlate with classes, or
+some characters are hidden. Hidden characters show how entropy differs from BALD (Bayesian active learning by
+disagreement): such an image is as uncertain as possible, but its label teaches the model nothing.
 """
 
 # %%
 # Three flaws
 # -----------
-# Under each image stands its label, and its group where that is the second one.
+# The label is under each image, with the group if it is the second one.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,9 +34,9 @@ show("missing", "one in ten cannot be known", size=48)
 plt.show()
 
 # %%
-# What each score would buy
-# -------------------------
-# A small convolutional net learns two letters from 800 images, a tenth of them hidden, and looks at 2,000 more.
+# Which images each score prefers
+# -------------------------------
+# A small convolutional net learns two letters from 800 images, a tenth of them hidden, and scores 2,000 more.
 
 from torch import nn
 
@@ -63,8 +63,8 @@ accuracy = np.mean(model.predict(X_pool)[~hidden] == y[800:][~hidden])
 print(f"accuracy where the character can be seen: {accuracy:.2f}")
 
 # %%
-# Among the 100 images with the highest entropy are about three times as many hidden ones as chance would put there.
-# BALD leaves them alone: all draws agree that they cannot tell.
+# The 100 images with the highest entropy contain about three times as many hidden ones as a random choice would. BALD
+# avoids them: all draws agree that the class is unknown, so there is no epistemic uncertainty.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
 for ax, score in zip(axes, (entropy, bald), strict=True):

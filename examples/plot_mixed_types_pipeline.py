@@ -2,14 +2,14 @@
 Small tabular data with text columns and missing values
 =======================================================
 
-A table with numbers, text and gaps goes into a scikit-learn pipeline; a random forest at its end gives the posterior
-draws, one a tree. The pool stays the raw DataFrame, whatever its index, and so do the rows to be labelled.
+A scikit-learn pipeline handles a table with numbers, text and missing values; a random forest at its end gives the
+posterior draws, one per tree. The pool stays a raw DataFrame with any index, and so does the batch.
 """
 
 # %%
 # A table
 # -------
-# Loan applications, made up: will it be paid back? Some incomes were not given, some applicants named no home.
+# These are simulated loan applications: will the loan be paid back? Some incomes and some homes are missing.
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ print(pd.Series(outcome).value_counts(normalize=True).round(2).to_dict())
 # %%
 # The model
 # ---------
-# Nothing here is special to active learning.
+# Nothing here is specific to active learning.
 
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
@@ -75,10 +75,11 @@ def run(sampler, seed, n_rounds=6):
 curves = {sampler: np.array([run(sampler, seed) for seed in range(4)]) for sampler in ("power", "topk", "uniform")}
 
 # %%
-# The same four starts for all
-# ----------------------------
-# Lines are means of four runs, the bars their standard errors: with so few, read no ranking into small gaps. Here
-# labels are noisy and rows are not repeated, so do not expect the differences of a redundant pool.
+# Paired runs
+# -----------
+# All three samplers start from the same four samples. Lines are means of the four runs, and bars are standard errors:
+# with so few runs, small gaps mean nothing. Labels are noisy here and the pool holds no copies, so do not expect the
+# differences of a redundant pool.
 
 import matplotlib.pyplot as plt
 

@@ -1,16 +1,16 @@
 """
-Buy labels in batches in a modAL loop
-=====================================
+Query batches in a modAL loop
+=============================
 
-Labels are bought ten at a time. Taking the ten rows with the highest BALD score buys near-duplicates; sampling the
-batch from the same scores does not, and costs nothing more. Here a modAL ``ActiveLearner`` does both, on digits of
-which the pool holds four noisy copies each.
+This loop queries ten labels at a time. The ten rows with the highest BALD score (Bayesian active learning by
+disagreement) are often near-duplicates. Sampling the batch from the same scores makes that less likely, at no extra
+cost. A modAL ``ActiveLearner`` does both here, on a pool with four noisy copies of each digit.
 """
 
 # %%
 # A redundant pool
 # ----------------
-# Split first, then repeat: copies on both sides of a split would leak.
+# Split first, then repeat. Otherwise copies of a test row would be in the pool.
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -27,8 +27,9 @@ print(f"{len(X_start)} labels to begin with, {len(X_rest)} rows in the pool, {le
 # %%
 # The loop
 # --------
-# Everything is modAL's own, but for the query strategy and the net: the net's dropout masks are draws from an
-# approximate posterior, BALD is the disagreement between draws, and ``sampler`` says how a batch is made of the scores.
+# In this loop only the query strategy and the net come from skactive. The net's dropout masks are draws from an
+# approximate posterior, BALD measures the disagreement between the draws, and ``sampler`` determines how the scores
+# become a batch.
 
 from modAL.models import ActiveLearner
 from sklearn.pipeline import make_pipeline
@@ -63,10 +64,10 @@ curves = {
 }
 
 # %%
-# What was bought
+# Learning curves
 # ---------------
-# One run each, so this is an impression and no proof; ``python -m skactive`` compares strategies over several paired
-# trials, with intervals.
+# Each curve is a single run, so it shows an impression, not a proof. ``python -m skactive`` compares strategies over
+# several paired trials, with intervals.
 
 import matplotlib.pyplot as plt
 

@@ -2,14 +2,14 @@
 What power, softmax and soft-rank sampling prefer
 =================================================
 
-Three samplers turn the same scores into three laws. How likely is a row to be the first of a batch, and to be in a
-batch of ten at all, by its place in the ranking?
+Three samplers give each row a probability, from the same scores. How likely is each rank to be the first pick, and to
+be in a batch of ten?
 """
 
 # %%
-# Scores as they come
-# -------------------
-# BALD scores are mostly small with a tail: many rows that a model is sure of, a few that its draws disagree on.
+# Typical scores
+# --------------
+# Most BALD scores are small, with a tail: the draws agree on many rows and disagree on a few.
 
 import numpy as np
 
@@ -17,11 +17,11 @@ rng = np.random.default_rng(0)
 scores = np.sort(rng.gamma(1.0, 0.12, size=100))[::-1]
 
 # %%
-# The law of the first pick
-# -------------------------
-# Each sampler has a companion, ``log_weights``, which gives its law. Power sampling is proportional to
-# ``score ** beta``, so rows of score 0 are never taken; softmax looks at differences of scores, so it is flat where all
-# scores are small; soft-rank looks at nothing but the order.
+# Probabilities of the first pick
+# -------------------------------
+# The method ``log_weights`` of a sampler returns the logarithms of its unnormalised probabilities. Those of power
+# sampling are proportional to ``score ** beta``, so rows of score 0 are never picked while others are left. Softmax
+# uses differences of scores, so its curve is flat where all scores are small. Soft-rank uses the order only.
 
 import matplotlib.pyplot as plt
 
@@ -43,10 +43,10 @@ axes[2].legend(title="dotted: uniform", fontsize="small")
 plt.show()
 
 # %%
-# Who gets into a batch
-# ---------------------
-# The rows of a batch are drawn one after the other, without replacement. With beta large all three take the top ten;
-# with beta = 0 each row has a chance of ten in a hundred.
+# Probabilities of being in a batch
+# ---------------------------------
+# The rows of a batch are drawn one after the other, without replacement. With a large beta all three samplers take the
+# top ten; with beta = 0 each row has a probability of ten in a hundred.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
 for ax, sampler in zip(axes, (power, softmax, softrank), strict=True):

@@ -1,17 +1,17 @@
 """
-For how long do scores hold?
-============================
+How long do scores stay valid?
+==============================
 
-To take the top of a ranking as a batch is to believe that the second row would still be wanted after the label of the
-first. But scores say what one label is worth to the model of today, and every label changes the model. How fast do
-they age, and what does it cost not to ask again?
+Taking the top of a ranking as a batch assumes that the second row is still informative once the first is labelled. But
+a score is the value of one label for the current model, and every label changes the model. How fast do scores age, and
+what does it cost not to update them?
 """
 
 # %%
-# Buy labels one by one, and not
-# ------------------------------
-# One query scores the pool anew for each label. The other asks it once, for forty rows, and buys them in that order: a
-# batch, watched from inside. In each of three trials both start from the same twenty labels.
+# Updated and frozen scores
+# -------------------------
+# One query scores the pool again for each label. The other scores it once and queries forty rows in that order, as in a
+# batch. In each of three trials both start from the same twenty labels.
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -30,7 +30,7 @@ model = LogisticRegression(max_iter=300)
 query = StochasticBatchQuery("bald", "topk")
 result = run_experiment(
     model,
-    {"scored anew for each label": query, "frozen scores": FrozenQuery(query, n_batches=40)},
+    {"updated scores": query, "frozen scores": FrozenQuery(query, n_batches=40)},
     X,
     y,
     splits=splits,
@@ -43,7 +43,7 @@ result = run_experiment(
 )
 
 # %%
-# The curves part within ten labels: rows that score high together have much the same to teach. A batch should be no
+# The curves separate within ten labels: rows with high scores carry much the same information. A batch should be no
 # larger than the number of labels for which such curves stay together.
 
 import matplotlib.pyplot as plt
@@ -54,12 +54,12 @@ plt.show()
 # %%
 # How much of the ranking is left
 # -------------------------------
-# The rows of the test set are scored after every five labels. In between are two empty batches: another model, with
-# other draws, of the same labels. What is lost at such a step is noise; what is lost later is age.
+# The model scores the rows of the test set after every five labels. Two empty batches refit it to the same labels with
+# other draws. The loss at such a step is noise; later losses are due to age.
 
 histories = []
 for trial, (_, test) in enumerate(splits):
-    bought = [r.indices for r in result.rounds if r.trial == trial and r.query == "scored anew for each label"]
+    bought = [r.indices for r in result.rounds if r.trial == trial and r.query == "updated scores"]
     fives = np.reshape(bought[1:], (-1, 5))
     batches = [bought[0], [], *fives[:4], [], *fives[4:]]
     histories.append(score_history(model, X, y, batches, rows=test, random_state=trial))
@@ -67,8 +67,8 @@ n_labelled = np.cumsum([len(batch) for batch in batches])
 print(n_labelled)
 
 # %%
-# Over all rows the order fades slowly: most of it says which rows are easy. Among the top rows, and a batch is taken
-# from no others, noise alone takes half of it, and little is left after five labels.
+# Over all rows the order fades slowly, because most of it separates easy rows from the rest. Batches come from the top
+# rows, and there noise alone takes half of the order, and little is left after five labels.
 
 from skactive.plotting import RankCorrelationDisplay
 
@@ -78,10 +78,10 @@ plt.show()
 # %%
 # Early and late
 # --------------
-# Are rows that were the top still above the others? The AUROC is 1 if all of them are, 0.5 if they are no higher than
-# any. The scores of a model of 20 labels (left) have aged after ten to fifteen more; those of a model of 40 labels
-# (right) age less. So batches may grow as labels come in. Three trials are few, as the bands say, and the top 1 % of
-# these rows are five.
+# Do the former top rows still score above the others? The AUROC is 1 if all of them do, and 0.5 if they score no higher
+# than other rows. The scores of a model of 20 labels (left) have aged after ten to fifteen more; those of a model of 40
+# labels (right) age less. So batches may grow as labels come in. Three trials are few, as the bands show, and the top
+# 1 % of these rows are five rows.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True, layout="constrained")
 for ax, start in zip(axes, (0, 5), strict=True):

@@ -2,14 +2,15 @@
 Where do the draws of a model disagree?
 =======================================
 
-BALD is large where a label would tell draws apart. Where that is depends on what a class of models can express: a
-Gaussian process is unsure wherever there are no data; a net and a linear model along the boundary between the classes,
-the more, the further it is extended; a forest where its trees put their axis-parallel splits in different places.
+BALD (Bayesian active learning by disagreement) is large where a label would distinguish draws, that is, where epistemic
+uncertainty is large. Where that is depends on the model. A Gaussian process is uncertain wherever there are no data. A
+net and a linear model are uncertain along the class boundary, and more so far from the data. A forest is uncertain
+where its trees put their axis-parallel splits in different places.
 """
 
 # %%
-# Two classes in four heaps
-# -------------------------
+# Two classes in four clusters
+# ----------------------------
 
 import numpy as np
 
@@ -21,8 +22,8 @@ X = np.repeat(centers, 15, axis=0) + rng.normal(scale=0.45, size=(60, 2))
 # %%
 # Four models
 # -----------
-# Each gives draws in its own way: functions of a Gaussian process, dropout masks, weights from a Laplace approximation,
-# trees. What they were fitted to is handed over too: a logistic regression does not keep it.
+# Each model has a different kind of draw: functions of a Gaussian process, dropout masks, weights from a Laplace
+# approximation, trees. The training data are passed, too, because a logistic regression does not keep them.
 
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.gaussian_process import GaussianProcessClassifier
