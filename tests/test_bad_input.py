@@ -287,7 +287,7 @@ def test_a_beta_that_sets_itself_needs_a_sampler_that_has_one(sampler, forest):
 
 
 def test_another_word_for_beta_is_refused_with_the_one_there_is(forest):
-    with pytest.raises(TypeError, match='number, 0 or larger, or "auto"'):
+    with pytest.raises(TypeError, match=r'`beta` must be "auto" or a finite number, 0 \(uniform\) or larger'):
         StochasticBatchQuery(beta="Auto").select(forest, X_POOL, 2)
 
 
@@ -1095,7 +1095,7 @@ def test_batchbald_refuses_a_batch_size_outside_the_points(k, error):
 def test_batchbald_refuses_outcomes_that_do_not_hold_those_of_one_label(max_outcomes, error, forest):
     with pytest.raises(error, match=r"`max_outcomes` must be .*n_classes=3 or more"):
         batchbald_of(max_outcomes=max_outcomes)
-    with pytest.raises(error, match=r"`max_outcomes` must be .*n_classes=3 or more"):
+    with pytest.raises(error, match=r"`max_outcomes` must be"):
         BatchBALDQuery(max_outcomes=max_outcomes).select(forest, X_POOL, 2)
 
 
@@ -1156,7 +1156,7 @@ class MaskARow(Echo):
 @pytest.mark.parametrize("chunk_size", [None, 4])
 def test_batchbald_refuses_draws_with_a_mask_a_row(by_place, chunk_size):
     X = np.full((9, 2), 0.5)
-    with pytest.raises(ValueError, match=r"`predict_draws` must be the same functions at every call"):
+    with pytest.raises(ValueError, match=r"`predict_draws` must return the same values"):
         BatchBALDQuery(chunk_size=chunk_size).select(MaskARow(by_place).fit(X), X, 2)
 
 
@@ -1274,7 +1274,7 @@ def test_draws_of_classes_are_refused_for_effects():
 
 @pytest.mark.parametrize("score", ["bald", "variance"])
 def test_scores_of_anything_but_outcomes_are_refused(score):
-    with pytest.raises(ValueError, match=f"`score`='{score}' is no score of potential outcomes. Use \"mu_rho\""):
+    with pytest.raises(ValueError, match=rf"`score` must be a callable or one of \['mu', .*Got '{score}'"):
         causal_batch(score=score)
 
 
@@ -1325,7 +1325,7 @@ def test_a_score_of_the_propensity_needs_a_classifier_for_it():
     with pytest.raises(ValueError, match="`propensity` must be given for score='mu_pi'"):
         causal_batch(score="mu_pi")
     for model in (LinearRegression(), RidgeClassifier(), 0.5):
-        with pytest.raises(TypeError, match="`propensity` must be a classifier with predict_proba"):
+        with pytest.raises(TypeError, match="`propensity` must be None or a classifier with predict_proba"):
             causal_batch(score="mu_pi", propensity=model)
 
 

@@ -303,7 +303,7 @@ class BatchQuery(BaseEstimator, ABC):
         self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
     ) -> None:
         self.check_parameters()
-        if isinstance(n_instances, str):
+        if isinstance(n_instances, str) and n_instances.lower() == "auto":
             if n_instances != "auto":
                 raise TypeError(f'`n_instances` must be an integer or "auto". Got {n_instances!r} instead.')
             n_instances = self._suggested(learner, X_pool, **given)
@@ -407,7 +407,7 @@ _NOTHING = object()
 
 def _no_law(query: BatchQuery, name: str) -> str:
     return (
-        f"{type(query).__name__} has no `{name}`: its last batch has no sampling law. Those of StochasticBatchQuery "
+        f"{type(query).__name__} has no `{name}`: its batches have no sampling law. Those of StochasticBatchQuery "
         "have one, unless the sampler is a function of your own."
     )
 

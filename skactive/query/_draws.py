@@ -113,6 +113,7 @@ def draws_of(
     predict_batch_size: int | None = None,
     n_jobs: int | None = None,
     one_draw: bool = False,
+    instead: str = 'Or use a score that a single prediction serves: "entropy", "margin", "variation_ratio".',
     refits: Refits | None = None,
 ) -> PoolDraws:
     """Find draws for a learner's model, and check on the first candidate that they are functions.
@@ -126,18 +127,20 @@ def draws_of(
         As in `StochasticBatchQuery`.
     one_draw : bool, default=False
         Whether ``predict_proba`` will do where there are no draws.
+    instead : str, optional
+        What a message says of queries that need no draws, where there are none.
     refits : Refits, optional
         ``refits`` of the draws of the last call, whose members serve again if nothing has been taught.
     """
     estimator = modal.unwrap(learner)[0]
     refits = Refits() if refits is None else refits
-    finder = _Finder(pool, rng, n_draws, n_jobs, refits)
+    finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, refits)
     if isinstance(posterior, str):
         model = estimator
-        predict = finder.refitted(model) if posterior == "bootstrap" else finder.own(model, one_draw)
+        predict = finder.refitted(model) if posterior == "bootstrap" else finder.own(model)
     else:
         model = _fitted_surrogate(posterior, estimator, pool, rng)
-        predict = finder.own(model, one_draw)
+        predict = finder.own(model)
     predict = posteriors.in_batches(predict, predict_batch_size)
     checks_rows = bool(getattr(predict, "checks_rows", False))
     with failure_explained("Drawing predictions for one row of the pool"):
@@ -155,7 +158,8 @@ def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: s
     posterior = options.get("posterior", "auto")
     if not isinstance(posterior, str):
         check_classifier(posterior, method, "posterior")
-    draws = draws_of(pool, learner, rng, **options)
+    instead = 'BADGEQuery and StochasticBatchQuery("entropy") need no draws.'
+    draws = draws_of(pool, learner, rng, instead=instead, **options)
     check_joint_draws(draws.shape, method)
     return draws
 
@@ -184,23 +188,27 @@ class _Finder:
     rng: np.random.Generator
     n_draws: int | None
     n_jobs: int | None
+    one_draw: bool
+    instead: str
     refits: Refits
 
-    def own(self, estimator: Any, one_draw: bool) -> posteriors.PredictDraws:
+    def own(self, estimator: Any) -> posteriors.PredictDraws:
         """The estimator's own draws; else its ``predict_proba``, if one draw will do; else those of a bootstrap."""
         training = {"X_training": self.pool.X_training, "y_training": self.pool.y_training}
         try:
             return posteriors.sample_posterior(estimator, self.n_draws, self.rng, **training)
         except (NoPosteriorError, NoTrainingDataError) as error:
-            if one_draw and hasattr(estimator, "predict_proba"):
+            if self.one_draw and hasattr(estimator, "predict_proba"):
                 return posteriors.one_draw(estimator)
             if self.pool.X_training is None:
                 name = type(posteriors.innermost(estimator)).__name__
+                needs_proba = (
+                    f"For this score predict_proba would do, and {name} has none: CalibratedClassifierCV adds it."
+                )
                 raise ValueError(
                     f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted '
-                    "to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. Or use "
-                    'a score that a single prediction serves ("entropy", "margin", "variation_ratio"), for which the '
-                    "model needs `predict_proba`: CalibratedClassifierCV adds it."
+                    "to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. "
+                    + (needs_proba if self.one_draw else self.instead)
                 ) from error
             self._warn(error)
         return self.refitted(estimator)

@@ -347,7 +347,7 @@ def test_a_query_finds_axes_in_the_wrong_order_by_itself_and_other_functions_whe
 
     with pytest.raises(ValueError, match="must return draws of shape"):
         StochasticBatchQuery(n_draws=150).select(Swapped(), X, 3)
-    with pytest.raises(ValueError, match="same functions"):
+    with pytest.raises(ValueError, match="same values"):
         StochasticBatchQuery(verbose=1).select(Fresh(), X, 3)
 
 

@@ -268,7 +268,7 @@ def test_a_mask_for_each_row_is_refused_since_epig_looks_at_rows_together():
             return lambda X: rng.dirichlet(np.ones(3), size=(n_draws or 5, len(X)))
 
     restless = Restless(5, random_state=0).fit(X_TRAIN, Y_TRAIN)
-    with pytest.raises(ValueError, match="same functions at every call"):
+    with pytest.raises(ValueError, match="same values"):
         StochasticBatchQuery("epig", X_target=X_TARGET).select(restless, POOL, 3)
 
 
