@@ -1,5 +1,6 @@
-"""Rows of every container, by position, without copies."""
+"""What every kind of container keeps to: rows by position, without copies, and columns."""
 
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,11 +27,16 @@ CONTAINERS = {
     "coo": sparse.coo_matrix(X),
     "dia": sparse.dia_matrix(X),
     "tensor": torch.from_numpy(X),
+    "dask": dask.array.from_array(X, chunks=2),
 }
 
 
 def dense(chunk):
     return chunk.toarray() if sparse.issparse(chunk) else np.asarray(chunk, dtype=float)
+
+
+def test_every_kind_of_container_has_an_example_here():
+    assert {type(chunks.kind_of(X)) for X in CONTAINERS.values()} == {type(kind) for kind in chunks.KINDS}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -54,6 +60,26 @@ def test_rows_are_taken_by_position_never_by_label(name):
 def test_counts(name):
     pool = chunks.prepare_pool(CONTAINERS[name])
     assert (chunks.count_rows(pool), chunks.count_columns(pool)) == (7, 3)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_columns_are_read_set_and_left_out_in_copies_of_a_chunk(name):
+    chunk = chunks.take_rows(chunks.prepare_pool(CONTAINERS[name]), np.arange(7))
+    before = dense(chunk).copy()
+    np.testing.assert_array_equal(chunks.take_column(chunk, 1), X[:, 1])
+    np.testing.assert_array_equal(
+        dense(chunks.set_column(chunk, 1, 5)), np.column_stack([X[:, 0], np.full(7, 5), X[:, 2]])
+    )
+    np.testing.assert_array_equal(dense(chunks.drop_column(chunk, 1)), X[:, [0, 2]])
+    np.testing.assert_array_equal(dense(chunk), before)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_equal_rows_have_equal_keys_and_others_do_not(name):
+    chunk = chunks.take_rows(chunks.prepare_pool(CONTAINERS[name]), np.array([0, 1, 0, 6]))
+    first, second, again, last = chunks.row_keys(chunk)
+    assert first == again
+    assert len({first, second, last}) == 3
 
 
 def test_a_list_of_texts_has_no_columns():
