@@ -32,8 +32,6 @@ MODULES = sorted(TREES.keys() - {"", "__main__"})
 PUBLIC = sorted(name for name in MODULES if not any(part.startswith("_") for part in name.split(".")))
 HEAVY = ["dask", "matplotlib", "modAL", "pandas", "skorch", "torch"]
 
-SURFACE = {"mc_dropout", "experiment", "plotting"}
-
 
 def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)

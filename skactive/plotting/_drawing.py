@@ -1,9 +1,8 @@
 """What the displays share: colours, curves with bands, panels, legends. matplotlib is imported when something is drawn.
 
-Colours are those of Okabe and Ito (2008), which are told apart with every common kind of colour vision, less the
-yellow, which is hard to see on white. Curves differ in their markers too. Axes that the user brings are drawn on and
-labelled; a figure of our own is laid out as well: legends stand outside of the data, and labels that panels share
-stand once.
+Colours are those of Okabe and Ito (2008), which can be distinguished with every common kind of colour vision, without
+the yellow, which is hard to see on white. Curves also differ in their markers. Axes that the user passes are drawn on
+and labelled; a new figure is laid out as well: legends stand outside the data, and panels share their labels.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 
 from .. import _statistics as statistics
 from .._checks import import_optional
-from ._checks import check_axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 GREY = "0.45"
+LABELS = "labels bought, the first included"
 _MARKERS = "osD^vP*X"
 _DASHES = ("-", "--", ":", "-.")
 _N_MARKERS = 10
@@ -52,15 +51,15 @@ def colour_map() -> Any:
 
 
 class Canvas:
-    """The axes to draw on: those given, or those of a new figure, which is then ours to lay out."""
+    """The axes to draw on: those given, or those of a new figure, which is then laid out here."""
 
     def __init__(self, ax: Any, n: int = 1, *, height: float = 4.3, **shared: Any) -> None:
         self.ours = ax is None
-        self.axes = _new_axes(n, height, shared) if self.ours else check_axes(ax, n)
+        self.axes = _new_axes(n, height, shared) if self.ours else _given_axes(ax, n)
         self.figure = self.axes[0].figure
 
     def label(self, xlabel: str | None = None, ylabel: str | None = None) -> None:
-        """Name the axes that all panels share: once if the figure is ours, and tick labels at its edges only."""
+        """Name the axes of all panels; a figure of ours gets each name once, and tick labels at its edges only."""
         names = {name: text for name, text in {"xlabel": xlabel, "ylabel": ylabel}.items() if text is not None}
         if not self.ours or len(self.axes) == 1:
             for ax in self.axes:
@@ -76,7 +75,7 @@ class Canvas:
                 ax.tick_params(axis="y", labelleft=i % n_columns == 0)
 
     def legend(self, handles: Sequence[Any], title: str | None = None) -> Any:
-        """Above all panels if the figure is ours, else at the foot of the last axes, in room made there."""
+        """Draw the legend above all panels if the figure is ours, else at the bottom of the last axes."""
         look = {"handles": handles, "title": title, "title_fontsize": "small", "fontsize": "small"}
         if self.ours:
             return self.figure.legend(
@@ -87,6 +86,13 @@ class Canvas:
         legend = ax.legend(**look, loc="lower center", ncols=_columns(handles, width), framealpha=0.95)
         _make_room_below(ax, legend)
         return legend
+
+
+def _given_axes(ax: Any, n: int) -> NDArray[Any]:
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if len(axes) != n:
+        raise ValueError(f"`ax` must be {n} axes, one for each panel. Got {len(axes)}. None makes a new figure.")
+    return axes
 
 
 def _new_axes(n: int, height: float, shared: Mapping[str, Any]) -> NDArray[Any]:
@@ -102,7 +108,7 @@ def _new_axes(n: int, height: float, shared: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _columns(handles: Sequence[Any], width: float) -> int:
-    """Columns of a legend that is so many inches wide: as few rows as there is room for, of equal length."""
+    """Columns of a legend of this width in inches: as few rows as fit, of equal length."""
     longest = max((len(handle.get_label()) for handle in handles), default=0)
     room = max(1, int(width / (0.55 + 0.07 * longest)))  # a line and its gaps, a letter
     n_rows = -(-len(handles) // room)
@@ -127,8 +133,8 @@ def draw_curves(
     """Lines and bands by name, of x and values of shape (n_trials, len(x)).
 
     A name looks alike in all figures of the same ``order``, whichever of its names they show.
-    Bands of few trials can be far wider than all lines together: axes show thrice the range of the lines at most, the
-    level that they are compared with, and nothing beyond the bounds of the quantity.
+    Bands of few trials can be far wider than all lines together. So axes show at most three times the range of the
+    lines, the level that they are compared with, and nothing beyond the bounds of the quantity.
     """
     names = list(dict.fromkeys([*(order or ()), *curves]))
     looks = dict(zip(names, styles(len(names)), strict=True))
@@ -149,7 +155,7 @@ def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[np.float64], **look:
     (line,) = ax.plot(x, mean, **look)
     if np.isnan(low).all():
         return line, None
-    colour = line.get_color()  # the edge tells bands apart where they lie upon each other
+    colour = line.get_color()  # the edge separates bands that overlap
     return line, ax.fill_between(x, low, high, facecolor=(colour, 0.12), edgecolor=(colour, 0.4), linewidth=0.6)
 
 

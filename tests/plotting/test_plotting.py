@@ -534,12 +534,12 @@ def test_bad_input_of_curves_is_named(display, runs):
         display.from_result(result.to_frame())
     with pytest.raises(ValueError, match=r"`scoring` must be one of.*\['accuracy', 'error'\].*Got 'f1'"):
         display.from_result(result, scoring="f1")
-    with pytest.raises(ValueError, match=r"`queries` must be of those of the result.*Got \['badge'\]"):
+    with pytest.raises(ValueError, match=r"`queries` must be among those of the result.*Got \['badge'\]"):
         display.from_result(result, queries=["badge"])
     with pytest.raises(ValueError, match=r"`ax` must be 1 axes, one for each panel. Got 2"):
         display.from_result(result, ax=plt.subplots(1, 2)[1])
     failures = [Failure(t, "topk", 1, "ValueError", "no", "no") for t in range(5)]
-    with pytest.raises(ValueError, match=r"`result` must hold a run of each query.*Got none of 'topk'"):
+    with pytest.raises(ValueError, match=r"`result` must hold a finished run of each query.*Got none of 'topk'"):
         display.from_result(result_of(runs, failures=failures))
 
 
@@ -563,8 +563,8 @@ def test_trials_without_a_number_of_labels_in_common_are_refused():
         ({"labelled": [-1]}, ValueError, "`labelled` must be distinct positions"),
         ({"scores": [1.0]}, ValueError, r"`scores` must have shape \(150,\)"),
         ({"coordinates": np.zeros((150, 3))}, ValueError, r"`coordinates` must have shape \(n_points, 2\)"),
-        ({"X": np.full((5, 2), np.nan)}, ValueError, "`X` must be numbers without gaps.*Give `coordinates`"),
-        ({"X": [["a", "b"], ["c", "d"]]}, ValueError, "`X` must be numbers without gaps.*Give `coordinates`"),
+        ({"X": np.full((5, 2), np.nan)}, ValueError, "`X` must be numbers, none of them missing.*give `coordinates`"),
+        ({"X": [["a", "b"], ["c", "d"]]}, ValueError, "`X` must be numbers, none of them missing.*give `coordinates`"),
         ({"batches": {}}, ValueError, "`batches` must hold at least one batch"),
     ],
 )

@@ -1,0 +1,287 @@
+"""Batches in two dimensions, among the pool that they were chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.decomposition import PCA
+
+from .._checks import check_positions, is_integer
+from . import _drawing as drawing
+from ._runs import check_query_names, check_result
+
+if TYPE_CHECKING:
+    from ..experiment import ExperimentResult
+
+Floats = NDArray[np.float64]
+
+_POOL: dict[str, Any] = {"label": "pool", "s": 8, "linewidth": 0, "rasterized": True}
+_LABELLED: dict[str, Any] = {"label": "labelled", "color": "black", "marker": "x", "s": 24, "linewidth": 1.1}
+_BATCH: dict[str, Any] = {
+    "label": "batch",
+    "color": drawing.COLOURS[1],
+    "marker": "o",
+    "s": 30,
+    "edgecolor": "white",
+    "linewidth": 0.6,
+}
+
+
+class BatchDisplay:
+    """Where batches are: the pool, the labelled rows and the batch in two dimensions, a panel for each query.
+
+    Use `from_batches` or `from_result`; parameters are kept as attributes.
+
+    Parameters
+    ----------
+    coordinates : array-like of shape (n_points, 2)
+        Where to draw each row.
+    batches : dict of str to array-like of int
+        Positions of the rows of a batch, by query.
+    labelled : dict of str to array-like of int
+        Positions of the rows labelled before, by query.
+    scores : array-like of shape (n_points,), optional
+        Shades of the rows; NaN are not drawn.
+    axis_names : (str, str), default=("first coordinate", "second coordinate")
+    score_name : str, default="score"
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib.axes.Axes
+        A panel for each query.
+    figure_ : matplotlib.figure.Figure
+    pools_, labelled_, batches_ : dict of str to matplotlib.collections.PathCollection
+        Points, by query.
+    legend_ : matplotlib.legend.Legend
+    colorbar_ : matplotlib.colorbar.Colorbar or None
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skactive.plotting import BatchDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> display = BatchDisplay.from_batches(X, {"first": [0, 1, 2], "spread": [10, 60, 110]}, labelled=[40, 80])
+    >>> [ax.get_title() for ax in display.axes_]
+    ['first', 'spread']
+    """
+
+    def __init__(
+        self,
+        *,
+        coordinates: ArrayLike,
+        batches: Mapping[str, ArrayLike],
+        labelled: Mapping[str, ArrayLike],
+        scores: ArrayLike | None = None,
+        axis_names: tuple[str, str] = ("first coordinate", "second coordinate"),
+        score_name: str = "score",
+    ) -> None:
+        self.coordinates = coordinates
+        self.batches = batches
+        self.labelled = labelled
+        self.scores = scores
+        self.axis_names = axis_names
+        self.score_name = score_name
+
+    @classmethod
+    def from_batches(
+        cls,
+        X: Any,
+        batches: Mapping[str, ArrayLike],
+        *,
+        labelled: ArrayLike = (),
+        scores: ArrayLike | None = None,
+        coordinates: ArrayLike | None = None,
+        axis_names: tuple[str, str] | None = None,
+        score_name: str = "score",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> BatchDisplay:
+        """Plot batches that were chosen from the same pool.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, ...)
+            The pool, and the labelled rows if they are to be shown. Rows, flattened, are projected on their first two
+            principal components; scale columns first if their units differ.
+        batches : dict of str to array-like of int
+            Positions in X, by query.
+        labelled : array-like of int, default=()
+            Positions in X of the rows labelled before.
+        scores : array-like of shape (n_points,), optional
+            Shades of the rows; NaN are not drawn.
+        coordinates : array-like of shape (n_points, 2), optional
+            Where to draw each row instead: two columns, or any embedding. X is then ignored.
+        axis_names : (str, str), optional
+            Of the coordinates.
+        score_name : str, default="score"
+            Name and unit for the colour bar, such as "BALD (nats)".
+        ax : Axes or sequence of matplotlib.axes.Axes, optional
+            One for each query. By default those of a new figure.
+        **kwargs
+            For ``ax.scatter`` of the batch.
+
+        Returns
+        -------
+        BatchDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            If positions are not distinct rows of X, other arrays do not fit, or X cannot be projected.
+        """
+        if not batches:
+            raise ValueError("`batches` must hold at least one batch. Got none.")
+        coordinates, axis_names = _place(X, coordinates, axis_names)
+        n_points = len(coordinates)
+        return cls(
+            coordinates=coordinates,
+            batches={q: check_positions(f"batches[{q!r}]", b, n_points) for q, b in batches.items()},
+            labelled={query: _positions("labelled", labelled, n_points) for query in batches},
+            scores=None if scores is None else _check_scores(scores, n_points),
+            axis_names=axis_names,
+            score_name=score_name,
+        ).plot(ax, **kwargs)
+
+    @classmethod
+    def from_result(
+        cls,
+        result: ExperimentResult,
+        X: Any,
+        *,
+        round: int = 1,
+        trial: int = 0,
+        queries: Sequence[str] | None = None,
+        coordinates: ArrayLike | None = None,
+        axis_names: tuple[str, str] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> BatchDisplay:
+        """Plot what each query of an experiment bought in a round.
+
+        Parameters
+        ----------
+        result : ExperimentResult
+        X : array-like of shape (n_points, ...)
+            As passed to `run_experiment`.
+        round : int, default=1
+            The number of the batch, from 1; rows bought before it are shown as labelled.
+        trial : int, default=0
+        queries : sequence of str, optional
+            Names of queries; by default all.
+        coordinates, axis_names, ax, **kwargs
+            As in `from_batches`.
+
+        Returns
+        -------
+        BatchDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a query of the result has no such round in this trial; or as `from_batches` does.
+        """
+        names = check_query_names(queries, check_result(result).queries)
+        bought = {query: _bought(result, query, trial, round) for query in names}
+        coordinates, axis_names = _place(X, coordinates, axis_names)
+        return cls(
+            coordinates=coordinates,
+            batches={q: _positions("result", b[-1], len(coordinates)) for q, b in bought.items()},
+            labelled={q: np.concatenate(b[:-1]) for q, b in bought.items()},
+            axis_names=axis_names,
+        ).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> BatchDisplay:
+        """Draw a panel for each query.
+
+        Parameters
+        ----------
+        ax, **kwargs
+            As in `from_batches`.
+
+        Returns
+        -------
+        BatchDisplay
+            Itself.
+        """
+        canvas = drawing.Canvas(ax, len(self.batches), height=2.6, sharex=True, sharey=True)
+        self.axes_, self.figure_ = canvas.axes, canvas.figure
+        look = {"color": "0.75"} if self.scores is None else {"c": self.scores, "cmap": drawing.colour_map()}
+        self.pools_, self.labelled_, self.batches_ = {}, {}, {}
+        for panel, (query, batch) in zip(self.axes_, self.batches.items(), strict=True):
+            self.pools_[query] = self._draw(panel, slice(None), **_POOL, **look)
+            self.labelled_[query] = self._draw(panel, self.labelled[query], **_LABELLED)
+            self.batches_[query] = self._draw(panel, batch, **{**_BATCH, **kwargs})
+            panel.set(title=query)
+        canvas.label(*self.axis_names)
+        handles = [drawn[query] for drawn in (self.pools_, self.labelled_, self.batches_)]
+        self.colorbar_ = None
+        if self.scores is not None:
+            self.colorbar_ = self.figure_.colorbar(handles.pop(0), ax=list(self.axes_), label=self.score_name)
+        self.legend_ = canvas.legend(handles)
+        return self
+
+    def _draw(self, ax: Any, rows: Any, **look: Any) -> Any:
+        rows = rows if isinstance(rows, slice) else np.asarray(rows, dtype=np.int64)
+        return ax.scatter(*np.asarray(self.coordinates)[rows].T, **look)
+
+
+def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | None) -> tuple[Floats, tuple[str, str]]:
+    """Where to draw the rows of X, and names of the axes."""
+    if coordinates is not None:
+        names = ("first coordinate", "second coordinate") if axis_names is None else axis_names
+        return _check_coordinates(coordinates), names
+    with _projection_explained():
+        flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
+        pca = PCA(2, random_state=0)
+        projected = pca.fit_transform(flat)
+    first, second = (
+        f"PC {i} ({100 * part:.0f} % of variance)" for i, part in enumerate(pca.explained_variance_ratio_, 1)
+    )
+    return projected, axis_names or (first, second)
+
+
+def _check_coordinates(coordinates: Any) -> Floats:
+    coordinates = np.asarray(coordinates, dtype=np.float64)
+    if coordinates.ndim != 2 or coordinates.shape[1] != 2:
+        raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {coordinates.shape} instead.")
+    return coordinates
+
+
+@contextmanager
+def _projection_explained() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "`X` must be numbers, none of them missing, to be projected to two dimensions. Otherwise give "
+            "`coordinates` of shape (n_points, 2): two columns, for example, or an embedding. "
+            f"({error})"
+        ) from error
+
+
+def _check_scores(scores: ArrayLike, n_points: int) -> Floats:
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (n_points,):
+        raise ValueError(f"`scores` must have shape ({n_points},), one for each row. Got shape {scores.shape} instead.")
+    return scores
+
+
+def _positions(name: str, rows: ArrayLike, n_points: int) -> NDArray[np.int64]:
+    return check_positions(name, rows, n_points) if np.size(rows) else np.empty(0, dtype=np.int64)
+
+
+def _bought(result: Any, query: str, trial: int, round_: int) -> list[NDArray[np.int64]]:
+    """First labels and batches of a run, up to a round."""
+    batches = {r.round: r.indices for r in result.rounds if (r.query, r.trial) == (query, trial)}
+    if not batches:
+        raise ValueError(f"`trial` must be one of those of the result. Got {trial!r}, without a round of {query!r}.")
+    if not is_integer(round_) or not 1 <= round_ < len(batches):
+        raise ValueError(
+            f"`round` must be the number of a batch that {query!r} bought in trial {trial}, 1 to {len(batches) - 1}. "
+            f"Got {round_!r} instead."
+        )
+    return [np.array(batches[i]) for i in range(round_ + 1)]
