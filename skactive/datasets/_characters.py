@@ -1,10 +1,10 @@
-"""Pictures of characters with something wrong: a colour that is rare or tells the class, or characters that are hidden.
+"""Pictures of characters with a flaw: a rare colour, a colour that goes with the class, or hidden characters.
 
 After Synbols (Lacoste et al., 2020): a character in one of many fonts, turned, scaled and moved, on a gradient. What is
-random about the pictures is drawn first, and they are rendered afterwards: labels and groups are the same whatever the
+random about the pictures is drawn first, and they are rendered afterwards, so labels and groups do not depend on the
 fonts. Characters and shapes are stencils that Pillow turns and scales; numpy colours a block of pictures at a time.
 
-Lengths and positions are parts of the side of a picture, colours lie between 0 and 1.
+Lengths and positions are fractions of the side of a picture; colours lie between 0 and 1.
 """
 
 from __future__ import annotations
@@ -12,20 +12,118 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import import_optional
-from ._checks import no_complete_font_error, no_fonts_error, unreadable_explained
+from .._checks import integer, number, one_of
+from .._random import check_rng
+from ._stencils import SHAPES, character_stencils, find_fonts, shape_stencil, transform
 
 RED_OR_BLUE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-SHAPES = ("disc", "square", "triangle")
 BLOCK = 256  # pictures that are coloured at a time
-# Of the files that come with matplotlib, those that hold letters where letters belong.
-TEXT_FONTS = ("DejaVuS*.ttf", "STIXGeneral*.ttf", "cmb10.ttf", "cmmi10.ttf", "cmr10.ttf", "cmss10.ttf", "cmt?10.ttf")
+
+
+def make_characters(
+    n: int,
+    setting: str,
+    rng: np.random.Generator,
+    *,
+    p: float | None = None,
+    size: int = 32,
+    characters: str | Sequence[str] | None = None,
+    fonts: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.str_], NDArray[np.str_]]:
+    """Draw images of characters with a flaw, for questions of fairness and noise.
+
+    Each image shows a character in one of many fonts, turned, scaled and moved at random, before a gradient.
+
+    ==============  ==========================================================  =====================  ============
+    ``setting``     flaw                                                        groups                 ``p``
+    ==============  ==========================================================  =====================  ============
+    ``"minority"``  one colour is rare: P(blue) = p                             red, blue              0.1
+    ``"spurious"``  colours go with classes: P(blue) = p for the first, third,  red, blue              0.9
+                    ... of the characters and 1 − p for the others
+    ``"missing"``   labels cannot be known: P(hidden) = p; a hidden character   visible, hidden        0.1
+                    lies behind a shape that contains all of it
+    ==============  ==========================================================  =====================  ============
+
+    Use ``p=0.5`` for a test set with fair colours. In the first two settings each image has a small shape at a random
+    place, which may cover part of the character.
+
+    Parameters
+    ----------
+    n : int
+        Number of images.
+    setting : {"minority", "missing", "spurious"}
+    rng : numpy.random.Generator
+    p : float, optional
+        Probability of the second group, see the table.
+    size : int
+        Height and width in pixels.
+    characters : str or sequence of str, optional
+        The classes, equally likely: "ad" by default, and the 26 small letters for "missing".
+    fonts : path or sequence of paths, optional
+        A folder with ``.ttf`` and ``.otf`` files, or such files. Fonts that lack one of the characters are left out. By
+        default the text fonts that come with matplotlib, about twenty: DejaVu, STIX, Computer Modern.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 3, size, size) and dtype uint8
+        Red, green and blue.
+    y : ndarray of shape (n,)
+        The characters.
+    groups : ndarray of shape (n,)
+        The group of each image; fairness compares the accuracies of groups.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is not as described, or no font has all characters.
+    ImportError
+        If Pillow is missing, or matplotlib for the default fonts.
+
+    Notes
+    -----
+    Labels and groups do not depend on fonts or size; pixels also depend on the versions of the fonts and of Pillow. The
+    sizes, angles and colours follow Synbols in kind and not in detail, and there are fewer fonts: accuracies found with
+    one do not carry over to the other.
+
+    References
+    ----------
+    Lacoste et al. (2020), Synbols: Probing Learning Algorithms with Synthetic Datasets.
+    Branchaud-Charron, Atighehchian, Rodríguez, Abuhamad and Lacoste (2021), Can Active Learning Preemptively Mitigate
+    Fairness Issues?
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.datasets import make_characters
+    >>> X, y, groups = make_characters(6, "minority", np.random.default_rng(0), p=0.5, size=16)
+    >>> X.shape, y.tolist(), groups.tolist()
+    ((6, 3, 16, 16), ['d', 'd', 'd', 'a', 'a', 'a'], ['blue', 'red', 'red', 'red', 'red', 'red'])
+    """
+    integer().check("n", n)
+    integer().check("size", size)
+    one_of(SETTINGS).check("setting", setting)
+    number(0, 1).or_none().check("p", p)
+    check_rng(rng)
+    flaw = SETTINGS[setting]
+    letters = _check_characters(flaw.characters if characters is None else characters)
+    stencils = character_stencils(find_fonts(fonts), letters, size)
+    pictures = draw(flaw, n, len(letters), len(stencils), flaw.p if p is None else p, rng)
+    images = render(pictures, stencils, size)
+    return images, np.array(letters)[pictures.character], np.array(flaw.groups)[pictures.group]
+
+
+def _check_characters(characters: Any) -> list[str]:
+    if isinstance(characters, bytes) or not all(isinstance(character, str) for character in characters):
+        raise TypeError(f"`characters` must be a string or a list of strings. Got {characters!r} instead.")
+    if len(characters) < 2 or len(set(characters)) < len(characters) or "" in list(characters):
+        raise ValueError(f"`characters` must be two or more, all different. Got {characters!r} instead.")
+    return list(characters)
 
 
 class Pictures(NamedTuple):
@@ -57,7 +155,7 @@ def _visible_or_hidden(pictures: Pictures) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """A flaw of a data set: two groups, how often a class is of the second, and what that does to a picture."""
+    """A flaw of a data set: two groups, how often a class is in the second, and how a picture shows that."""
 
     characters: str
     groups: tuple[str, str]
@@ -106,7 +204,7 @@ def _draw_place(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _draw_colours(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Dark characters on light backgrounds or the other way about; shapes of any colour."""
+    """Dark characters on light backgrounds or the reverse; shapes of any colour."""
     low, high = np.array([[0.0, 0.4], [0.0, 1.0], [0.5, 1.0], [0.5, 1.0]]).T[..., None]
     colours = rng.uniform(low, high, (n, 4, 3))
     inverted = rng.random(n) < 0.5
@@ -129,7 +227,7 @@ def render(pictures: Pictures, stencils: Sequence[Sequence[Any]], side: int) -> 
 
 
 def _colour(part: Pictures, character: NDArray[np.float32], shape: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Lay the character over the background and the shape over both, where they cover a part of each pixel."""
+    """Lay the character over the background and the shape over both, by the fraction of each pixel that they cover."""
     ink, cover, left, right = part.colours.astype(np.float32).transpose(1, 0, 2)[..., None, None]
     image = left + (right - left) * _gradient(part.slope, character.shape[-1])[:, None]
     image += (ink - image) * character[:, None]
@@ -146,96 +244,10 @@ def _gradient(slope: NDArray[np.float64], side: int) -> NDArray[np.float32]:
 
 
 def _stamp(stencils: Iterable[Any], places: NDArray[np.float64], side: int) -> NDArray[np.float32]:
-    """Turn, scale and move each stencil: the part of every pixel that it covers, (n, side, side)."""
+    """Turn, scale and move each stencil: the fraction of every pixel that it covers, (n, side, side)."""
     covered = np.zeros((len(places), side, side), np.float32)
     for i, (stencil, (angle, size, x, y)) in enumerate(zip(stencils, places, strict=True)):
         if size > 0:
-            covered[i] = _transform(stencil, angle, size, x * side, y * side, side)
+            covered[i] = transform(stencil, angle, size, x * side, y * side, side)
     covered /= 255
     return covered
-
-
-def _transform(stencil: Any, angle: float, size: float, x: float, y: float, side: int) -> Any:
-    """A stencil on a canvas, its middle at (x, y) in pixels; stencils are `side` pixels for a size of 1."""
-    from PIL import Image
-
-    middle = stencil.width / 2
-    cos, sin = np.cos(angle) / size, np.sin(angle) / size
-    # Pillow asks where in the stencil a pixel of the canvas comes from.
-    to_stencil = (cos, sin, middle - cos * x - sin * y, -sin, cos, middle + sin * x - cos * y)
-    return stencil.transform((side, side), Image.Transform.AFFINE, to_stencil, Image.Resampling.BILINEAR)
-
-
-def shape_stencil(shape: str, side: int) -> Any:
-    """A shape whose inscribed circle has a diameter of `side` pixels, in a square of twice that and a rim."""
-    from PIL import Image, ImageDraw
-
-    fine = 4 * (side + 1)  # half of the square, drawn four times as large for smooth edges
-    canvas = Image.new("L", (2 * fine, 2 * fine))
-    draw = ImageDraw.Draw(canvas)
-    if shape == "disc":
-        draw.ellipse((fine - 2 * side, fine - 2 * side, fine + 2 * side, fine + 2 * side), fill=255)
-    else:
-        sides, radius = (4, 2 * side * 2**0.5) if shape == "square" else (3, 4 * side)
-        draw.regular_polygon((fine, fine, radius), sides, fill=255)
-    return canvas.resize((2 * (side + 1), 2 * (side + 1)), Image.Resampling.BOX)
-
-
-def find_fonts(fonts: Any) -> list[Path]:
-    """Font files: those given, those of a folder, or text fonts that come with matplotlib."""
-    if fonts is None:
-        matplotlib = import_optional("matplotlib", "fonts=None", "matplotlib")
-        folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
-        return sorted(path for pattern in TEXT_FONTS for path in folder.glob(pattern))
-    if not isinstance(fonts, str | Path):
-        return [Path(font) for font in fonts]
-    folder = Path(fonts).expanduser()
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".otf", ".ttf"})
-    if not found:
-        raise no_fonts_error(folder)
-    return found
-
-
-def character_stencils(fonts: Sequence[Path], characters: Sequence[str], side: int) -> list[list[Any]]:
-    """Stencils of all characters, for each font that has them all."""
-    by_font = [_stencils_of(font, characters, side) for font in fonts]
-    complete = [stencils for stencils in by_font if stencils]
-    if not complete:
-        raise no_complete_font_error(fonts, characters)
-    return complete
-
-
-def _stencils_of(path: Path, characters: Sequence[str], side: int) -> list[Any]:
-    """A stencil for each character, or none at all if the font lacks one."""
-    from PIL import ImageFont
-
-    with unreadable_explained("fonts", path, "a font file that Pillow reads"):
-        # The basic layout, because the other depends on libraries that some builds of Pillow lack.
-        font = ImageFont.truetype(str(path), 2 * side, layout_engine=ImageFont.Layout.BASIC)
-    drawn = [_ink(font, character, side) for character in characters]
-    absent = _ink(font, "\uffff", side)  # no character: what a font draws for those it has not
-    seen = [ink.tobytes() if ink else b"" for ink in [*drawn, absent]]
-    lacks = b"" in seen[:-1] or len(set(seen)) < len(seen)
-    return [] if lacks else [_fitted(ink, side) for ink in drawn]
-
-
-def _ink(font: Any, character: str, side: int) -> Any:
-    """A character cut out at its edges, or None if nothing was drawn."""
-    from PIL import Image, ImageDraw
-
-    left, top, right, bottom = font.getbbox(character)
-    canvas = Image.new("L", (int(right - left) + 4 * side, int(bottom - top) + 4 * side))
-    ImageDraw.Draw(canvas).text((2 * side - left, 2 * side - top), character, fill=255, font=font)
-    edges = canvas.getbbox()
-    return canvas.crop(edges) if edges else None
-
-
-def _fitted(ink: Any, side: int) -> Any:
-    """A square stencil with a rim, whose ink is `side` pixels at the longer of width and height."""
-    from PIL import Image
-
-    shrink = side / max(ink.size)
-    size = [max(1, round(length * shrink)) for length in ink.size]
-    canvas = Image.new("L", (side + 2, side + 2))
-    canvas.paste(ink.resize(size, Image.Resampling.LANCZOS), tuple((side + 2 - length) // 2 for length in size))
-    return canvas

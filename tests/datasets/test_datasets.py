@@ -23,6 +23,7 @@ from scipy.io import savemat
 from skactive import datasets
 from skactive.datasets import (
     _characters,
+    _stencils,
     list_image_folder,
     load_clinc150,
     load_images,
@@ -31,7 +32,9 @@ from skactive.datasets import (
     make_repeated,
     read_images,
 )
+from skactive.datasets._image_sets import IMAGE_SETS
 
+DATA = Path(datasets.__file__).parent / "data"
 TTF = Path(matplotlib.get_data_path(), "fonts", "ttf")
 
 
@@ -63,6 +66,11 @@ def test_the_original_of_repeats_is_left_alone(rng):
 def test_repeats_must_be_a_positive_integer(repeats, error, rng):
     with pytest.raises(error, match="`repeats`"):
         make_repeated([[0.0]], [0], repeats, 0.1, rng)
+
+
+def test_noise_of_repeats_must_not_be_negative(rng):
+    with pytest.raises(ValueError, match=r"`noise_std` must be a finite number, 0 or larger. Got -0.1"):
+        make_repeated([[0.0]], [0], 2, -0.1, rng)
 
 
 # --- characters -----------------------------------------------------------------------------------
@@ -169,10 +177,10 @@ def test_characters_lie_inside_the_image_in_more_than_one_size():
         assert (centre + size / 2).max() < 1
 
 
-@pytest.mark.parametrize("shape", _characters.SHAPES)
+@pytest.mark.parametrize("shape", _stencils.SHAPES)
 @pytest.mark.parametrize("side", [6, 31])
 def test_shapes_contain_their_circle_and_little_more_than_that(shape, side):
-    stencil = np.asarray(_characters.shape_stencil(shape, side)) / 255
+    stencil = np.asarray(_stencils.shape_stencil(shape, side)) / 255
     axis = np.arange(len(stencil)) + 0.5 - len(stencil) / 2
     inside = np.hypot(axis, axis[:, None]) <= side / 2 - 0.75
     assert (stencil[inside] == 1).all()
@@ -181,7 +189,7 @@ def test_shapes_contain_their_circle_and_little_more_than_that(shape, side):
 
 
 def test_the_default_fonts_have_letters_where_letters_belong():
-    fonts = [FT2Font(str(path)) for path in _characters.find_fonts(None)]
+    fonts = [FT2Font(str(path)) for path in _stencils.find_fonts(None)]
     assert len(fonts) > 15
     for font in fonts:
         names = {font.get_glyph_name(font.get_char_index(ord(letter))) for letter in "abcdxyz"}
@@ -221,7 +229,7 @@ def test_the_classes_can_be_any_characters_or_words():
         ({"characters": [1, 2]}, TypeError, "`characters`"),
         ({"characters": "a "}, ValueError, "`fonts`.*`characters` 'a '"),  # nothing to be seen
         ({"characters": "a\ue123"}, ValueError, "`fonts`.*None of the"),  # in no font
-        ({"fonts": "no-such-folder"}, ValueError, "`fonts`.*no-such-folder.*no folder"),
+        ({"fonts": "no-such-folder"}, ValueError, "`fonts`.*no-such-folder.*not a folder"),
         ({"fonts": ["no-such-font.ttf"]}, ValueError, "`fonts`.*no-such-font.ttf"),
     ],
 )
@@ -327,7 +335,7 @@ GOOD_IMAGES, GOOD_LABELS = idx(np.zeros((4, 28, 28))), idx(np.zeros(4))
         (GOOD_LABELS, GOOD_LABELS, r"images-idx3.*magic number 2051.*Got the magic number 2049"),
         (GOOD_IMAGES, GOOD_IMAGES, r"labels-idx1.*magic number 2049.*Got the magic number 2051"),
         (b"\0\0\x0d\x03" + GOOD_IMAGES[4:], GOOD_LABELS, r"unsigned bytes.*Got the magic number 3331"),  # floats
-        (GOOD_IMAGES[:-1], GOOD_LABELS, r"4 x 28 x 28.*Got 3135.*Was it cut off"),
+        (GOOD_IMAGES[:-1], GOOD_LABELS, r"4 x 28 x 28.*Got 3135.*may be incomplete"),
         (GOOD_IMAGES + b"\0", GOOD_LABELS, r"4 x 28 x 28.*Got 3137"),
         (GOOD_IMAGES[:10], GOOD_LABELS, r"magic number 2051.*and lengths"),
         (b"", GOOD_LABELS, r"images-idx3.*Got the magic number 0"),
@@ -407,9 +415,7 @@ def test_cifar_training_batches_are_put_together_in_order(tmp_path, rng):
         write_python2_pickle(tmp_path / f"data_batch_{i}", content)
     with pytest.raises(ValueError, match=r"`path` must hold the train split.*50000.*Got 100 images"):
         load_images("cifar10", tmp_path)
-    from skactive.datasets._image_files import _cifar10
-
-    X, y = _cifar10(tmp_path, "train", "")
+    X, y = IMAGE_SETS["cifar10"].read(tmp_path, "train")
     np.testing.assert_array_equal(X, np.concatenate([images for images, _, _ in parts]))
     np.testing.assert_array_equal(y, np.concatenate([labels for _, labels, _ in parts]))
     (tmp_path / "data_batch_3").unlink()
@@ -439,7 +445,7 @@ def test_a_pickle_that_calls_a_function_is_refused_before_the_call(function, ins
         "in an array": {b"data": np.array([bad], dtype=object), b"labels": [0]},
     }[inside]
     write_python2_pickle(tmp_path / "test_batch", content)
-    with pytest.raises(ValueError, match=r"`path`.*test_batch.*it asks for .*arrays are all that is read"):
+    with pytest.raises(ValueError, match=r"`path`.*test_batch.*it calls .*only arrays are read"):
         load_images("cifar10", tmp_path, "test")
     assert not trace.exists()
 
@@ -582,7 +588,7 @@ def test_mio_tcd_has_eleven_classes_and_half_a_million_images():
 def test_a_folder_without_images_and_files_that_are_none_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         list_image_folder(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"`path` must hold a folder for each class"):
+    with pytest.raises(ValueError, match=r"`path` must hold a folder with images for each class"):
         list_image_folder(tmp_path)
     (tmp_path / "broken.jpg").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"`files`.*broken.jpg.*UnidentifiedImageError"):
@@ -672,9 +678,9 @@ def test_an_unknown_table_is_answered_with_those_known():
 
 
 def test_tables_are_small_and_their_licences_lie_beside_them():
-    files = sorted(datasets.TABLES.iterdir())
+    files = sorted(DATA.iterdir())
     assert sum(path.stat().st_size for path in files) < 2**21
-    readme = (datasets.TABLES / "README.md").read_text(encoding="utf-8")
+    readme = (DATA / "README.md").read_text(encoding="utf-8")
     for path in files:
         assert path.name == "README.md" or f"| {path.name} |" in readme
     assert "CC0 1.0" in readme
