@@ -1,4 +1,4 @@
-"""What labels changed: predictions of two models, one taught after the other, on rows that neither has labels of."""
+"""What labels changed: predictions of a model before and after a batch, on rows without a label."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from .. import _containers as chunks
 from .._checks import as_array, check_one_output, task
 from ..query._reference import MOST_BYTES
-from ._checks import check_predictions, check_same_kind
 
 MOST_ROWS = 1_000
-"""Rows that are compared: shares of them are right to one or two points."""
+"""Rows that are compared: enough for a standard error of at most 1.6 points."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Kept:
     X : array-like of shape (n_rows, ...)
     predictions : ndarray of shape (n_rows,)
     is_all : bool
-        Whether they are all of the pool.
+        Whether they are the whole pool.
     """
 
     X: Any
@@ -35,15 +34,15 @@ class Kept:
 
     @classmethod
     def of(cls, estimator: Any, X_pool: Any, rng: np.random.Generator) -> Kept:
-        """As many rows as are allowed, at random."""
+        """Rows at random, at most ``MOST_ROWS``."""
         n = chunks.count_rows(X_pool)
         n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, MOST_BYTES)) if n else 0
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
-        predictions = check_predictions(estimator.predict(X), n_kept) if n else np.empty(0)
+        predictions = _check_predictions(estimator.predict(X), n_kept) if n else np.empty(0)
         return cls(X, predictions, n_kept == n)
 
     def without(self, X_training: Any) -> Kept:
-        """Those that are not among these rows, by what they hold."""
+        """Those whose content is not among these rows."""
         taught = set(chunks.row_keys(X_training))
         left = np.array([key not in taught for key in chunks.row_keys(self.X)], dtype=bool)
         return Kept(chunks.take_rows(self.X, np.flatnonzero(left)), self.predictions[left], self.is_all)
@@ -51,19 +50,19 @@ class Kept:
 
 @dataclass(frozen=True)
 class Change:
-    """How one model's predictions differ from another's, and what that is worth.
+    """How the predictions of a model differ from those of the model before, and what that is worth.
 
     Attributes
     ----------
     gain : float
         In terms of ``measure``; see `skactive.StoppingReport`.
     changed : float
-        Part of the predictions that differ; NaN for regressors.
+        Fraction of predictions that differ; NaN for regressors.
     measure : {"probabilities", "changes", "movement"}
     n_rows : int
         Rows that were compared.
     is_all : bool
-        Whether these are all that are left of the pool.
+        Whether these are all remaining rows of the pool.
     """
 
     gain: float
@@ -74,13 +73,13 @@ class Change:
 
     @classmethod
     def since(cls, before: Kept, estimator: Any, X_training: Any, y_training: Any) -> Change:
-        """What a model that was taught more predicts for the rows that have no labels yet."""
+        """Compare with the predictions of a model with more labels, on the rows without one."""
         before = before.without(X_training)
         n_rows = len(before.predictions)
         if n_rows == 0:
             return cls(0.0, 0.0, "changes", 0, before.is_all)
-        now = check_predictions(estimator.predict(before.X), n_rows)
-        check_same_kind(before.predictions, now)
+        now = _check_predictions(estimator.predict(before.X), n_rows)
+        _check_same_kind(before.predictions, now)
         if task(estimator) == "regressor":
             gain, changed, measure = _movement(now - before.predictions, y_training), np.nan, "movement"
         else:
@@ -98,7 +97,7 @@ def _movement(changes: NDArray[Any], y_training: Any) -> float:
 
 
 def _worth(estimator: Any, before: Kept, now: NDArray[Any]) -> float | None:
-    """By how much more accurate the estimator expects its predictions to be; None if it does not tell."""
+    """How much more accurate the estimator expects its predictions to be; None if that is unknown."""
     if not hasattr(estimator, "predict_proba"):
         return None
     probabilities = check_one_output(estimator.predict_proba(before.X), estimator)
@@ -107,3 +106,24 @@ def _worth(estimator: Any, before: Kept, now: NDArray[Any]) -> float | None:
     if np.any(right[1] < probabilities.max(axis=1) - 1e-6):  # it predicts other labels than the most probable ones
         return None
     return float(np.mean(right[1] - right[0]))
+
+
+def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
+    """Check that there is one prediction a row, and return them with one axis."""
+    predictions = as_array(predictions)
+    if predictions.shape not in ((n_rows,), (n_rows, 1)):
+        raise ValueError(
+            f"`learner` must predict one target. Got predictions of shape {predictions.shape} for {n_rows} rows. "
+            "Report on each target with a separate model."
+        )
+    return predictions.reshape(n_rows)
+
+
+def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
+    """Check that predictions can be compared."""
+    kinds = ["numbers" if labels.dtype.kind in "iufb" else "text" for labels in (before, now)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"`previous` must be a report on the same kind of labels. Its predictions were {kinds[0]}, and now they "
+            f"are {kinds[1]}. Omit `previous` to start again."
+        )

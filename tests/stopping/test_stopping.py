@@ -22,8 +22,9 @@ from sklearn.tree import DecisionTreeClassifier
 from skactive import MCDropoutClassifier, StochasticBatchQuery
 from skactive.risk import RiskEstimate
 from skactive.scores import bald
-from skactive.stopping import BEST, StoppingReport
+from skactive.stopping import StoppingReport
 from skactive.stopping._changes import MOST_ROWS
+from skactive.stopping._scores import BEST
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -138,7 +139,7 @@ def test_where_predictions_are_not_the_most_probable_labels_the_gain_is_the_part
     assert found.gains == (found.changed,)
     assert found.changed > 0
     assert found.measure == "changes"
-    assert "points of accuracy at most, as many predictions as changed" in str(found)
+    assert "points of accuracy, since no more predictions changed" in str(found)
 
 
 def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_labels():
@@ -155,7 +156,7 @@ def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_
     assert found.ceiling == np.inf
     assert found.best_score > found.mean_score > 0
     assert "of the variance of the labels" in str(found)
-    assert "times as unsure" in str(found)
+    assert "times as uncertain" in str(found)
 
 
 def test_labels_without_a_spread_do_not_divide_by_zero():
@@ -193,7 +194,7 @@ def test_rows_that_the_model_does_not_know_are_above_the_floor():
     draws[:, 40:] = draws[:1, 40:]  # on all others the draws agree
     found = of_draws(draws)
     assert found.best_score > found.floor > found.mean_score
-    assert "labels of the pool's best tenth tell" in str(found)
+    assert "the best tenth of the pool is" in str(found)
 
 
 def test_draws_that_disagree_as_much_as_they_can_are_at_the_ceiling():
@@ -300,7 +301,8 @@ def test_labels_that_bring_nothing_and_miss_the_target_call_for_another_model():
     high = RiskEstimate(0.2, 0.01, n_labelled=100, n_pool=1000)
     found = sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.05)
     assert found.verdict == "stop"
-    assert "misses its target of 0.05: another model" in str(found)
+    assert "misses its target of 0.05: " in str(found)
+    assert "Another model, or other columns, may help" in str(found)
 
 
 @pytest.mark.parametrize("empty", [POOL[:0], [], pd.DataFrame(POOL).iloc[:0], sparse.csr_array(POOL)[:0]])
@@ -332,7 +334,7 @@ def test_sentences_name_labels_points_and_bounds():
     assert low < found.changed < high
     text = str(found)
     assert text.startswith("60 labels: go on. The last 40 brought ")
-    assert f"{100 * found.rate:.2g} points a hundred labels, where it takes 1 to go on (`tolerance`)." in text
+    assert f"{100 * found.rate:.2g} points per 100 labels; `tolerance` asks for 1." in text
     assert f"The last batch changed {100 * found.changed:.2g} % of the predictions on 1000 rows; below " in text
     assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in text
 
@@ -344,13 +346,13 @@ def test_of_a_pool_that_was_looked_at_as_a_whole_there_is_no_bound():
 
 
 def test_the_first_report_says_what_to_do_with_it():
-    assert str(report(50)).startswith("50 labels: too early. Hand this report over as `previous` after the next batch.")
+    assert str(report(50)).startswith("50 labels: too early. Pass this report as `previous` after the next batch.")
 
 
 def test_too_few_labels_are_counted():
     found = report(61, report(60))
     assert found.verdict == "too early"
-    assert "but 30 must have come in to tell" in str(found)
+    assert "`tolerance` asks for 5, over at least 30 labels (`patience`)." in str(found)
 
 
 def test_rows_are_in_no_text():
@@ -451,22 +453,33 @@ def test_models_without_draws_are_bootstrapped_on_demand_only():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"tolerance": -0.1}, ValueError, "`tolerance` must be the gain"),
+        ({"tolerance": -0.1}, ValueError, "`tolerance` must be between 0 and 1: the accuracy gain per 100 labels"),
         ({"tolerance": 5}, ValueError, "0.05 is five points"),
-        ({"tolerance": "5 %"}, ValueError, "`tolerance` must be the gain"),
+        ({"tolerance": "5 %"}, TypeError, "`tolerance` must be between 0 and 1"),
         ({"patience": 0}, ValueError, "`patience`"),
         ({"patience": None}, TypeError, "`patience`"),
-        ({"risk": 0.1}, TypeError, "`risk` must be a RiskEstimate"),
-        ({"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)}, ValueError, "`target_risk` must be a number"),
+        ({"risk": 0.1}, TypeError, "`risk` must be None or a RiskEstimate"),
+        (
+            {"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)},
+            ValueError,
+            "`target_risk` must be None or a finite number",
+        ),
         ({"previous": "report"}, TypeError, "`previous` must be the StoppingReport"),
         ({"pool": POOL[:, :5]}, ValueError, "5 "),
         ({"X_training": None}, ValueError, "`X_training` and `y_training` must be given"),
         ({"n_draws": 1}, ValueError, "two draws"),
+        ({"n_draws": 0}, ValueError, "`n_draws` must be None or an integer, 1 or larger"),
     ],
 )
 def test_bad_input_is_named(options, error, words):
     with pytest.raises(error, match=words):
         report(50, **{"estimator": RandomForestClassifier(5, random_state=0), **options})
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, "95 %"])
+def test_the_level_of_an_interval_is_a_probability(level):
+    with pytest.raises(ValueError, match="`level` must be a number between 0 and 1"):
+        report(50).changed_interval(level)
 
 
 def test_a_report_on_other_rows_is_refused():
@@ -476,7 +489,7 @@ def test_a_report_on_other_rows_is_refused():
 
 @pytest.mark.parametrize("n", [50, 40])
 def test_a_report_that_is_not_one_of_fewer_labels_is_refused(n):
-    with pytest.raises(ValueError, match="report once after each batch"):
+    with pytest.raises(ValueError, match="Report once after each batch"):
         report(n, report(50))
 
 

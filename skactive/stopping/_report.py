@@ -1,0 +1,380 @@
+"""The report on a learner after a batch: what it measures, its verdict and its sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+
+from .. import _containers as chunks
+from .. import _modal as modal
+from .._checks import Rule, Rules, as_array, check_parameters, integer, is_fitted, not_fitted_error, number, task
+from .._random import check_random_state
+from ..risk import RiskEstimate
+from ._changes import Change, Kept
+from ._scores import PoolScores, has_draws
+
+NEAR = 0.95
+"""Fraction of the ceiling above which a score would rise with more draws."""
+
+HUNDRED = 100
+"""Labels that the tolerance is the price of."""
+
+
+@dataclass(frozen=True)
+class StoppingReport:
+    """Whether to buy more labels: what the last ones brought, and how the rest of the pool scores.
+
+    Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
+
+    - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` over ``patience`` labels
+      or more is below ``tolerance``;
+    - "go on" if the rate is not below it;
+    - "too early" without a previous report, with labels of one class only, or if a low rate is that of fewer than
+      ``patience`` labels.
+
+    Attributes
+    ----------
+    labels : tuple of int
+        How many labels the model had at each report so far, the last one last.
+    gains : tuple of float
+        What the labels between two reports brought, in terms of ``measure``, on rows that still have no label.
+    measure : {"probabilities", "changes", "movement"}
+        "probabilities": how much more accurate the new model's predictions are than the previous model's, by the new
+        model's predict_proba; from 0 to 1. "changes", for models without predict_proba or whose predictions are not
+        the most probable labels: the fraction of predictions that changed, an upper bound on the change in accuracy on
+        these rows. "movement", for regressors: the mean square of the change, in units of the variance of the labels.
+    changed : float
+        Fraction of predictions that differ from the previous model's. NaN in the first report, and for regressors.
+    n_rows : int
+        Rows over which ``changed`` and the last gain are means: from the pool of the last batch, without the rows
+        bought. At most a thousand, chosen at random.
+    whole_pool : bool
+        Whether these are all rows without a label.
+    n_pool : int
+        Rows without a label.
+    one_class : bool
+        Whether a classifier has seen labels of one class only.
+    best_score, mean_score : float
+        Mean score (BALD, in nats; for a regressor the standard deviation over draws, in units of the target) of the
+        best tenth of the pool, and of all of it. From four draws on, one half of them chooses the best tenth and the
+        other half scores it, which removes the bias of choosing the largest. NaN for models without posterior draws,
+        unless ``posterior`` provides some.
+    floor : float
+        Highest ``best_score`` to expect if rows differ only by noise of the draws: the mean plus two standard errors.
+        NaN with fewer than four draws.
+    ceiling : float
+        Upper bound of ``best_score``: log of the number of classes or of draws in a half, whichever is smaller.
+        Infinite for regressors.
+    risk, tolerance, patience, target_risk
+        As passed to `from_learner`.
+
+    References
+    ----------
+    Bloodgood and Vijay-Shanker (2009), A Method for Stopping Active Learning Based on Stabilizing Predictions and the
+    Need for User-Adjustable Stopping, for comparing predictions on rows without labels; Bloodgood and Grothendieck
+    (2013), Analysis of Stopping Active Learning based on Stabilizing Predictions, for bounds from their agreement.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from modAL.models import ActiveLearner
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive import StochasticBatchQuery, StoppingReport
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, left = X / 16, np.arange(50, len(y))
+    >>> learner = ActiveLearner(
+    ...     LogisticRegression(), StochasticBatchQuery(random_state=0), X_training=X[:50], y_training=y[:50]
+    ... )
+    >>> report = StoppingReport.from_learner(learner, X[left], random_state=0)
+    >>> while report.verdict != "stop":
+    ...     idx, _ = learner.query(X[left], n_instances=10)
+    ...     learner.teach(X[left[idx]], y[left[idx]])
+    ...     left = np.delete(left, idx)
+    ...     report = StoppingReport.from_learner(learner, X[left], report, random_state=0)
+    >>> print(report)
+    120 labels: stop. The last 30 brought 1... points of accuracy, by the model's own probabilities: 3... points per 100
+    labels; `tolerance` asks for 5. The last batch changed 1... % of the predictions on 99... rows; below 2... % on the
+    pool, with 95 % confidence. By BALD, the best tenth of the pool is 1... times as informative as its average row.
+    """
+
+    rules: ClassVar[Rules] = {
+        "tolerance": number(
+            0,
+            1,
+            text="between 0 and 1: the accuracy gain per 100 labels below which labelling should stop",
+            remedy="0.05 is five points.",
+        ),
+        "patience": integer(),
+        "risk": Rule(
+            lambda risk: hasattr(risk, "interval") and hasattr(risk, "greater_is_better"),
+            "a RiskEstimate, as those of skactive.risk",
+        ).or_none(),
+        "target_risk": number(text="a finite number, the risk that is good enough").or_none(),
+        "n_draws": integer().or_none(),
+        "level": number(0, 1, ends="()", remedy="0.95 is usual."),
+    }
+
+    labels: tuple[int, ...]
+    gains: tuple[float, ...]
+    measure: str
+    changed: float
+    n_rows: int
+    whole_pool: bool
+    n_pool: int
+    one_class: bool
+    best_score: float
+    mean_score: float
+    floor: float
+    ceiling: float
+    risk: RiskEstimate | None
+    tolerance: float
+    patience: int
+    target_risk: float | None
+    _kept: Kept = field(repr=False, compare=False)
+
+    @classmethod
+    def from_learner(
+        cls,
+        learner: Any,
+        X_pool: Any,
+        previous: StoppingReport | None = None,
+        *,
+        tolerance: float = 0.05,
+        patience: int = 30,
+        risk: RiskEstimate | None = None,
+        target_risk: float | None = None,
+        n_draws: int | None = None,
+        posterior: Any = "auto",
+        X_training: Any = None,
+        y_training: Any = None,
+        random_state: Any = None,
+    ) -> StoppingReport:
+        """Report on a learner that was just taught, and the remaining pool.
+
+        The cost is predictions for at most two thousand rows, and posterior draws for one thousand. The learner and its
+        query are not changed.
+
+        Parameters
+        ----------
+        learner : modAL learner, or fitted estimator
+        X_pool : array-like of shape (n_points, ...)
+            Rows without a label, in any container that `StochasticBatchQuery.select` takes; may be empty.
+        previous : StoppingReport, optional
+            The report after the previous batch.
+        tolerance : float, default=0.05
+            The accuracy gain per 100 labels below which labelling should stop: 0.05 is five points, or half a point for
+            ten labels.
+        patience : int, default=30
+            Number of labels over which the mean gain must be below ``tolerance``.
+        risk : RiskEstimate, optional
+            Risk, or `~skactive.risk.ActiveTester.accuracy`, of this model or of the one before the last batch.
+        target_risk : float, optional
+            The risk, or accuracy, that is good enough.
+        n_draws, posterior : optional
+            As in `StochasticBatchQuery`, but models without posterior draws are bootstrapped only with
+            ``posterior="bootstrap"``.
+        X_training, y_training : array-like, optional
+            The training data of an estimator. A modAL learner has its own.
+        random_state : None, int, numpy Generator or RandomState
+            For the choice of rows, and the draws.
+
+        Returns
+        -------
+        StoppingReport
+
+        Raises
+        ------
+        ValueError, TypeError
+            If training data are missing, the pool does not fit the model, a parameter is not valid, or ``previous`` is
+            not a report with fewer labels on rows and predictions of the same kind.
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        """
+        options: dict[str, Any] = {
+            "tolerance": tolerance,
+            "patience": patience,
+            "risk": risk,
+            "target_risk": target_risk,
+        }
+        check_parameters(cls.rules, {**options, "n_draws": n_draws})
+        if previous is not None and not isinstance(previous, cls):
+            raise TypeError(
+                f"`previous` must be the StoppingReport after the previous batch. Got a {type(previous).__name__}."
+            )
+        estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
+        if X_training is None or y_training is None:
+            raise ValueError(
+                "`X_training` and `y_training` must be given with an estimator: a report counts the labels that it was "
+                "fitted to. A modAL learner has its own."
+            )
+        if not is_fitted(estimator):
+            raise not_fitted_error(estimator)
+        X_pool = chunks.prepare_pool(X_pool)
+        n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
+        if previous is not None:
+            previous._check_earlier(X_pool, n_pool, n_labelled)
+        rng = check_random_state(random_state)
+        kept = Kept.of(estimator, X_pool, rng)
+        scores = PoolScores()
+        if n_pool and has_draws(estimator, posterior):
+            scores = PoolScores.of(
+                estimator,
+                kept.X,
+                n_draws=n_draws,
+                posterior=posterior,
+                X_training=X_training,
+                y_training=y_training,
+                random_state=rng,
+            )
+        change = Change(np.nan, np.nan, "changes", 0, is_all=False)
+        if previous is not None:
+            change = Change.since(previous._kept, estimator, X_training, y_training)
+        return cls(
+            labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
+            gains=() if previous is None else (*previous.gains, change.gain),
+            measure=change.measure,
+            changed=change.changed,
+            n_rows=change.n_rows,
+            whole_pool=change.is_all,
+            n_pool=n_pool,
+            one_class=task(estimator) == "classifier" and len(np.unique(as_array(y_training))) == 1,
+            **vars(scores),
+            **options,
+            _kept=kept,
+        )
+
+    def _check_earlier(self, X_pool: Any, n_pool: int, n_labelled: int) -> None:
+        """Check that a later report, on this pool and these labels, can follow this one."""
+        if n_labelled <= self.labels[-1]:
+            raise ValueError(
+                f"`previous` must be a report with fewer labels than the model has now. Got one with {self.labels[-1]} "
+                f"labels, and now there are {n_labelled}. Report once after each batch; omit `previous` where training "
+                "starts again."
+            )
+        if n_pool and chunks.layout(self._kept.X) != chunks.layout(chunks.take_rows(X_pool, np.arange(1))):
+            raise ValueError(
+                "`previous` must be a report on rows like those of `X_pool`, with the same container and columns. Pass "
+                "the previous report on this pool, or None to start again."
+            )
+
+    @property
+    def verdict(self) -> str:
+        """Whether to "go on" or to "stop", or that it is "too early" to decide."""
+        if self._standing() == "reached" or self.n_pool == 0:
+            return "stop"
+        if not self.gains or self.one_class:
+            return "too early"
+        if self.rate >= self.tolerance:
+            return "go on"
+        return "stop" if self._n_last(self._n_recent()) >= self.patience else "too early"
+
+    @property
+    def rate(self) -> float:
+        """Mean gain per 100 labels, over the reports that cover the last ``patience`` labels; NaN if unknown."""
+        n_reports = self._n_recent()
+        if n_reports == 0:
+            return np.nan
+        return HUNDRED * sum(self.gains[-n_reports:]) / self._n_last(n_reports)
+
+    def changed_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of ``changed`` on the whole pool (Clopper and Pearson)."""
+        self.rules["level"].check("level", level)
+        if np.isnan(self.changed) or self.whole_pool:
+            return self.changed, self.changed
+        n_changed = round(self.changed * self.n_rows)
+        interval = stats.binomtest(n_changed, self.n_rows).proportion_ci(level)
+        return float(interval.low), float(interval.high)
+
+    def __str__(self) -> str:
+        sentences = [self._on_labels(), self._on_gains(), self._on_predictions(), self._on_risk(), self._on_scores()]
+        return " ".join([f"{self.labels[-1]} labels: {self.verdict}.", *filter(None, sentences)])
+
+    def _n_recent(self) -> int:
+        """Number of reports that cover the last ``patience`` labels; all reports if there are fewer labels."""
+        counts = range(1, len(self.gains) + 1)
+        return next((n for n in counts if self._n_last(n) >= self.patience), len(self.gains))
+
+    def _n_last(self, n_reports: int) -> int:
+        return self.labels[-1] - self.labels[-1 - n_reports]
+
+    def _standing(self) -> str:
+        """Whether the whole interval of the risk is on the good side of its target, on the other, or ("") neither."""
+        risk, target = self.risk, self.target_risk
+        if risk is None or target is None or (risk.standard_error == 0 and risk.n_labelled < risk.n_pool):
+            return ""  # all losses are equal, so their spread gives no interval
+        low, high = risk.interval()
+        above, below = low >= target, high <= target
+        reached, missed = (above, below) if risk.greater_is_better else (below, above)
+        return "reached" if reached else "missed" if missed else ""
+
+    def _on_labels(self) -> str:
+        if self.n_pool == 0:
+            return "No rows are left."
+        if self.one_class:
+            return "They are all of one class, which is too few to learn from."
+        if self.gains or self.verdict == "stop":
+            return ""
+        return "Pass this report as `previous` after the next batch."
+
+    def _on_gains(self) -> str:
+        if not self.gains or self.one_class:
+            return ""
+        n_reports = self._n_recent()
+        gain, n_last = sum(self.gains[-n_reports:]), self._n_last(n_reports)
+        brought = {
+            "probabilities": f"brought {_points(gain)} of accuracy, by the model's own probabilities",
+            "changes": f"brought at most {_points(gain)} of accuracy, since no more predictions changed",
+            "movement": f"moved predictions by {_percent(gain)} of the variance of the labels",
+        }[self.measure]
+        of_hundred = (_percent if self.measure == "movement" else _points)(self.rate)
+        few = f", over at least {self.patience} labels (`patience`)" if self.verdict == "too early" else ""
+        return (
+            f"The last {n_last} {brought}: {of_hundred} per 100 labels; `tolerance` asks for "
+            f"{100 * self.tolerance:g}{few}."
+        )
+
+    def _on_predictions(self) -> str:
+        if np.isnan(self.changed):
+            return ""
+        below = f"; below {_percent(self.changed_interval(0.9)[1])} on the pool, with 95 % confidence"
+        return (
+            f"The last batch changed {_percent(self.changed)} of the predictions on {self.n_rows} rows"
+            f"{'' if self.whole_pool else below}."
+        )
+
+    def _on_risk(self) -> str:
+        if self.risk is None:
+            return ""
+        name = "accuracy" if self.risk.greater_is_better else "risk"
+        if self.target_risk is None:
+            return f"The {name} is {self.risk}."
+        if self._standing() == "reached":
+            return f"The {name} has reached its target of {self.target_risk:g}: {self.risk}."
+        if self._standing() == "missed" and self.verdict == "stop":
+            remedy = "Another model, or other columns, may help where labels do not."
+            return f"The {name} misses its target of {self.target_risk:g}: {self.risk}. {remedy}"
+        return f"The {name} is not known to have reached its target of {self.target_risk:g}: {self.risk}."
+
+    def _on_scores(self) -> str:
+        if np.isnan(self.best_score):
+            return ""
+        if self.best_score > NEAR * self.ceiling:
+            return "The draws disagree as much as they can: with more draws, scores would rank rows better."
+        if self.best_score <= self.floor:
+            return "Scores differ by no more than the noise of the draws: use more draws, or choose rows at random."
+        times = self.best_score / self.mean_score
+        if self.ceiling == np.inf:
+            return f"The model is {times:.2g} times as uncertain in the best tenth of the pool as in its average row."
+        return f"By BALD, the best tenth of the pool is {times:.2g} times as informative as its average row."
+
+
+def _points(gain: float) -> str:
+    return f"{100 * gain:.2g} points"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
