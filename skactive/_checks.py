@@ -734,15 +734,9 @@ def check_reference(reference: str | None, queries: Sequence[str]) -> str:
 
 
 def check_part(top: Any, bottom: Any) -> tuple[float, int]:
-    """The part of the rows that is asked for, and 1 if it is the top, -1 if it is the bottom."""
+    """The fraction of the rows that is asked for, and 1 if it is the top, -1 if it is the bottom."""
     if top is not None and bottom is not None:
-        raise ValueError(f"`top` or `bottom` may be given, not both. Got top={top!r} and bottom={bottom!r}.")
+        raise ValueError(f"Only one of `top` and `bottom` may be given. Got top={top!r} and bottom={bottom!r}.")
     name, part, sign = ("top", top, 1) if bottom is None else ("bottom", bottom, -1)
-    part = 1.0 if part is None else part
-    if not is_number(part):
-        raise TypeError(f"`{name}` must be a part of the rows, above 0 and at most 1. Got {part!r} instead.")
-    if not 0 < part <= 1:
-        raise ValueError(
-            f"`{name}` must be a part of the rows, above 0 and at most 1 (0.01 is one per cent). Got {part!r} instead."
-        )
-    return float(part), sign
+    rule = number(0, 1, ends="(]", text="a fraction of the rows, above 0 and at most 1", remedy="0.01 is one per cent.")
+    return float(rule.check(name, 1.0 if part is None else part)), sign

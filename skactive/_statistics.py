@@ -77,5 +77,17 @@ def mean_over_labels(n_labelled: Sequence[int], scores: Sequence[float], first: 
     return float(np.diff(x) @ (y[1:] + y[:-1]) / 2 / (last - first))
 
 
+def area(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """Area under the ROC curve, from the sum of the ranks of the positive rows (Mann and Whitney, 1947).
+
+    NaN if all rows, or none, are positive.
+    """
+    n, n_positive = len(scores), int(positive.sum())
+    if n_positive in (0, n):
+        return np.nan
+    above = stats.rankdata(scores)[positive].sum() - n_positive * (n_positive + 1) / 2
+    return float(above / (n_positive * (n - n_positive)))
+
+
 def _standard_error(values: NDArray[np.float64]) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -1,14 +1,14 @@
-"""How fast scores age: what they are worth once some of the labels have been bought.
+"""How fast scores age: how useful they still are after some of the labels have been bought.
 
-The top of a ranking is bought as a batch in the belief that the second label would still be wanted after the first.
-`score_history` scores the same rows again and again while labels come in; `rank_correlation` and `auroc` compare a
-step with later ones; `FrozenQuery` lets an experiment buy from scores of the past.
+A batch of the highest scores assumes that the second row would still rank high after the first was labelled.
+`score_history` scores the same rows again after every batch; `rank_correlation` and `auroc` compare a step with later
+ones; `FrozenQuery` lets an experiment buy from old scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,21 +20,24 @@ from . import _containers as chunks
 from . import _modal as modal
 from . import _random as global_random
 from ._checks import (
+    Rule,
+    Rules,
     check_cloneable,
-    check_counts,
     check_labels_of,
     check_n_instances,
     check_one_of,
+    check_parameters,
     check_part,
     check_positions,
     check_query_answer,
+    integer,
     is_integer,
     labels_to_fit,
 )
 from ._random import check_random_state
+from ._statistics import area
 from .posterior import seeded_clone
 from .query import score_pool
-from .query._ageing import area
 
 __all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "score_history"]
 
@@ -55,37 +58,37 @@ def score_history(
     random_state: Any = None,
     verbose: int = 0,
 ) -> History:
-    """Score rows after every batch of labels, with a model fitted anew to all labels so far.
+    """Score rows after every batch of labels, with a new model fitted to all labels so far.
 
-    Memory is one float64 a step and row. Every step costs a fit and a pass over the draws.
+    Memory is one float64 for each step and row. Every step costs a fit and a pass over the draws.
 
     Parameters
     ----------
     estimator : estimator
-        Cloned, and seeded, for every step; the object itself is not fitted.
+        Cloned and seeded for every step; the object itself is not fitted.
     X : array-like of shape (n_points, ...)
         All rows, labelled and not.
     y : array-like of shape (n_points,)
-        Labels; only those bought are shown to the model.
+        Labels; the model is fitted to those bought only.
     batches : sequence of array-like of int
         Positions in X of the first labels, then of each batch: the ``indices`` of the rounds of an `ExperimentResult`.
-        An empty batch fits another model to the same labels: what has changed at that step is due to seeds, not labels.
+        An empty batch fits another model to the same labels: changes at that step are due to seeds, not labels.
     score : str or callable, default="bald"
         As in `StochasticBatchQuery`.
     rows : array-like of int, optional
-        Positions in X of the rows to score; by default all. Test rows are there at every step, where rows of a pool
-        leave it one by one.
+        Positions in X of the rows to score; by default all. Test rows have a score at every step, while rows of the
+        pool lose theirs when they are labelled.
     n_draws, posterior : optional
         As in `StochasticBatchQuery`.
     random_state : None, int, Generator or RandomState
-        Seeds of models and draws, other ones at every step.
+        Seeds of models and draws, different at every step.
     verbose : int, default=0
         Whether to show a progress bar over steps.
 
     Returns
     -------
     ndarray of shape (len(batches), n_rows), float64
-        Scores after each batch, NaN for rows that the model was fitted to.
+        Scores after each batch; NaN for rows that the model was fitted to.
 
     Raises
     ------
@@ -148,8 +151,8 @@ def rank_correlation(
 ) -> NDArray[np.float64]:
     """Spearman's rank correlation of the scores at a step with those at each later step.
 
-    It is Pearson's correlation of ranks, ties sharing their mean rank, over the rows that have a score at both steps
-    and, with ``top`` or ``bottom``, belong to that part of the rows at ``start``.
+    It is Pearson's correlation of ranks (ties have their mean rank) over the rows that have a score at both steps; with
+    ``top`` or ``bottom``, over those of them that are in that part at ``start``.
 
     Parameters
     ----------
@@ -158,27 +161,27 @@ def rank_correlation(
     start : int, default=0
         The step to compare with.
     top, bottom : float, optional
-        Only the rows whose scores at ``start`` are the highest or lowest of that part of all: 0.01 is one in a hundred,
-        to the nearest whole number, one at least. Rows tied with the last of them belong to them too.
+        Fraction of the rows to use: those with the highest, or lowest, scores at ``start``. 0.01 is one in a hundred,
+        rounded to whole rows, at least one. Rows tied with the last of them are included.
     decimals : int, optional
-        Round the scores before they are ranked, so that differences near 0 are ties (the paper: 2). Rounding does not
-        change which rows are the top.
+        Round the scores before ranking, so that differences near 0 are ties (the paper: 2). The top is chosen before
+        rounding.
 
     Returns
     -------
     ndarray of shape (n_steps - start,), float64
-        From -1 to 1; the first is 1. NaN where all scores of the rows are alike, or fewer than two are left.
+        From -1 to 1; the first is 1. NaN if all scores are equal, or fewer than two rows are left.
 
     Raises
     ------
     ValueError, TypeError
-        If ``scores`` have another shape or infinite entries, there is no step ``start``, both parts are given, or a
-        part is not above 0 and at most 1.
+        If ``scores`` have another shape or infinite entries, there is no step ``start``, both ``top`` and ``bottom``
+        are given, or one of them is not above 0 and at most 1.
 
     Notes
     -----
-    Within the top alone, scores vary little, and what little they vary is partly noise of the draws: a low correlation
-    is no sign of ageing unless a new model of the same labels (an empty batch in `score_history`) has a higher one.
+    Scores within the top differ little, and partly by noise of the draws. A low correlation is a sign of ageing only if
+    a new model of the same labels (an empty batch in `score_history`) has a higher one.
 
     References
     ----------
@@ -209,10 +212,10 @@ def auroc(
     bottom: float | None = None,
     decimals: int | None = None,
 ) -> NDArray[np.float64]:
-    """How well the scores at each later step tell the rows that were the top (or bottom) at a step from the others.
+    """How well the scores at each later step separate the rows that were the top (or bottom) at a step from the others.
 
-    The area under the ROC curve: the probability that a row of the top still scores higher than one that was not in it,
-    ties counting half; that a row of the bottom still scores lower.
+    The area under the ROC curve: the probability that a row of the top still scores higher than another row, or a row
+    of the bottom lower; ties count half.
 
     Parameters
     ----------
@@ -223,13 +226,12 @@ def auroc(
     top, bottom : float
         One of them, as in `rank_correlation`.
     decimals : int, optional
-        Round the scores before they are compared; the top is that of the scores as they are.
+        Round the scores before comparing them. The top is chosen before rounding.
 
     Returns
     -------
     ndarray of shape (n_steps - start,), float64
-        From 0 to 1, 0.5 where nothing is left of the order; the first is 1. NaN where all rows, or none, that have a
-        score are of the top.
+        From 0 to 1, 0.5 for a random order; the first is 1. NaN if all rows with a score, or none, are of the top.
 
     Raises
     ------
@@ -257,14 +259,14 @@ def auroc(
 
 
 def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
-    """Smooth values over steps: the mean over ``window`` of them around each, fewer at the ends.
+    """Smooth values over steps: the mean of ``window`` values around each, fewer at the ends.
 
     Parameters
     ----------
     values : array-like of shape (n_steps,)
         NaN are left out of means.
     window : int
-        Steps in a mean. Of an even number, one more comes before the step than after it.
+        Number of values in a mean. If it is even, one more comes before the step than after it.
 
     Returns
     -------
@@ -281,7 +283,7 @@ def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     >>> moving_mean([1, 2, 3, 7], 3)
     array([1.5, 2. , 4. , 5. ])
     """
-    check_counts(window=window)
+    integer().check("window", window)
     values = np.asarray(values, dtype=np.float64)
     around = [values[max(0, i - window // 2) : i + (window + 1) // 2] for i in range(len(values))]
     known = [part[~np.isnan(part)] for part in around]
@@ -289,29 +291,29 @@ def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
 
 
 class FrozenQuery(BaseEstimator):
-    """Ask a query once for many batches, and buy them one after the other: what scores of the past are worth.
+    """Ask a query once for many batches, and buy them one after the other: how good a model gets on old scores.
 
-    In `run_experiment`, beside the query itself, it shows for how long models do as well on scores that are not
-    brought up to date; that is, how large a batch could be. A query that samples from scores gives each batch the law
-    that it would have if the query were asked again and again with the same scores, less the rows bought.
+    In `run_experiment`, next to the query itself, it shows for how long models do as well without new scores, and so
+    how large a batch could be. For a query that samples, each batch has the law of a new query with the same scores on
+    the rows left.
 
     Parameters
     ----------
     query : query
         Any callable ``query(learner, X_pool, n_instances=...)`` that returns positions, most preferred first.
     n_batches : int
-        Batches that are bought before the query is asked anew.
+        Batches to buy before the query is asked again.
     random_state : None, int, Generator or RandomState
         Source of every ``random_state`` in the query, which is cloned.
 
     Attributes
     ----------
     planned_ : ndarray of int64
-        Rows that are still to be bought, as positions in the pool that is left.
+        Rows that are still to be bought, as positions in the remaining pool.
 
     Notes
     -----
-    From call to call the pool must be the one before, less the rows bought, in the same order: as `run_experiment` and
+    In each call the pool must be the previous one without the rows bought, in the same order, as `run_experiment` and
     ``np.delete`` leave it.
 
     References
@@ -332,6 +334,8 @@ class FrozenQuery(BaseEstimator):
     ... )
     ExperimentResult(2 queries, 2 trials, 24 rounds, scores: score)
     """
+
+    rules: ClassVar[Rules] = {"n_batches": integer()}
 
     planned_: NDArray[np.int64]
     _n_left: int
@@ -354,26 +358,34 @@ class FrozenQuery(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_instances,), int64
-            Positions in the pool, most preferred first; in a pair where modAL asks for one.
+            Positions in the pool, most preferred first; for versions of modAL that ask for one, in a pair.
 
         Raises
         ------
         ValueError
-            If the pool is not the last one less the rows bought, or the query returns other than distinct positions.
+            If the pool is not the previous one without the rows bought, or the query does not return distinct
+            positions.
         """
+        check_parameters(self.rules, self.get_params(deep=False))
         n_points = chunks.count_rows(X_pool)
         n_instances = check_n_instances(n_instances, n_points, n_points)
         if len(vars(self).get("planned_", ())) < n_instances:
             self.planned_ = self._ask(learner, X_pool, n_instances, n_points)
         else:
-            _check_pool_shrank(n_points, self._n_left)
+            self._check_pool_shrank(n_points)
         batch, rest = np.split(self.planned_, [n_instances])
         self.planned_ = rest - np.searchsorted(np.sort(batch), rest)  # rows move up as others before them leave
         self._n_left = n_points - n_instances
         return modal.answer(learner, batch, np.full(n_instances, np.nan))
 
+    def _check_pool_shrank(self, n_points: int) -> None:
+        if n_points != self._n_left:
+            raise ValueError(
+                f"`X_pool` must be the previous pool without the rows bought, {self._n_left} rows in the same order. "
+                f"Got {n_points} rows. For another pool, clone the query."
+            )
+
     def _ask(self, learner: Any, X_pool: Any, n_instances: int, n_points: int) -> NDArray[np.int64]:
-        check_counts(n_batches=self.n_batches)
         k = min(self.n_batches * n_instances, n_points)
         if "_rng" not in vars(self):
             self._rng = check_random_state(self.random_state)
@@ -385,19 +397,23 @@ MEASURES: dict[str, Callable[..., NDArray[np.float64]]] = {"auroc": auroc, "rank
 """Measures of how much of a ranking is left, by name."""
 
 
+_DECIMALS = Rule(is_integer, "an integer").or_none()
+
+
 def _from_step(history: History, start: int) -> tuple[NDArray[np.float64], History]:
     """Scores at a step, and those from it on."""
-    start = _check_step("start", start, len(history))
+    step = Rule(lambda value: is_integer(value) and 0 <= value < len(history), f"a step, from 0 to {len(history) - 1}")
+    start = step.check("start", start)
     return history[start], history[start:]
 
 
 def _rounded(decimals: int | None, *scores: History) -> tuple[History, ...]:
-    _check_decimals(decimals)
+    _DECIMALS.check("decimals", decimals)
     return scores if decimals is None else tuple(np.round(values, decimals) for values in scores)
 
 
 def _members(today: NDArray[np.float64], top: float | None, bottom: float | None) -> Mask:
-    """The rows that have a score, and are of the part asked for."""
+    """The rows that have a score, and are in the top or bottom that is asked for."""
     part, sign = check_part(top, bottom)
     known = ~np.isnan(today)
     descending = np.sort(-sign * today[known])
@@ -425,8 +441,8 @@ def _check_batches(batches: Any, n_points: int) -> list[NDArray[np.int64]]:
 def _check_any_left(unlabelled: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
     if not unlabelled.any():
         raise ValueError(
-            f"`rows` must hold a row that is not labelled. Got {len(unlabelled)} rows, all of them labelled at step "
-            f"{step}: give rows to test on, or fewer batches."
+            f"`rows` must hold a row without a label at every step. Got {len(unlabelled)} rows, all of them labelled "
+            f"at step {step}. Use test rows, or fewer batches."
         )
     return unlabelled
 
@@ -440,26 +456,5 @@ def _check_history(scores: Any) -> NDArray[np.float64]:
         )
     n_infinite = int(np.isinf(scores).sum())
     if n_infinite:
-        raise ValueError(f"`scores` must be finite, or NaN where a row has none. Got {n_infinite} infinite ones.")
+        raise ValueError(f"`scores` must be finite, or NaN for rows without one. Got {n_infinite} infinite scores.")
     return scores
-
-
-def _check_step(name: str, step: Any, n_steps: int) -> int:
-    if not is_integer(step):
-        raise TypeError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step!r} instead.")
-    if not 0 <= step < n_steps:
-        raise ValueError(f"`{name}` must be the number of a step, 0 to {n_steps - 1}. Got {step} instead.")
-    return int(step)
-
-
-def _check_decimals(decimals: Any) -> None:
-    if decimals is not None and not is_integer(decimals):
-        raise TypeError(f"`decimals` must be an integer, or None for scores as they are. Got {decimals!r} instead.")
-
-
-def _check_pool_shrank(n_points: int, n_expected: int) -> None:
-    if n_points != n_expected:
-        raise ValueError(
-            f"`X_pool` must be the last pool less the rows bought, {n_expected} rows in the same order. Got {n_points} "
-            "rows. For another pool, clone the query."
-        )

@@ -1,7 +1,7 @@
-"""How good a model is, from labels that a query chose: unbiased, with a standard error.
+"""Unbiased estimates of the risk of a model, with a standard error, from labels that a query chose.
 
-Rows that a query likes are no fair sample of the pool, but the probability of each pick, given those before it, is
-known exactly. With it the picks are weighted back to the pool. Letters: N rows before the first pick, M picks of
+The rows that a query chooses do not represent the pool, but the probability of each pick, given those before it, is
+known exactly, and gives each pick a weight that removes the bias. Letters: N rows before the first pick, M picks with
 probabilities q_1 ... q_M, each among the rows left, losses L_1 ... L_M. Every row must have a probability above 0
 (``epsilon`` of the query), and the model must not have been trained on these labels.
 """
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from . import _containers as chunks
-from ._checks import as_array, check_pool, is_integer, look_up, warn
+from ._checks import Rule, as_array, check_pool, is_integer, look_up, number, warn
 
 __all__ = ["LOSSES", "ActiveTester", "RiskEstimate", "estimate_risk", "lure_weights", "pure_weights"]
 
@@ -35,10 +35,10 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     ----------
     log_proba : array-like of shape (n_labelled,)
         Log-probability of each pick among the rows left, given the picks before it, in the order of purchase:
-        ``query.log_proba_``, those of several rounds one after the other. A first batch chosen uniformly counts as
+        ``query.log_proba_``, concatenated over rounds. For a first batch chosen uniformly it is
         ``-numpy.log(n_pool - numpy.arange(n_first))``.
     n_pool : int
-        Rows before the first pick. Each pick takes one away; none may come or go otherwise.
+        Rows before the first pick. Each pick removes one row; the pool must not change otherwise.
 
     Returns
     -------
@@ -69,10 +69,10 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
 
 
 def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
-    r"""The plainer weights of the same kind, :math:`u_m = \frac{1}{N q_m} + \frac{M - m}{N}`.
+    r"""Simpler weights for the same purpose, :math:`u_m = \frac{1}{N q_m} + \frac{M - m}{N}`.
 
-    As unbiased as `lure_weights`, and nearly always of larger variance: early picks count more than late ones, and
-    buying the whole pool does not make them 1.
+    They are unbiased, like `lure_weights`, and nearly always have a larger variance: early picks count more than late
+    ones, and weights are not 1 when the whole pool was bought.
 
     Parameters
     ----------
@@ -107,17 +107,18 @@ def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
 
 @dataclass(frozen=True)
 class RiskEstimate:
-    """The mean of a loss over a pool, as far as the labels tell.
+    """An estimate of the mean of a loss over a pool.
 
     Attributes
     ----------
     value : float
-        Unbiased estimate. It may lie outside the loss's range, an accuracy above 1, say: cutting it off would bias it.
+        Unbiased estimate. It can lie outside the range of the loss (an accuracy above 1, for example) and is not
+        clipped, because that would bias it.
     standard_error : float
         NaN for a single label; 0 when the whole pool is labelled.
     n_labelled, n_pool : int
     greater_is_better : bool
-        Whether it is an accuracy, say, and no loss.
+        True for an accuracy, False for a loss.
 
     Examples
     --------
@@ -133,7 +134,8 @@ class RiskEstimate:
     greater_is_better: bool = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Ends of the interval that holds the pool's risk with this probability, by Student's t."""
+        """Confidence interval of the risk on the pool, by Student's t."""
+        _LEVEL.check("level", level)
         half = self.standard_error and stats.t.ppf((1 + level) / 2, self.n_labelled - 1) * self.standard_error
         return float(self.value - half), float(self.value + half)
 
@@ -156,8 +158,8 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     Parameters
     ----------
     losses : array-like of shape (n_labelled,)
-        Loss of the model on each row bought, in the order of purchase. The model must not have been trained on these
-        labels, or the estimate is as optimistic as any training loss.
+        Loss of the model on each row bought, in the order of purchase. If the model was trained on these labels, the
+        estimate is too low, as a training loss is.
     log_proba : array-like of shape (n_labelled,)
         As for `lure_weights`.
     n_pool : int
@@ -170,7 +172,7 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     Raises
     ------
     ValueError, TypeError
-        As `lure_weights` does, or if losses are not finite numbers, one a pick.
+        As `lure_weights` does, or if losses are not finite numbers, one for each pick.
 
     References
     ----------
@@ -195,8 +197,11 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     losses = _check_losses(losses, len(weights))
     value = float(np.mean(weights * losses))
     error = _standard_error(losses, np.asarray(log_proba, dtype=np.float64), n_pool, value)
-    if len(losses) < n_pool and len(losses) > 1 and np.ptp(losses) == 0:
-        _warn_equal_losses(len(losses))
+    if 1 < len(losses) < n_pool and np.ptp(losses) == 0:
+        warn(
+            f"All {len(losses)} losses are equal, so their spread gives no standard error: 0.0 is too small. Buy more "
+            "labels, or use a loss with more than two values, such as log_loss."
+        )
     return RiskEstimate(value, error, len(losses), int(n_pool))
 
 
@@ -217,9 +222,11 @@ def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
-    """Minus the log of the label's probability, which is cut off at the float64 precision; 0 for unknown labels."""
+    """Minus the log of the label's probability, which is 0 for unknown labels, and clipped to the float64 precision."""
     if not hasattr(estimator, "predict_proba"):
-        raise _no_probabilities_error(estimator)
+        raise TypeError(
+            f"`loss`='log_loss' needs predict_proba, and {type(estimator).__name__} has none. Use loss=\"zero_one\"."
+        )
     probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     of_label = (probabilities * (y[:, np.newaxis] == np.asarray(estimator.classes_))).sum(axis=1)
     return -np.log(of_label.clip(np.finfo(np.float64).eps, 1.0))
@@ -240,18 +247,18 @@ LOSSES: dict[str, Callable[..., Any]] = {
 class ActiveTester:
     """Estimate how good a model is on a pool from labels that a query chooses for this.
 
-    `ask` for rows and `tell` their labels, in as many rounds as wanted: rows that have labels are not asked for again,
+    `ask` chooses rows and `tell` takes their labels, in any number of rounds: rows with labels are not chosen again,
     and later rounds may use any model. Then `risk` and `accuracy` are unbiased for the whole pool, for any model that
     was not trained on these labels, with a standard error.
 
     Parameters
     ----------
     query : StochasticBatchQuery
-        Or another query with ``log_proba_``. Give it ``epsilon`` above 0, so that it can pick any row. The fewest
-        labels are needed where rows are picked in proportion to the root of their expected squared loss: "power"
-        sampling of "variation_ratio" with beta 0.5 for accuracy, if the model's probabilities are right.
+        Or another query with ``log_proba_``. Set ``epsilon`` above 0, so that it can pick any row. The variance is
+        smallest if rows are picked in proportion to the root of their expected squared loss: for accuracy, "power"
+        sampling of "variation_ratio" with beta 0.5, if the model's probabilities are right.
     X_pool : array-like of shape (n_points, ...)
-        Rows that the risk is a mean over.
+        Rows over which the risk is a mean.
 
     Attributes
     ----------
@@ -280,7 +287,16 @@ class ActiveTester:
     """
 
     def __init__(self, query: Any, X_pool: Any) -> None:
-        _check_tested_query(query)
+        if not hasattr(query, "select"):
+            raise TypeError(
+                "`query` must be a query with probabilities, such as a StochasticBatchQuery. "
+                f"Got a {type(query).__name__}."
+            )
+        if getattr(query, "max_candidates", None) is not None:
+            raise ValueError(
+                f"`query` must be able to pick any row of the pool, and max_candidates={query.max_candidates} excludes "
+                "rows. Set it to None."
+            )
         check_pool(X_pool)
         self.query = query
         self.X_pool = chunks.prepare_pool(X_pool)
@@ -296,18 +312,18 @@ class ActiveTester:
 
     @property
     def labels_(self) -> NDArray[Any]:
-        """Labels told, in the order of purchase."""
+        """Labels so far, in the order of purchase."""
         if not self._labels:
-            raise _no_labels_error()
+            raise ValueError("The tester has no labels yet: call `ask` for rows, then `tell` with their labels.")
         return np.concatenate(self._labels)
 
     def ask(self, estimator: Any, n_instances: int = 1, **training_data: Any) -> NDArray[np.int64]:
-        """Choose rows to label; without `tell` after it, it is as if they had not been asked for.
+        """Choose rows to label. Rows count as bought only once `tell` has their labels.
 
         Parameters
         ----------
         estimator : fitted estimator
-            What the query goes by: the model to be tested, or another.
+            The model that the query scores rows with: the one to be tested, or another.
         n_instances : int, default=1
         **training_data
             ``X_training`` and ``y_training``, for queries that need them.
@@ -315,24 +331,27 @@ class ActiveTester:
         Returns
         -------
         ndarray of shape (n_instances,), int64
-            Positions in the pool, none of which has a label yet.
+            Positions in the pool, of rows without a label.
         """
         left = np.ones(self.n_pool, dtype=bool)
         left[self.indices_] = False
         query = self.query
-        if hasattr(query, "_run_on_a_copy"):  # others may ask it at the same time: go by the results of this call alone
+        if hasattr(query, "_run_on_a_copy"):  # the query may be in use elsewhere at the same time
             query = query._run_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **training_data)
             indices = query.indices_.copy()
         else:
             indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)
         if not hasattr(query, "log_proba_"):
-            raise _no_law_to_test_error(query)
+            raise TypeError(
+                f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
+                "Use a StochasticBatchQuery with a sampler of skactive.samplers."
+            )
         _warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
         self._asked = indices, query.log_proba_
         return indices
 
     def tell(self, y: ArrayLike) -> None:
-        """Give the labels of the rows that `ask` chose last.
+        """Add the labels of the rows that `ask` chose last.
 
         Parameters
         ----------
@@ -342,17 +361,21 @@ class ActiveTester:
         Raises
         ------
         ValueError
-            If their number is another, or nothing was asked since labels were told last.
+            If there is not one label for each row, or `ask` was not called since the last labels.
         """
-        y = _check_labels_told(y, None if self._asked is None else len(self._asked[0]))
-        indices, log_proba = self._asked  # type: ignore[misc]
-        told = {
+        if self._asked is None:
+            raise ValueError(
+                "`y` must be labels of rows that `ask` chose, and `ask` was not called since the last ones."
+            )
+        indices, log_proba = self._asked
+        y = _check_labels(y, len(indices))
+        changed = {
             "_labels": [*self._labels, y],
             "indices_": np.concatenate([self.indices_, indices]),
             "log_proba_": np.concatenate([self.log_proba_, log_proba]),
             "_asked": None,
         }
-        vars(self).update(told)  # in one step: an interrupt leaves no label without its row
+        vars(self).update(changed)  # in one step: an interrupt leaves no label without its row
 
     def risk(self, estimator: Any, loss: str | Callable[..., Any] = "log_loss") -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
@@ -360,7 +383,7 @@ class ActiveTester:
         Parameters
         ----------
         estimator : fitted estimator
-            Not trained on the labels that were told.
+            Not trained on the labels of this tester.
         loss : str or callable, default="log_loss"
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
 
@@ -379,7 +402,7 @@ class ActiveTester:
         Parameters
         ----------
         estimator : fitted classifier
-            Not trained on the labels that were told.
+            Not trained on the labels of this tester.
 
         Returns
         -------
@@ -389,104 +412,65 @@ class ActiveTester:
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True)
 
 
-_LEAST_LOG_PROBA = -690.0  # where weights come near the largest float64
+_LEAST_LOG_PROBA = -690.0  # below it, weights come near the largest float64
+_LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
 
 
-def _check_log_proba(log_proba: Any, n_pool: Any) -> NDArray[np.float64]:
-    """Check log-probabilities of picks that may be turned into weights, and that the pool has so many rows."""
+def _check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
+    """Check log-probabilities of picks, and that the pool has at least as many rows."""
     if log_proba is None:
         raise TypeError(
-            "`log_proba` must be the log-probability of each pick, `query.log_proba_`. Got None: a sampler of your own "
-            "has none unless it knows its law."
+            "`log_proba` must be the log-probability of each pick, `query.log_proba_`. Got None: the law of a "
+            "custom sampler is unknown."
         )
     log_proba = np.asarray(as_array(log_proba), dtype=np.float64)
     if log_proba.ndim != 1 or len(log_proba) == 0:
         raise ValueError(
-            f"`log_proba` must have shape (n_labelled,), one number for each label in the order they were bought, "
-            f"those of several rounds one after the other. Got shape {log_proba.shape} instead."
+            "`log_proba` must have shape (n_labelled,), one number for each label in the order of purchase, "
+            f"concatenated over rounds. Got shape {log_proba.shape} instead."
         )
-    _check_n_pool(n_pool, len(log_proba))
+    if not is_integer(n_pool):
+        raise TypeError(f"`n_pool` must be an integer, the number of rows before the first pick. Got {n_pool!r}.")
+    if n_pool < len(log_proba):
+        raise ValueError(
+            f"`n_pool` must be the number of rows before the first of {len(log_proba)} picks, and at least that. "
+            f"Got {n_pool}."
+        )
     _check_possible(log_proba)
     return log_proba
 
 
-def _check_n_pool(n_pool: Any, n_labelled: int) -> None:
-    if not is_integer(n_pool):
-        raise TypeError(f"`n_pool` must be an integer, the number of rows before the first pick. Got {n_pool!r}.")
-    if n_pool < n_labelled:
-        raise ValueError(
-            f"`n_pool` must be the number of rows before the first of the {n_labelled} picks, so {n_labelled} or more. "
-            f"Got {n_pool}."
-        )
-
-
-def _check_possible(log_proba: NDArray[np.float64]) -> None:
+def _check_possible(log_proba: Weights) -> None:
     bad = ~((log_proba > _LEAST_LOG_PROBA) & (log_proba <= 1e-9))
     if not bad.any():
         return
     pick = int(np.flatnonzero(bad)[0])
-    rule = "`log_proba` must be natural logarithms of probabilities above 0."
-    got = f"Got {log_proba[pick]} for pick {pick}, and {int(bad.sum())} such picks in all."
+    remedy = ""
     if log_proba[pick] <= _LEAST_LOG_PROBA:
-        raise ValueError(
-            f"{rule} {got} Where rows (all but) cannot be picked, picks say nothing of the risk of the whole pool: "
-            "give the query epsilon=0.1, say, which picks a tenth of the rows uniformly."
+        remedy = (
+            " Rows with (almost) no chance of being picked make the estimate invalid for the whole pool: set "
+            "epsilon=0.1 in the query, for example, so that a tenth of the picks are uniform."
         )
-    raise ValueError(f"{rule} {got}")
+    raise ValueError(
+        "`log_proba` must be natural logarithms of probabilities above 0. "
+        f"Got {log_proba[pick]} for pick {pick}, and {int(bad.sum())} such picks in all.{remedy}"
+    )
 
 
-def _check_losses(losses: ArrayLike, n_labelled: int, name: str = "losses") -> NDArray[np.float64]:
+def _check_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     values = np.asarray(as_array(losses), dtype=np.float64)
     if values.shape != (n_labelled,):
         raise ValueError(
-            f"`{name}` must be one number for each of the {n_labelled} labels that were bought, in the same order. "
+            f"`losses` must be one number for each of the {n_labelled} labels, in the order of purchase. "
             f"Got shape {values.shape} instead."
         )
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"`{name}` must be finite. Got {values[row]} in row {row}.")
+        raise ValueError(f"`losses` must be finite. Got {values[row]} in row {row}.")
     return values
 
 
-def _check_tested_query(query: Any) -> None:
-    """Check that a query chooses from the whole pool."""
-    if not hasattr(query, "select"):
-        raise TypeError(
-            f"`query` must be a query with probabilities, a StochasticBatchQuery say. Got a {type(query).__name__}."
-        )
-    if getattr(query, "max_candidates", None) is not None:
-        raise ValueError(
-            f"`query` must be able to pick any row of the pool, and max_candidates={query.max_candidates} leaves rows "
-            "out. Set it to None."
-        )
-
-
-def _no_law_to_test_error(query: Any) -> TypeError:
-    return TypeError(
-        f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`: its "
-        "method, or its sampler, has no known law. Use a StochasticBatchQuery with a sampler of skactive.samplers."
-    )
-
-
-def _warn_unreachable(n_unreachable: int, n_left: int) -> None:
-    if n_unreachable:
-        warn(
-            f"{n_unreachable} of {n_left} rows could not be picked: their score, or their place in the ranking, gives "
-            "them probability 0. What is estimated is then not the risk over the pool. Give the query epsilon=0.1, "
-            "say, which picks a tenth of the rows uniformly.",
-        )
-
-
-def _warn_equal_losses(n_labelled: int) -> None:
-    warn(
-        f"All {n_labelled} losses are equal, so there is no spread to tell an error from: the standard error of "
-        f"{0.0} is too small. Buy more labels, or use a loss with more than two values, log_loss say.",
-    )
-
-
-def _check_labels_told(y: Any, n_asked: int | None) -> NDArray[Any]:
-    if n_asked is None:
-        raise ValueError("`y` are labels of rows that `ask` chose, and nothing has been asked since the last labels.")
+def _check_labels(y: Any, n_asked: int) -> NDArray[Any]:
     y = np.asarray(y)
     if y.shape == (n_asked, 1):
         y = y.ravel()
@@ -497,11 +481,10 @@ def _check_labels_told(y: Any, n_asked: int | None) -> NDArray[Any]:
     return y
 
 
-def _no_labels_error() -> ValueError:
-    return ValueError("No label has been told yet: `ask` for rows, and `tell` their labels.")
-
-
-def _no_probabilities_error(estimator: Any) -> TypeError:
-    return TypeError(
-        f"`loss`='log_loss' needs predict_proba, and {type(estimator).__name__} has none. Use loss=\"zero_one\"."
-    )
+def _warn_unreachable(n_unreachable: int, n_left: int) -> None:
+    if n_unreachable:
+        warn(
+            f"{n_unreachable} of {n_left} rows could not be picked: their score, or their rank, gives them probability "
+            "0, and the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example, so that "
+            "a tenth of the picks are uniform."
+        )

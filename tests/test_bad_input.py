@@ -1486,9 +1486,9 @@ def test_a_tester_needs_a_query_that_knows_its_probabilities(forest):
 
 def test_a_tester_is_told_the_labels_of_the_rows_it_asked_for(forest):
     tester = ActiveTester(StochasticBatchQuery(epsilon=0.1), X_POOL)
-    with pytest.raises(ValueError, match="nothing has been asked"):
+    with pytest.raises(ValueError, match="`ask` was not called"):
         tester.tell(["oak"])
-    with pytest.raises(ValueError, match="No label has been told"):
+    with pytest.raises(ValueError, match="The tester has no labels yet"):
         tester.risk(forest)
     tester.ask(forest, 3)
     with pytest.raises(ValueError, match=r"labels of the 3 rows.*\(2,\)"):

@@ -347,15 +347,15 @@ HISTORY = np.arange(8.0).reshape(2, 4)
         ({"scores": HISTORY[0]}, ValueError, r"`scores` must have shape \(n_steps, n_points\).*Got shape \(4,\)"),
         ({"scores": np.empty((0, 4))}, ValueError, r"`scores` must have shape.*Got shape \(0, 4\)"),
         ({"scores": np.full((2, 3), np.inf)}, ValueError, "`scores` must be finite, or NaN.*Got 6 infinite"),
-        ({"start": 2}, ValueError, "`start` must be the number of a step, 0 to 1. Got 2"),
-        ({"start": -1}, ValueError, "`start` must be the number of a step"),
-        ({"start": 0.5}, TypeError, "`start` must be the number of a step"),
-        ({"top": 0}, ValueError, "`top` must be a part of the rows.*Got 0"),
-        ({"top": 10}, ValueError, "`top` must be a part of the rows.*0.01 is one per cent.*Got 10"),
-        ({"top": "10 %"}, TypeError, "`top` must be a part of the rows"),
-        ({"top": None, "bottom": 1.5}, ValueError, "`bottom` must be a part of the rows"),
-        ({"top": None, "bottom": math.nan}, ValueError, "`bottom` must be a part of the rows"),
-        ({"decimals": 1.5}, TypeError, "`decimals` must be an integer, or None"),
+        ({"start": 2}, ValueError, "`start` must be a step, from 0 to 1. Got 2"),
+        ({"start": -1}, ValueError, "`start` must be a step"),
+        ({"start": 0.5}, TypeError, "`start` must be a step"),
+        ({"top": 0}, ValueError, "`top` must be a fraction of the rows.*Got 0"),
+        ({"top": 10}, ValueError, "`top` must be a fraction of the rows.*Got 10 .*0.01 is one per cent"),
+        ({"top": "10 %"}, TypeError, "`top` must be a fraction of the rows"),
+        ({"top": None, "bottom": 1.5}, ValueError, "`bottom` must be a fraction of the rows"),
+        ({"top": None, "bottom": math.nan}, ValueError, "`bottom` must be a fraction of the rows"),
+        ({"decimals": 1.5}, TypeError, "`decimals` must be None or an integer"),
     ],
 )
 def test_bad_input_of_measures_is_named(measure, arguments, error, message):
@@ -365,7 +365,7 @@ def test_bad_input_of_measures_is_named(measure, arguments, error, message):
 
 
 def test_the_part_must_be_one():
-    with pytest.raises(ValueError, match="`top` or `bottom` may be given, not both"):
+    with pytest.raises(ValueError, match="Only one of `top` and `bottom` may be given"):
         rank_correlation(HISTORY, top=0.5, bottom=0.5)
     with pytest.raises(ValueError, match=r"Either `top` or `bottom` must be given. Got neither"):
         auroc(HISTORY)
@@ -374,9 +374,9 @@ def test_the_part_must_be_one():
 
 
 def test_the_window_must_be_positive():
-    with pytest.raises(ValueError, match="`window` must be 1 or more"):
+    with pytest.raises(ValueError, match="`window` must be an integer, 1 or larger"):
         moving_mean([1.0], 0)
-    with pytest.raises(TypeError, match="`window` must be a positive integer"):
+    with pytest.raises(TypeError, match="`window` must be an integer, 1 or larger"):
         moving_mean([1.0], 2.5)
 
 
@@ -393,9 +393,9 @@ def test_the_window_must_be_positive():
         (
             {"rows": FIRST[:2]},
             ValueError,
-            "`rows` must hold a row that is not labelled.*all of them labelled at step 0",
+            "`rows` must hold a row without a label.*all of them labelled at step 0",
         ),
-        ({"rows": REST[:3]}, ValueError, "`rows` must hold a row that is not labelled.*all of them labelled at step 1"),
+        ({"rows": REST[:3]}, ValueError, "`rows` must hold a row without a label.*all of them labelled at step 1"),
         ({"score": "bold"}, ValueError, "must be a callable or one of 'bald'"),
         ({"y": Y[:-1]}, ValueError, "`y`"),
         ({"estimator": RandomForestClassifier}, TypeError, "`estimator`.*the class RandomForestClassifier"),
@@ -411,7 +411,7 @@ def test_bad_input_of_histories_is_named(arguments, error, message):
 def test_a_frozen_query_refuses_another_pool():
     query = FrozenQuery(Calls(), 3)
     query(None, X, n_instances=2)
-    with pytest.raises(ValueError, match=r"`X_pool` must be the last pool less the rows bought, 58 rows.*Got 60"):
+    with pytest.raises(ValueError, match=r"`X_pool` must be the previous pool without the rows bought, 58.*Got 60"):
         query(None, X, n_instances=2)
 
 

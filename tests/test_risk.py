@@ -398,3 +398,9 @@ def test_power_alone_serves_where_all_scores_are_positive(rng):
     batch = power.draw(scores, 50, rng)
     assert not np.isneginf(batch.log_weights()).any()
     assert estimate_risk(scores[batch.indices], batch.log_proba(), 300).value == pytest.approx(scores.mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, "95 %"])
+def test_the_level_of_an_interval_is_a_probability(level):
+    with pytest.raises(ValueError, match="`level` must be a number between 0 and 1"):
+        RiskEstimate(0.1, 0.01, n_labelled=10, n_pool=100).interval(level)

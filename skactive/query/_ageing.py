@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+
+from .._statistics import area
 
 TOP = 0.1
 """The part of the rows that are the top: where batches come from."""
@@ -86,15 +87,6 @@ def top_rows(scores: Values) -> Mask:
     """The top tenth of rows, and those that are tied with the last of it."""
     n_top = max(1, round(TOP * len(scores)))
     return scores >= np.partition(scores, -n_top)[-n_top]
-
-
-def area(scores: Values, positive: Mask) -> float:
-    """Area under the ROC curve, from the sum of the ranks of the positive rows (Mann and Whitney, 1947)."""
-    n, n_positive = len(scores), int(positive.sum())
-    if n_positive in (0, n):
-        return np.nan
-    above = rankdata(scores)[positive].sum() - n_positive * (n_positive + 1) / 2
-    return float(above / (n_positive * (n - n_positive)))
 
 
 def variance_of_area(area: float, n_positive: int, n_negative: int) -> float:

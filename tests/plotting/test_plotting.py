@@ -602,5 +602,5 @@ def test_bad_input_of_distributions_and_rank_correlations_is_named(rng):
         RankCorrelationDisplay.from_scores(history, measure="kendall")
     with pytest.raises(ValueError, match=r"`n_labelled` must have as many entries as `scores`, 3. Got 2"):
         RankCorrelationDisplay.from_scores(history, n_labelled=[1, 2])
-    with pytest.raises(ValueError, match="`window` must be 1 or more"):
+    with pytest.raises(ValueError, match="`window` must be an integer, 1 or larger"):
         RankCorrelationDisplay.from_scores(history, window=0)
