@@ -2,83 +2,56 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 
-# Where each public name lives. Nothing is imported before it is asked for (PEP 562): torch alone takes a second.
+# Public names by module, twice: for editors and type checkers, and for Python, which imports a module when one of its
+# names is first used (PEP 562), because torch alone takes a second.
+if TYPE_CHECKING:
+    from . import datasets as datasets
+    from . import samplers as samplers
+    from . import scores as scores
+    from ._modal import repair_modal as repair_modal
+    from .acsfw import ACSFWQuery as ACSFWQuery
+    from .badge import BADGEQuery as BADGEQuery
+    from .batchbald import BatchBALDQuery as BatchBALDQuery
+    from .causal import CausalBALDQuery as CausalBALDQuery
+    from .experiment import ExperimentResult as ExperimentResult
+    from .experiment import run_experiment as run_experiment
+    from .last_layer import LastLayerClassifier as LastLayerClassifier
+    from .mc_dropout import MCDropoutClassifier as MCDropoutClassifier
+    from .mc_dropout import MCDropoutRegressor as MCDropoutRegressor
+    from .plotting import LearningCurveDisplay as LearningCurveDisplay
+    from .posterior import sample_posterior as sample_posterior
+    from .query import StochasticBatchQuery as StochasticBatchQuery
+    from .stopping import StoppingReport as StoppingReport
+
 _MODULE_OF = {
+    "repair_modal": "_modal",
     "ACSFWQuery": "acsfw",
     "BADGEQuery": "badge",
     "BatchBALDQuery": "batchbald",
     "CausalBALDQuery": "causal",
     "ExperimentResult": "experiment",
+    "run_experiment": "experiment",
     "LastLayerClassifier": "last_layer",
-    "LearningCurveDisplay": "plotting",
     "MCDropoutClassifier": "mc_dropout",
     "MCDropoutRegressor": "mc_dropout",
+    "LearningCurveDisplay": "plotting",
+    "sample_posterior": "posterior",
     "StochasticBatchQuery": "query",
     "StoppingReport": "stopping",
-    "repair_modal": "_modal",
-    "run_experiment": "experiment",
-    "sample_posterior": "posterior",
-}
-_MODULES = {
-    "acsfw",
-    "badge",
-    "batchbald",
-    "causal",
-    "datasets",
-    "diagnostics",
-    "plotting",
-    "posterior",
-    "risk",
-    "samplers",
-    "scores",
-    "stopping",
 }
 
-__all__ = [
-    "ACSFWQuery",
-    "BADGEQuery",
-    "BatchBALDQuery",
-    "CausalBALDQuery",
-    "ExperimentResult",
-    "LastLayerClassifier",
-    "LearningCurveDisplay",
-    "MCDropoutClassifier",
-    "MCDropoutRegressor",
-    "StochasticBatchQuery",
-    "StoppingReport",
-    "datasets",
-    "repair_modal",
-    "run_experiment",
-    "sample_posterior",
-    "samplers",
-    "scores",
-]
-
-if TYPE_CHECKING:
-    from . import datasets, samplers, scores
-    from ._modal import repair_modal
-    from .acsfw import ACSFWQuery
-    from .badge import BADGEQuery
-    from .batchbald import BatchBALDQuery
-    from .causal import CausalBALDQuery
-    from .experiment import ExperimentResult, run_experiment
-    from .last_layer import LastLayerClassifier
-    from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
-    from .plotting import LearningCurveDisplay
-    from .posterior import sample_posterior
-    from .query import StochasticBatchQuery
-    from .stopping import StoppingReport
+__all__ = sorted([*_MODULE_OF, "datasets", "samplers", "scores"])
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         return getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
-    if name in _MODULES:
+    if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -116,6 +116,20 @@ def test_public_names_of_a_module_are_in_all(name):
     )
 
 
+def test_type_checkers_see_the_public_names_of_skactive_in_the_modules_that_python_finds_them_in():
+    imports = [node for node in ast.walk(TREES[""]) if isinstance(node, ast.ImportFrom) and node.level]
+    seen = {alias.asname: node.module or alias.name for node in imports for alias in node.names}
+    assert list(skactive.__all__) == sorted(seen)
+    for name, module in seen.items():
+        home = import_module(f"skactive.{module}")
+        assert getattr(skactive, name) is (home if name == module else getattr(home, name))
+
+
+def test_public_modules_are_attributes_of_the_package():
+    names = [name for name in PUBLIC if "." not in name]
+    assert run(f"import skactive; print([getattr(skactive, name).__name__[9:] for name in {names}])") == str(names)
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = skactive.no_such_name
