@@ -1,7 +1,7 @@
 """``python -m skactive``: watch a modAL loop buy labels in batches, by sampling and by taking the top.
 
-Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. Rows that rank high alone are then often copies of
-each other, which is what top-k pays for. All strategies start from the same labels and the same weights.
+Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. The rows with the highest scores are then often
+copies of each other, which wastes labels of top-k. All strategies start from the same labels and the same weights.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ._statistics import estimate
 from .datasets import make_repeated
 from .scores import SCORES
 
 if TYPE_CHECKING:
-    from .experiment._results import ExperimentResult
+    from .experiment import ExperimentResult
 
 STRATEGIES: dict[str, tuple[str, float]] = {
     "power, beta=1": ("power", 1.0),
@@ -83,7 +82,7 @@ def repeated_digits(options: argparse.Namespace) -> tuple[NDArray[np.float32], N
 def split_digits(
     y: NDArray[np.int64], options: argparse.Namespace
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows to train and to test on: noisy copies of some digits, and other digits as they are. Copies must not leak."""
+    """Rows to train on, noisy copies of some digits, and to test on, other digits without noise: no copy may leak."""
     n = len(y) // (options.repeats + 1)
     splits = []
     for trial in range(options.trials):
@@ -157,24 +156,13 @@ def plot_curves(result: ExperimentResult, options: argparse.Namespace) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from .plotting import LearningCurveDisplay
 
-    labels = labels_of(result)
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for strategy in STRATEGIES:
-        at_labels = [estimate(accuracies) for accuracies in curves_of(result, strategy).T]
-        style = "--" if strategy == "uniform" else "-"
-        (line,) = axes.plot(labels, [at.mean for at in at_labels], label=strategy, linestyle=style)
-        low, high = [at.low for at in at_labels], [at.high for at in at_labels]
-        axes.fill_between(labels, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
-    axes.set(
-        xlabel="labels bought, the first included",
-        ylabel="test accuracy",
-        title=f"Repeated-digits ×{options.repeats}, {options.score}, batches of {options.batch_size}, "
-        f"{options.trials} trials",
+    display = LearningCurveDisplay.from_result(result)
+    display.ax_.set_title(
+        f"Repeated-digits ×{options.repeats}, {options.score}, batches of {options.batch_size}", fontsize="medium"
     )
-    axes.legend(title="mean and 95 % interval", frameon=False, loc="lower right")
-    figure.savefig(options.output, dpi=150)
+    display.figure_.savefig(options.output, dpi=150)
 
 
 def main(arguments: list[str] | None = None) -> None:
