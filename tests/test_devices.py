@@ -30,7 +30,7 @@ from skactive import (
 from skactive._dropout import _masks, _thinned
 from skactive._dropout._masks import Site, Sites
 from skactive._dropout._noise import Noise
-from skactive.mc_dropout import _training
+from skactive.mc_dropout import _outputs, _parameters
 from skactive.mc_dropout._own_random import OwnRandom
 from skactive.posterior import _nets
 from skactive.posterior._embeddings import TappedNet
@@ -336,9 +336,9 @@ def test_scores_of_numbers_stay_on_the_device(name):
 def test_losses_and_probabilities_are_made_on_the_device(output, n_columns):
     outputs, codes = torch.ones(6, n_columns, device=META), torch.ones(6, dtype=torch.int64, device=META)
     with Device(has_float64=False) as device:
-        assert _training.CrossEntropy(output)(outputs, codes).device == META
-        assert _training.probabilities(outputs, output).shape == (6, max(2, n_columns))
-        assert _training.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
+        assert _outputs.CrossEntropy(output)(outputs, codes).device == META
+        assert _outputs.probabilities(outputs, output).shape == (6, max(2, n_columns))
+        assert _outputs.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
     assert (device.n_waits, device.sent) == (0, 0)
 
 
@@ -564,7 +564,7 @@ def test_a_device_that_is_not_there_is_named(device):
 
 @pytest.mark.parametrize("device", ["auto", "cpu", torch.device("cpu")])
 def test_the_host_is_always_there(device):
-    assert _training.resolve_device(device).type in ("cpu", "cuda")
+    assert _parameters.resolve_device(device).type in ("cpu", "cuda")
 
 
 def test_modules_spread_over_devices_are_drawn_from_as_they_are():

@@ -32,12 +32,12 @@ from skorch import NeuralNet
 from torch import nn
 
 from .._checks import (
+    check_classes,
     check_labels,
     check_n_draws,
     is_fitted,
     one_class_error,
     parameter_error,
-    undeclared_labels_error,
     warn_wide_draws,
 )
 from .._random import check_random_state
@@ -317,11 +317,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
     def _fitted_net(self, X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """The net, and all labels: those seen or declared, and those that a net fitted here knows of."""
-        seen = np.unique(y)
-        classes = seen if self.classes is None else np.unique(self.classes)
-        unknown = np.setdiff1d(seen, classes)
-        if len(unknown):
-            raise undeclared_labels_error(unknown, classes)
+        classes = check_classes(y, self.classes)
         if self.net is None or is_fitted(_last_step(self.net)):
             return self.net, classes
         net = clone(self.net)
