@@ -79,7 +79,7 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} of shape {tuple(value.shape)}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
@@ -536,10 +536,6 @@ class NetError(ValueError):
 
 class NoDropoutError(NetError):
     """A net with nothing random in training."""
-
-
-def parameter_error(name: str, rule: str, value: Any) -> ValueError:
-    return ValueError(f"`{name}` must be {rule}. Got {value!r} instead.")
 
 
 def one_class_error(labels: NDArray[Any]) -> ValueError:

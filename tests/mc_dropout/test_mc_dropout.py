@@ -559,7 +559,7 @@ def test_partial_fit_follows_fit_also_with_early_stopping():
 
 def test_partial_fit_checks_classes():
     X, y = iris()
-    with pytest.raises(ValueError, match="`classes` must list all labels.*first call to partial_fit"):
+    with pytest.raises(ValueError, match=r"`classes` must list all labels.*first call to partial_fit"):
         small_classifier().partial_fit(X, y)
     net = small_classifier().partial_fit(X[y < 2], y[y < 2], classes=[0, 1])
     with pytest.raises(ValueError, match=r"`classes` must list every label.*lacks \[2\]"):
