@@ -27,9 +27,9 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout import _masks, _thinned
-from skactive._dropout._masks import Site, Sites
+from skactive._dropout import _sites, _thinned
 from skactive._dropout._noise import Noise
+from skactive._dropout._sites import Site, Sites
 from skactive.mc_dropout import _outputs, _parameters
 from skactive.mc_dropout._own_random import OwnRandom
 from skactive.posterior import _nets
@@ -258,12 +258,12 @@ def test_masks_are_made_a_draw_at_a_time():
                 sites.kept(position, draw, META)
     one = 12 * 512 * 512
     assert device.largest == 8 * one  # whole numbers of 64 bits, for one layer and draw
-    assert device.alive <= _masks._MAX_KEPT
-    assert device.peak <= _masks._MAX_KEPT + 3 * 8 * one
+    assert device.alive <= _sites._MAX_KEPT
+    assert device.peak <= _sites._MAX_KEPT + 3 * 8 * one
 
 
 def test_memory_of_draws_does_not_grow_with_their_number(monkeypatch):
-    monkeypatch.setattr(_masks, "_MAX_KEPT", 2**20)
+    monkeypatch.setattr(_sites, "_MAX_KEPT", 2**20)
     layer = nn.TransformerEncoderLayer(48, 12, 48, dropout=0.1, batch_first=True)
     module = nn.Sequential(layer, nn.Flatten(), nn.Linear(24576, 3))
     peaks = []
@@ -291,7 +291,7 @@ def kib(key):
 
 
 def test_masks_of_all_draws_are_never_in_the_memory_of_the_host(monkeypatch):
-    monkeypatch.setattr(_masks, "_MAX_KEPT", 2**20)
+    monkeypatch.setattr(_sites, "_MAX_KEPT", 2**20)
     n_draws, n_heads, n_tokens = 500, 8, 160  # 98 MiB of booleans, beside which a pass is small
     module, x = nn.TransformerEncoderLayer(8, n_heads, 8, dropout=0.1, batch_first=True), torch.ones(1, n_tokens, 8)
     module = nn.Sequential(module, nn.Flatten(), nn.Linear(8 * n_tokens, 3))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .. import _devices as devices
 from .._checks import NoDropoutError, Rules, check_n_draws, check_parameters, shown, warn
-from .._dropout import _draws as thinning
+from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, forward_rows, row_by_row
 from .._random import check_random_state
 from .._threads import one_torch_thread
 from ..posterior import _nets as nets
@@ -55,7 +55,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         warm_start: bool = False,
         device: str | torch.device = "auto",
         module_params: Mapping[str, Any] | None = None,
-        predict_batch_size: int = thinning.BLOCK,
+        predict_batch_size: int = BLOCK,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Any] | None = None,
@@ -120,15 +120,15 @@ class BaseMCDropout(BaseEstimator, ABC):
         ndarray of shape (n_points, n_units), float32
         """
         check_is_fitted(self, "net_")
-        net = thinning.FrozenNet(self.net_.module_)
+        net = FrozenNet(self.net_.module_)
 
-        def embed(rows: thinning.Rows, block: range) -> Tensor:
+        def embed(rows: Rows, block: range) -> Tensor:
             _, masks = net.plain(rows.take(block), len(block))
             if masks.last_linear is None:
                 raise ValueError(
                     "`embed` returns the input of the last torch.nn.Linear layer, and no such layer ran in `module`."
                 )
-            return thinning.row_by_row(masks.last_linear, len(block)).float()
+            return row_by_row(masks.last_linear, len(block)).float()
 
         return self._forward(embed, X).cpu().numpy()
 
@@ -141,11 +141,11 @@ class BaseMCDropout(BaseEstimator, ABC):
         """Mean over the model's fixed ``n_draws`` functions; the plain net's answer if it has no dropout."""
         check_is_fitted(self, "net_")
         module, rng = self.net_.module_, np.random.default_rng(self._mask_seed)
-        draws: Callable[[thinning.Rows, range], Tensor] = (
-            thinning.FixedDraws(module, self.n_draws, rng) if self._has_dropout else thinning.FrozenNet(module).one_draw
+        draws: Callable[[Rows, range], Tensor] = (
+            FixedDraws(module, self.n_draws, rng) if self._has_dropout else FrozenNet(module).one_draw
         )
 
-        def mean(rows: thinning.Rows, block: range) -> Tensor:
+        def mean(rows: Rows, block: range) -> Tensor:
             answers = self._answer(draws(rows, block))
             answers = answers.movedim(1, -1)  # rows last, as they lie in memory: three times as fast
             return answers.mean(0, dtype=devices.best_float(answers.device)).movedim(-1, 0)
@@ -160,10 +160,10 @@ class BaseMCDropout(BaseEstimator, ABC):
                 '`dropout` above 0, add dropout layers to `module`, or give the query posterior="bootstrap".'
             )
 
-    def _forward(self, function: Callable[[thinning.Rows, range], Tensor], X: Any) -> Tensor:
+    def _forward(self, function: Callable[[Rows, range], Tensor], X: Any) -> Tensor:
         """Apply ``function`` to one block of X after the other."""
-        size = thinning.BlockSize(self.predict_batch_size)
-        return thinning.forward_rows(function, self._rows(X), size)
+        size = BlockSize(self.predict_batch_size)
+        return forward_rows(function, self._rows(X), size)
 
     def _rows(self, X: Any) -> HostRows:
         return HostRows(self._validate(X), torch.device(self.net_.device))
@@ -314,13 +314,13 @@ class _AskedNet(nets.Asked):
         self.module = fitted.net_.module_
         self.batch_size = fitted.predict_batch_size
 
-    def rows(self, X: Any) -> thinning.Rows:
+    def rows(self, X: Any) -> Rows:
         return self._fitted._rows(X)
 
     def forward(self, module: nn.Module, batch: Any) -> Any:
         return module(batch)
 
-    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+    def learn(self, net: FrozenNet, rows: Rows) -> None:
         """Nothing to learn: the outputs were checked when the net was fitted."""
 
     def answer(self, outputs: Tensor) -> Tensor:

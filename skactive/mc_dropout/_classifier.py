@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor, nn
 
 from .._checks import Rules, check_classes, one_class_error
-from .._dropout import _draws as thinning
+from .._dropout import BLOCK
 from . import _modules as modules
 from ._base import BaseMCDropout
 from ._data import Data, class_weights
@@ -143,7 +143,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         classes: ArrayLike | None = None,
         module_params: Mapping[str, Any] | None = None,
         output: str = "logits",
-        predict_batch_size: int = thinning.BLOCK,
+        predict_batch_size: int = BLOCK,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Any] | None = None,

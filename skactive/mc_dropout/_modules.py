@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._checks import NetError, NoDropoutError
-from .._dropout import _draws as thinning
+from .._dropout import FixedDraws, TensorRows
 
 ACTIVATIONS: dict[Any, type[nn.Module]] = {
     "elu": nn.ELU,
@@ -79,11 +79,11 @@ def try_module(module: nn.Module, x: Tensor) -> Tensor:
 
 def has_dropout(module: nn.Module, x: Tensor) -> bool:
     """Whether anything is random in training. What cannot be held fixed is refused when draws are asked for."""
-    draws = thinning.FixedDraws(module, 1, np.random.default_rng(0))
+    draws = FixedDraws(module, 1, np.random.default_rng(0))
     draws.module.cpu()  # a copy
     try:
         with torch.no_grad():
-            draws.learn(thinning.TensorRows(x))
+            draws.learn(TensorRows(x))
     except NoDropoutError:
         return False
     except NetError:

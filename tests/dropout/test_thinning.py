@@ -15,8 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from skactive._dropout import _thinned
-from skactive._dropout._draws import BLOCK, TensorRows
+from skactive._dropout import BLOCK, TensorRows, _thinned
 from skactive._dropout._noise import Noise
 from skactive._dropout._tape import chain_of, record
 from skactive._dropout._thinned import thinnable
