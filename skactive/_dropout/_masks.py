@@ -140,25 +140,31 @@ class Pass(RandomCalls):
             raise _random_in_evaluation_error(func.__name__)
         self.on_raw_call()
         kwargs = {name: value for name, value in kwargs.items() if name not in ("generator", "out")}
-        if func in _MADE:
-            like = func(*args, **{**kwargs, "device": "meta"})
-            device = torch.device(kwargs.get("device") or torch.get_default_device())
-            return self._numbers(_MADE[func], tuple(like.shape), device).to(like.dtype)
-        if func in _LIKE:
-            like = torch.empty_like(*args, **kwargs)
-            return self._numbers(_LIKE[func], tuple(like.shape), like.device).to(like.dtype)
-        x, *rest = args if args else (kwargs["tensor"],)
-        if func in _TOSSED:
-            p = rest[0] if rest else kwargs.get("p")
-            return self._tossed(x if p is None else torch.full_like(x, p)).to(x.dtype)
+        if func in _FILLED:
+            return self._filled(func, *args, **kwargs)
+        if func in _MADE or func in _LIKE:
+            return self._made(func, args, kwargs)
+        x, *rest = args if args else (kwargs["input"],)
         if func is Tensor.bernoulli_:
             p = rest[0] if rest else kwargs.get("p", 0.5)
             return x.copy_(self._tossed(p if isinstance(p, Tensor) else torch.full(x.shape, p, device=x.device)))
+        p = rest[0] if rest else kwargs.get("p")
+        return self._tossed(x if p is None else torch.full_like(x, p)).to(x.dtype)
+
+    def _made(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
+        if func in _LIKE:
+            like = torch.empty_like(*args, **kwargs)
+            return self._numbers(_LIKE[func], tuple(like.shape), like.device).to(like.dtype)
+        like = func(*args, **{**kwargs, "device": "meta"})  # for the shape and the type alone
+        device = torch.device(kwargs.get("device") or torch.get_default_device())
+        return self._numbers(_MADE[func], tuple(like.shape), device).to(like.dtype)
+
+    def _filled(self, func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         law, names = _FILLED[func]
-        given = {**dict(zip(names, (0.0, 1.0), strict=True)), **dict(zip(names, rest, strict=False)), **kwargs}
+        given = {**dict(zip(names, (0.0, 1.0), strict=True)), **dict(zip(names, args, strict=False)), **kwargs}
         first, second = (given[name] for name in names)
         scale = second - first if law == "uniform" else second
-        return x.copy_(self._numbers(law, tuple(x.shape), x.device) * scale + first)
+        return tensor.copy_(self._numbers(law, tuple(tensor.shape), tensor.device) * scale + first)
 
     def _tossed(self, p: Tensor) -> Tensor:
         return self._numbers("bernoulli", tuple(p.shape), p.device) < p
@@ -178,7 +184,7 @@ class Pass(RandomCalls):
         if self._draw is None:
             raise _random_in_evaluation_error(func.__name__)
         raise NetError(
-            f"`estimator` draws random numbers by torch's {func.__name__} in training, which no draw can hold fixed. "
+            f"`estimator` draws random numbers by torch's {func.__name__} in training, which cannot be held fixed. "
             "Draw them by torch.rand, torch.randn or bernoulli_, or give the class a method "
             "`sample_posterior(n_draws, rng)`."
         )
