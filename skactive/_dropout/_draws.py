@@ -1,4 +1,4 @@
-"""Draws from a torch module with dropout, at the cost of what they keep.
+"""Draws from a torch module with dropout, at the cost of the units that they keep.
 
 Draw k is the module under fixed masks (`_masks`). What is the same for all draws is computed once (`_tape`). Where the
 rest is a chain of layers, a dropped unit or channel needs no arithmetic: draw k is a smaller network (`_thinned`).

@@ -28,7 +28,7 @@ class FrozenNet:
     Parameters
     ----------
     module : torch.nn.Module
-        Its mode, statistics, gradients and later training are left alone: a copy is what runs.
+        A copy of it runs: its mode, statistics, gradients and later training stay untouched.
     forward : callable, optional
         ``forward(module, batch)`` evaluates the module on a batch; by default ``module(batch)``.
     """
@@ -134,6 +134,7 @@ def is_close(answer: Tensor, expected: Tensor) -> bool:
         return False
     if answer.device.type == "meta":  # holds no values
         return True
+    # Half the digits: reordered sums differ by far less, random numbers and dependence on other rows by more.
     tolerance = 3 * torch.finfo(answer.dtype).eps ** 0.5 if answer.is_floating_point() else 0.0
     answer, expected = answer.detach().cpu().double(), expected.detach().cpu().double()
     scale = float(expected[expected.isfinite()].abs().max()) if bool(expected.isfinite().any()) else 0.0
@@ -151,16 +152,16 @@ def _frozen(module: nn.Module) -> nn.Module:
             "`estimator` must be a module that runs in Python, for its dropout to be held fixed. "
             f"{type(module).__name__} was compiled by TorchScript: give the module it was made from."
         )
-    copied: Any = copy.deepcopy(module, _detached_copies(module)).eval()
-    for part in copied.modules():
+    twin: Any = copy.deepcopy(module, _detached_copies(module)).eval()
+    for part in twin.modules():
         part._compiled_call_impl = None
         for name, child in list(part.named_children()):
             inner = _without_covers(child)
             if inner is not child:
                 setattr(part, name, inner)
-    for parameter in copied.parameters():
+    for parameter in twin.parameters():
         parameter.grad = None
-    return copied.requires_grad_(False)
+    return twin.requires_grad_(False)
 
 
 def _without_covers(module: nn.Module) -> nn.Module:
