@@ -79,7 +79,7 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} of shape {tuple(value.shape)}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
@@ -538,19 +538,22 @@ class NoDropoutError(NetError):
     """A net with nothing random in training."""
 
 
-def parameter_error(name: str, rule: str, value: Any) -> ValueError:
-    return ValueError(f"`{name}` must be {rule}. Got {value!r} instead.")
-
-
 def one_class_error(labels: NDArray[Any]) -> ValueError:
     return ValueError(
-        f"`y` must hold two classes or more to train a classifier. Got one class, {labels[0]!r}. Labels that have not "
-        "been seen yet can be declared with `classes`."
+        f"`y` must hold two classes or more to train a classifier. Got one class, {labels[0]!r}. Declare labels that "
+        "`y` still lacks with `classes`."
     )
 
 
-def undeclared_labels_error(labels: NDArray[Any], classes: NDArray[Any]) -> ValueError:
-    return ValueError(f"`classes` must list every label in `y`. Got {classes}, which lacks {labels}.")
+def check_classes(y: NDArray[Any], declared: Any) -> NDArray[Any]:
+    """All labels, sorted: the declared ones, or those in y if none are declared."""
+    if declared is None:
+        return np.unique(y)
+    classes = np.unique(declared)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(f"`classes` must list every label in `y`. Got {classes}, which lacks {unknown}.")
+    return classes
 
 
 def weights_error(name: str, got: str) -> ValueError:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skactive._dropout._draws import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
+from skactive._dropout import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
 
 
 class Residual(nn.Module):

@@ -27,10 +27,10 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout import _masks, _thinned
-from skactive._dropout._masks import Site, Sites
+from skactive._dropout import _sites, _thinned
 from skactive._dropout._noise import Noise
-from skactive.mc_dropout import _training
+from skactive._dropout._sites import Site, Sites
+from skactive.mc_dropout import _outputs, _parameters
 from skactive.mc_dropout._own_random import OwnRandom
 from skactive.posterior import _nets
 from skactive.posterior._embeddings import TappedNet
@@ -258,12 +258,12 @@ def test_masks_are_made_a_draw_at_a_time():
                 sites.kept(position, draw, META)
     one = 12 * 512 * 512
     assert device.largest == 8 * one  # whole numbers of 64 bits, for one layer and draw
-    assert device.alive <= _masks._MAX_KEPT
-    assert device.peak <= _masks._MAX_KEPT + 3 * 8 * one
+    assert device.alive <= _sites._MAX_KEPT
+    assert device.peak <= _sites._MAX_KEPT + 3 * 8 * one
 
 
 def test_memory_of_draws_does_not_grow_with_their_number(monkeypatch):
-    monkeypatch.setattr(_masks, "_MAX_KEPT", 2**20)
+    monkeypatch.setattr(_sites, "_MAX_KEPT", 2**20)
     layer = nn.TransformerEncoderLayer(48, 12, 48, dropout=0.1, batch_first=True)
     module = nn.Sequential(layer, nn.Flatten(), nn.Linear(24576, 3))
     peaks = []
@@ -291,7 +291,7 @@ def kib(key):
 
 
 def test_masks_of_all_draws_are_never_in_the_memory_of_the_host(monkeypatch):
-    monkeypatch.setattr(_masks, "_MAX_KEPT", 2**20)
+    monkeypatch.setattr(_sites, "_MAX_KEPT", 2**20)
     n_draws, n_heads, n_tokens = 500, 8, 160  # 98 MiB of booleans, beside which a pass is small
     module, x = nn.TransformerEncoderLayer(8, n_heads, 8, dropout=0.1, batch_first=True), torch.ones(1, n_tokens, 8)
     module = nn.Sequential(module, nn.Flatten(), nn.Linear(8 * n_tokens, 3))
@@ -336,9 +336,9 @@ def test_scores_of_numbers_stay_on_the_device(name):
 def test_losses_and_probabilities_are_made_on_the_device(output, n_columns):
     outputs, codes = torch.ones(6, n_columns, device=META), torch.ones(6, dtype=torch.int64, device=META)
     with Device(has_float64=False) as device:
-        assert _training.CrossEntropy(output)(outputs, codes).device == META
-        assert _training.probabilities(outputs, output).shape == (6, max(2, n_columns))
-        assert _training.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
+        assert _outputs.CrossEntropy(output)(outputs, codes).device == META
+        assert _outputs.probabilities(outputs, output).shape == (6, max(2, n_columns))
+        assert _outputs.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
     assert (device.n_waits, device.sent) == (0, 0)
 
 
@@ -564,7 +564,7 @@ def test_a_device_that_is_not_there_is_named(device):
 
 @pytest.mark.parametrize("device", ["auto", "cpu", torch.device("cpu")])
 def test_the_host_is_always_there(device):
-    assert _training.resolve_device(device).type in ("cpu", "cuda")
+    assert _parameters.resolve_device(device).type in ("cpu", "cuda")
 
 
 def test_modules_spread_over_devices_are_drawn_from_as_they_are():

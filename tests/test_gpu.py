@@ -18,7 +18,7 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout._draws import BlockSize, TensorRows, forward_rows
+from skactive._dropout import BlockSize, TensorRows, forward_rows
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,1 +1,23 @@
-"""Draws of a net with dropout: masks that stay, and the shortest way through the net with them."""
+"""Functions drawn from torch modules with dropout, exactly as they are."""
+
+from ._draws import FixedDraws
+from ._frozen import FrozenNet, is_close, row_by_row
+from ._masks import Pass, plain_pass
+from ._rows import BLOCK, BlockSize, InBlocks, Rows, TensorRows, differ, forward_rows, spread
+
+__all__ = [
+    "BLOCK",
+    "BlockSize",
+    "FixedDraws",
+    "FrozenNet",
+    "InBlocks",
+    "Pass",
+    "Rows",
+    "TensorRows",
+    "differ",
+    "forward_rows",
+    "is_close",
+    "plain_pass",
+    "row_by_row",
+    "spread",
+]

@@ -1,8 +1,8 @@
 """Attention and recurrent layers of torch, written out so that the dropout inside of them is a call like any other.
 
 `torch.nn.MultiheadAttention`, `torch.nn.LSTM` and their kin hand their rate to one function of torch, which drops
-attention weights, or what one recurrent layer passes on to the next, where nobody sees it. ``ANSWERS`` maps such a
-function to one that does the same, and asks whoever runs the pass for the rate and for what is dropped.
+attention weights, or the values between two recurrent layers, out of sight. ``ANSWERS`` maps such a function to one
+that computes the same, but takes the rate and the mask from the pass that runs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ._checks import inner_dropout_error
+from .._checks import NetError
 
 
 class Dropout(Protocol):
-    """Says how dropout is answered."""
+    """A pass that answers dropout."""
 
     def rate(self, p: float, training: bool = True) -> float:
-        """The rate that counts where a call asks for ``p``."""
+        """The rate to apply where a call asks for ``p``."""
 
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
@@ -64,7 +64,10 @@ def _multi_head_attention(dropout: Dropout, *args: Any, **kwargs: Any) -> tuple[
     if p == 0:
         return attend(**{**given, "dropout_p": 0.0})
     if given.get("static_k") is not None or given.get("static_v") is not None:
-        raise inner_dropout_error("attention with keys or values that are given to it")
+        raise NetError(
+            "`estimator` has dropout inside of attention with given keys or values, where no mask can be held fixed "
+            "for all rows. Set the layer's `dropout` to 0 to draw from the net's other dropout layers alone."
+        )
     asked = {"training": False, "need_weights": True, "average_attn_weights": False}
     _, weights = attend(**{**given, **asked})
     weights = dropout.drop(weights, p)  # (n_rows, n_heads, n_queries, n_keys)
@@ -86,7 +89,7 @@ def _multi_head_attention(dropout: Dropout, *args: Any, **kwargs: Any) -> tuple[
 
 
 def _recurrent(function: Any, dropout: Dropout, *args: Any) -> tuple[Tensor, ...]:
-    # Packed sequences have the number of rows at each step in the second place, and no word on which axis rows are.
+    # Packed sequences pass the number of rows at each step as the second argument, and no `batch_first`.
     is_packed = not isinstance(args[3], bool)
     x, *sizes = args[: 1 + is_packed]
     state, weights, has_biases, n_layers, p, training, bidirectional, *layout = args[1 + is_packed :]

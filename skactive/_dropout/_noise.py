@@ -1,7 +1,7 @@
-"""Random numbers by address: what a draw sees at a place of a forward pass, on any device, without keeping it.
+"""Random numbers by address: those of a draw at a position of a forward pass, on any device, without keeping them.
 
-A mask is not drawn from a stream: it is computed from (seed, place, draw, unit) by a hash of whole numbers. So it can
-be made again whenever it is needed, a draw at a time, on the device where it is needed, and is the same on all of them.
+A mask is not drawn from a stream: it is computed from (seed, position, draw, unit) by an integer hash. So it can be
+made again whenever and wherever it is needed, a draw at a time, and is the same on all devices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Noise:
     ----------
     n_draws : int
     rng : numpy.random.Generator
-        Source of the seed; nothing else is taken from it.
+        Source of the seed, and of nothing else.
     """
 
     def __init__(self, n_draws: int, rng: np.random.Generator) -> None:
@@ -39,7 +39,7 @@ class Noise:
 
     def uniform(self, position: int, draw: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """Float32 numbers, each above 0 and below 1, for the call at this position."""
-        # 23 bits, in the middle of their intervals: float32 holds them as they are.
+        # 23 bits, in the middle of their intervals: exact in float32.
         bits = self._bits(self._seeds_at(position)[draw].tolist(), shape, device)
         return (bits >> (_BITS - 23)).float().add_(0.5).mul_(2.0**-23)
 
@@ -60,14 +60,14 @@ class Noise:
         seeds = self._seeds.get(position)
         if seeds is None:
             seeds = np.random.default_rng([*self._entropy, position]).integers(2**_BITS, size=(self.n_draws, 2))
-            self._seeds[position] = seeds  # whichever thread comes first: all make the same
+            self._seeds[position] = seeds  # safe without a lock: all threads make the same
         return seeds
 
     @staticmethod
     def _bits(seeds: list[Any], shape: tuple[int, ...], device: torch.device) -> Tensor:
-        """Whole numbers from 0 to 2³² - 1 as int64: units in order, mixed with one seed, then with the other.
+        """Integers from 0 to 2³² - 1 as int64: units in order, mixed with one seed, then with the other.
 
-        Seeds are numbers, or columns of numbers, one for each draw. What is longer on its first axis begins with the
+        Seeds are numbers, or columns of numbers, one for each draw. A shape with a longer first axis begins with the
         same numbers.
         """
         bits = torch.arange(math.prod(shape), dtype=torch.int64, device=device).mul_(_ODD).bitwise_and_(_ALL_BITS)

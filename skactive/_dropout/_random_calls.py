@@ -1,8 +1,8 @@
 """Torch's random functions in a forward pass, and modes that answer them.
 
-`RandomCalls` knows dropout wherever a net calls it: layers, functions, what is below them, the dropout inside of
-attention and recurrent layers, randomised leaky ReLUs. Whose random numbers they get is up to its two kinds:
-`_masks.Pass` has the same for all rows of a draw, `_own_random.OwnRandom` new ones for each element, in training.
+`RandomCalls` catches dropout wherever a net calls it: layers, functions, the functions below them, the dropout inside
+of attention and recurrent layers, randomised leaky ReLUs. Its two kinds give the random numbers: in `_masks.Pass` they
+are the same for all rows of a draw, in `_own_random.OwnRandom` new for each element, in training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
 # What a dropped unit of a self-normalising net is set to: -scale * alpha of SELU (Klambauer et al., 2017).
 _ALPHA_DROPPED = -1.7580993408473766
 _WITHOUT_ROWS = {F.dropout1d: 2, F.dropout3d: 4}  # as many axes are taken for a single row, whose channels come first
-_BELOW: dict[Any, Any] = {  # what those functions call, for modules that call it themselves
+_BELOW: dict[Any, Any] = {  # functions below those, which modules may call directly
     torch.dropout: F.dropout,
     torch.alpha_dropout: F.alpha_dropout,
     torch.feature_dropout: F.dropout2d,
@@ -40,7 +40,7 @@ _SLOPED = ("input", "lower", "upper", "training", "inplace")
 
 
 class RandomCalls(TorchFunctionMode):
-    """Answers dropout and its like; thread-local, as all torch function modes are."""
+    """Answers dropout and its kin; thread-local, as all torch function modes are."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -61,7 +61,7 @@ class RandomCalls(TorchFunctionMode):
 
     @abstractmethod
     def rate(self, p: float, training: bool = True) -> float:
-        """The rate that counts where a call asks for ``p``."""
+        """The rate to apply where a call asks for ``p``."""
 
     @abstractmethod
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor | None:
@@ -72,7 +72,7 @@ class RandomCalls(TorchFunctionMode):
         """Numbers between 0 and 1, one for each of x."""
 
     def changes(self, asked: bool) -> bool:
-        """Whether what is asked to be changed in place is."""
+        """Whether a call in place changes its input."""
         return asked
 
     def drop(self, x: Tensor, p: float) -> Tensor:
@@ -106,7 +106,7 @@ class RandomCalls(TorchFunctionMode):
             return x * (kept.div_(1 - p) if p < 1 else kept)
         if p == 1:
             return torch.zeros_like(x)
-        scale = ((1 - p) * (1 + p * _ALPHA_DROPPED**2)) ** -0.5  # which restores mean and variance
+        scale = ((1 - p) * (1 + p * _ALPHA_DROPPED**2)) ** -0.5  # restores mean and variance
         return torch.where(kept > 0, x, _ALPHA_DROPPED) * scale - scale * p * _ALPHA_DROPPED
 
     def _sloped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
@@ -121,7 +121,7 @@ class RandomCalls(TorchFunctionMode):
 
 
 def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
-    """The shape of what a dropout function draws for x."""
+    """The shape of the mask that a dropout function draws for x."""
     shape = tuple(x.shape)
     if function not in CHANNELWISE:
         return shape

@@ -1,18 +1,18 @@
 """A forward pass written down: the calls of torch's functions that it is made of, so that parts of it can be run again.
 
-What does not depend on a mask is the same for all draws, and is computed once. A tape is made by running the net on a
-block of rows under a mode of this thread alone: nothing in the process is patched, and no other thread notices. It is
-good for blocks of the same shape only, since numbers of rows are in it as they were.
+What does not depend on a mask is the same for all draws, and is computed once. A tape is written by running the net on
+a block of rows under a mode of this thread alone: nothing in the process is patched, and no other thread notices. It
+serves blocks of the same shape only, because it holds numbers of rows as constants.
 
-There is no tape where a value leaves torch (control flow that looks at data, a shape that depends on it), where a
-tensor comes from where nobody saw it made, or where something is changed in place across the cut.
+There is no tape where a value leaves torch (control flow or shapes that depend on data), where a tensor comes from
+outside of the pass and the module, or where a tensor is changed in place after drawn calls have taken it.
 """
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +21,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ._masks import Pass
+from ._nested import mapped, parts_of
 
 FLATTEN = "flatten"
 
 _LAYOUTS: set[Any] = {Tensor.flatten, Tensor.reshape, Tensor.view, torch.flatten, torch.reshape}
-_SETTINGS = {"_set_grad_enabled"}  # which have no part in what is computed
-_HARMLESS = {  # calls that return no tensor, and say nothing of the values that one holds
+_SETTINGS = {"_set_grad_enabled"}  # no part of the computation
+_HARMLESS = {  # calls that return no tensor, and nothing of the values of one
     *("__get__", "__len__", "__hash__", "__repr__", "__format__", "_is_view", "data_ptr", "dim", "element_size"),
     *("get_device", "is_complex", "is_contiguous", "is_floating_point", "is_inference", "is_signed", "is_same_size"),
     *("ndimension", "nelement", "numel", "size", "storage_offset", "stride", "is_pinned", "is_set_to", "type"),
@@ -36,7 +37,7 @@ _HARMLESS = {  # calls that return no tensor, and say nothing of the values that
 }
 
 
-_OF_ANY_SIZE = {  # calls whose values are as long as the values of a tensor say, which no tape can know
+_OF_ANY_SIZE = {  # calls whose outputs have a shape that depends on values, which no tape can know
     *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "_unique", "_unique2", "unique_dim"),
     *("_pack_padded_sequence", "bincount", "nested_tensor", "as_nested_tensor", "_nested_tensor_from_mask"),
 }
@@ -48,22 +49,22 @@ class NotWrittenError(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """Stands for a tensor that is not the same in every pass."""
+    """Stands for a tensor that differs between passes."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function of torch."""
+    """A call of a torch function."""
 
     function: Any
     args: Any
     kwargs: Any
-    outputs: Any  # nested as what it returned, with slots for tensors
-    shape: tuple[int, ...] | None  # of what it returned, if that was one tensor
+    outputs: Any  # as returned, with slots for tensors
+    shape: tuple[int, ...] | None  # of the output, if that was one tensor
     masks: range  # positions of its random calls
-    is_drawn: bool  # whether what it returns depends on a mask
+    is_drawn: bool  # whether the outputs depend on a mask
 
     def run(self, values: dict[int, Any]) -> None:
         value = self.function(*_filled(self.args, values), **_filled(self.kwargs, values))
@@ -79,9 +80,9 @@ class Tape:
     shapes: list[tuple[int, ...]]  # of the inputs
     calls: list[Call]
     output: int
-    is_pure: bool  # whether the inputs are left as they are
-    taken: set[int]  # what drawn calls take of the others
-    written: Tensor  # what the pass returned when it was written down
+    is_pure: bool  # whether the inputs stay unchanged
+    taken: set[int]  # slots that drawn calls take from the others
+    written: Tensor  # output of the pass as it was written
     shared: list[Call] = field(init=False)
     drawn: list[Call] = field(init=False)
 
@@ -92,7 +93,7 @@ class Tape:
         self._last_use_drawn = _last_uses(self.drawn, {self.output})
 
     def run_shared(self, batch: Any) -> dict[int, Any]:
-        """What all draws have in common."""
+        """Values that all draws share."""
         tensors = list(parts_of(batch))
         values: dict[int, Any] = dict(zip(self.inputs, tensors if self.is_pure else _copies(tensors), strict=True))
         for call, dead in zip(self.shared, self._last_use, strict=True):
@@ -112,7 +113,7 @@ class Tape:
 
 
 def record(forward: Callable[[Any], Any], batch: Any, constants: Iterable[Tensor], masks: Pass) -> Tape | None:
-    """Write down ``forward(batch)`` as it runs under ``masks``; None where that cannot be."""
+    """Write down ``forward(batch)`` as it runs under ``masks``; None if that is impossible."""
     tensors = _copies(list(parts_of(batch)))
     try:
         recorder = _Recorder(tensors, constants, masks)
@@ -125,13 +126,13 @@ def record(forward: Callable[[Any], Any], batch: Any, constants: Iterable[Tensor
 
 
 class _Recorder(TorchFunctionMode):
-    """Notes the calls of torch's functions; to be entered after the pass that answers them."""
+    """Notes the calls of torch functions; to be entered after the pass that answers them."""
 
     def __init__(self, inputs: list[Tensor], constants: Iterable[Tensor], masks: Pass) -> None:
         super().__init__()
         self._masks = masks
         self._constants = {id(tensor): tensor for tensor in constants}
-        # By the identity of a tensor, which another may have once it is gone: what is not needed is not kept.
+        # By the identity of a tensor, with a weak reference: a later tensor may get the same identity.
         self._slots: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._drawn: set[int] = set()
         self._taken: dict[int, tuple[Tensor, int]] = {}  # and the version of the tensor
@@ -158,10 +159,10 @@ class _Recorder(TorchFunctionMode):
         has_tensors = any(True for _ in parts_of(value))
         changed = any(_version(slots[number]) != version for number, version in before)
         if _is_data(func) or [_version(tensor) for tensor in held] != of_held:
-            raise NotWrittenError  # changes of which nobody is told, or of what the module holds
+            raise NotWrittenError  # changes without a version, or of the module's tensors
         if not has_tensors and not changed:
             if name not in _HARMLESS and slots:
-                raise NotWrittenError  # numbers that may decide what is done next
+                raise NotWrittenError  # numbers that may decide the control flow
             return value
         is_drawn = bool(masks) or any(number in self._drawn for number in slots)
         if is_drawn:
@@ -192,7 +193,7 @@ class _Recorder(TorchFunctionMode):
         return number if known is not None and known() is tensor else None
 
     def _slots_of(self, value: Any) -> dict[int, Tensor]:
-        """Slots of the tensors in a value that are no constants."""
+        """Slots of the tensors in a value, without constants."""
         found = {}
         for tensor in parts_of(value):
             number = self._slot(tensor)
@@ -220,7 +221,7 @@ class _Recorder(TorchFunctionMode):
 
 
 def _is_of_any_size(name: str, args: Any, kwargs: Any) -> bool:
-    """Whether the shape of what a call returns depends on values."""
+    """Whether the shape of the output depends on values."""
     if name == "where":
         return len(args) + len(kwargs) == 1
     if name == "__getitem__":
@@ -229,44 +230,6 @@ def _is_of_any_size(name: str, args: Any, kwargs: Any) -> bool:
         is_given = kwargs.get("output_size") is not None
         return not is_given and any(True for _ in parts_of((args[1:], kwargs.get("repeats"))))
     return name in _OF_ANY_SIZE
-
-
-# Values that hold tensors
-
-
-def parts_of(value: Any, kind: type = Tensor) -> Iterator[Any]:
-    """Tensors, or parts of another kind, in nested tuples, lists, dicts and their like, and slices, in order."""
-    if isinstance(value, kind):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from parts_of(part, kind)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from parts_of(part, kind)
-    elif isinstance(value, slice):
-        yield from parts_of((value.start, value.stop, value.step), kind)
-
-
-def mapped(value: Any, function: Callable[[Any], Any], kind: type = Tensor) -> Any:
-    """The value with something else in the place of each tensor, or part of another kind."""
-    if isinstance(value, kind):
-        return function(value)
-    if isinstance(value, tuple | list):
-        parts = [mapped(part, function, kind) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts) if isinstance(value, tuple) else parts
-    if isinstance(value, Mapping):
-        return _dict_like(value, {name: mapped(part, function, kind) for name, part in value.items()})
-    if isinstance(value, slice):
-        return slice(*mapped((value.start, value.stop, value.step), function, kind))
-    return value
-
-
-def _dict_like(value: Any, parts: dict[Any, Any]) -> Any:
-    try:
-        return parts if type(value) is dict else type(value)(parts)
-    except Exception:  # of a class of somebody's, which may ask for anything
-        return parts
 
 
 def _filled(value: Any, values: dict[int, Any]) -> Any:
@@ -279,7 +242,7 @@ def _slot_numbers(call: Call, *, with_outputs: bool) -> set[int]:
 
 
 def _last_uses(calls: list[Call], kept: set[int]) -> list[list[int]]:
-    """What is not needed any more after each of the calls."""
+    """Slots that are not needed any more after each of the calls."""
     seen, dead = set(kept), []
     for call in reversed(calls):
         numbers = _slot_numbers(call, with_outputs=True)
@@ -293,14 +256,14 @@ def _copies(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _version(tensor: Tensor) -> int:
-    """How often a tensor was changed in place; those of inference mode do not count."""
+    """How often a tensor was changed in place; inference mode does not count that."""
     if tensor.is_inference():
         raise NotWrittenError
     return tensor._version
 
 
 def _is_data(func: Any) -> bool:
-    """Whether it gets ``tensor.data``, changes of which do not count as changes of the tensor."""
+    """Whether it gets ``tensor.data``, whose changes do not count as changes of the tensor."""
     return getattr(getattr(func, "__self__", None), "__name__", "") == "data"
 
 
@@ -329,7 +292,7 @@ class Step:
 
 
 def chain_of(tape: Tape) -> list[Step]:
-    """Drawn calls as steps, if each takes the tensor before it alone, and the last gives the output; else none."""
+    """Drawn calls as steps, if each takes only the tensor before it and the last gives the output; else none."""
     if len(tape.taken) != 1 or not tape.drawn:
         return []
     steps: list[Step] = []
@@ -355,5 +318,5 @@ def _shape_of(tape: Tape, number: int) -> tuple[int, ...] | None:
 
 
 def _flattens(function: Any, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether each row's values are laid out one after the other, however that is written."""
+    """Whether the values of each row are laid out on one axis, whichever function does it."""
     return function in _LAYOUTS and len(before) > 2 and after == (before[0], math.prod(before[1:]))

@@ -1,9 +1,9 @@
 """Draws of a chain of layers as smaller networks, without the units and channels that they drop.
 
-A chain is read as a line of letters, one a step, and a grammar says how far it can be thinned: dropout, then layers
-with weights, each with what treats its units one by one, and dropout before the next. ReLU and pooling commute with
-setting units to zero and scaling them up, so dropout may stand before them as well. What follows the last such layer
-runs as it is, under the masks.
+A chain is read as a line of letters, one for each step, and a grammar says how far it can be thinned: dropout, then
+layers with weights, each followed by functions of single units, and dropout before the next. ReLU and pooling commute
+with setting units to zero and scaling them up, so dropout may stand before them as well. Steps after the last such
+layer run unchanged, under the masks.
 
 Activations of dense layers lie as (draws, units, rows): the kept units of a draw are contiguous, and a few draws go
 through one product where that pays.
@@ -24,24 +24,25 @@ from torch.nn import functional as F
 
 from .. import _devices as devices
 from ._masks import Sites
+from ._nested import parts_of
 from ._random_calls import DROPOUTS
-from ._tape import FLATTEN, Slot, Step, parts_of
+from ._tape import FLATTEN, Slot, Step
 
-_MAX_KEPT_BYTES = 64 * 2**20  # of thinned weights on the CPU; those of further draws are cut out each time
-_KEPT_OF_DEVICE = 16  # on a device that says how much memory it has, such a part of it
+_MAX_KEPT_BYTES = 64 * 2**20  # of thinned weights on the CPU; those of further draws are cut out at each call
+_KEPT_OF_DEVICE = 16  # on a device that reports its memory, one part in so many of it
 _MAX_TOGETHER = 2**17  # activations of the widest layer (512 KiB) in draws that go through one product on the CPU
-_ROWS = 256  # that go through the net at once, as a rule
+_ROWS = 256  # rows of a usual block
 
-# Functions and methods that do to some units what they do to all, ...
+# Functions and methods that act on each unit alone, ...
 _UNITWISE: set[Any] = {
     *(F.celu, F.elu, F.gelu, F.hardsigmoid, F.hardswish, F.hardtanh, F.logsigmoid, F.mish, F.relu6, F.selu, F.sigmoid),
     *(F.silu, F.softplus, F.softsign, F.tanh, F.tanhshrink),
     *(torch.celu, torch.celu_, torch.selu, torch.selu_, torch.sigmoid, torch.sigmoid_, torch.tanh, torch.tanh_),
     *(Tensor.sigmoid, Tensor.sigmoid_, Tensor.tanh, Tensor.tanh_),
 }
-# ... that keep zeros and positive factors, too, ...
+# ... that also keep zeros and positive factors, ...
 _HOMOGENEOUS: set[Any] = {F.leaky_relu, F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
-# ... and that keep those of channels.
+# ... and that keep zeros and positive factors of channels.
 _POOLS: dict[Any, int] = {  # and how many axes they pool
     **dict.fromkeys((F.adaptive_avg_pool1d, F.adaptive_max_pool1d, F.avg_pool1d, F.max_pool1d), 1),
     **dict.fromkeys((F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.avg_pool2d, F.max_pool2d), 2),
@@ -90,33 +91,33 @@ def _given(step: Step, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _is_fixed(step: Step, names: tuple[str, ...]) -> bool:
-    """Whether the rows come first, and weights are the net's own."""
+    """Whether the input is a value of the pass, and the weight is a constant of the net."""
     given = _given(step, names)
     return isinstance(given["input"], Slot) and isinstance(given["weight"], Tensor)
 
 
-# Stages: a layer, what treats its units one by one, and the dropout after that
+# Stages: a layer, the functions of its units, and the dropout after them
 
 
 @dataclass(frozen=True)
 class _Gate:
-    """Dropout of the units that come in, or that have been laid out flat."""
+    """Dropout of the units that enter, or of those laid out on one axis."""
 
     dropouts: list[int]  # positions of the masks
     calls: list[Callable[[Tensor], Tensor]]
-    n_flat: int | None  # units of a row that is laid out flat
+    n_flat: int | None  # units of a row after flattening
 
     def prepare(self, h: Tensor) -> Tensor:
-        """What is the same for all draws: (units, rows), or (rows, channels, ...)."""
+        """Values that all draws share: (units, rows), or (rows, channels, ...)."""
         h = h if self.n_flat is None else h.flatten(1)
         if self.calls:
-            h = h.clone()  # which they may change
+            h = h.clone()  # the calls may work in place
         for call in self.calls:
             h = call(h)
         return h.t().contiguous() if h.ndim == 2 else h
 
     def cut(self, before: Tensor | None, kept: Tensor | None, factor: float) -> list[Tensor]:
-        """Where the kept units are among those that were kept before."""
+        """Positions of the kept units among those that were kept before."""
         if kept is None or not self.dropouts:
             return []
         return [_positions(kept if before is None else kept[before])]
@@ -152,7 +153,7 @@ class _Layer:
         if before is not None:
             tensors[0] = tensors[0].index_select(1, _positions(before).to(self.weight.device)) * factor
         if self.weight.ndim == 4:
-            tensors[0] = tensors[0].to(memory_format=torch.channels_last)  # as it was
+            tensors[0] = tensors[0].to(memory_format=torch.channels_last)  # faster on the CPU, and activations follow
         return tensors
 
     def __call__(self, h: Tensor, weight: Tensor, bias: Tensor, *norms: Tensor) -> Tensor:
@@ -164,7 +165,7 @@ class _Layer:
 
 
 def key_of(steps: list[Step], letters: str) -> tuple[Any, ...]:
-    """The same for the same layers and places of dropout, for any number of rows."""
+    """A key of the layers and positions of dropout, the same for any number of rows."""
     weights = [id(tensor) for step in steps[: len(letters)] for tensor in parts_of((step.call.args, step.call.kwargs))]
     return letters, *weights, *(step.masks for step in steps[: len(letters)])
 
@@ -184,7 +185,7 @@ def _stage(steps: list[Step], letters: str) -> _Gate | _Layer:
 
 
 def _is_off(step: Step) -> bool:
-    """Whether it is dropout that drops nothing."""
+    """Whether the step is dropout that drops nothing."""
     return step.target in DROPOUTS
 
 
@@ -228,10 +229,10 @@ def _positions(kept: Tensor) -> Tensor:
 
 
 class ThinnedNetworks:
-    """Every draw as a network without the units that it drops: from what enters the stages to what leaves them.
+    """Every draw as a network without the units that it drops, from the input of the first stage to the last output.
 
-    Good for any number of rows; ``are_images`` says that what enters has more axes than units. Weights of the first
-    draws are cut out once and kept, as far as memory goes.
+    It serves any number of rows; ``are_images`` says that the input has axes behind its units. Weights of the first
+    draws are cut out once and kept, up to a bound of memory.
     """
 
     def __init__(self, stages: list[_Gate | _Layer], sites: Sites, are_images: bool) -> None:
@@ -242,14 +243,14 @@ class ThinnedNetworks:
         layer = next(stage for stage in stages if isinstance(stage, _Layer))
         self._device = layer.weight.device
         most = _most_kept(self._device)
-        together = 1 if are_images else self._n_together(most)  # a convolution of as many rows is large enough
+        together = 1 if are_images else self._n_together(most)  # one convolution is large enough to keep the cores busy
         self._blocks = [range(i, min(i + together, self._n_draws)) for i in range(0, self._n_draws, together)]
         first = self._network(self._blocks[0])
         n_kept = most // _n_bytes(first)
         self._networks = [first, *map(self._network, self._blocks[1:n_kept])][:n_kept]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(n_draws, n_rows, ...) of the values that enter a chain."""
+        """Outputs (n_draws, n_rows, ...) for the values that enter the chain."""
         h = self._gate.prepare(x)
         cut_now = map(self._network, self._blocks[len(self._networks) :])
         outputs = [self._evaluate(h, network) for network in chain(self._networks, cut_now)]
@@ -265,19 +266,19 @@ class ThinnedNetworks:
     def _n_together(self, most: int) -> int:
         """How many draws go through one product: on the CPU, as long as their activations fit the cache.
 
-        Elsewhere a launch costs more than what is launched: all draws, or as many as have their weights kept.
+        Elsewhere a launch costs more than its work: all draws, or as many as have their weights kept.
 
-        Against one by one, 256 rows, this measured 2.5 times as fast with 32 units, 1.5 with 128, 1.2 with 256, and
-        the same from 512 on; all 20 draws together would lose again from 128 on.
+        With 256 rows this took 1/2.5 of the time of one draw at a time with 32 units, 1/1.5 with 128, 1/1.2 with 256,
+        and the same from 512 on; all 20 draws together would be slower again from 128 on.
         """
         if self._device.type != "cpu":
-            one = 2 * _n_bytes(self._network(range(1)))  # others keep more units
+            one = 2 * _n_bytes(self._network(range(1)))  # twice: other draws keep more units
             return min(self._n_draws, max(1, most // one))
         widest = max(int(kept.sum(1).max()) for _, kept, _ in self._kept if kept is not None)
         return max(1, _MAX_TOGETHER // (widest * _ROWS))
 
     def _network(self, draws: range) -> list[list[Tensor]]:
-        """What each stage computes with, stacked over a few draws."""
+        """Tensors of each stage, stacked over a few draws."""
         network = []
         for stage, (before, kept, owed) in zip(self._stages, self._kept, strict=True):
             cuts = [stage.cut(_of_draw(before, k), _of_draw(kept, k), owed[k]) for k in draws]
@@ -297,10 +298,10 @@ def _n_bytes(network: list[list[Tensor]]) -> int:
 def _kept_units(
     stages: list[_Gate | _Layer], sites: Sites
 ) -> Iterator[tuple[Tensor | None, Tensor | None, list[float]]]:
-    """For each stage, what each draw keeps of its inputs and its outputs, and the factor that the inputs are owed.
+    """For each stage, the inputs and outputs that each draw keeps, and the factor by which inputs are still to grow.
 
-    What is kept has the shape (n_draws, n_units) and lies on the host, where it says how large weights are; None is
-    all. A draw that drops a whole layer keeps it, at a factor of 0.
+    Kept units are booleans (n_draws, n_units) on the host, where the sizes of weights follow from them; None keeps
+    all. A draw that drops a whole layer keeps it, at a factor of 0, so that no weight is empty.
     """
     kept: Tensor | None = None
     factors = ones = torch.ones(sites.noise.n_draws, dtype=torch.float64, device="cpu")

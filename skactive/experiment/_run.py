@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
 from .._checks import BatchError, check_labels_of, check_query_answer, labels_to_fit
-from ..mc_dropout import _training as training
+from .._threads import one_thread
 from ..posterior import seeded_clone
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
@@ -83,7 +82,7 @@ def do_run(
     """All rounds of a query in a trial, the done ones included; each is on the disk before the next starts."""
     rounds = list(progress.rounds)
     new_rounds = _Run(experiment, trial, name, query).rounds(progress)
-    with threadpool_limits(1), training.one_thread(True):
+    with one_thread():
         while True:
             try:
                 new = next(new_rounds, None)

@@ -1,63 +1,55 @@
 """A Bayesian linear head on a frozen net.
 
 The net turns rows into features, and only the weights of a last, linear layer are uncertain: a softmax regression with
-a normal prior, whose posterior is approximated by a normal around the most probable weights (Laplace; the laws stand in
-`_laws`) or by the best one without correlations (mean-field variational inference). The mathematics of the
-first is that of the logistic regressions; it takes no library of its own, draws from a generator of ours, and is
-factorised once a fit.
+a normal prior. `_features` asks the net, `_fit` approximates the posterior of the weights by a normal distribution, and
+`_probabilities` evaluates draws from it.
 
-Letters: n rows, m rows to predict, F features (the constant that multiplies the biases among them), C classes, K draws,
-S points at which an expectation is taken.
+Letters: n rows, m rows to predict, F features (the constant that multiplies the biases among them), C classes, K draws.
 """
 
 from __future__ import annotations
 
 import copy
-import numbers
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import log_softmax, ndtri, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.frozen import FrozenEstimator
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_consistent_length, gen_batches
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch import NeuralNet
-from torch import nn
 
 from .._checks import (
+    Rule,
+    Rules,
+    check_classes,
     check_labels,
     check_n_draws,
+    check_parameters,
+    integer,
     is_fitted,
+    number,
     one_class_error,
-    parameter_error,
-    undeclared_labels_error,
+    one_of,
     warn_wide_draws,
 )
 from .._random import check_random_state
 from ..posterior import _laplace as laplace
-from ..posterior._embeddings import represent
 from ..posterior._registry import DEFAULT_DRAWS, Through
 from . import _laws as laws
-from ._checks import embedding_error, net_class_error, no_embed_error, no_tapped_layer_error, warn_last_layer
+from ._features import features_of, has_features, last_step
+from ._fit import COVARIANCES, METHODS, Laplace, MeanField, most_probable
+from ._probabilities import by_blocks, probabilities, rows_of_block
 
 __all__ = ["LastLayerClassifier"]
 
 Floats = NDArray[np.float64]
 
-_PRIOR_VARIANCE = 10  # of what the features add to a logit, and of what the bias adds
-_MAX_STEPS = 5000
+_PRIOR_VARIANCE = 10  # of the sum of the features' terms of a logit, and of the bias
 _MAX_ROWS_TO_CHECK = 1000
-_MAX_ROTATED = 1024
-_TYPICAL_VARIANCE = 0.1  # of a label, in units of 1 / C
-_BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
-_N_NOISE = (8, 64)  # values of a logit: fewer where there are many rows, which have noise of their own
 
 
 class LastLayerClassifier(ClassifierMixin, BaseEstimator):
@@ -69,31 +61,31 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     net : estimator or torch.nn.Module, optional
-        What makes features (n_points, n_units) of rows. None: the rows of X are features, those of a sentence encoder,
-        say. Else anything with a method ``embed(X)``, such as `MCDropoutClassifier`; a skorch net, a torch module that
-        is fitted, or an ``MLPClassifier``, whose features are what enters the linear layer that runs last; or a
-        Pipeline that ends in one of these. A fitted net is used as it is. One that is not is cloned and fitted to the
-        same data at every ``fit`` (a skorch net to the labels' codes). `clone` forgets fits, but of torch modules:
-        ``FrozenEstimator(net)`` of scikit-learn keeps them.
+        Source of the features (n_points, n_units). None: the rows of X are features, from a sentence encoder, for
+        example. Otherwise an estimator with a method ``embed(X)``, such as `MCDropoutClassifier`; a skorch net, a
+        fitted torch module or an ``MLPClassifier``, whose features are the input of its last linear layer; or a
+        Pipeline that ends in one of these. A fitted net is used as it is. Any other is cloned and fitted to the same
+        data at every ``fit`` (a skorch net to the positions of the labels in ``classes_``). `clone` forgets fits,
+        except those of torch modules; scikit-learn's ``FrozenEstimator(net)`` keeps them.
     method : {"laplace", "mean_field"}, default="laplace"
-        The normal distribution that stands for the posterior of W: around the most probable weights, with the inverse
-        Hessian as its covariance; or the one closest to the posterior in KL divergence among those with independent
-        weights, which are too sure where features are correlated.
+        The normal distribution that approximates the posterior of W. "laplace" is centred at the most probable weights,
+        with the inverse Hessian as its covariance. "mean_field" is the closest one in KL divergence among those with
+        independent weights; it is overconfident where features are correlated.
     prior_precision : float or "scale", default="scale"
         Inverse variance of a weight under the prior. "scale" is a tenth of the mean squared norm of the labelled rows'
         features, and a tenth for biases: the logits then have a prior variance of 20, whatever the width of the net.
     covariance : {"auto", "exact", "by_class", "kronecker"}, default="auto"
-        What method "laplace" keeps of the inverse Hessian. "exact": all of it. "by_class": what correlates the weights
-        of a class, and nothing between classes. "kronecker": a matrix of classes times one of features, as near to the
-        curvature as such a product can be. "auto" is "exact" up to 2^24 numbers (128 MiB), else "by_class" up to 2^25,
-        else "kronecker"; Notes tell how many numbers it takes.
+        The part of the inverse Hessian that method "laplace" keeps. "exact": all of it. "by_class": correlations within
+        each class, and none between classes. "kronecker": the Kronecker product of a matrix of classes and one of
+        features that is nearest to the curvature. "auto" is "exact" up to 2^24 numbers (128 MiB), else "by_class" up to
+        2^25, else "kronecker"; see Notes for the numbers of each.
     classes : array-like, optional
         All labels, those not seen yet included: each gets a column.
     n_draws : int, default=100
         Draws that a prediction averages over.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds the draws of predictions and, for "mean_field", the points at which the loss is evaluated. The net has a
-        ``random_state`` of its own.
+        Seeds the draws of predictions and, for "mean_field", the points at which the loss is evaluated. It does not
+        seed the net.
 
     Attributes
     ----------
@@ -148,11 +140,23 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     >>> StochasticBatchQuery(score="bald", random_state=0).select(head, X, n_instances=3).shape
     (3,)
 
-    Features that are there already need no net:
+    Precomputed features need no net:
 
     >>> LastLayerClassifier(random_state=0).fit(X[::3], y[::3]).predict_proba(X).shape
     (150, 3)
     """
+
+    rules: ClassVar[Rules] = {
+        "net": Rule(
+            has_features,
+            "a skorch net, a fitted torch module, an MLPClassifier, an estimator with a method `embed(X)`, or a "
+            "Pipeline that ends in one of these",
+        ).or_none(),
+        "method": one_of(METHODS),
+        "prior_precision": number(0, ends="()").or_word("scale"),
+        "covariance": one_of(COVARIANCES),
+        "n_draws": integer(),
+    }
 
     def __init__(
         self,
@@ -192,21 +196,21 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             If a parameter is out of its range, the features are not finite numbers in columns, or y holds one class and
             `classes` declares no other.
         TypeError
-            If ``net`` has no features to give.
+            If ``net`` gives no features.
         """
-        n_draws = self._check_parameters()
+        check_parameters(self.rules, self.get_params(deep=False))
         y = check_labels(y)
         check_classification_targets(y)
         rng = check_random_state(self.random_state)
         net, classes = self._fitted_net(X, y)
         if len(classes) < 2:
             raise one_class_error(classes)
-        features = validate_data(self, X, dtype="numeric") if net is None else _features(net)(X)
+        features = validate_data(self, X, dtype="numeric") if net is None else features_of(net)(X)
         features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, y)
         check_consistent_length(features_nF, y)
         precision_F = self._precisions(features_nF)
         posterior = self._posterior_of(features_nF, codes_n, len(classes), precision_F, rng)
-        weights_FCK = posterior.draw(n_draws, rng)
+        weights_FCK = posterior.draw(int(self.n_draws), rng)
         _check_width(self, posterior, weights_FCK, features_nF, codes_n)
         self.net_, self.classes_, self.prior_precision_ = net, classes, float(precision_F[0])
         self.covariance_ = posterior.covariance
@@ -217,7 +221,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def embed(self, X: ArrayLike) -> NDArray[Any]:
-        """Features of rows: what the net makes of them, or the rows themselves if there is no net.
+        """Represent rows by the features of the net; without a net, by themselves.
 
         Parameters
         ----------
@@ -256,7 +260,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self, "coef_")
-        return _by_blocks(self.embed(X), self._weights_FCK, lambda p_KmC: p_KmC.mean(axis=0, keepdims=True))[0]
+        return by_blocks(self.embed(X), self._weights_FCK, lambda p_KmC: p_KmC.mean(axis=0, keepdims=True))[0]
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Floats]:
         """Draw functions: one matrix of last-layer weights each.
@@ -276,56 +280,38 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
         weights_FCK = self._posterior.draw(n_draws, check_random_state(rng))
-        return Through(self._embedder(), after=lambda features_mF: _by_blocks(features_mF, weights_FCK))
+        return Through(self._embedder(), after=lambda features_mF: by_blocks(features_mF, weights_FCK))
 
     def _embedder(self) -> Callable[[Any], NDArray[Any]]:
-        """A function that stays what it is when the head is fitted again."""
+        """Features of rows, by a function that stays the same if this head is fitted again."""
         check_is_fitted(self, "coef_")
         if self.net_ is not None:
-            return _features(self.net_)
+            return features_of(self.net_)
         fitted = copy.copy(self)
         return lambda X: validate_data(fitted, X, reset=False, dtype="numeric")
 
     def _posterior_of(self, features_nF: Floats, codes_n: Any, n_classes: int, precision_F: Floats, rng: Any) -> Any:
         mode_CF = most_probable(features_nF, codes_n, n_classes, precision_F)
         if self.method == "mean_field":
-            return _MeanField(features_nF, codes_n, mode_CF, precision_F, rng)
+            return MeanField(features_nF, codes_n, mode_CF, precision_F, rng)
         name = self.covariance if self.covariance != "auto" else laws.choose(features_nF.shape, n_classes)
-        return _Laplace(features_nF, mode_CF, precision_F, name)
-
-    def _check_parameters(self) -> int:
-        precision = self.prior_precision
-        if not (isinstance(self.method, str) and self.method in _METHODS):
-            raise parameter_error("method", f"one of {list(_METHODS)}", self.method)
-        is_number = isinstance(precision, numbers.Real) and 0 < precision < np.inf
-        if not (is_number or (isinstance(precision, str) and precision == "scale")):
-            raise parameter_error("prior_precision", 'a finite number larger than 0, or "scale"', precision)
-        if not (isinstance(self.covariance, str) and self.covariance in _COVARIANCES):
-            raise parameter_error("covariance", f"one of {list(_COVARIANCES)}", self.covariance)
-        if isinstance(self.net, type):
-            raise net_class_error(self.net)
-        if self.net is not None and not _has_features(self.net):
-            raise no_embed_error(self.net)
-        return check_n_draws(self.n_draws)
+        return Laplace(features_nF, mode_CF, precision_F, name)
 
     def _precisions(self, features_nF: Floats) -> Floats:
         if not isinstance(self.prior_precision, str):
             return np.full(features_nF.shape[1], float(self.prior_precision))
         squares_F = (features_nF**2).mean(axis=0)
-        squares_F[:-1] = squares_F[:-1].sum() or 1.0  # the mean squared norm, but of the constant, which is the last
+        # One precision for all weights, from the mean squared norm of the features; the constant comes last.
+        squares_F[:-1] = squares_F[:-1].sum() or 1.0
         return squares_F / _PRIOR_VARIANCE
 
     def _fitted_net(self, X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
-        """The net, and all labels: those seen or declared, and those that a net fitted here knows of."""
-        seen = np.unique(y)
-        classes = seen if self.classes is None else np.unique(self.classes)
-        unknown = np.setdiff1d(seen, classes)
-        if len(unknown):
-            raise undeclared_labels_error(unknown, classes)
-        if self.net is None or is_fitted(_last_step(self.net)):
+        """The net, and all labels: those seen, those declared, and those of a net that is fitted here."""
+        classes = check_classes(y, self.classes)
+        if self.net is None or is_fitted(last_step(self.net)):
             return self.net, classes
         net = clone(self.net)
-        if isinstance(_last_step(net), NeuralNet):
+        if isinstance(last_step(net), NeuralNet):
             net.fit(X, np.searchsorted(classes, y))
             return net, classes
         if self.classes is not None and getattr(net, "classes", ()) is None:
@@ -334,210 +320,10 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         return net, np.union1d(classes, getattr(net, "classes_", classes))
 
 
-def _last_step(net: Any) -> Any:
-    return _last_step(net.steps[-1][1]) if isinstance(net, Pipeline) else net
-
-
-def _has_features(net: Any) -> bool:
-    """Whether the net embeds rows itself, or is one whose last linear layer can be tapped."""
-    if isinstance(net, FrozenEstimator):
-        return _has_features(net.estimator)
-    last = _last_step(net)
-    return hasattr(last, "embed") or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
-
-
-def _features(net: Any) -> Callable[[Any], NDArray[Any]]:
-    if hasattr(net, "embed"):
-        return _OwnFeatures(net)
-    return Through(represent(net), after=lambda represented: _checked(represented[1]))
-
-
-class _OwnFeatures:
-    """What a net's own method makes of rows."""
-
-    def __init__(self, net: Any) -> None:
-        self._net = net
-        self.batch_size = getattr(net, "predict_batch_size", None)
-
-    def __call__(self, X: Any) -> NDArray[Any]:
-        return _checked(self._net.embed(X))
-
-
-def _checked(features: Any) -> NDArray[Any]:
-    features = np.asarray(features)
-    if features.ndim == 2 and features.shape[1] == 0:
-        raise no_tapped_layer_error()
-    if features.ndim != 2 or not np.isfinite(features).all():
-        raise embedding_error(features)
-    return features
-
-
 def _check_width(head: Any, posterior: Any, weights_FCK: Floats, features_nF: Floats, codes_n: Any) -> None:
-    """At rows from first to last, as many as go into a block."""
-    n_rows = min(_MAX_ROWS_TO_CHECK, _rows_of_block(weights_FCK), len(codes_n))
+    """Warn where draws misclassify training rows; looks at a block of rows, spread over all of them."""
+    n_rows = min(_MAX_ROWS_TO_CHECK, rows_of_block(weights_FCK), len(codes_n))
     rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
     mode_nC = softmax(features_nF[rows] @ posterior.mean_CF.T, axis=1)
-    if laplace.are_too_wide(_probabilities(features_nF[rows, :-1], weights_FCK), mode_nC, codes_n[rows]):
+    if laplace.are_too_wide(probabilities(features_nF[rows, :-1], weights_FCK), mode_nC, codes_n[rows]):
         warn_wide_draws(head, 'a larger `prior_precision`, method="mean_field",')
-
-
-def _by_blocks(
-    features_mU: NDArray[Any], weights_FCK: Floats, reduce: Callable[[Floats], Floats] = lambda p_KmC: p_KmC
-) -> Floats:
-    """Probabilities, or what is made of their first axis, with no more than the result and a block in memory."""
-    n_rows, (_, n_classes, _) = len(features_mU), weights_FCK.shape
-    blocks = list(gen_batches(n_rows, _rows_of_block(weights_FCK)))
-    n_values = len(reduce(np.empty((weights_FCK.shape[2], 0, n_classes))))
-    result = np.empty((n_values, n_rows, n_classes))
-    for block in blocks:
-        result[:, block] = reduce(_probabilities(features_mU[block], weights_FCK))
-    return result
-
-
-def _rows_of_block(weights_FCK: Floats) -> int:
-    return max(1, _BLOCK_ELEMENTS // max(weights_FCK[0].size, len(weights_FCK)))
-
-
-def _probabilities(features_mU: NDArray[Any], weights_FCK: Floats) -> Floats:
-    """Of shape (K, m, C); the last of the weights are biases."""
-    features_mU = features_mU.astype(np.float64, copy=False)
-    return laplace.probabilities(laplace.linear(features_mU, weights_FCK[:-1], weights_FCK[-1]))
-
-
-class _Laplace:
-    """Around the most probable weights, with the inverse Hessian of the negative log-posterior as covariance."""
-
-    def __init__(self, features_nF: Floats, mode_CF: Floats, precision_F: Floats, covariance: str) -> None:
-        self.mean_CF, self.covariance = mode_CF, covariance
-        self._scale_F = 1 / np.sqrt(precision_F)
-        self._law = laws.LAWS[covariance](features_nF * self._scale_F, features_nF @ mode_CF.T)
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Weights (F, C, K)."""
-        weights_FCK = self._law.draw(n_draws, rng)
-        weights_FCK *= self._scale_F[:, np.newaxis, np.newaxis]
-        weights_FCK += self.mean_CF.T[:, :, np.newaxis]
-        return weights_FCK
-
-
-class _MeanField:
-    """Independent normals that minimise the KL divergence to the posterior."""
-
-    covariance = "diagonal"
-
-    def __init__(self, features_nF: Floats, codes_n: Any, mode_CF: Floats, precision_F: Floats, rng: Any) -> None:
-        self.mean_CF, self.std_CF = mean_field(features_nF, codes_n, mode_CF, precision_F, rng)
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Weights (F, C, K)."""
-        noise_FCK = rng.standard_normal((*self.mean_CF.T.shape, n_draws))
-        return self.mean_CF.T[:, :, np.newaxis] + self.std_CF.T[:, :, np.newaxis] * noise_FCK
-
-
-_METHODS = ("laplace", "mean_field")
-_COVARIANCES = ("auto", *laws.LAWS)
-
-
-def most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
-    """Weights (C, F) of a softmax regression with a normal prior.
-
-    The search goes along axes in which the curvature is roughly the same everywhere: it takes half the steps.
-    """
-    scale_F = 1 / np.sqrt(precision_F)
-    rotation = _rotation(features_nF * scale_F, n_classes)
-    if rotation is None:
-        return _search(features_nF * scale_F, codes_n, n_classes, np.ones(len(scale_F))) * scale_F
-    unit_r, axes_Fr = rotation
-    turned_nr = (features_nF * scale_F) @ (axes_Fr * unit_r)
-    found_Cr = _search(turned_nr, codes_n, n_classes, unit_r**2)
-    return (found_Cr * unit_r) @ axes_Fr.T * scale_F
-
-
-def _rotation(X_nF: Floats, n_classes: int) -> tuple[Floats, Floats] | None:
-    """Units (r,) and axes (F, r) of the search; None where it would cost more than it saves."""
-    if min(X_nF.shape) > _MAX_ROTATED:
-        return None
-    squared_r, axes_Fr = laws.principal_axes(X_nF)
-    return 1 / np.sqrt(1 + _TYPICAL_VARIANCE / n_classes * squared_r), axes_Fr
-
-
-def _search(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
-    rows = np.arange(len(codes_n))
-
-    def loss(weights: Floats) -> tuple[float, Floats]:
-        weights_CF = weights.reshape(n_classes, -1)
-        work_nC = features_nF @ weights_CF.T
-        work_nC -= work_nC.max(axis=1, keepdims=True)
-        own_n = work_nC[rows, codes_n]
-        np.exp(work_nC, out=work_nC)
-        sum_n = work_nC.sum(axis=1)
-        value = (precision_F * weights_CF**2).sum() / 2 + (np.log(sum_n) - own_n).sum()
-        work_nC /= sum_n[:, np.newaxis]
-        work_nC[rows, codes_n] -= 1
-        return value, (precision_F * weights_CF + work_nC.T @ features_nF).ravel()
-
-    return _minimise(loss, np.zeros(n_classes * features_nF.shape[1])).reshape(n_classes, -1)
-
-
-def mean_field(
-    features_nF: Floats, codes_n: NDArray[np.int64], mode_CF: Floats, precision_F: Floats, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Means and standard deviations (C, F) of independent normals that minimise `negative_elbo`.
-
-    The search goes by steps in units of what a Laplace approximation without correlations would give.
-    """
-    p_nC = np.exp(log_softmax(features_nF @ mode_CF.T, axis=1))
-    unit_CF = 1 / np.sqrt((p_nC * (1 - p_nC)).T @ features_nF**2 + precision_F)
-    noise_SnC = stratified_noise(p_nC.shape, rng)
-
-    def loss(steps: Floats) -> tuple[float, Floats]:
-        step_CF, log_factor_CF = steps.reshape(2, *mode_CF.shape)
-        mean_CF, std_CF = mode_CF + unit_CF * step_CF, unit_CF * np.exp(log_factor_CF)
-        value, by_mean, by_std = negative_elbo(mean_CF, std_CF, features_nF, codes_n, precision_F, noise_SnC)
-        return value, np.concatenate([(by_mean * unit_CF).ravel(), (by_std * std_CF).ravel()])
-
-    step_CF, log_factor_CF = _minimise(loss, np.zeros(2 * mode_CF.size)).reshape(2, *mode_CF.shape)
-    return mode_CF + unit_CF * step_CF, unit_CF * np.exp(log_factor_CF)
-
-
-def negative_elbo(
-    mean_CF: Floats,
-    std_CF: Floats,
-    features_nF: Floats,
-    codes_n: NDArray[np.int64],
-    precision_F: Floats,
-    noise_SnC: Floats,
-) -> tuple[float, Floats, Floats]:
-    """KL divergence to the prior minus the expected log-likelihood; and its gradients by means and deviations.
-
-    A row's logits are independent normals themselves, so that noise is needed for these alone: local
-    reparameterisation. With noise that is fixed, the bound is a function that any optimiser can minimise.
-    """
-    center_nC = features_nF @ mean_CF.T
-    spread_nC = np.sqrt(features_nF**2 @ (std_CF**2).T)
-    log_p_SnC = log_softmax(center_nC + spread_nC * noise_SnC, axis=2)
-    hot_nC = np.eye(len(mean_CF))[codes_n]
-    relative_CF = precision_F * std_CF**2
-    divergence = (precision_F * mean_CF**2 + relative_CF - 1 - np.log(relative_CF)).sum() / 2
-    value = divergence - (log_p_SnC * hot_nC).sum() / len(noise_SnC)
-    residual_SnC = np.exp(log_p_SnC) - hot_nC
-    by_center_nC = residual_SnC.mean(axis=0)
-    by_variance_nC = (residual_SnC * noise_SnC).mean(axis=0) / spread_nC  # half of it, and twice the deviation below
-    by_mean_CF = precision_F * mean_CF + by_center_nC.T @ features_nF
-    return value, by_mean_CF, precision_F * std_CF - 1 / std_CF + std_CF * (by_variance_nC.T @ features_nF**2)
-
-
-def stratified_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Standard normal noise (S, n, C); each logit's S values are the same quantiles, in an order of its own."""
-    n_points = int(np.clip(_BLOCK_ELEMENTS // np.prod(shape), *_N_NOISE))
-    quantiles_S = ndtri((np.arange(n_points) + 0.5) / n_points)
-    quantiles_S /= quantiles_S.std()
-    return rng.permuted(np.broadcast_to(quantiles_S[:, np.newaxis, np.newaxis], (n_points, *shape)), axis=0)
-
-
-def _minimise(loss: Callable[[Floats], tuple[float, Floats]], start: Floats) -> Floats:
-    options = {"maxiter": _MAX_STEPS, "maxfun": 2 * _MAX_STEPS, "ftol": 1e-13, "gtol": 1e-6, "maxcor": 20}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    if found.nit >= _MAX_STEPS:
-        warn_last_layer(_MAX_STEPS)
-    return found.x

@@ -3,9 +3,9 @@
 With features scaled to a standard normal prior, the negative log-posterior has the Hessian Σ_i S_i ⊗ x_i x_i' + 1 with
 S_i = diag(p_i) - p_i p_i'. Its inverse is the covariance of a Laplace approximation (MacKay 1992).
 
-* ``Exact`` draws from that: what is factorised has the smaller of C n² and (C F)² numbers.
-* ``ByClass`` drops what correlates the classes: a matrix of min(n, F)² numbers for each. With many classes the others'
-  share in S_i is small, and scores are those of the exact law to some digits.
+* ``Exact`` draws from that: its factors have the smaller of C n² and (C F)² numbers.
+* ``ByClass`` drops correlations between classes: a matrix of min(n, F)² numbers for each. With many classes these
+  correlations are small, and scores agree with those of the exact law to some digits.
 * ``Kronecker`` replaces the sum over rows by the Kronecker product A ⊗ G that is nearest to it, and adds the prior
   in the eigenvectors of both: C² + min(n, F)² numbers.
 
@@ -51,8 +51,8 @@ class Exact:
 class ByClass:
     """Classes apart, each with the covariance (1 + Σ_i d_ic x_i x_i')⁻¹, where d_ic = p_ic (1 - p_ic) C / (C - 1).
 
-    The factor makes the law of all that probabilities see, which are differences between classes, the exact one for two
-    classes, and for rows whose classes are all equally probable.
+    Probabilities depend on differences between classes alone. The factor C / (C - 1) makes the law of these exact for
+    two classes, and for rows whose classes are all equally probable.
     """
 
     def __init__(self, X_nF: Floats, logits_nC: Floats) -> None:
@@ -118,7 +118,7 @@ def choose(shape: tuple[int, int], n_classes: int) -> str:
 
 
 def variances(logits_nC: Floats) -> Floats:
-    """Of a label, p (1 - p), with all digits where p is nearly 1: the rest is summed up from the other classes."""
+    """Variances p (1 - p) of labels; near p = 1 the sum of the other probabilities keeps the digits of 1 - p."""
     p_nC = softmax(logits_nC, axis=1)
     rows, top = np.arange(len(p_nC)), p_nC.argmax(axis=1)
     rest_nC = 1 - p_nC

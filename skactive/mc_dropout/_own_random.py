@@ -1,4 +1,4 @@
-"""Random numbers for torch from a generator of ours: torch's global one is neither read nor written."""
+"""Random numbers for torch from generators of an estimator; the global one is neither read nor written."""
 
 from __future__ import annotations
 
@@ -30,19 +30,10 @@ _DROPOUT_LAYERS: dict[type[nn.Module], Any] = {
     nn.Dropout3d: F.dropout3d,
     nn.FeatureAlphaDropout: F.feature_alpha_dropout,
 }
-# What else a net may be made of, if nothing but its dropout layers is to be random.
+# Layers without random numbers: a net of these and dropout layers is random in its dropout layers alone.
 _PLAIN_LAYERS: set[type[nn.Module]] = {
-    *(
-        nn.Sequential,
-        nn.Flatten,
-        nn.Unflatten,
-        nn.Identity,
-        nn.Linear,
-        nn.Conv1d,
-        nn.Conv2d,
-        nn.MaxPool1d,
-        nn.MaxPool2d,
-    ),
+    *(nn.Sequential, nn.Flatten, nn.Unflatten, nn.Identity, nn.Linear, nn.Conv1d, nn.Conv2d),
+    *(nn.MaxPool1d, nn.MaxPool2d),
     *(nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.BatchNorm1d, nn.BatchNorm2d),
     *(nn.LayerNorm, nn.ELU, nn.GELU, nn.LeakyReLU, nn.ReLU, nn.SELU, nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh),
     *(nn.Softmax, nn.LogSoftmax),
@@ -50,7 +41,7 @@ _PLAIN_LAYERS: set[type[nn.Module]] = {
 
 
 class OwnRandom(RandomCalls):
-    """While it is active, torch draws from generators of ours, one for each device: new weights, dropout, noise."""
+    """While it is active, torch draws new weights, dropout and noise from its generators, one for each device."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
@@ -58,7 +49,7 @@ class OwnRandom(RandomCalls):
         self._generators: dict[torch.device, torch.Generator] = {}
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Give our generator to what else is random, and let the rest pass."""
+        """Give a generator to the other random functions, and run the rest."""
         if func is F.gumbel_softmax:
             return self._gumbel_softmax(*args, **kwargs)
         if func in _LIKE:
@@ -68,9 +59,9 @@ class OwnRandom(RandomCalls):
         return func(*args, **kwargs)
 
     def on(self, device: torch.device) -> torch.Generator:
-        """Our generator on a device."""
+        """The generator for a device."""
         if device.index is None and device.type != "cpu":
-            device = torch.empty(0, device=device).device  # the current one, whose numbers they are
+            device = torch.empty(0, device=device).device  # the current one
         if device not in self._generators:
             seed = (self._seed + len(self._generators)) % 2**63
             self._generators[device] = torch.Generator(device).manual_seed(seed)
@@ -87,10 +78,10 @@ class OwnRandom(RandomCalls):
 
     @contextmanager
     def forward(self, module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
-        """The module's forward pass in training, with our random numbers.
+        """The module's forward pass in training, with these random numbers.
 
-        Torch hands every call to an active mode, a tenth of the time that a step of a small net takes. Nets of common
-        layers do without: their dropout layers are random, and get a forward pass of ours meanwhile.
+        An active mode costs a tenth of the time of a small net's step, because torch gives it every call. Nets of
+        common layers do without: their dropout layers alone are random, and get another ``forward`` meanwhile.
         """
         dropouts: list[Any] = [layer for layer in module.modules() if type(layer) in _DROPOUT_LAYERS]
         if not {type(layer) for layer in module.modules()} <= _PLAIN_LAYERS | _DROPOUT_LAYERS.keys():
@@ -126,7 +117,7 @@ class OwnRandom(RandomCalls):
 
 
 def _device_of(func: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
-    """Where the numbers that a function draws are going to be."""
+    """The device of the numbers that a function draws."""
     if "device" in kwargs and kwargs["device"] is not None:
         return torch.device(kwargs["device"])
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]

@@ -29,8 +29,8 @@ from sklearn.pipeline import Pipeline
 from skorch import NeuralNet
 from torch import Tensor, nn
 
+from .. import _dropout as thinning
 from .._checks import as_array, check_one_output
-from .._dropout import _draws as thinning
 from . import _nets as nets
 from ._checks import check_embedding, check_features, check_has_probabilities, search_without_refit_error
 from ._registry import Through

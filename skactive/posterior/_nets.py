@@ -19,8 +19,8 @@ from skorch.dataset import Dataset
 from torch import Tensor, nn
 
 from .. import _containers as chunks
+from .. import _dropout as thinning
 from .._checks import NetError, check_n_draws, sum_tolerance
-from .._dropout import _draws as thinning
 from .._dropout._masks import Pass, plain_pass
 from ._checks import check_class_outputs, check_one_target
 from ._registry import DEFAULT_DRAWS, PredictDraws, source

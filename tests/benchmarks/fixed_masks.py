@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skactive._dropout._draws import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
+from skactive._dropout import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
 
 N_DRAWS = 20
 

@@ -66,12 +66,12 @@ MESSAGES = {
     "sequences cut at the longest of a block": "Pad rows to one length",
     "batch norm without statistics": "`track_running_stats=True`",
     "labels asked for in training": r"In training give labels.*`sample_posterior\(n_draws, rng\)`",
-    "another function in training": "Let nothing but dropout and normalisation depend on `self.training`",
-    "noise in evaluation, too": "Let it draw in training only",
-    "noise by torch.normal": "Let it take them from torch.rand, torch.randn or bernoulli_",
-    "vmap over members of an ensemble": 'Let it set randomness="same"',
-    "noise by numpy": "random numbers come from torch.rand or bernoulli_",
-    "calls that are remembered": "forget its calls",
+    "another function in training": "Let only dropout and normalisation depend on `self.training`",
+    "noise in evaluation, too": "Draw random numbers in training only",
+    "noise by torch.normal": "Draw them by torch.rand, torch.randn or bernoulli_",
+    "vmap over members of an ensemble": 'Set randomness="same"',
+    "noise by numpy": "draw random numbers by torch.rand or bernoulli_",
+    "calls that are remembered": "keep no state between calls",
     "no dropout": "Add torch.nn.Dropout layers",
     "several outputs": "Wrap it in a module",
 }
@@ -92,7 +92,7 @@ def test_sequences_cut_at_the_longest_of_a_block_are_drawn_row_by_row():
     assert float(draws.std(0).min()) > 0
 
 
-def test_a_net_whose_shapes_depend_on_values_is_run_anew_for_other_values():
+def test_a_net_whose_shapes_depend_on_values_runs_again_for_other_values():
     module, x = make("rows that are looked for")
     other = x.clone()
     other[:, 0] = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0])

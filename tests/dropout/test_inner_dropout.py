@@ -11,8 +11,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from skactive import MCDropoutClassifier
-from skactive._dropout._masks import Pass, Sites
+from skactive._dropout import Pass
 from skactive._dropout._noise import Noise
+from skactive._dropout._sites import Sites
 
 
 def rows(*shape, seed=0):

@@ -15,8 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from skactive._dropout import _thinned
-from skactive._dropout._draws import BLOCK, TensorRows
+from skactive._dropout import BLOCK, TensorRows, _thinned
 from skactive._dropout._noise import Noise
 from skactive._dropout._tape import chain_of, record
 from skactive._dropout._thinned import thinnable
@@ -628,6 +627,16 @@ def test_other_random_numbers_in_a_forward_pass_are_refused():
     with pytest.raises(ValueError, match="randn_like"):
         draw(Noise(), torch.ones(1, 3))
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_bernoulli_is_held_fixed_with_its_argument_by_name():
+    class Named(nn.Module):
+        def forward(self, x):
+            return 2 * x * torch.bernoulli(input=torch.full_like(x, 0.5)) if self.training else x
+
+    draws = draw(Named(), torch.ones(9, 40), n_draws=8)
+    assert torch.equal(draws, draws[:, :1].expand_as(draws))
+    assert set(draws.unique().tolist()) == {0.0, 2.0}
 
 
 def test_the_functions_that_torch_has_below_its_layers_are_answered_too():

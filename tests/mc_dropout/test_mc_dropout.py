@@ -201,7 +201,7 @@ def test_training_masks_differ_by_row_and_keep_the_mean():
 
 @pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout, nn.Dropout1d])
 def test_training_masks_of_other_dropout_layers_are_those_of_torch(layer):
-    from skactive.mc_dropout._training import OwnRandom
+    from skactive.mc_dropout._own_random import OwnRandom
 
     x = torch.full((4000, 5, 3), 0.7)
     with OwnRandom(np.random.default_rng(0)):
@@ -559,7 +559,7 @@ def test_partial_fit_follows_fit_also_with_early_stopping():
 
 def test_partial_fit_checks_classes():
     X, y = iris()
-    with pytest.raises(ValueError, match="`classes` must be passed on the first call to partial_fit"):
+    with pytest.raises(ValueError, match=r"`classes` must list all labels.*first call to partial_fit"):
         small_classifier().partial_fit(X, y)
     net = small_classifier().partial_fit(X[y < 2], y[y < 2], classes=[0, 1])
     with pytest.raises(ValueError, match=r"`classes` must list every label.*lacks \[2\]"):
@@ -610,7 +610,7 @@ def test_balanced_class_weights_help_the_rare_class():
     "bad", [np.full(150, -1.0), np.full(150, np.nan), np.zeros(150), np.ones(149), np.ones((150, 2))]
 )
 def test_bad_sample_weights_are_refused(bad):
-    with pytest.raises(ValueError, match="`sample_weight` must be"):
+    with pytest.raises(ValueError, match="`sample_weight` must"):
         small_classifier().fit(*iris(), sample_weight=bad)
 
 
@@ -670,21 +670,21 @@ def test_early_stopping_stops_and_keeps_the_best_weights():
 
 
 def test_validation_rows_are_a_share_of_each_class_and_never_its_last_row():
-    from skactive.mc_dropout import _stratified_rows
+    from skactive.mc_dropout._data import rows_to_hold_out
 
     strata = np.repeat([0, 1, 2, 3], [50, 20, 2, 1])
-    held_out = _stratified_rows(strata, np.random.default_rng(0))
+    held_out = rows_to_hold_out(strata, np.random.default_rng(0))
     assert held_out.sum() == round(0.2 * 73)
     assert (np.abs(np.bincount(strata[held_out], minlength=4) - [10, 4, 0.4, 0]) <= 1).all()
     assert np.bincount(strata[~held_out]).min() == 1
-    everyone_alone = _stratified_rows(np.arange(30), np.random.default_rng(0))
+    everyone_alone = rows_to_hold_out(np.arange(30), np.random.default_rng(0))
     assert not everyone_alone.any()
 
 
 @pytest.mark.parametrize("n_rows", [3, 9])
 def test_early_stopping_without_rows_to_spare_warns_once(n_rows):
     X, y = np.eye(3)[np.arange(n_rows) % 3], np.arange(n_rows) % 3
-    with pytest.warns(UserWarning, match="`early_stopping` needs rows") as caught:
+    with pytest.warns(UserWarning, match="`early_stopping` needs validation rows") as caught:
         net = small_classifier(early_stopping=True).fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -770,7 +770,7 @@ def test_one_column_is_the_second_class(output, last, flat):
     ],
 )
 def test_a_module_that_returns_something_else_than_declared_is_refused(output, last):
-    with pytest.raises(ValueError, match=f"`output`='{output}' says"):
+    with pytest.raises(ValueError, match=f"`output`='{output}' declares"):
         small_classifier(module=net_of(last=last), output=output).fit(*iris())
 
 
@@ -816,7 +816,7 @@ def test_module_params_win_over_dimensions():
 
 
 def test_a_module_that_fails_is_named():
-    with pytest.raises(ValueError, match=r"`module` could not answer float32 rows of shape \(4,\)") as caught:
+    with pytest.raises(ValueError, match=r"`module` failed on float32 rows of shape \(4,\)") as caught:
         small_classifier(module=net_of(n_features=7)).fit(*iris())
     assert isinstance(caught.value.__cause__, RuntimeError)
 
@@ -931,7 +931,7 @@ def test_a_net_without_linear_layers_has_no_embedding():
     net = small_classifier(
         module=nn.Sequential(nn.Unflatten(1, (4, 1)), nn.Dropout(), nn.Conv1d(4, 3, 1), nn.Flatten())
     )
-    with pytest.raises(ValueError, match="`module` must run"):
+    with pytest.raises(ValueError, match=r"no such layer ran in `module`"):
         net.fit(X, y).embed(X)
 
 

@@ -514,17 +514,17 @@ def with_nan():
 BAD = {
     "no dropout": (lambda: nn.Sequential(nn.Linear(4, 2)), "has none.*Add torch.nn.Dropout"),
     "rate 0": (lambda: mlp(0.0), "has 1 of rate 0.*Set a rate above 0"),
-    "weights that are NaN": (with_nan, r"'0\.weight'.*Train it anew"),
+    "weights that are NaN": (with_nan, r"'0\.weight'.*Train it again"),
     "a forward pass that raises": (Raises, "RuntimeError: my own bug"),
     "a tuple": (Tuple, "returned a tuple.*returns the logits alone"),
-    "rows that depend on others": (AcrossRows, "answer each row by itself"),
+    "rows that depend on others": (AcrossRows, "compute each row by itself"),
     "batch norm without statistics": (
         lambda: nn.Sequential(
             nn.Linear(4, 8), nn.BatchNorm1d(8, track_running_stats=False), nn.Dropout(), nn.Linear(8, 2)
         ),
-        "nothing to normalise a single row by",
+        "no running statistics to normalise a single row",
     ),
-    "numbers from elsewhere": (Forgets, "random numbers come from torch.rand"),
+    "numbers from elsewhere": (Forgets, "draw random numbers by torch.rand"),
     "TorchScript": (lambda: torch.jit.script(mlp()), "compiled by TorchScript"),
     "one column": (lambda: mlp(0.3, 1), "one column a class"),
 }
@@ -589,7 +589,7 @@ class Unseen(nn.Module):
 @pytest.mark.parametrize("module", [Stretches(0.0), Unseen(0), Unseen(1)], ids=["stretches", "aten", "numpy"])
 def test_nets_that_do_more_in_training_than_is_seen_are_refused(module):
     state = torch.get_rng_state()
-    with pytest.raises(ValueError, match=r"do nothing else beside|alike at every call|rate above 0"):
+    with pytest.raises(ValueError, match=r"by its dropout alone|same at every call|rate above 0"):
         draws_of(module.eval(), X)
     torch.set_rng_state(state)
 
@@ -597,7 +597,7 @@ def test_nets_that_do_more_in_training_than_is_seen_are_refused(module):
 def test_rows_that_are_alike_at_first_hide_no_dependence_on_other_rows():
     rows = X.copy()
     rows[:300:37] = rows[0]
-    with pytest.raises(ValueError, match="answer each row by itself"):
+    with pytest.raises(ValueError, match="compute each row by itself"):
         draws_of(AcrossRows().eval(), np.concatenate([np.repeat(X[:1], 256, 0), X]))
 
 

@@ -1,0 +1,146 @@
+"""Rows of a pool in the blocks that go through a net.
+
+A module always sees the same blocks: rows cut at multiples of the block size, from the first row on. In floating point
+the last bits of a row's output depend on the shape of the block around it and on the row's place in it, differently on
+every processor. So rows streamed in chunks of whole blocks get the same bits for every size of the chunks, by
+construction. Nothing is padded: a module sees real rows only.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from .._checks import warn
+from ._nested import parts_of
+
+BLOCK = 256
+"""Rows in one forward pass by default: enough to keep two cores busy, few enough for the cache."""
+
+_CHECKED_ROWS = 8
+
+
+class Rows(Protocol):
+    """Rows of a pool, as batches for a net."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: range | list[int]) -> Any:
+        """A batch of these rows for the forward pass: tensors, alone or in tuples, lists or dicts."""
+
+
+class TensorRows:
+    """Rows of a tensor."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, rows: range | list[int]) -> Tensor:
+        # A copy begins at an aligned address. Matrix products may be summed in another order at other addresses.
+        return (self.x[rows.start : rows.stop] if isinstance(rows, range) else self.x[rows]).clone()
+
+
+class BlockSize:
+    """How many rows go through a net at once: fewer once memory ran out."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+        self._has_warned = False
+
+    def halve(self, n_tried: int, error: Exception) -> None:
+        """Go on with half as many rows, and warn the first time."""
+        if n_tried == 1:
+            raise error
+        self.n_rows = min(self.n_rows, (n_tried + 1) // 2)
+        if not self._has_warned:
+            self._has_warned = True
+            warn(
+                f"Memory ran out for {n_tried} rows at once: the net now gets smaller blocks, halved until they fit. "
+                f"Set `predict_batch_size` below {n_tried} to start with smaller ones."
+            )
+
+
+class InBlocks:
+    """A function of rows that go through a net in blocks.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a block. Chunks of whole blocks give the same bits as all rows at once.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        self._size = BlockSize(batch_size)
+
+    @property
+    def batch_size(self) -> int:
+        return self._size.n_rows
+
+    def with_batch_size(self, n_rows: int) -> Self:
+        """The same function, in blocks of this size."""
+        twin = copy.copy(self)
+        twin._size = BlockSize(n_rows)
+        return twin
+
+
+def forward_rows(function: Callable[[Rows, range], Tensor], rows: Rows, size: BlockSize, axis: int = 0) -> Tensor:
+    """Apply ``function`` to one block of rows after the other and join the results along ``axis``."""
+    with torch.no_grad():
+        return join_rows(_blocks(function, rows, size), len(rows), axis)
+
+
+def _blocks(function: Callable[[Rows, range], Tensor], rows: Rows, size: BlockSize) -> Iterator[Tensor]:
+    start = 0
+    while start < len(rows):
+        block = range(start, min(start + size.n_rows, len(rows)))
+        try:
+            part = function(rows, block)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            size.halve(len(block), error)
+            continue
+        yield part
+        start = block.stop
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    texts = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
+
+
+def join_rows(parts: Iterator[Tensor], n_rows: int, axis: int) -> Tensor:
+    """Join parts along ``axis`` as they come, in their memory layout; at no time are all of them in memory."""
+    first = next(parts)
+    start = first.shape[axis]
+    if start == n_rows:
+        return first
+    shape = [*first.shape[:axis], n_rows, *first.shape[axis + 1 :]]
+    order = sorted(range(first.ndim), key=first.stride, reverse=True)
+    joined = torch.empty_permuted(shape, order, dtype=first.dtype, device=first.device)
+    joined.narrow(axis, 0, start).copy_(first)
+    for part in parts:
+        joined.narrow(axis, start, part.shape[axis]).copy_(part)
+        start += part.shape[axis]
+    return joined
+
+
+def spread(block: range) -> list[int]:
+    """A few rows of a block, its first among them."""
+    return list(block[:: max(1, len(block) // _CHECKED_ROWS)][:_CHECKED_ROWS])
+
+
+def differ(rows: Rows, some: list[int]) -> bool:
+    """Whether some rows are not all equal; rows without tensors are taken to differ."""
+    ours, firsts = (list(parts_of(rows.take(which))) for which in (some, [some[0]] * len(some)))
+    is_known = len(some) > 1 and [x.shape for x in ours] == [x.shape for x in firsts]
+    if not ours or (is_known and ours[0].device.type == "meta"):
+        return len(some) > 1
+    return len(some) > 1 and not (is_known and all(torch.equal(*pair) for pair in zip(ours, firsts, strict=True)))

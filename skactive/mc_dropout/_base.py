@@ -1,0 +1,327 @@
+"""The base of the two nets: checked parameters, a module trained by skorch, means and draws over dropout masks."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from .. import _devices as devices
+from .._checks import NoDropoutError, Rules, check_n_draws, check_parameters, shown, warn
+from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, forward_rows, row_by_row
+from .._random import check_random_state
+from .._threads import one_torch_thread
+from ..posterior import _nets as nets
+from . import _modules as modules
+from . import _training as training
+from ._data import Data, HostRows, check_sample_weight, rows_to_hold_out, to_tensor
+from ._own_random import OwnRandom
+from ._parameters import RULES, resolve_device
+
+_POSTERIOR_DRAWS = 100
+_SMALL_NET = 1_000_000  # parameters: below, a second thread costs more than it brings
+_PATIENCE = 20
+
+
+class BaseMCDropout(BaseEstimator, ABC):
+    """What the classifier and the regressor share: the net, its training and its draws."""
+
+    rules: ClassVar[Rules] = RULES
+    _net_class: Any  # a skorch net
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (128, 128),
+        *,
+        dropout: float = 0.5,
+        activation: str | Callable[[], nn.Module] = "relu",
+        module: nn.Module | Callable[..., nn.Module] | None = None,
+        lr: float = 1e-3,
+        optimizer: str | Callable[..., torch.optim.Optimizer] = "adam",
+        weight_decay: float = 0.0,
+        batch_size: int = 64,
+        max_epochs: int = 200,
+        early_stopping: bool = False,
+        n_draws: int = 20,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        module_params: Mapping[str, Any] | None = None,
+        predict_batch_size: int = BLOCK,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.dropout = dropout
+        self.activation = activation
+        self.module = module
+        self.lr = lr
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.n_draws = n_draws
+        self.warm_start = warm_start
+        self.device = device
+        self.module_params = module_params
+        self.predict_batch_size = predict_batch_size
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Tensor]:
+        """Draw functions from the net: one dropout mask each, the same for all rows.
+
+        Parameters
+        ----------
+        n_draws : int or None
+            Number of functions; None is 100.
+        rng : numpy.random.Generator
+            Source of the masks.
+
+        Returns
+        -------
+        predict_draws : callable
+            ``predict_draws(X)`` is a tensor on the net's device: float32 probabilities of shape
+            (n_draws, n_points, n_classes), or float64 values of shape (n_draws, n_points) for the regressor. Every
+            call evaluates the same functions. The net sees blocks of ``predict_batch_size`` rows from the first row on,
+            so that X in chunks of whole blocks gives the same bits as X in one piece.
+
+        Raises
+        ------
+        ValueError
+            If the net has no dropout, or X does not fit the training data.
+        """
+        check_is_fitted(self, "net_")
+        self._check_has_dropout()
+        n_draws = _POSTERIOR_DRAWS if n_draws is None else check_n_draws(n_draws)
+        # A copy, so that the functions stay the same if this estimator is fitted again.
+        return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
+
+    def embed(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Represent rows by the input of the net's last linear layer, with dropout switched off.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, ...)
+
+        Returns
+        -------
+        ndarray of shape (n_points, n_units), float32
+        """
+        check_is_fitted(self, "net_")
+        net = FrozenNet(self.net_.module_)
+
+        def embed(rows: Rows, block: range) -> Tensor:
+            _, masks = net.plain(rows.take(block), len(block))
+            if masks.last_linear is None:
+                raise ValueError(
+                    "`embed` returns the input of the last torch.nn.Linear layer, and no such layer ran in `module`."
+                )
+            return row_by_row(masks.last_linear, len(block)).float()
+
+        return self._forward(embed, X).cpu().numpy()
+
+    def _sample(self, X: ArrayLike, n_draws: int | None) -> NDArray[Any]:
+        check_is_fitted(self, "net_")
+        n_draws = self.n_draws if n_draws is None else n_draws
+        return self.sample_posterior(n_draws, np.random.default_rng(self._mask_seed))(X).cpu().numpy()
+
+    def _predict_mean(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Mean over the model's fixed ``n_draws`` functions; the plain net's answer if it has no dropout."""
+        check_is_fitted(self, "net_")
+        module, rng = self.net_.module_, np.random.default_rng(self._mask_seed)
+        draws: Callable[[Rows, range], Tensor] = (
+            FixedDraws(module, self.n_draws, rng) if self._has_dropout else FrozenNet(module).one_draw
+        )
+
+        def mean(rows: Rows, block: range) -> Tensor:
+            answers = self._answer(draws(rows, block))
+            answers = answers.movedim(1, -1)  # rows last, as they lie in memory: three times as fast
+            return answers.mean(0, dtype=devices.best_float(answers.device)).movedim(-1, 0)
+
+        return self._forward(mean, X).cpu().numpy().astype(np.float64, copy=False)
+
+    def _check_has_dropout(self) -> None:
+        if not self._has_dropout:
+            raise NoDropoutError(
+                f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and the net of this "
+                f"{type(self).__name__} has none: all draws would be the same function and BALD 0 everywhere. Set "
+                '`dropout` above 0, add dropout layers to `module`, or give the query posterior="bootstrap".'
+            )
+
+    def _forward(self, function: Callable[[Rows, range], Tensor], X: Any) -> Tensor:
+        """Apply ``function`` to one block of X after the other."""
+        size = BlockSize(self.predict_batch_size)
+        return forward_rows(function, self._rows(X), size)
+
+    def _rows(self, X: Any) -> HostRows:
+        return HostRows(self._validate(X), torch.device(self.net_.device))
+
+    def _validate(self, X: Any, *y: Any, reset: bool = False) -> Any:
+        options: dict[str, Any] = {"dtype": np.float32, "accept_sparse": "csr", "allow_nd": True}
+        if y and is_regressor(self):
+            options["y_numeric"] = True
+        with np.errstate(over="ignore"):  # numbers too large for float32 become inf, which is refused
+            return validate_data(self, X, *y, reset=reset, **options)
+
+    # Training
+
+    def _check_parameters(self) -> None:
+        check_parameters(self.rules, self.get_params(deep=False))
+        if isinstance(self.module, nn.Module) and self.module_params:
+            raise ValueError(
+                f"`module_params` must be None if `module` is an instance. Got {shown(self.module_params)} instead."
+            )
+        resolve_device(self.device)
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Data:
+        X, y = self._validate(X, y, reset=reset)
+        weight = check_sample_weight(sample_weight, len(y))
+        data = Data(X, y, weight)
+        return data if weight.all() else data.take(weight > 0)
+
+    def _continues(self) -> bool:
+        return self.warm_start and hasattr(self, "net_")
+
+    def _fit_net(self, data: Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int) -> None:
+        """Train a new skorch net around the module that is made here; self changes only if all goes well."""
+        with torch.inference_mode(False):  # the caller may be in inference mode, which has no gradients
+            self._fit_new_net(data, make_module, n_outputs, epochs)
+
+    def _fit_new_net(self, data: Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int) -> None:
+        rng = check_random_state(self.random_state)
+        mask_seed = rng.integers(2**63, size=4).tolist()
+        x = to_tensor(data.X[:8], torch.device("cpu"))
+        with torch.device("cpu"), OwnRandom(rng):
+            module = make_module(x).float()
+            outputs = modules.try_module(module, x)  # lazy layers draw their weights now
+        self._check_outputs(outputs, n_outputs)
+        net = self._new_net(module, rng)
+        held_out = self._held_out_rows(data, rng) if self.early_stopping and epochs > 1 else None
+        self._train(net, data, held_out, epochs, rng)
+        self.net_, self.n_iter_, self._rng = net, len(net.history), rng
+        with torch.device("cpu"):
+            self._mask_seed, self._has_dropout = mask_seed, modules.has_dropout(net.module_, x[:1])
+
+    def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
+        if self.module is not None:
+            return modules.module_of_user(self.module, self.module_params, x.shape[1], n_outputs)
+        if x.ndim != 2:
+            raise ValueError(
+                f"`X` must be 2-dimensional for the built-in net. Got rows of shape {tuple(x.shape[1:])}. Give a net "
+                "for such rows as `module`."
+            )
+        return modules.mlp(x.shape[1], self.hidden_layer_sizes, n_outputs, self.activation, self.dropout)
+
+    def _new_net(self, module: nn.Module, rng: np.random.Generator) -> Any:
+        optimizer, options = training.OPTIMIZERS.get(self.optimizer, (self.optimizer, {}))
+        if self.weight_decay:
+            options = {**options, "weight_decay": self.weight_decay}
+        net = self._net_class(
+            module,
+            optimizer=optimizer,
+            **{f"optimizer__{name}": value for name, value in options.items()},
+            lr=self.lr,
+            max_epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            iterator_train=training.Batches,
+            iterator_train__rng=rng,
+            iterator_valid=training.Batches,
+            train_split=None,
+            callbacks=self._net_callbacks(),
+            verbose=int(self.verbose),
+            device=str(resolve_device(self.device)),
+            **self._net_params(),
+        )
+        net.initialize()
+        net.module = type(module)  # `module_` alone is kept: a pickle would hold the weights twice
+        return net
+
+    def _net_callbacks(self) -> Any:
+        if not (self.verbose or self.callbacks or self.early_stopping):
+            return "disable"
+        callbacks = list(self.callbacks or [])
+        if self.early_stopping:
+            callbacks.append(training.StopEarly(patience=_PATIENCE, load_best=True))
+        return callbacks
+
+    def _held_out_rows(self, data: Data, rng: np.random.Generator) -> NDArray[np.bool_] | None:
+        strata = data.target if is_classifier(self) else np.zeros(len(data.target))
+        held_out = rows_to_hold_out(strata, rng)
+        if not held_out.any():
+            warn(
+                f"`early_stopping` needs validation rows, and {len(held_out)} training rows leave none to spare: the "
+                "net trained on all of them for `max_epochs`."
+            )
+            return None
+        return held_out
+
+    def _train(
+        self, net: Any, data: Data, held_out: NDArray[np.bool_] | None, epochs: int, rng: np.random.Generator
+    ) -> None:
+        device, valid = torch.device(net.device), None
+        if held_out is not None:
+            data, valid = data.take(~held_out), data.take(held_out).to_dataset(device)
+        n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
+        is_small = data.X.ndim == 2 and n_parameters < _SMALL_NET
+        with one_torch_thread() if is_small else nullcontext():
+            net.train(data.to_dataset(device), valid, epochs, OwnRandom(rng))
+        if not all(bool(parameter.isfinite().all()) for parameter in net.module_.parameters()):
+            raise ValueError("Training diverged: some weights are not finite. Lower `lr`, or scale the features.")
+
+    def _train_once_more(self, data: Data) -> Self:
+        with torch.inference_mode(False):
+            self._train(self.net_, data, None, 1, self._rng)
+        self.n_iter_ = len(self.net_.history)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Where the classifier and the regressor differ
+
+    @abstractmethod
+    def _net_params(self) -> dict[str, Any]:
+        """Parameters of the skorch net beside those that both share."""
+
+    @abstractmethod
+    def _answer(self, outputs: Tensor) -> Tensor:
+        """The module's outputs (n_draws, n_points, ...) as draws: probabilities, or values in the units of y."""
+
+    @abstractmethod
+    def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
+        """Refuse a module whose outputs do not fit the task."""
+
+
+class _AskedNet(nets.Asked):
+    """The net of a fitted estimator, as it is asked for draws."""
+
+    def __init__(self, fitted: BaseMCDropout) -> None:
+        self._fitted = fitted
+        self.module = fitted.net_.module_
+        self.batch_size = fitted.predict_batch_size
+
+    def rows(self, X: Any) -> Rows:
+        return self._fitted._rows(X)
+
+    def forward(self, module: nn.Module, batch: Any) -> Any:
+        return module(batch)
+
+    def learn(self, net: FrozenNet, rows: Rows) -> None:
+        """Nothing to learn: the outputs were checked when the net was fitted."""
+
+    def answer(self, outputs: Tensor) -> Tensor:
+        return self._fitted._answer(outputs)

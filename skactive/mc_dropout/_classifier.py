@@ -1,0 +1,332 @@
+"""The classifier: labels and their codes, columns for new classes, probabilities."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor, nn
+
+from .._checks import Rules, check_classes, one_class_error
+from .._dropout import BLOCK
+from . import _modules as modules
+from ._base import BaseMCDropout
+from ._data import Data, class_weights
+from ._outputs import CrossEntropy, check_declared, probabilities
+from ._parameters import CLASSIFIER_RULES
+from ._training import ClassifierNet
+
+
+class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
+    """Classify with a neural net whose dropout masks are draws from an approximate posterior.
+
+    A draw θ_k is one dropout mask for the whole network and every row; ``predict_proba`` is the mean of
+    p(y | x, θ_k) over ``n_draws`` of them. The net is trained by skorch.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or sequence of int, default=(128, 128)
+        Units of each hidden layer of the built-in net: linear, activation, dropout.
+    dropout : float, default=0.5
+        Rate after each hidden layer of the built-in net.
+    activation : str or class, default="relu"
+        "elu", "gelu", "leaky_relu", "relu", "selu", "sigmoid", "silu", "tanh", or a torch.nn.Module class.
+    module : torch.nn.Module class, function or instance, optional
+        A net of your own for rows of any shape, images (channels, height, width) included; it is given float32. A
+        class or function is called with ``module_params``, and with ``n_features_in`` (columns of X, or channels) and
+        ``n_outputs`` (number of classes) where its signature has these names. An instance is copied and trained on
+        from the weights that it has.
+    lr : float, default=1e-3
+        Learning rate.
+    optimizer : str or class, default="adam"
+        "adam", "adamw", "sgd" (momentum 0.9), or a torch.optim.Optimizer class.
+    weight_decay : float, default=0.0
+        Weight decay, as the optimizer understands it.
+    batch_size : int, default=64
+        Rows of a training step; -1 is all rows. A last batch of one row joins the batch before it.
+    max_epochs : int, default=200
+        Passes over the training data.
+    early_stopping : bool, default=False
+        Hold out a fifth of the rows, in the proportions of the classes (a class's last row is never taken), stop when
+        their loss has not improved for 20 epochs, and keep the best weights. Below 10 rows: no early stopping, and a
+        warning.
+    n_draws : int, default=20
+        Masks that a prediction averages over.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the loss; labels that a dict lacks have weight 1.
+    warm_start : bool, default=False
+        Let ``fit`` go on from the weights of the last fit. New classes get new units in the last linear layer.
+    device : str or torch.device, default="auto"
+        "auto" is CUDA if there is a device, else the CPU.
+    classes : array-like, optional
+        All labels, those not seen yet included: each gets a column.
+    module_params : dict, optional
+        Keyword arguments of ``module``.
+    output : {"logits", "probabilities", "log_probabilities"}, default="logits"
+        What ``module`` returns. A binary net may return one column, for ``classes_[1]``.
+    predict_batch_size : int, default=256
+        Rows of a forward pass in prediction and for draws. Fewer take less memory; when it runs out, the number is
+        halved, with a warning.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds weights, shuffling, validation rows and masks. Random numbers of the usual kinds that a ``module`` asks
+        torch for come from here as well.
+    verbose : int, default=0
+        Above 0 skorch prints a line for each epoch.
+    callbacks : list of skorch callbacks, optional
+        Passed to the skorch net.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    net_ : skorch.NeuralNetClassifier
+        The trained net; ``net_.module_`` is the torch module and ``net_.history`` its losses. Its labels are the
+        positions in ``classes_``.
+    n_features_in_ : int
+        Columns of X (channels of images).
+    feature_names_in_ : ndarray
+        Column names, if X had any.
+    n_iter_ : int
+        Epochs trained by the last ``fit`` and the ``partial_fit`` calls after it.
+
+    Notes
+    -----
+    One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's
+    global generator, the dropout inside of recurrent and attention layers included.
+
+    References
+    ----------
+    Gal and Ghahramani (2016), Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep Learning,
+    equation 6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skactive import MCDropoutClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> net = MCDropoutClassifier(max_epochs=50, random_state=0).fit(X, y)
+    >>> net.predict_proba(X).shape
+    (150, 3)
+    >>> bool(net.score(X, y) > 0.9)
+    True
+    >>> net.sample_proba(X, n_draws=5).shape
+    (5, 150, 3)
+    """
+
+    rules: ClassVar[Rules] = CLASSIFIER_RULES
+    _net_class = ClassifierNet
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (128, 128),
+        *,
+        dropout: float = 0.5,
+        activation: str | Callable[[], nn.Module] = "relu",
+        module: nn.Module | Callable[..., nn.Module] | None = None,
+        lr: float = 1e-3,
+        optimizer: str | Callable[..., torch.optim.Optimizer] = "adam",
+        weight_decay: float = 0.0,
+        batch_size: int = 64,
+        max_epochs: int = 200,
+        early_stopping: bool = False,
+        n_draws: int = 20,
+        class_weight: Mapping[Any, float] | str | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        classes: ArrayLike | None = None,
+        module_params: Mapping[str, Any] | None = None,
+        output: str = "logits",
+        predict_batch_size: int = BLOCK,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            dropout=dropout,
+            activation=activation,
+            module=module,
+            lr=lr,
+            optimizer=optimizer,
+            weight_decay=weight_decay,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            early_stopping=early_stopping,
+            n_draws=n_draws,
+            warm_start=warm_start,
+            device=device,
+            module_params=module_params,
+            predict_batch_size=predict_batch_size,
+            random_state=random_state,
+            verbose=verbose,
+            callbacks=callbacks,
+        )
+        self.class_weight = class_weight
+        self.classes = classes
+        self.output = output
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the net.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or (n_rows, ...) with a ``module``
+        y : array-like of shape (n_rows,)
+            Labels of any type that sorts.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows in the loss. Rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or y hold what is not finite, y holds one class and `classes` declares no other, a parameter is out of
+            its range, or `module` does not return what `output` says.
+        """
+        self._check_parameters()
+        continues = self._continues()
+        data = self._check_data(X, y, sample_weight, reset=not continues)
+        classes = check_classes(data.target, self.classes)
+        if continues:
+            return self._fit_classes(data, np.union1d(self.classes_, classes), self._grown_module)
+        return self._fit_classes(data, classes, self._build_for)
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train for one more epoch, optimizer state included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, ...)
+        y : array-like of shape (n_rows,)
+        classes : array-like, optional
+            All labels that may ever come. Needed at the first call, unless the parameter `classes` declares them.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        first = not hasattr(self, "net_")
+        data = self._check_data(X, y, sample_weight, reset=first)
+        if first:
+            classes = self.classes if classes is None else classes
+            if classes is None:
+                raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
+            return self._fit_classes(data, check_classes(data.target, classes), self._build_for, epochs=1)
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"`classes` must be the same at every call to partial_fit. Got {np.unique(classes)}, and "
+                f"{self.classes_} before."
+            )
+        return self._train_once_more(data.encoded(check_classes(data.target, self.classes_)))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predict the label of the largest mean probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, ...)
+
+        Returns
+        -------
+        ndarray of shape (n_points,)
+        """
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Average the probabilities of the model's own ``n_draws`` functions: the same ones at every call.
+
+        A net without dropout answers with its one function.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, ...)
+
+        Returns
+        -------
+        ndarray of shape (n_points, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        probabilities = self._predict_mean(X)
+        return probabilities / probabilities.sum(axis=1, keepdims=True)  # float32 rows miss the sum 1 by 1e-7
+
+    def sample_proba(self, X: ArrayLike, n_draws: int | None = None) -> NDArray[np.float32]:
+        """Give the probabilities of each draw; their mean over the model's own ``n_draws`` is `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, ...)
+        n_draws : int, optional
+            Number of functions, by default the parameter `n_draws`. The first ones are the same for every number.
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n_points, n_classes), float32
+
+        Raises
+        ------
+        ValueError
+            If the net has no dropout.
+        """
+        return self._sample(X, n_draws)
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Data:
+        data = super()._check_data(X, y, sample_weight, reset)
+        check_classification_targets(data.target)
+        return Data(data.X, data.target, data.weight * class_weights(self.class_weight, data.target))
+
+    def _fit_classes(
+        self,
+        data: Data,
+        classes: NDArray[Any],
+        make_module: Callable[[NDArray[Any], Tensor], nn.Module],
+        epochs: int | None = None,
+    ) -> Self:
+        if len(classes) < 2:
+            raise one_class_error(classes)
+        self._fit_net(data.encoded(classes), partial(make_module, classes), len(classes), epochs or self.max_epochs)
+        self.classes_ = classes
+        return self
+
+    def _build_for(self, classes: NDArray[Any], x: Tensor) -> nn.Module:
+        return self._build_module(len(classes), x)
+
+    def _grown_module(self, classes: NDArray[Any], x: Tensor) -> nn.Module:
+        """A copy of the trained module with units for new classes; the known ones keep their weights."""
+        module = copy.deepcopy(self.net_.module_).cpu().eval()
+        return modules.with_new_classes(module, x, np.searchsorted(classes, self.classes_), len(classes))
+
+    def _net_params(self) -> dict[str, Any]:
+        quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
+        return {
+            "criterion": CrossEntropy,
+            "criterion__output": self.output,
+            "predict_nonlinearity": partial(probabilities, output=self.output),
+            **quiet,
+        }
+
+    def _answer(self, outputs: Tensor) -> Tensor:
+        return probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
+
+    def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
+        n_columns = outputs.shape[1]
+        if n_columns != n_outputs and (n_columns, n_outputs) != (1, 2):
+            raise ValueError(
+                f"`module` must return one column for each of the {n_outputs} classes (or one for two classes). "
+                f"Got {n_columns} columns instead."
+            )
+        check_declared(outputs, self.output)
