@@ -1203,7 +1203,7 @@ def with_treatments(*values, dtype=float):
         (None, ValueError, "Got None"),
         (2, ValueError, "from 0 to 1, or negative.*Got 2"),
         (-3, ValueError, "Got -3"),
-        ("t", TypeError, "names of columns.*Got 't'.*DataFrame"),
+        ("t", TypeError, "columns have no names.*Got 't'.*DataFrame"),
         (1.0, TypeError, "an integer.*Got 1.0"),
         (True, TypeError, "an integer.*Got True"),
     ],
