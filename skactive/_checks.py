@@ -692,7 +692,7 @@ def check_joint_draws(shape: Any, method: str) -> None:
         )
 
 
-def _not_binary_error(value: Any) -> ValueError:
+def not_binary_error(value: Any) -> ValueError:
     return ValueError(
         f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
         "time, and leave rows without one out."
