@@ -20,7 +20,7 @@ from .._checks import (
     name_or_callable,
     number,
 )
-from ..samplers import SAMPLERS, Batch, topk, uniform
+from ..samplers import SAMPLERS, Batch
 from ..samplers._mixture import draw_mixture
 from ._base import Streams
 from ._coldness import measured_coldness
@@ -82,7 +82,7 @@ class ScoringQuery(Protocol):
 def check_coldness(beta: Any, sampler: Any) -> None:
     """Check that ``beta="auto"`` meets a sampler that has a coldness."""
     function = look_up("sampler", sampler, SAMPLERS)
-    if beta == "auto" and (function in (topk, uniform) or not hasattr(function, "log_weights")):
+    if beta == "auto" and not (hasattr(function, "log_weights") and getattr(function, "uses_beta", True)):
         raise ParameterError(
             '`beta`="auto" needs a sampler that has a coldness: "power", "softmax" or "softrank", or one of your own '
             f"with a function `log_weights(scores, beta)`. Got {name_of(sampler)!r}, for which `beta` must be a number."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._selection import Indices, Scores, gumbel, perturbed_top_k, without_repeats
+from ._selection import Indices, Scores, descending_at_random, gumbel, perturbed_top_k, without_repeats
 
 _TIMED = 2**12  # ranks that are always timed one by one
 _STEEP = 1e3  # of eight times k ranks none but the first can be drawn: 8 ** -1e3 is 0
@@ -65,7 +65,7 @@ def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) 
     """
     n = len(scores)
     if n <= _FEW_ROWS:
-        return _in_order(scores, rng)[positions]
+        return descending_at_random(scores, rng)[positions]
     bucket = _buckets(scores)
     sizes = np.bincount(bucket)
     if len(sizes) == 1:
@@ -85,13 +85,8 @@ def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) 
     here = np.flatnonzero(wanted[bucket])
     sizes = np.where(wanted, sizes, 0)
     within += (sizes.cumsum() - sizes)[at]
-    rows[~is_large] = here[_in_order(scores[here], rng)[within[~is_large]]]
+    rows[~is_large] = here[descending_at_random(scores[here], rng)[within[~is_large]]]
     return rows
-
-
-def _in_order(scores: Scores, rng: np.random.Generator) -> Indices:
-    shuffled = rng.permutation(len(scores))
-    return shuffled[np.argsort(-scores[shuffled], kind="stable")]
 
 
 def _buckets(scores: Scores) -> Indices:
