@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import (
+    BETA,
     ParameterError,
     Rule,
     Rules,
@@ -44,11 +45,7 @@ def _is_range(value: Any) -> bool:
 
 RULES: Rules = {
     "sampler": name_or_callable(SAMPLERS),
-    "beta": number(
-        0,
-        text="a finite number, 0 (uniform) or larger",
-        remedy='The limit of a large beta is sampler="topk".',
-    ).or_word("auto"),
+    "beta": BETA.or_word("auto"),
     "epsilon": number(0, 1, text="a number from 0 (the sampler alone) to 1 (uniform)"),
     "batch_range": Rule(_is_range, "two integers, 1 <= smallest <= largest: the batches that may be suggested"),
     "hold": number(

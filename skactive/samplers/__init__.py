@@ -16,6 +16,8 @@ uniform     0                        1 / n_points
 ==========  =======================  ===============================
 
 Rows of value -inf have no mass: they are taken, uniformly, only once nothing else is left. Ties are broken at random.
+
+A sampler states its law once (`_law`, `_samplers`); fast ways to draw from it stand in `_selection` and `_ranks`.
 """
 
 from ._law import Batch, gumbel_top_k, log_proba

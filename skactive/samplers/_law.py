@@ -1,7 +1,8 @@
 """Laws of batches: how rows are drawn, and how probable each pick was, from one statement.
 
 A law is a value for each row and a coldness beta. Rows are drawn without replacement, in order, with weights ``exp(beta
-* value)`` (Plackett-Luce). Subclasses of `Law` say what the values are, and may know a faster way to draw.
+* value)`` (the Plackett-Luce law). A subclass of `Law` says what the values are, and may know a faster way to draw. A
+row of value -inf has no mass: it is drawn, uniformly, only once nothing else is left.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Batch:
         Distinct rows, most preferred first.
     log_proba : callable or None
         ``log_proba()`` is the ndarray of shape (k,) of natural logarithms of each pick's probability given those before
-        it. It takes a pass over all rows, so it is done when asked for. None where the law is not known.
+        it. It takes a pass over all rows, so it is computed on request. None where the law is not known.
     log_weights : callable or None
         ``log_weights()`` is the ndarray of shape (n_points,) of unnormalised log-weights of the first pick; -inf is a
-        row that could not be it.
+        row that cannot be picked first.
     """
 
     indices: Indices
@@ -53,11 +54,11 @@ class Law:
     beta: float
 
     def values(self) -> Scores:
-        """One value a row; -inf is a row of no mass, which is drawn, uniformly, only once nothing else is left."""
+        """One value for each row."""
         return self.scores
 
     def weights(self) -> Weights:
-        """A function that gives the weights of some rows, relative to the largest of all."""
+        """A function that computes the weights of some rows, relative to the largest of all."""
         top = float(self.scores.max())
 
         def weights(rows: slice | Indices) -> Scores:
@@ -95,7 +96,7 @@ class Law:
         return self.beta * values
 
     def log_weights_of_order(self) -> Scores:
-        """Log-weights of all picks. At beta = inf tied rows follow each other as they stand."""
+        """Log-weights of all picks, not only of the first: at beta = inf, tied rows come in the order of the array."""
         if self.beta < math.inf:
             return self.log_weights()
         return RankLaw(self.scores, _AS_TOP_K, minus_log).log_weights()
@@ -110,14 +111,15 @@ class RankLaw(Law):
     value : callable
         ``value(ranks)`` are the values of the ranks 1, 2, ...
     race : callable, optional
-        A fast way to draw ranks from 0, ``race(n, n_ranked, k, rng, beta)``, where those after ``n_ranked`` come last.
+        A faster way to draw: ``race(n, n_ranked, k, rng, beta)`` returns k ranks, from 0. Those after the first
+        ``n_ranked`` have no mass.
     """
 
     value: Callable[[Scores], Scores]
     race: Callable[[int, int, int, np.random.Generator, float], Indices] | None = None
 
     def values(self) -> Scores:
-        """By row, where tied rows are ranked as they stand. A batch knows the ranks that were drawn."""
+        """One value for each row; tied rows have ranks in the order of the array. A batch knows the ranks it was drawn by."""
         values = np.empty(len(self.scores))
         values[descending(self.scores)] = self._of_ranks().scores
         return values

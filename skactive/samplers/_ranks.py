@@ -27,8 +27,8 @@ def draw_ranks(n: int, n_ranked: int, k: int, rng: np.random.Generator, beta: fl
 def _race(n: int, k: int, rng: np.random.Generator, beta: float) -> Indices:
     """Each rank arrives after an exponential time with its weight for a rate, and the first k to arrive are the batch.
 
-    Logarithms of such times are Gumbel noise. The first ranks are timed one by one. Of the others only those matter
-    that arrive before the k-th of the first; there are few, so they are looked for.
+    Logarithms of such times are Gumbel noise. The first ranks are timed one by one. Of the others, only the few that
+    arrive before the k-th of the first matter, and only they are drawn.
     """
     n_timed = min(n, max(8 * k, _TIMED, n // 64))
     values = -np.log(np.arange(1.0, n_timed + 1))
@@ -60,8 +60,8 @@ def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) 
     """Rows that hold the ranks ``positions`` (from 0) of the scores in descending order, ties at random.
 
     Rows are put into buckets, in the order of the scores, and only buckets that hold a wanted rank are looked into.
-    Most are small: their rows are sorted, all at once. A large one is a tie, or is many times as dense: it gets
-    buckets of its own.
+    Most are small: their rows are sorted, all at once. A large one is a tie, or is many times as dense: its rows
+    are put into buckets again.
     """
     n = len(scores)
     if n <= _FEW_ROWS:
@@ -92,7 +92,7 @@ def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) 
 def _buckets(scores: Scores) -> Indices:
     """A number for each row, from 0, which does not fall where the score falls; all 0 only if all scores are equal.
 
-    It is made of the leading bits that tell the scores apart.
+    It consists of the leading bits in which scores differ.
     """
     n = len(scores)
     highest, lowest = _ordinals(np.array([scores.max(), scores.min()])).tolist()

@@ -1,4 +1,4 @@
-"""The samplers by name: each is the statement of its law, of which drawing and probabilities follow."""
+"""The samplers by name. Each states its law for scores and beta; drawing and probabilities follow from the law."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ scores, beta)`` the log-weights of the first pick; ``uses_beta`` says whether be
 def _sampler(
     *, non_negative: bool = False, uses_beta: bool = True
 ) -> Callable[[Callable[[Scores, float], Law]], Callable[..., Indices]]:
-    """Register a function that states a law, given checked scores and beta, as a sampler that draws from it."""
+    """Turn a function that states the law of checked scores and beta into a registered sampler, which draws from it."""
 
     def register(state: Callable[[Scores, float], Law]) -> Callable[..., Indices]:
         def law(scores: ArrayLike, beta: float = 1.0) -> Law:
@@ -59,14 +59,14 @@ def _draw(law: Law, k: int, rng: np.random.Generator) -> Batch:
 
 
 def _kept(scores: Any) -> Any:
-    """What a batch may be asked about later: a copy, unless nobody can change it in between."""
+    """The scores that a batch keeps for its probabilities: a copy, unless nobody can change them."""
     if hasattr(scores, "detach"):
         return scores.clone()
     return scores.copy() if isinstance(scores, np.ndarray) and scores.flags.writeable else scores
 
 
 class _PowerLaw(Law):
-    """Weights ``score ** beta``, of which a draw takes logarithms only where it needs them."""
+    """Weights ``score ** beta``. Most draws need no logarithm of all scores."""
 
     def values(self) -> Scores:
         with np.errstate(divide="ignore"):

@@ -60,7 +60,7 @@ def top_rows(keys: Scores, k: int, rng: np.random.Generator) -> Indices:
 
 
 def descending(keys: Scores) -> Indices:
-    """Rows by descending key; tied rows as they stand."""
+    """Rows by descending key; tied rows in the order of the array."""
     return np.argsort(-keys, kind="stable")
 
 
