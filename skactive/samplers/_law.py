@@ -119,7 +119,7 @@ class RankLaw(Law):
     race: Callable[[int, int, int, np.random.Generator, float], Indices] | None = None
 
     def values(self) -> Scores:
-        """One value for each row; tied rows have ranks in the order of the array. A batch knows the ranks it was drawn by."""
+        """One value for each row; tied rows are ranked in the order of the array. A batch keeps the ranks it drew."""
         values = np.empty(len(self.scores))
         values[descending(self.scores)] = self._of_ranks().scores
         return values
