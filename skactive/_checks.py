@@ -123,26 +123,18 @@ def name_or_callable(names: Iterable[str], *, what: str = "a callable") -> Rule:
 FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
 
 
+BETA = number(0, text="a finite number, 0 (uniform) or larger", remedy='The limit of a large beta is sampler="topk".')
+
+
 def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
     """Check that k is an integer from 1 to ``n_points``."""
-    if not is_integer(k):
-        raise TypeError(f"`{name}` must be an integer from 1 to the number of {of}, {n_points}. Got {k!r} instead.")
-    if n_points == 0:
-        raise ValueError(f"`{name}`={k} rows cannot be chosen: there are 0 {of}.")
-    if not 1 <= k <= n_points:
-        raise ValueError(f"`{name}` must be from 1 to the number of {of}, {n_points}. Got {k} instead.")
-    return int(k)
-
-
-def check_beta(beta: Any) -> float:
-    if not is_number(beta):
-        raise TypeError(f"`beta` must be a number, 0 or larger. Got {beta!r} instead.")
-    if not 0 <= beta < float("inf"):
-        raise ValueError(
-            f"`beta` must be a finite number, 0 (uniform) or larger. Got {beta!r} instead. "
-            'The limit of a large beta is sampler="topk".'
-        )
-    return float(beta)
+    if is_integer(k) and 1 <= k <= n_points:
+        return int(k)
+    if is_integer(k) and n_points == 0:
+        raise ValueError(f"Cannot choose `{name}`={k} rows from 0 {of}.")
+    raise ParameterError(
+        f"`{name}` must be an integer from 1 to the number of {of}, {n_points}. Got {shown(k)} instead."
+    )
 
 
 def check_scores(
@@ -695,7 +687,7 @@ def check_joint_draws(shape: Any, method: str) -> None:
         )
 
 
-def _not_binary_error(value: Any) -> ValueError:
+def not_binary_error(value: Any) -> ValueError:
     return ValueError(
         f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
         "time, and leave rows without one out."

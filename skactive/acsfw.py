@@ -31,7 +31,7 @@ from .query import BatchQuery, Pool, Streams
 from .query._base import RULES
 from .query._draws import explained, joint_draws_of, remedies
 from .samplers import Batch
-from .scores import _blocks, _fold, _mean
+from .scores._blocks import blocks, fold, mean
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
 
@@ -259,7 +259,7 @@ def _project(draws: Any) -> Floats:
     draws = check_draws_shape(draws, "acs_fw", ("classifier",))
     draws = draws.detach() if isinstance(draws, Tensor) else draws
     vectors_NK = np.empty((draws.shape[1], draws.shape[0]))
-    for block, points in _blocks(draws):
+    for block, points in blocks(draws):
         vectors_NK[points] = _project_block(block).cpu().numpy()
     return vectors_NK
 
@@ -267,9 +267,9 @@ def _project(draws: Any) -> Floats:
 def _project_block(block_KCn: Tensor) -> Tensor:
     """Vectors (n, K), as divergences: exactly 0 where all draws agree, and without cancellation elsewhere."""
     n_draws, n_classes, _ = block_KCn.shape
-    mean_Cn = _mean(block_KCn)
+    mean_Cn = mean(block_KCn)
     log_ratios_KCn = block_KCn.clamp_min(_FLOOR).log_().sub_(mean_Cn.clamp_min(_FLOOR).log_())
-    L_Kn = _fold(log_ratios_KCn.mul_(mean_Cn).transpose(0, 1))
+    L_Kn = fold(log_ratios_KCn.mul_(mean_Cn).transpose(0, 1))
     return L_Kn.masked_fill_(L_Kn.abs() < n_draws * n_classes * torch.finfo(L_Kn.dtype).eps, 0.0).T / n_draws**0.5
 
 

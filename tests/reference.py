@@ -7,6 +7,7 @@ enumerated. Nothing here shares code with the package.
 from __future__ import annotations
 
 import decimal
+import functools
 import itertools
 import math
 from decimal import Decimal
@@ -93,13 +94,21 @@ def margin(draws):
     return _per_point(formula, draws)
 
 
-SCORES = {
-    "bald": bald,
-    "entropy": entropy,
-    "variation_ratio": variation_ratio,
-    "std_dev": std_dev,
-    "margin": margin,
-}
+def variance(draws):
+    """1/K Σ_k (μ_k − μ̄)² of regression draws."""
+    return _per_point(lambda members: _population_variance([Decimal(mu) for (mu,) in members]), draws)
+
+
+def gaussian_bald(draws, noise_variance):
+    """1/2 log[(Var_k μ_k + 1/K Σ_k σ_k²) / exp(1/K Σ_k log σ_k²)], which is 1/2 log(1 + Var_k μ_k / σ²) for one σ²."""
+    result = []
+    with decimal.localcontext(prec=DIGITS):
+        for mus, noises in zip(np.transpose(draws), np.broadcast_to(noise_variance, np.shape(draws)).T, strict=True):
+            noises = [Decimal(float(noise)) for noise in noises]
+            spread = _population_variance([Decimal(float(mu)) for mu in mus])
+            log_mean = sum(noise.ln() for noise in noises) / len(noises)
+            result.append(float(((spread + sum(noises) / len(noises)).ln() - log_mean) / 2))
+    return np.array(result)
 
 
 def random_draws(rng, n_draws, n_points, n_classes, dtype=np.float64, concentration=0.5):
@@ -544,6 +553,23 @@ def causal_score(name, draws, treatment, propensity=None):
             values["mu_pi"] = mu * (1 - p if treatment[i] else p)
         result.append(float(values[name]))
     return np.array(result)
+
+
+SCORES = {
+    "bald": bald,
+    "entropy": entropy,
+    "epig": epig,
+    "gaussian_bald": gaussian_bald,
+    "margin": margin,
+    "mu": functools.partial(causal_score, "mu"),
+    "mu_pi": functools.partial(causal_score, "mu_pi"),
+    "mu_rho": functools.partial(causal_score, "mu_rho"),
+    "rho": functools.partial(causal_score, "rho"),
+    "std_dev": std_dev,
+    "tau": lambda draws: causal_score("tau", draws, np.zeros(np.shape(draws)[1])),
+    "variance": variance,
+    "variation_ratio": variation_ratio,
+}
 
 
 def sqrt_pehe(true_effects, effects):

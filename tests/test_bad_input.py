@@ -1118,7 +1118,7 @@ def test_batchbald_refuses_draws_of_another_shape(shape):
 
 
 def test_batchbald_refuses_an_empty_pool_of_draws():
-    with pytest.raises(ValueError, match="`k`=2 rows cannot be chosen: there are 0 points"):
+    with pytest.raises(ValueError, match="Cannot choose `k`=2 rows from 0 points"):
         batchbald_of(DRAWS[:, :0])
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from skactive import samplers, scores
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.rst") if not {"generated", "auto_examples"} & set(path.parts))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -64,6 +66,13 @@ def test_every_user_guide_page_has_examples():
     for page in (ROOT / "docs" / "user_guide").glob("*.rst"):
         has_code = ">>> " in page.read_text(encoding="utf-8")
         assert has_code or page.stem == "index", page
+
+
+@pytest.mark.parametrize("module", [samplers, scores], ids=lambda module: module.__name__)
+def test_the_api_reference_lists_every_public_name(module):
+    page = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    room = module.__name__.removeprefix("skactive.")
+    assert [name for name in module.__all__ if not re.search(rf"\b{room}\.{name}\b", page)] == []
 
 
 def test_the_table_of_sources_is_that_of_the_registrations():

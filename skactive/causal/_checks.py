@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import _not_binary_error, task
+from .._checks import not_binary_error, task
 
 
 def check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
@@ -15,10 +15,10 @@ def check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
     try:
         numbers = treatments.astype(np.float64)
     except (TypeError, ValueError):
-        raise _not_binary_error(treatments[0]) from None
+        raise not_binary_error(treatments[0]) from None
     bad = np.flatnonzero((numbers != 0) & (numbers != 1))
     if bad.size:
-        raise _not_binary_error(treatments[bad[0]])
+        raise not_binary_error(treatments[bad[0]])
     return numbers.astype(np.int64)
 
 

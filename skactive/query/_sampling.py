@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import (
+    BETA,
     ParameterError,
     Rule,
     Rules,
@@ -20,7 +21,7 @@ from .._checks import (
     name_or_callable,
     number,
 )
-from ..samplers import SAMPLERS, Batch, topk, uniform
+from ..samplers import SAMPLERS, Batch
 from ..samplers._mixture import draw_mixture
 from ._base import Streams
 from ._coldness import measured_coldness
@@ -44,11 +45,7 @@ def _is_range(value: Any) -> bool:
 
 RULES: Rules = {
     "sampler": name_or_callable(SAMPLERS),
-    "beta": number(
-        0,
-        text="a finite number, 0 (uniform) or larger",
-        remedy='The limit of a large beta is sampler="topk".',
-    ).or_word("auto"),
+    "beta": BETA.or_word("auto"),
     "epsilon": number(0, 1, text="a number from 0 (the sampler alone) to 1 (uniform)"),
     "batch_range": Rule(_is_range, "two integers, 1 <= smallest <= largest: the batches that may be suggested"),
     "hold": number(
@@ -82,7 +79,7 @@ class ScoringQuery(Protocol):
 def check_coldness(beta: Any, sampler: Any) -> None:
     """Check that ``beta="auto"`` meets a sampler that has a coldness."""
     function = look_up("sampler", sampler, SAMPLERS)
-    if beta == "auto" and (function in (topk, uniform) or not hasattr(function, "log_weights")):
+    if beta == "auto" and not (hasattr(function, "log_weights") and getattr(function, "uses_beta", True)):
         raise ParameterError(
             '`beta`="auto" needs a sampler that has a coldness: "power", "softmax" or "softrank", or one of your own '
             f"with a function `log_weights(scores, beta)`. Got {name_of(sampler)!r}, for which `beta` must be a number."

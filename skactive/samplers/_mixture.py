@@ -1,55 +1,86 @@
-"""A sampler mixed with uniform choice: what it takes for no row to be impossible.
+"""A sampler mixed with uniform choice, so that no row is impossible.
 
-Each pick is uniform among the rows that are left with probability epsilon, and otherwise what the sampler picks among
-them. Rows in the order of the sampler and rows in random order are drawn first; the picks come from either, rows that
-are taken already being passed over. That leaves the law of what is to come as it should be: the order of a
-Plackett-Luce law, seen without some rows, is that of the same weights without them. So the probability of each pick is
-known as exactly as that of the sampler.
+Each pick is uniform among the rows that are left with probability epsilon, and otherwise follows the law of the
+sampler.
+Two orders of rows are drawn first, one from each law. Every pick is the next row of one of them that is not taken yet.
+This leaves the law of later picks as it should be: a Plackett-Luce order without some of its rows is a Plackett-Luce
+order of the others, with the same weights. So the probability of each pick is known exactly.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from . import Batch, gumbel_top_k, log_proba, softrank, topk
-from ._checks import check_has_law
+from .._checks import ScoreError, check_scores
+from ._law import Batch, Law
+from ._selection import Indices, Scores
 
 __all__ = ["draw_mixture"]
-
-Scores = NDArray[np.float64]
-Indices = NDArray[np.int64]
-
-_TOP_K = 1e12  # soft-rank sampling so cold that the next rank comes first with probability exp(-1e12 / n_points)
 
 
 def draw_mixture(
     sampler: Callable[..., Any], scores: Scores, k: int, rng: np.random.Generator, beta: float, epsilon: float
 ) -> Batch:
     """Draw k rows, each uniformly with probability ``epsilon``, else by the sampler, which must have a law."""
-    check_has_law(sampler)
-    log_weights = _law(sampler, scores, beta, rng)
-    orders = gumbel_top_k(log_weights, k, rng), rng.choice(len(scores), k, replace=False)
-    indices = _merge(*orders, rng.random(k) < epsilon)
-    return Batch(
-        indices,
-        functools.partial(_log_proba, log_weights, indices, epsilon),
-        functools.partial(_log_weights, log_weights, epsilon),
-    )
+    return Mixture(_law_of_order(sampler, scores, beta, rng), epsilon).draw(k, rng)
 
 
-def _law(sampler: Callable[..., Any], scores: Scores, beta: float, rng: np.random.Generator) -> Scores:
-    """Log-weights by row. Rows in random order, so that tied ones share their ranks at random."""
-    law: Any = softrank if sampler is topk else sampler
+def _law_of_order(sampler: Callable[..., Any], scores: Scores, beta: float, rng: np.random.Generator) -> Law:
+    """The sampler's law as log-weights by row. It sees rows in random order, so that ties are broken at random."""
     order = rng.permutation(len(scores))
     log_weights = np.empty(len(scores))
-    log_weights[order] = law.log_weights(scores[order], _TOP_K if sampler is topk else beta)
-    return log_weights
+    try:
+        log_weights[order] = _stated(sampler, scores[order], beta).log_weights_of_order()
+    except ScoreError as error:
+        raise error.of_rows(order) from None
+    return Law(check_scores(log_weights, "log_weights", minus_inf=True), 1.0)
+
+
+def _stated(sampler: Any, scores: Scores, beta: float) -> Law:
+    if hasattr(sampler, "law"):
+        return sampler.law(scores, beta)
+    if not hasattr(sampler, "log_weights"):
+        name = getattr(sampler, "__name__", type(sampler).__name__)
+        raise ValueError(
+            f"`epsilon` above 0 needs a sampler whose law is known, and {name!r} has no `log_weights`. Use one of "
+            "skactive.samplers, or give your sampler that function."
+        )
+    return Law(sampler.log_weights(scores, beta), 1.0)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A law whose picks are uniform among the rows left with probability ``epsilon``."""
+
+    law: Law
+    epsilon: float
+
+    def draw(self, k: int, rng: np.random.Generator) -> Batch:
+        by_law, by_chance = (law.draw(k, rng).indices for law in (self.law, self._uniform()))
+        indices = _merge(by_law, by_chance, rng.random(k) < self.epsilon)
+        return Batch(indices, functools.partial(self.log_proba, indices), self.log_weights)
+
+    def log_proba(self, picks: Indices) -> Scores:
+        return np.minimum(self._mixed(self.law.log_proba(picks), self._uniform().log_proba(picks)), 0.0)
+
+    def log_weights(self) -> Scores:
+        law, uniform = self.law.log_weights(), self._uniform().log_weights()
+        law = law if law.max() > -np.inf else uniform
+        return self._mixed(law - logsumexp(law), uniform - logsumexp(uniform))
+
+    def _uniform(self) -> Law:
+        return replace(self.law, beta=0.0)
+
+    def _mixed(self, by_law: Scores, by_chance: Scores) -> Scores:
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log1p(-self.epsilon) + by_law, np.log(self.epsilon) + by_chance)
 
 
 def _merge(by_law: Indices, by_chance: Indices, chance: NDArray[np.bool_]) -> Indices:
@@ -58,17 +89,3 @@ def _merge(by_law: Indices, by_chance: Indices, chance: NDArray[np.bool_]) -> In
     for of_chance in chance.astype(int):
         picks[next(row for row in orders[of_chance] if row not in picks)] = None
     return np.fromiter(picks, dtype=np.int64, count=len(picks))
-
-
-def _log_proba(log_weights: Scores, indices: Indices, epsilon: float) -> Scores:
-    n_left = len(log_weights) - np.arange(len(indices))
-    with np.errstate(divide="ignore"):
-        by_law = np.log1p(-epsilon) + log_proba(log_weights, indices)
-    return np.minimum(np.logaddexp(by_law, np.log(epsilon / n_left)), 0.0)
-
-
-def _log_weights(log_weights: Scores, epsilon: float) -> Scores:
-    total = logsumexp(log_weights)
-    law = log_weights - total if total > -np.inf else np.full(len(log_weights), -np.log(len(log_weights)))
-    with np.errstate(divide="ignore"):
-        return np.logaddexp(np.log1p(-epsilon) + law, np.log(epsilon / len(log_weights)))

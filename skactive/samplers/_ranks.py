@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._selection import Indices, Scores, gumbel, perturbed_top_k, without_repeats
+from ._selection import Indices, Scores, descending_at_random, gumbel, perturbed_top_k, without_repeats
 
 _TIMED = 2**12  # ranks that are always timed one by one
 _STEEP = 1e3  # of eight times k ranks none but the first can be drawn: 8 ** -1e3 is 0
@@ -27,8 +27,8 @@ def draw_ranks(n: int, n_ranked: int, k: int, rng: np.random.Generator, beta: fl
 def _race(n: int, k: int, rng: np.random.Generator, beta: float) -> Indices:
     """Each rank arrives after an exponential time with its weight for a rate, and the first k to arrive are the batch.
 
-    Logarithms of such times are Gumbel noise. The first ranks are timed one by one. Of the others only those matter
-    that arrive before the k-th of the first; there are few, so they are looked for.
+    Logarithms of such times are Gumbel noise. The first ranks are timed one by one. Of the others, only the few that
+    arrive before the k-th of the first matter, and only they are drawn.
     """
     n_timed = min(n, max(8 * k, _TIMED, n // 64))
     values = -np.log(np.arange(1.0, n_timed + 1))
@@ -60,12 +60,12 @@ def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) 
     """Rows that hold the ranks ``positions`` (from 0) of the scores in descending order, ties at random.
 
     Rows are put into buckets, in the order of the scores, and only buckets that hold a wanted rank are looked into.
-    Most are small: their rows are sorted, all at once. A large one is a tie, or is many times as dense: it gets
-    buckets of its own.
+    Most are small: their rows are sorted, all at once. A large one is a tie, or is many times as dense: its rows
+    are put into buckets again.
     """
     n = len(scores)
     if n <= _FEW_ROWS:
-        return _in_order(scores, rng)[positions]
+        return descending_at_random(scores, rng)[positions]
     bucket = _buckets(scores)
     sizes = np.bincount(bucket)
     if len(sizes) == 1:
@@ -85,19 +85,14 @@ def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) 
     here = np.flatnonzero(wanted[bucket])
     sizes = np.where(wanted, sizes, 0)
     within += (sizes.cumsum() - sizes)[at]
-    rows[~is_large] = here[_in_order(scores[here], rng)[within[~is_large]]]
+    rows[~is_large] = here[descending_at_random(scores[here], rng)[within[~is_large]]]
     return rows
-
-
-def _in_order(scores: Scores, rng: np.random.Generator) -> Indices:
-    shuffled = rng.permutation(len(scores))
-    return shuffled[np.argsort(-scores[shuffled], kind="stable")]
 
 
 def _buckets(scores: Scores) -> Indices:
     """A number for each row, from 0, which does not fall where the score falls; all 0 only if all scores are equal.
 
-    It is made of the leading bits that tell the scores apart.
+    It consists of the leading bits in which scores differ.
     """
     n = len(scores)
     highest, lowest = _ordinals(np.array([scores.max(), scores.min()])).tolist()

@@ -38,9 +38,7 @@ Weights = Callable[[slice | Indices], Scores]
 def draw_rows(
     n: int, k: int, rng: np.random.Generator, beta: float, values: Callable[[], Scores], weights: Weights
 ) -> Indices:
-    """Draw k of n rows under weights ``exp(beta * values)``; ``weights(rows)`` are relative to the largest."""
-    if beta == 0:
-        return rng.choice(n, k, replace=False)
+    """Draw k of n rows under weights ``exp(beta * values())``; ``weights(rows)`` are relative to the largest."""
     if n <= _FEW_ROWS or k > n // _LARGE_BATCH:
         return perturbed_top_k(values(), k, rng, beta)
     drawn = sample_by_rejection(weights, n, k, rng)
@@ -58,8 +56,18 @@ def top_rows(keys: Scores, k: int, rng: np.random.Generator) -> Indices:
     rows = np.flatnonzero(keys >= kth)
     above, tied = rows[keys[rows] > kth], rows[keys[rows] == kth]
     chosen = np.concatenate([above, rng.choice(tied, k - len(above), replace=False)])
-    chosen = rng.permutation(chosen)
-    return chosen[np.argsort(-keys[chosen], kind="stable")]
+    return chosen[descending_at_random(keys[chosen], rng)]
+
+
+def descending(keys: Scores) -> Indices:
+    """Rows by descending key; tied rows in the order of the array."""
+    return np.argsort(-keys, kind="stable")
+
+
+def descending_at_random(keys: Scores, rng: np.random.Generator) -> Indices:
+    """Rows by descending key; tied rows in random order."""
+    shuffled = rng.permutation(len(keys))
+    return shuffled[descending(keys[shuffled])]
 
 
 # Noise on every row
@@ -85,8 +93,8 @@ def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: flo
     Groups are as far apart as noise can't bridge, so they follow each other in order.
     """
     reach = _MAX_NOISE / beta
-    rows = rng.permutation(np.flatnonzero(values >= _kth_largest(values, k) - reach))
-    rows = rows[np.argsort(-values[rows], kind="stable")]
+    rows = np.flatnonzero(values >= _kth_largest(values, k) - reach)
+    rows = rows[descending_at_random(values[rows], rng)]
     with np.errstate(over="ignore", invalid="ignore"):
         begins_group = np.r_[True, ~(values[rows[:-1]] - values[rows[1:]] <= reach)]
         group = begins_group.cumsum() - 1

@@ -689,7 +689,7 @@ def test_a_k_outside_the_rows_is_refused(k, error):
 
 
 def test_no_rows_leave_nothing_to_choose_from():
-    with pytest.raises(ValueError, match="`k`=1 rows cannot be chosen"):
+    with pytest.raises(ValueError, match="Cannot choose `k`=1 rows"):
         badge(P[:0], H[:0], 1, np.random.default_rng(0))
 
 

@@ -6,9 +6,11 @@ signature asks for by name.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import math
+import pickle
 from collections import Counter
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 import reference
 import torch
 from scipy import special
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from skactive import StochasticBatchQuery
@@ -82,6 +85,30 @@ def scored(name, draws, rows=None, order=None):
 @every_score
 def test_the_name_of_a_score_is_the_name_of_its_function(name):
     assert SCORES[name].__name__ == name
+
+
+@every_score
+def test_every_score_equals_its_slow_twin_in_the_reference(name):
+    assert name in reference.SCORES, f"tests/reference.py has no loop written from the formula of {name}"
+    draws = draws_of_kind(kind_of(name))
+    expected = reference.SCORES[name](draws, **asked_for(SCORES[name]))
+    np.testing.assert_allclose(scored(name, draws), expected, rtol=1e-9, atol=1e-9)
+
+
+@every_score
+def test_a_keyword_that_a_score_does_not_know_is_a_type_error(name):
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'weather'"):
+        SCORES[name](draws_of_kind(kind_of(name)), **asked_for(SCORES[name]), weather=np.ones(N_POINTS))
+
+
+@every_score
+def test_a_score_is_pickled_and_cloned_by_its_public_name(name):
+    score = SCORES[name]
+    assert pickle.loads(pickle.dumps(score)) is score
+    assert f"skactive.scores.{name}" == f"{score.__module__}.{score.__qualname__}"
+    partial = functools.partial(score, **asked_for(score))
+    copied = clone(StochasticBatchQuery(partial)).score
+    assert (copied.func, copied.keywords.keys()) == (score, partial.keywords.keys())
 
 
 @every_score
@@ -293,6 +320,23 @@ POSITIVE = np.array([0.125, 1.5, 0.5, 0.25, 1.0, 0.75, 0.375])
 @every_sampler
 def test_the_name_of_a_sampler_is_the_name_of_its_function(name):
     assert SAMPLERS[name].__name__ == name
+
+
+@every_sampler
+def test_a_sampler_is_pickled_by_its_public_name(name):
+    sampler = SAMPLERS[name]
+    assert pickle.loads(pickle.dumps(sampler)) is sampler
+    assert f"skactive.samplers.{name}" == f"{sampler.__module__}.{sampler.__qualname__}"
+    assert list(inspect.signature(sampler).parameters) == ["scores", "k", "rng", "beta"]
+
+
+@every_sampler
+def test_a_pickled_batch_knows_its_probabilities(name, rng):
+    batch = SAMPLERS[name].draw(POSITIVE, 3, rng, beta=2.0)
+    copied = pickle.loads(pickle.dumps(batch))
+    np.testing.assert_array_equal(copied.indices, batch.indices)
+    np.testing.assert_array_equal(copied.log_proba(), batch.log_proba())
+    np.testing.assert_array_equal(copied.log_weights(), batch.log_weights())
 
 
 @every_sampler

@@ -22,6 +22,8 @@ from scipy import special
 
 from skactive import samplers
 from skactive.samplers import gumbel_top_k, power, softmax, softrank, topk, uniform
+from skactive.samplers._law import Law, RankLaw
+from skactive.samplers._mixture import draw_mixture
 
 NAMES = ["power", "softmax", "softrank", "topk", "uniform"]
 RANDOM = ["power", "softmax", "softrank"]
@@ -496,6 +498,20 @@ def test_draw_gives_the_batch_of_the_sampler_and_its_log_probabilities(name, tas
     assert (log_proba <= 1e-12).all()
 
 
+@pytest.mark.parametrize("n_rows", [5, 3000, 20_000])
+def test_a_pool_of_minus_infinity_alone_is_a_pool_of_equal_rows_whatever_its_size(n_rows, rng):
+    for sampler in (softmax, softrank, topk):
+        assert_is_a_batch(sampler(np.full(n_rows, -INF), 3, rng), n_rows, 3)
+
+
+def test_a_mixture_names_the_row_of_a_score_that_its_sampler_refuses(rng):
+    # The sampler sees the rows in random order.
+    scores = np.ones(50)
+    scores[7] = -1.0
+    with pytest.raises(ValueError, match=r"Got -1\.0 in row 7\b"):
+        draw_mixture(power, scores, 3, rng, 1.0, 0.1)
+
+
 # ---------------------------------------------------------------------------------------------- gumbel_top_k by itself
 
 
@@ -705,6 +721,22 @@ def test_log_proba_of_a_large_pool_equals_its_formula(name, rng):
     picked = weights[batch.indices]
     rest = math.fsum(weights) - np.concatenate([[0], np.cumsum(picked)[:-1]])
     np.testing.assert_allclose(batch.log_proba(), np.log(picked / rest), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scores", [[0.3, 0.1, 0.2, 0.9], [0.5, 0.9, 0.5, -INF]], ids=["distinct", "tied"])
+def test_a_law_of_ranks_needs_no_more_than_the_values_of_ranks(scores):
+    # Weights 1, e^-1, e^-2, e^-3 by rank, beside the same law by row, tied rows taking their ranks at random.
+    law = RankLaw(np.array(scores), 1.0, lambda ranks: 1 - ranks)
+    rng, n_trials = np.random.default_rng(29), 2000
+    counts = Counter(tuple(law.draw(2, rng).indices.tolist()) for _ in range(n_trials))
+    weights = [
+        [math.exp(1 - r) if s > -INF else 0 for r, s in zip(ranks, scores, strict=True)]
+        for ranks in reference.tied_ranks(scores)
+    ]
+    reference.assert_counts_fit(counts, reference.mixture(reference.ordered_batches(w, 2) for w in weights), n_trials)
+    picks = np.argsort(-np.array(scores), kind="stable")[:2]
+    by_row = Law(law.log_weights(), 1.0).log_proba(picks)
+    np.testing.assert_allclose(law.log_proba(picks), by_row, rtol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ logs of the weights

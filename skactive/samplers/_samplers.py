@@ -1,0 +1,288 @@
+"""The samplers by name. Each states its law for scores and beta; drawing and probabilities follow from the law."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._checks import BETA, check_k, check_scores, warn
+from .._random import check_rng
+from ._law import Batch, Law, RankLaw, minus_log
+from ._ranks import draw_ranks
+from ._selection import Indices, Scores, Weights
+
+SAMPLERS: dict[str, Callable[..., NDArray[np.int64]]] = {}
+"""Samplers by name. Each has companions: ``draw(scores, k, rng, *, beta)`` returns the whole `Batch`, ``log_weights(
+scores, beta)`` the log-weights of the first pick; ``uses_beta`` says whether beta has an effect."""
+
+
+def _sampler(
+    *, non_negative: bool = False, uses_beta: bool = True
+) -> Callable[[Callable[[Scores, float], Law]], Callable[..., Indices]]:
+    """Turn a function that states the law of checked scores and beta into a registered sampler, which draws from it."""
+
+    def register(state: Callable[[Scores, float], Law]) -> Callable[..., Indices]:
+        def law(scores: ArrayLike, beta: float = 1.0) -> Law:
+            scores = check_scores(scores, "scores", minus_inf=not non_negative, non_negative=non_negative)
+            return state(scores, float(BETA.check("beta", beta)))
+
+        def sampler(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
+            return _draw(law(scores, beta), k, rng).indices
+
+        def draw(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
+            return _draw(law(_kept(scores), beta), k, rng)
+
+        def log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
+            return law(scores, beta).log_weights()
+
+        signature = inspect.signature(sampler)
+        functools.update_wrapper(sampler, state).__module__ = __package__  # where users, pickles and doctest find it
+        sampler.__signature__ = signature  # type: ignore[attr-defined]
+        sampler.law, sampler.draw, sampler.log_weights = law, draw, log_weights  # type: ignore[attr-defined]
+        sampler.uses_beta = uses_beta  # type: ignore[attr-defined]
+        SAMPLERS[state.__name__] = sampler
+        return sampler
+
+    return register
+
+
+def _draw(law: Law, k: int, rng: np.random.Generator) -> Batch:
+    k = check_k(k, len(law.scores))
+    check_rng(rng)
+    return law.draw(k, rng)
+
+
+def _kept(scores: Any) -> Any:
+    """The scores that a batch keeps for its probabilities: a copy, unless nobody can change them."""
+    if hasattr(scores, "detach"):
+        return scores.clone()
+    return scores.copy() if isinstance(scores, np.ndarray) and scores.flags.writeable else scores
+
+
+class _PowerLaw(Law):
+    """Weights ``score ** beta``. Most draws need no logarithm of all scores."""
+
+    def values(self) -> Scores:
+        with np.errstate(divide="ignore"):
+            return np.log(self.scores)
+
+    def weights(self) -> Weights:
+        top = float(self.scores.max()) or 1.0
+        return lambda rows: _raised(self.scores[rows] / top, self.beta)
+
+    def draw(self, k: int, rng: np.random.Generator) -> Batch:
+        batch = super().draw(k, rng)
+        if self.beta > 0:  # a score of 0 is picked only when no other is left
+            _warn_few_positive(int(np.count_nonzero(self.scores[batch.indices])), k)
+        return batch
+
+
+@_sampler(non_negative=True)
+def power(scores: Scores, beta: float) -> Law:
+    """Sample k rows with probability proportional to ``scores ** beta``.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Not negative; values from -1e-9 up to 0 count as 0. With fewer than k positive scores, those come first and the
+        rest of the batch is uniform, with a warning.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    beta : float, default=1.0
+        Coldness; 0 is uniform over all rows, those of score 0 included.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, most preferred first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is negative, NaN or infinite, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+
+    References
+    ----------
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, power acquisition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import power
+    >>> power([0.1, 0.4, 0.2, 0.3], 2, np.random.default_rng(0), beta=4)
+    array([3, 2])
+    """
+    return _PowerLaw(scores, beta)
+
+
+@_sampler()
+def softmax(scores: Scores, beta: float) -> Law:
+    """Sample k rows with probability proportional to ``exp(beta * scores)``.
+
+    Adding a constant to all scores changes nothing.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Any real numbers; -inf is taken only when nothing else is left.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    beta : float, default=1.0
+        Coldness, in units of 1 / score.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, most preferred first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+
+    References
+    ----------
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, softmax acquisition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import softmax
+    >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
+    array([0, 1])
+    """
+    return Law(scores, beta)
+
+
+@_sampler()
+def softrank(scores: Scores, beta: float) -> Law:
+    """Sample k rows with probability proportional to ``rank ** -beta``, the highest score having rank 1.
+
+    Only the order of the scores matters. Tied rows share their ranks at random; log-probabilities are given the ranks
+    that were drawn.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Any real numbers; -inf is taken only when nothing else is left.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    beta : float, default=1.0
+        Coldness.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, most preferred first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+
+    References
+    ----------
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, soft-rank acquisition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import softrank
+    >>> softrank([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
+    array([1, 2])
+    """
+    return RankLaw(scores, beta, minus_log, draw_ranks)
+
+
+@_sampler(uses_beta=False)
+def topk(scores: Scores, beta: float) -> Law:
+    """Take the k rows of the highest scores; ties are broken at random.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Any real numbers; -inf is taken only when nothing else is left.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+        Breaks ties.
+    beta : float, default=1.0
+        Has no effect: this is the limit of the other samplers as beta grows.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, highest score first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import topk
+    >>> topk([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
+    array([3, 0])
+    """
+    return Law(scores, math.inf)
+
+
+@_sampler(uses_beta=False)
+def uniform(scores: Scores, beta: float) -> Law:
+    """Sample k rows uniformly, whatever their scores.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Only their number matters.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    beta : float, default=1.0
+        Has no effect: this is the limit of the other samplers as beta goes to 0.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import uniform
+    >>> uniform([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
+    array([2, 3])
+    """
+    return Law(scores, 0.0)
+
+
+def _raised(x: Scores, beta: float) -> Scores:
+    """``x ** beta``; squaring is several times as fast."""
+    if beta in (2, 4, 8):
+        return _raised(x * x, beta / 2)
+    return x if beta == 1 else x**beta
+
+
+def _warn_few_positive(n_positive: int, k: int) -> None:
+    if n_positive < k:
+        warn(
+            f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
+            f"ones come first and the other {k - n_positive} are chosen uniformly at random. BALD is 0 where all draws "
+            "agree, as of a model that is sure of everything, or that learned nothing from few labels.",
+        )

@@ -1,0 +1,102 @@
+"""Draws as float64 blocks, and the arithmetic over draws that scores share.
+
+A block has the axes (K, C, n), or (K, n) for a regression: K draws, C classes, n points. Points come last, where
+reductions over few classes are fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._checks import ProbabilityError, sum_tolerance
+from .._devices import best_float
+
+_BLOCK_ELEMENTS = 2**18  # 2 MiB of float64
+
+
+def device_of(draws: Any) -> torch.device:
+    return draws.device if isinstance(draws, Tensor) else torch.device("cpu")
+
+
+def blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, slice]]:
+    """Checked float64 blocks (K, C, n), or (K, n), each with the slice of its points.
+
+    Potential ``outcomes`` (K, 2, n) are any finite numbers; other draws with classes must be probabilities.
+    """
+    n_points = draws.shape[1]
+    tolerance = None if outcomes or draws.ndim == 2 else sum_tolerance(draws)
+    step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
+    for start in range(0, n_points, step):
+        points = slice(start, min(start + step, n_points))
+        block = _copied(draws[:, points])
+        check_block(block, start, tolerance)
+        yield block, points
+
+
+def _copied(part: Any) -> Tensor:
+    """Draws (K, n, C) as a block. The copy also takes read-only, byte-swapped and negatively strided arrays."""
+    part = part.swapaxes(1, 2) if part.ndim == 3 else part
+    if isinstance(part, Tensor):
+        return torch.empty(part.shape, dtype=best_float(part.device), device=part.device).copy_(part)
+    return torch.from_numpy(np.array(part, np.float64, order="C"))
+
+
+def check_block(block: Any, first_point: int, tolerance: float | None) -> None:
+    """Check that a block holds probabilities, summing to 1 to within ``tolerance``; finite numbers if that is None."""
+    if tolerance is None:
+        if not bool(block.isfinite().all()):
+            where = (~block.isfinite()).nonzero()[0].tolist()
+            raise ValueError(
+                f"`draws` must be finite. "
+                f"Got {block[tuple(where)].item()} in draw {where[0]} of point {first_point + where[-1]}."
+            )
+        return
+    sums = block.sum(1)
+    if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
+        return
+    wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
+    draw, point = wrong.nonzero()[0].tolist()
+    raise ProbabilityError("draws", block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
+
+
+def fold(x: Tensor) -> Tensor:
+    """Sum over the first axis, halves onto halves.
+
+    torch's own sums add in an order that depends on a point's place in the block, so that twins in two chunks would
+    get scores that differ in the last bit, and top-k would depend on the chunk size. Here only elements are added.
+    """
+    if len(x) == 1:
+        return x[0]
+    half, odd = divmod(len(x), 2)
+    folded = x[:half] + x[half : 2 * half]
+    if odd:
+        folded[0] += x[-1]
+    while half > 1:
+        half, odd = divmod(half, 2)
+        if odd:
+            folded[0] += folded[2 * half]
+        folded[:half] += folded[half : 2 * half]
+    return folded[0]
+
+
+def mean(draws: Tensor) -> Tensor:
+    return fold(draws) / len(draws)
+
+
+def variance_over_draws(draws: Tensor) -> Tensor:
+    """Population variance over draws: exactly 0 where all agree, and no digits lost to a large common offset."""
+    shifted = draws - draws[0]
+    return mean((shifted - mean(shifted)).square())
+
+
+def eps(x: Tensor) -> float:
+    return torch.finfo(x.dtype).eps
+
+
+def tiny(x: Tensor) -> float:
+    return torch.finfo(x.dtype).tiny

@@ -1,0 +1,190 @@
+"""Scores of potential outcomes, (n_draws, n_points, 2): what a row's outcome is without and with the treatment."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ._blocks import eps, tiny, variance_over_draws
+from ._registry import register
+
+
+@register("outcomes")
+def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
+    r"""Variance of the outcome that a label would show, :math:`Var_k\, \mu_k(x, t)`.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, 2)
+        Predicted outcomes without and with the treatment, of any float dtype.
+    treatment : array-like of shape (n_points,)
+        The treatment that each row has, 0 or 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+        In the outcome's units squared.
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another shape or is not finite, or a treatment is neither 0 nor 1.
+
+    References
+    ----------
+    Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
+    Outcomes to Infer Treatment-Effects from Observational Data.
+
+    Examples
+    --------
+    >>> from skactive.scores import mu
+    >>> mu([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 1.0]]], treatment=[0, 1])
+    array([1., 0.])
+    """
+    return _variance_under(treatment, draws)
+
+
+@register("outcomes")
+def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
+    r"""`mu` times the probability of the other treatment, :math:`Var_k\, \mu_k(x, t) \, P(1 - t | x)`.
+
+    So it prefers rows that have similar rows with the other treatment.
+
+    Parameters
+    ----------
+    draws, treatment
+        As for `mu`.
+    propensity : array-like of shape (n_points,)
+        Probability of treatment 1, above 0 and below 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        As `mu` does, or if a propensity is not between 0 and 1.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import mu_pi
+    >>> mu_pi([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]]], treatment=[0, 1], propensity=[0.25, 0.25])
+    array([0.25, 0.75])
+    """
+    return _variance_under(treatment, draws) * torch.where(treatment == 1, 1 - propensity, propensity)
+
+
+@register("outcomes")
+def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+    r"""`mu` times `rho`: prefers an uncertain outcome where the other outcome is known and the effect is not.
+
+    Parameters
+    ----------
+    draws, treatment
+        As for `mu`.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        As `mu` does.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import mu_rho
+    >>> mu_rho([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]]], treatment=[0, 1])
+    array([1.    , 0.0625])
+    """
+    return _variance_under(treatment, draws) * _variance_ratio(treatment, draws)
+
+
+@register("outcomes")
+def rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+    r"""Variance of the effect over that of the outcome that no label can show, :math:`tau / Var_k\, \mu_k(x, 1 - t)`.
+
+    0/0 counts as 0, and no ratio as more than 4.5e15, where the other outcome is known but for rounding.
+
+    Parameters
+    ----------
+    draws, treatment
+        As for `mu`.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        As `mu` does.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import rho
+    >>> rho([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]]], treatment=[0, 1])
+    array([1.  , 0.25])
+    """
+    return _variance_ratio(treatment, draws)
+
+
+@register("outcomes")
+def tau(draws: Tensor) -> Tensor:
+    r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, 2)
+        Predicted outcomes without and with the treatment, of any float dtype.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+        In the outcome's units squared.
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another shape or is not finite.
+
+    References
+    ----------
+    Jesson et al. (2021), Causal-BALD.
+
+    Examples
+    --------
+    >>> from skactive.scores import tau
+    >>> tau([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]]])
+    array([1., 0.])
+    """
+    return _variance_of_effect(draws)
+
+
+def _variance_under(treatment: Tensor, outcomes: Tensor) -> Tensor:
+    return variance_over_draws(torch.where(treatment == 1, outcomes[:, 1], outcomes[:, 0]))
+
+
+def _variance_of_effect(outcomes: Tensor) -> Tensor:
+    return variance_over_draws(outcomes[:, 1] - outcomes[:, 0])
+
+
+def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
+    effect = _variance_of_effect(outcomes)
+    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * eps(effect)).clamp_min(
+        tiny(effect)
+    )

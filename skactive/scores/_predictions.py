@@ -1,0 +1,267 @@
+"""Scores of single predictions: class probabilities, or predicted values of a regression."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ._blocks import eps, fold, mean, tiny, variance_over_draws
+from ._registry import register
+
+
+@register("classifier")
+def bald(draws: Tensor) -> Tensor:
+    r"""Mutual information between a point's label and the model's parameters.
+
+    :math:`\frac1K \sum_k KL(p_k \| \bar p)`, which is the entropy of the mean minus the mean entropy, in nats. Between
+    0 and min(log n_classes, log n_draws); exactly 0 where all draws agree. It is the epistemic part of `entropy`, which
+    more labels can reduce.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, eq. 2.
+
+    Examples
+    --------
+    >>> from skactive.scores import bald
+    >>> bald([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    array([0.69314718, 0.        ])
+    """
+    n_draws, n_classes, _ = draws.shape
+    # Class by class, the mean of p log p less p log p of the mean: no term is negative, and one logarithm an element is
+    # all it takes. The tiny floor turns 0 log 0 into 0; torch's xlogy does the same at six times the cost.
+    gain_Cn = mean(_x_log_x(draws)) - _x_log_x(mean(draws))
+    scores_n = fold(gain_Cn)
+    # Where all draws agree, rounding of either sign is left; power sampling would choose such rows.
+    return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
+
+
+@register("classifier", one_draw=True, of_mean=True)
+def entropy(draws: Tensor) -> Tensor:
+    r"""Entropy of the predictive distribution, :math:`H[\bar p]`, in nats.
+
+    Between 0 and log n_classes. One draw is enough: then it is the entropy of ``predict_proba``.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
+        here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+
+    References
+    ----------
+    Shannon (1948); Gal, Islam and Ghahramani (2017), Deep Bayesian Active Learning with Image Data, sec. 2.
+
+    Examples
+    --------
+    >>> from skactive.scores import entropy
+    >>> entropy([[[1.0, 0.0], [0.5, 0.5]]])
+    array([0.        , 0.69314718])
+    """
+    return (0 - fold(_x_log_x(draws))).clamp_min_(0)
+
+
+@register("classifier", one_draw=True, of_mean=True)
+def margin(draws: Tensor) -> Tensor:
+    r"""One minus the lead of the most probable class over the second.
+
+    :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0. Least
+    confidence, which looks at the most probable class alone, is `variation_ratio`.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
+        here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+
+    References
+    ----------
+    Scheffer, Decomain and Wrobel (2001), Active Hidden Markov Models for Information Extraction.
+
+    Examples
+    --------
+    >>> from skactive.scores import margin
+    >>> margin([[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]])
+    array([0. , 0.8])
+    """
+    first_n, label_n = draws.max(0)
+    second_n = draws.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
+    return (1 - (first_n - second_n)).clamp_min(0)
+
+
+@register("classifier", one_draw=True, of_mean=True)
+def variation_ratio(draws: Tensor) -> Tensor:
+    r"""Probability that the most probable class is wrong, :math:`1 - \max_y \bar p(y)`: least confidence sampling.
+
+    Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities, of any float dtype; rows sum to 1.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
+        here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+
+    References
+    ----------
+    Freeman (1965); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
+
+    Examples
+    --------
+    >>> from skactive.scores import variation_ratio
+    >>> variation_ratio([[[1.0, 0.0], [0.4, 0.6]]])
+    array([0. , 0.4])
+    """
+    return (1 - draws.amax(0)).clamp_min(0)
+
+
+@register("classifier", "regressor")
+def std_dev(draws: Tensor) -> Tensor:
+    r"""Standard deviation over draws, summed over classes.
+
+    :math:`\sum_y \sqrt{Var_k\, p_k(y)}` with the population variance (divisor n_draws). For regression draws it is the
+    standard deviation of the predicted value, in the target's units.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes) or (n_draws, n_points)
+        Probabilities whose rows sum to 1, or predicted values; of any float dtype.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes, or rows that are not probabilities.
+
+    References
+    ----------
+    Kampffmeyer, Salberg and Jenssen (2016); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
+
+    Examples
+    --------
+    >>> from skactive.scores import std_dev
+    >>> std_dev([[1e8, 5.0], [1e8 + 1, 5.0], [1e8 + 2, 5.0]])
+    array([0.81649658, 0.        ])
+    """
+    deviations = variance_over_draws(draws).sqrt()
+    return deviations if deviations.ndim == 1 else fold(deviations)
+
+
+@register("regressor")
+def variance(draws: Tensor) -> Tensor:
+    r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points)
+        Predicted values, of any float dtype.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+        In the target's units squared.
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes or is not finite.
+
+    References
+    ----------
+    Burbidge, Rowland and King (2007), Active Learning for Regression Based on Query by Committee.
+
+    Examples
+    --------
+    >>> from skactive.scores import variance
+    >>> variance([[1.0, 5.0], [3.0, 5.0]])
+    array([1., 0.])
+    """
+    return variance_over_draws(draws)
+
+
+@register("regressor")
+def gaussian_bald(draws: Tensor, *, noise_variance: Tensor) -> Tensor:
+    r"""Mutual information between a point's label and the model, taking both for Gaussian.
+
+    :math:`\frac12 \log(1 + Var_k \mu_k / \sigma^2)` in nats, with the population variance over draws. Where each draw
+    has its own noise, :math:`\frac12 \log[(Var_k \mu_k + mean_k \sigma_k^2) / \exp(mean_k \log \sigma_k^2)]`. Not
+    bounded by log n_draws.
+
+    Parameters
+    ----------
+    draws : ndarray or torch.Tensor of shape (n_draws, n_points)
+        Predicted means, of any float dtype.
+    noise_variance : float or array-like of shape (n_points,) or (n_draws, n_points)
+        Variance of the noise on a label, in the target's units squared; positive. A query takes it from the model.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_points,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``draws`` has another number of axes or is not finite, or a variance is not positive.
+
+    References
+    ----------
+    Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, for Gaussian labels.
+
+    Examples
+    --------
+    >>> from skactive.scores import gaussian_bald
+    >>> gaussian_bald([[0.0, 5.0], [2.0, 5.0]], noise_variance=1.0)
+    array([0.34657359, 0.        ])
+    """
+    variance_n = variance_over_draws(draws)
+    if noise_variance.ndim < 2:
+        return torch.log1p(variance_n / noise_variance) / 2
+    mean_n, log_mean_n = mean(noise_variance), mean(noise_variance.log())
+    return (((variance_n + mean_n).log() - log_mean_n) / 2).clamp_min(0)
+
+
+def _x_log_x(x: Tensor) -> Tensor:
+    return x.clamp_min(tiny(x)).log_().mul_(x)
