@@ -2,15 +2,17 @@
 
 ``python killed_experiment.py FOLDER N_KILLS SEED``: run it undisturbed; run it again with a checkpoint in a process
 that is killed at a random moment, again and again until one comes to its end; and all that until there were N_KILLS
-kills. Prints the results as JSON, and how many lines were in the checkpoint at each kill. Processes are forked, so that
-the libraries are loaded once.
+kills. Prints the results as JSON, and how many records were in the checkpoint at each kill. Processes are forked, so
+that the libraries are loaded once.
 """
 
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +67,7 @@ def experiment(checkpoint=None, **more):
 
 
 def in_a_process(function):
-    """Start a process of its own for a function, and return its id."""
+    """Start a process for a function, and return its id."""
     child = os.fork()
     if child == 0:
         function()
@@ -73,11 +75,30 @@ def in_a_process(function):
     return child
 
 
-def tear(checkpoint, rng):
-    """Leave the last line half written, as a kill within a write does."""
-    lines = checkpoint.read_bytes().splitlines(keepends=True) if checkpoint.exists() else []
-    if lines and len(lines) > 1:
-        os.truncate(checkpoint, sum(map(len, lines)) - int(rng.integers(1, len(lines[-1]))))
+def records_of(checkpoint):
+    """Records in a checkpoint that another process may be writing; none that can be read yet is none."""
+    try:
+        with closing(sqlite3.connect(f"{checkpoint.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT count(*) FROM records").fetchone()[0]
+    except sqlite3.OperationalError:  # no file, no table, or a write that was cut off
+        return 0
+
+
+def keep_records(checkpoint, n):
+    """Leave the first records of a checkpoint, as if it had been interrupted after them."""
+    with closing(sqlite3.connect(checkpoint, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM records WHERE number > ?", (n,))
+
+
+def tear(checkpoint):
+    """Be killed within a write, with a part of it on the disk."""
+    connection = sqlite3.connect(checkpoint, isolation_level=None)
+    connection.execute("PRAGMA cache_size = 1")  # pages are on the disk before the end of the transaction
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE records SET content = 'half'")
+    for i in range(1000, 1100):
+        connection.execute("INSERT INTO records VALUES (?, zeroblob(3000), NULL, x'')", (i,))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(folder, n_kills, seed):
@@ -85,29 +106,25 @@ def main(folder, n_kills, seed):
     start = time.perf_counter()
     undisturbed = experiment()
     seconds_a_round = (time.perf_counter() - start) / len(undisturbed.rounds)
-    lines_at_kill, resumed = [], []
-    while len(lines_at_kill) < int(n_kills) or not resumed:
-        checkpoint = Path(folder) / f"run{len(resumed)}.jsonl"
+    records_at_kill, resumed = [], []
+    while len(records_at_kill) < int(n_kills) or not resumed:
+        checkpoint = Path(folder) / f"run{len(resumed)}.sqlite"
         alive = True
         while alive:
             process = in_a_process(lambda: experiment(checkpoint))  # noqa: B023
-            alive = wait_for_lines(process, checkpoint, n_lines(checkpoint) + rng.integers(6))
+            alive = wait_for_records(process, checkpoint, records_of(checkpoint) + rng.integers(6))
             time.sleep(rng.uniform(0, 2 * seconds_a_round))
             alive = alive and kill(process)
-            lines_at_kill += [n_lines(checkpoint)] * alive
-            if rng.random() < 0.3:
-                tear(checkpoint, rng)
+            records_at_kill += [records_of(checkpoint)] * alive
+            if rng.random() < 0.3 and records_of(checkpoint):
+                os.waitpid(in_a_process(lambda: tear(checkpoint)), 0)  # noqa: B023
         resumed.append(experiment(checkpoint).to_json())
-    print(json.dumps({"undisturbed": undisturbed.to_json(), "resumed": resumed, "lines_at_kill": lines_at_kill}))
+    print(json.dumps({"undisturbed": undisturbed.to_json(), "resumed": resumed, "records_at_kill": records_at_kill}))
 
 
-def n_lines(checkpoint):
-    return checkpoint.read_bytes().count(b"\n") if checkpoint.exists() else 0
-
-
-def wait_for_lines(process, checkpoint, n):
+def wait_for_records(process, checkpoint, n):
     """Wait until a process has come some way; whether it is still there."""
-    while n_lines(checkpoint) < n:
+    while records_of(checkpoint) < n:
         if os.waitpid(process, os.WNOHANG)[0]:
             return False
         time.sleep(0.001)

@@ -742,7 +742,7 @@ def with_gap(gap, dtype=object):
             {"splits": [(range(40), range(40, 60))] * 2, "n_initial": None, "initial": [[1, 2], [3, 50]]},
             "`initial` must hold training rows .* trial 1, row 50",
         ),
-        ({"checkpoint": "no_such_folder/run.jsonl"}, "`checkpoint` must be a file in a folder that exists"),
+        ({"checkpoint": "no_such_folder/run.sqlite"}, "`checkpoint` must be a file in a folder that exists"),
         ({"checkpoint": "."}, "`checkpoint` must be a file. Got the folder"),
         ({"random_state": -1}, "`random_state` must be"),
     ],

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from killed_experiment import keep_records, records_of
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "examples" / "paper"
@@ -36,10 +37,9 @@ def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path)
 def test_an_interrupted_study_goes_on_with_the_rounds_it_has(tmp_path):
     options = [STUDIES / "tabular.py", "--smallest", "--jobs", 1, "--out", tmp_path]
     assert run(*options).returncode == 0
-    rounds = {path: path.read_bytes() for path in tmp_path.glob("rounds/smallest/*.jsonl")}
+    rounds = next(tmp_path.glob("rounds/smallest/*.sqlite"))
     results = json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))
-    cut = next(iter(rounds))
-    cut.write_bytes(rounds[cut][: len(rounds[cut]) // 2])
+    keep_records(rounds, records_of(rounds) // 2)
     assert run(*options).returncode == 0
     again = json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))
     assert again["findings"] == results["findings"]

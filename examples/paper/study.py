@@ -88,7 +88,7 @@ class Places:
         self.rounds.mkdir(parents=True, exist_ok=True)
         options = {"random_state": 0, "n_jobs": self.jobs, "verbose": int(sys.stderr.isatty()), **options}
         print(f"{name}: {', '.join(queries)}", flush=True)
-        return run_experiment(estimator, queries, X, y, checkpoint=self.rounds / f"{name}.jsonl", **options)
+        return run_experiment(estimator, queries, X, y, checkpoint=self.rounds / f"{name}.sqlite", **options)
 
     def file(self, *names: str) -> Path:
         """The first of these files that the data folder has."""

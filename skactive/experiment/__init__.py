@@ -21,7 +21,7 @@ from .._random import check_random_state
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state
-from ._checkpoint import Checkpoint, Progress
+from ._checkpoint import Checkpoint, Progress, checkpoint_to_json
 from ._checks import (
     all_failed_error,
     as_list,
@@ -36,7 +36,7 @@ from ._results import ExperimentResult, Failure, Round, Summary
 from ._run import Data, Experiment, do_run
 from ._scoring import name_scorers
 
-__all__ = ["ExperimentResult", "Failure", "Round", "Summary", "run_experiment"]
+__all__ = ["ExperimentResult", "Failure", "Round", "Summary", "checkpoint_to_json", "run_experiment"]
 
 
 def run_experiment(

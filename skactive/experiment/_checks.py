@@ -6,7 +6,6 @@ import inspect
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,41 +199,3 @@ def warn_failed_runs(failures: Sequence[Any], n_runs: int) -> None:
 
 def all_failed_error(failures: Sequence[Any]) -> RuntimeError:
     return RuntimeError(f"Every run failed. The first, query {failures[0].query!r}:\n{failures[0].traceback}")
-
-
-def check_checkpoint_path(path: Any) -> Path:
-    path = Path(path).absolute()
-    if not path.parent.is_dir():
-        raise ValueError(f"`checkpoint` must be a file in a folder that exists. Got {str(path)!r}.")
-    if path.is_dir():
-        raise ValueError(f"`checkpoint` must be a file. Got the folder {str(path)!r}.")
-    return path
-
-
-def not_a_checkpoint_error(path: Path) -> ValueError:
-    return ValueError(f"`checkpoint`={str(path)!r} is a file of another kind. Give a new path; nothing was changed.")
-
-
-def damaged_checkpoint_error(path: Path, line: int) -> ValueError:
-    return ValueError(
-        f"`checkpoint`={str(path)!r} is damaged: the checksum of line {line} is wrong. Rounds after it cannot be "
-        "relied on: cut the file off before that line to go on from there, or give a new path."
-    )
-
-
-def check_same_settings(path: Path, difference: tuple[str, Any, Any] | None) -> None:
-    if difference:
-        what, before, now = difference
-        raise ValueError(
-            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {before!r}, and is {now!r} now. "
-            "Give a new path, or what it was."
-        )
-
-
-def warn_other_versions(path: Path, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
-    if changed:
-        warn(
-            f"`checkpoint`={str(path)!r} was begun with {', '.join(changed)}: numbers may differ in the last "
-            "digits or more."
-        )

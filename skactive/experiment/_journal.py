@@ -1,26 +1,59 @@
-"""A journal on disk: one checksummed JSON line a record, only ever added to.
+"""A journal on disk: records in an SQLite file, which are only ever added. No other module knows SQL.
 
-A record is on the disk when `Journal.append` returns. A process may be killed at any moment: what it was writing is
-then half a last line, which is cut off when the journal is read again. Damage anywhere else is an error. Several
-processes may append at once; a lock that ends with its process keeps their lines apart.
+A record is on the disk when `Journal.append` returns. SQLite lets one process write at a time, and takes back what a
+killed process left unfinished. It finds damaged pages, but not every changed byte inside a page: so each record has a
+checksum over its number and its content, and numbers count up from 1 without a gap. A file that fails any of these
+checks is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
-import sys
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from ._checks import check_checkpoint_path, damaged_checkpoint_error, not_a_checkpoint_error
+# The header of an SQLite file has room for two numbers of its application: they tell a checkpoint from any other
+# SQLite file, and this layout of the table from later ones.
+_APPLICATION = int.from_bytes(b"skac", "big")
+_LAYOUT = 1
 
-_START, _MIDDLE, _END = b'{"checksum":"', b'","record":', b"}\n"
+# A rollback journal, not a write-ahead log: between writes a checkpoint is one file that can be copied, and network
+# folders can hold it, where a write-ahead log needs memory that all processes share. NORMAL waits for the disk two or
+# three times in a write, FULL and EXTRA up to five times. The price: a power cut may take back the last round, which is
+# then done again with the same result; a kill takes back nothing.
+_SETTINGS = ("PRAGMA journal_mode = DELETE", "PRAGMA synchronous = NORMAL")
+
+# Seconds to wait for other writers: each needs milliseconds, but many on a slow disk take turns. A lock ends with its
+# process, so nobody waits for a dead one.
+_PATIENCE = 600.0
+
+_CREATE = (
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_LAYOUT}",
+    "CREATE TABLE records (number INTEGER PRIMARY KEY, content TEXT NOT NULL, memory BLOB, checksum BLOB NOT NULL)",
+)
+_WHAT_IT_IS = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
+_NEXT = "SELECT coalesce(max(number), 0) + 1 FROM records"
+_ADD = "INSERT INTO records (number, content, memory, checksum) VALUES (?, ?, ?, ?)"
+# As blobs, because damage can change the type of a value.
+_ALL = "SELECT number, CAST(content AS BLOB), CAST(memory AS BLOB), CAST(checksum AS BLOB) FROM records ORDER BY number"
+
+_OTHER_KIND = {sqlite3.SQLITE_NOTADB}
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FORMAT}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What `Journal.append` was given: plain JSON, and bytes or None."""
+
+    content: dict[str, Any]
+    memory: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -31,92 +64,117 @@ class Journal:
     owner: int
 
     @classmethod
-    def open(cls, path: Any) -> tuple[Journal, list[dict[str, Any]]]:
-        """The journal at this path and the records in it; an empty one if there is none."""
-        journal = cls(check_checkpoint_path(path), os.getpid())
-        if not journal.path.exists():
-            return journal, []
-        with journal._locked() as file:
-            return journal, _recover(file, journal.path)
+    def open(cls, path: Any) -> tuple[Journal, list[Record]]:
+        """The journal at this path and the records in it; an empty one if there is no file."""
+        journal = cls(_checked_path(path), os.getpid())
+        return journal, _read(journal.path) if journal.path.exists() else []
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, content: dict[str, Any], memory: bytes | None = None) -> None:
         """Put a record on the disk."""
         if self.owner not in (os.getpid(), os.getppid()):
             raise SystemExit(1)  # the process that this one works for was killed; its successor does the work now
-        with self._locked() as file:
-            _cut_unfinished_line(file)
-            file.write(encode(record))
-            file.flush()
-            os.fsync(file.fileno())
-
-    @contextmanager
-    def _locked(self) -> Iterator[IO[bytes]]:
-        with open(self.path, "a+b") as file:
-            _lock(file)
-            yield file
-
-
-def encode(record: dict[str, Any]) -> bytes:
-    """A line: the record as JSON, in a JSON object with its checksum."""
-    text = json.dumps(record, separators=(",", ":")).encode()
-    return _START + _checksum(text) + _MIDDLE + text + _END
+        text = json.dumps(content, separators=(",", ":"))
+        with _errors_explained(self.path, "written"), _connected(self.path) as connection:
+            for setting in _SETTINGS:
+                connection.execute(setting)
+            connection.execute("BEGIN IMMEDIATE")  # one writer at a time, from before it reads the last number
+            if _is_empty(connection, self.path):
+                for statement in _CREATE:
+                    connection.execute(statement)
+            (number,) = connection.execute(_NEXT).fetchone()
+            connection.execute(_ADD, (number, text, memory, _checksum(number, text.encode(), memory)))
+            connection.execute("COMMIT")
 
 
-def decode(line: bytes) -> dict[str, Any] | None:
-    """The record in a line; None if the line is damaged."""
-    start, checksum, middle, text, end = _pieces(line)
-    if (start, middle, end) != (_START, _MIDDLE, _END) or checksum != _checksum(text):
-        return None
-    record: dict[str, Any] = json.loads(text)
-    return record
+def _checked_path(path: Any) -> Path:
+    path = Path(path).absolute()
+    if not path.parent.is_dir():
+        raise ValueError(f"`checkpoint` must be a file in a folder that exists. Got {str(path)!r}.")
+    if path.is_dir():
+        raise ValueError(f"`checkpoint` must be a file. Got the folder {str(path)!r}.")
+    return path
 
 
-def _pieces(line: bytes) -> tuple[bytes, ...]:
-    cuts = [0, len(_START), len(_START) + 32, len(_START) + 32 + len(_MIDDLE), len(line) - len(_END), len(line)]
-    return tuple(line[a:b] for a, b in itertools.pairwise(cuts))
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for one transaction. Closing it takes back what was not committed."""
+    with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
+        yield connection
 
 
-def _checksum(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=16).hexdigest().encode()
+def _read(path: Path) -> list[Record]:
+    """All records, of one moment."""
+    with open(path, "rb") as file:
+        if file.read(13) == b'{"checksum":"':
+            raise ValueError(
+                f"`checkpoint`={str(path)!r} is a checkpoint of JSON lines, from a skactive that is too old to go on "
+                "from. Give a new path; the file was not changed."
+            )
+    with _errors_explained(path, "read"), _connected(path) as connection:
+        connection.execute("BEGIN")
+        if _is_empty(connection, path):
+            return []
+        (report,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if report != "ok":
+            raise _damaged_error(path, report.splitlines()[-1])
+        rows = connection.execute(_ALL).fetchall()
+    return [_checked_record(path, number, *row) for number, row in enumerate(rows, start=1)]
 
 
-def _recover(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
-    """All records; the last line is cut off if it is damaged, as an interruption leaves it."""
-    file.seek(0)
-    start = file.read(len(_START))
-    if start != _START[: len(start)]:
-        raise not_a_checkpoint_error(path)
-    file.seek(0)
-    lines = file.readlines()
-    records = [decode(line) for line in lines]
-    if records and records[-1] is None:
-        file.truncate(sum(map(len, lines[:-1])))
-        records.pop()
-    if None in records:
-        raise damaged_checkpoint_error(path, records.index(None) + 1)
-    return [record for record in records if record is not None]
+def _is_empty(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether nothing was written yet. Refuse a file of another kind."""
+    tables, application, layout = (connection.execute(query).fetchone()[0] for query in _WHAT_IT_IS)
+    if not (tables or application or layout):
+        return True
+    if application != _APPLICATION:
+        raise _other_kind_error(path)
+    if layout != _LAYOUT:
+        raise ValueError(
+            f"`checkpoint`={str(path)!r} was written by another version of skactive, in layout {layout}; this one "
+            f"reads layout {_LAYOUT}. Give a new path, or go on with that version."
+        )
+    return False
 
 
-def _cut_unfinished_line(file: IO[bytes]) -> None:
-    """Another writer may have been killed within a line."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 1))
-    if file.read(1) not in (b"", b"\n"):
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
+def _checked_record(
+    path: Path, expected: int, number: Any, content: bytes | None, memory: bytes | None, checksum: bytes | None
+) -> Record:
+    if number != expected or checksum != _checksum(number, content, memory):
+        raise _damaged_error(
+            path,
+            f"the checksum of record {expected} is wrong",
+            f"`DELETE FROM records WHERE number >= {expected}` in SQLite, to go on from the records before it, or ",
+        )
+    return Record(json.loads(content or b""), memory)
 
 
-if sys.platform == "win32":
-    import msvcrt
+def _checksum(number: int, content: bytes | None, memory: bytes | None) -> bytes:
+    """Of each part with its length, so that no byte can move from one part to the next."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (str(number).encode(), content, memory):
+        digest.update(b"none;" if part is None else b"%d:" % len(part) + part)
+    return digest.digest()
 
-    def _lock(file: IO[bytes]) -> None:
-        """Wait until no other process has the file; closing it, and the end of this process, gives it free."""
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
 
-else:
-    import fcntl
+@contextmanager
+def _errors_explained(path: Path, done: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where SQLite's own message quotes damaged text
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without the details in higher bits
+        if code in _OTHER_KIND:
+            raise _other_kind_error(path) from error
+        if code in _DAMAGE:
+            raise _damaged_error(path, str(error)) from error
+        raise OSError(
+            f"`checkpoint`={str(path)!r} could not be {done}: {error}. Its finished rounds are safe: call "
+            "`run_experiment` again when the cause is gone."
+        ) from error
 
-    def _lock(file: IO[bytes]) -> None:
-        """Wait until no other process has the file; closing it, and the end of this process, gives it free."""
-        fcntl.flock(file, fcntl.LOCK_EX)
+
+def _other_kind_error(path: Path) -> ValueError:
+    return ValueError(f"`checkpoint`={str(path)!r} is a file of another kind. Give a new path; nothing was changed.")
+
+
+def _damaged_error(path: Path, what: str, remedy: str = "") -> ValueError:
+    return ValueError(f"`checkpoint`={str(path)!r} is damaged: {what}. Use {remedy}a copy of the file or a new path.")

@@ -17,7 +17,7 @@ import killed_experiment
 import numpy as np
 import pandas as pd
 import pytest
-from killed_experiment import experiment
+from killed_experiment import experiment, keep_records, records_of
 from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -26,11 +26,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
-from skactive.experiment._journal import Journal, decode, encode
-from skactive.query._fingerprint import describe, first_difference, hash_data
+from skactive.experiment import checkpoint_to_json
+from skactive.query._fingerprint import describe, first_difference, hash_data, versions
 
 ROOT = Path(__file__).parents[2]
-RECORDS = [{"kind": "a", "x": 0.1 + 0.2}, {"kind": "b", "text": 'é"\n', "nan": float("inf")}, {"kind": "c", "x": None}]
 
 
 def numbers(result):
@@ -38,111 +37,6 @@ def numbers(result):
     if isinstance(result, str):
         result = ExperimentResult.from_json(result)
     return [(r.trial, r.query, r.round, r.n_labelled, r.indices, r.scores) for r in result.rounds]
-
-
-def journal_of(path, records=RECORDS):
-    journal, _ = Journal.open(path)
-    for record in records:
-        journal.append(record)
-    return path
-
-
-# --- lines ----------------------------------------------------------------------------------------
-
-
-def test_records_come_back_as_they_were(tmp_path):
-    path = journal_of(tmp_path / "j")
-    assert Journal.open(path)[1] == RECORDS
-    assert all(
-        json.loads(line)["record"] == record
-        for line, record in zip(path.read_text().splitlines(), RECORDS, strict=True)
-    )
-
-
-def test_a_last_line_cut_anywhere_is_dropped_and_the_next_record_takes_its_place(tmp_path):
-    whole = journal_of(tmp_path / "j").read_bytes()
-    before = len(whole) - len(encode(RECORDS[-1]))
-    for cut in range(before, len(whole)):
-        path = tmp_path / f"cut{cut}"
-        path.write_bytes(whole[:cut])
-        journal, records = Journal.open(path)
-        assert records == RECORDS[:2]
-        journal.append(RECORDS[2])
-        assert path.read_bytes() == whole
-
-
-def test_a_writer_that_finds_half_a_line_of_another_cuts_it_off(tmp_path):
-    path = tmp_path / "j"
-    journal, _ = Journal.open(path)
-    journal.append(RECORDS[0])
-    with path.open("ab") as file:
-        file.write(encode(RECORDS[1])[:-4])
-    journal.append(RECORDS[2])
-    assert Journal.open(path)[1] == [RECORDS[0], RECORDS[2]]
-
-
-def test_damage_of_any_byte_in_the_middle_is_an_error_that_names_the_line(tmp_path):
-    whole = journal_of(tmp_path / "j").read_bytes()
-    first, second = len(encode(RECORDS[0])), len(encode(RECORDS[1]))
-    for position in range(first, first + second - 1):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1
-        path = tmp_path / "damaged"
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"checksum of line [23] is wrong"):
-            Journal.open(path)
-        assert path.read_bytes() == damaged
-
-
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"no line end", b'{"json": 1}\n'])
-def test_a_file_of_another_kind_is_refused_and_left_alone(content, tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"`checkpoint`.*file of another kind"):
-        Journal.open(path)
-    assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize("content", [b"", encode(RECORDS[0])[:5], encode(RECORDS[0])[:-1]])
-def test_a_file_with_no_whole_line_is_an_empty_journal(content, tmp_path):
-    path = tmp_path / "j"
-    path.write_bytes(content)
-    assert Journal.open(path)[1] == []
-    assert path.read_bytes() == b""
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from skactive.experiment._journal import Journal
-path, owner, writer = sys.argv[1:]
-for i in range(40):
-    Journal(Path(path), int(owner)).append({"writer": writer, "i": i, "padding": "x" * 1000 * int(writer)})
-"""
-
-
-@pytest.mark.slow
-def test_writers_in_several_processes_lose_no_line(tmp_path):
-    path = tmp_path / "j"
-    command = [sys.executable, "-c", WRITER, str(path), str(os.getpid())]
-    writers = [subprocess.Popen([*command, str(writer)], cwd=ROOT) for writer in range(2)]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    records = Journal.open(path)[1]
-    for writer in "01":
-        assert [record["i"] for record in records if record["writer"] == writer] == list(range(40))
-
-
-def test_a_worker_whose_experiment_was_killed_writes_no_more(tmp_path):
-    journal = Journal(tmp_path / "j", owner=2**22 + 1)  # no process has this id
-    with pytest.raises(SystemExit):
-        journal.append(RECORDS[0])
-    assert not journal.path.exists()
-
-
-def test_any_changed_line_is_seen():
-    line = encode(RECORDS[0])
-    assert decode(line) == RECORDS[0]
-    assert all(decode(line[:i] + bytes([line[i] ^ 1]) + line[i + 1 :]) is None for i in range(len(line)))
 
 
 # --- experiments ----------------------------------------------------------------------------------
@@ -190,19 +84,19 @@ def test_kill_9_at_any_moment_and_a_new_start_give_the_result_of_an_undisturbed_
         command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     found = json.loads(run.stdout)
-    assert len(found["lines_at_kill"]) >= 22
-    assert len(set(found["lines_at_kill"])) > 5  # kills were all over the run, not at its start alone
+    assert len(found["records_at_kill"]) >= 22
+    assert len(set(found["records_at_kill"])) > 5  # kills were all over the run, not at its start alone
     for resumed in found["resumed"]:
         assert numbers(resumed) == numbers(found["undisturbed"])
 
 
 @pytest.mark.slow
 def test_kill_9_of_a_run_in_several_processes_and_a_new_start_in_one_give_the_same(tmp_path):
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.sqlite"
     code = f"from killed_experiment import experiment; experiment({str(path)!r}, n_jobs=2)"
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "PYTHONHASHSEED": "1"}
     process = subprocess.Popen([sys.executable, "-c", code], env=env, start_new_session=True)
-    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") > 20):
+    while process.poll() is None and records_of(path) <= 20:
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL
@@ -214,29 +108,28 @@ def test_kill_9_of_a_run_in_several_processes_and_a_new_start_in_one_give_the_sa
 
 
 def test_a_finished_experiment_is_read_not_run_again(tmp_path):
-    first = small(tmp_path / "run.jsonl")
+    first = small(tmp_path / "run.sqlite")
     assert CountingTree.n_fits == 12
-    assert small(tmp_path / "run.jsonl") == first  # its seconds too
+    assert small(tmp_path / "run.sqlite") == first  # its seconds too
     assert CountingTree.n_fits == 0
     assert numbers(small(None)) == numbers(first)
 
 
-@pytest.mark.parametrize("lines", [1, 2, 4, 7, 11])
-def test_an_experiment_goes_on_from_any_line(lines, tmp_path):
-    path = tmp_path / "run.jsonl"
+@pytest.mark.parametrize("n_records", [1, 2, 4, 7, 11])
+def test_an_experiment_goes_on_from_any_record(n_records, tmp_path):
+    path = tmp_path / "run.sqlite"
     first = small(path)
-    kept = path.read_bytes().splitlines(keepends=True)[:lines]
-    path.write_bytes(b"".join(kept))
+    keep_records(path, n_records)
     resumed = small(path)
     assert numbers(resumed) == numbers(first)
-    n_rounds = max(0, lines - 3)
+    n_rounds = max(0, n_records - 3)
     assert resumed.rounds[:n_rounds] == first.rounds[:n_rounds]  # recorded seconds stand
     # 12 rounds in all; where a run goes on, its last model is fitted once more
     assert CountingTree.n_fits == 12 - n_rounds + (n_rounds % 3 > 0)
 
 
 def test_queries_and_trials_can_be_added_and_the_rest_stands(tmp_path):
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.sqlite"
     first = small(path)
     more = {"uniform": StochasticBatchQuery("entropy", "uniform")}
     queries = {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy, **more}
@@ -267,7 +160,7 @@ def test_queries_and_trials_can_be_added_and_the_rest_stands(tmp_path):
     ],
 )
 def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(name, changes, tmp_path):
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.sqlite"
     small(path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}"):
@@ -276,39 +169,76 @@ def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(name, c
 
 
 def test_another_random_state_of_an_estimator_makes_no_other_experiment(tmp_path):
-    first = small(tmp_path / "run.jsonl")
-    assert small(tmp_path / "run.jsonl", estimator=CountingTree(max_features=2, random_state=9)).rounds == first.rounds
+    first = small(tmp_path / "run.sqlite")
+    assert small(tmp_path / "run.sqlite", estimator=CountingTree(max_features=2, random_state=9)).rounds == first.rounds
 
 
 def test_an_experiment_without_a_seed_goes_on_with_the_seeds_of_its_checkpoint(tmp_path):
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.sqlite"
     first = small(path, random_state=None)
     assert small(path, random_state=None) == first
     assert numbers(small(None, random_state=None)) != numbers(first)
 
 
-def test_other_versions_are_said_and_are_no_error(tmp_path):
-    path = tmp_path / "run.jsonl"
-    first = small(path)
-    settings, *rest = path.read_bytes().splitlines(keepends=True)
-    record = decode(settings)
-    record["versions"]["numpy"] = "0.1"
-    path.write_bytes(b"".join([encode(record), *rest]))
-    with pytest.warns(UserWarning, match="begun with numpy 0.1"):
+def test_other_versions_are_said_and_are_no_error(tmp_path, monkeypatch):
+    path = tmp_path / "run.sqlite"
+    with monkeypatch.context() as then:
+        then.setattr("skactive.query._fingerprint.versions", lambda: {**versions(), "numpy": "0.1"})
+        first = small(path)
+    with pytest.warns(UserWarning, match=r"begun with numpy 0.1 \(now"):
         assert small(path).rounds == first.rounds
 
 
-def test_damage_in_the_middle_of_a_checkpoint_is_named_with_its_line(tmp_path):
-    path = tmp_path / "run.jsonl"
+def test_a_damaged_round_is_refused_with_its_record(tmp_path):
+    path = tmp_path / "run.sqlite"
     small(path)
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"n_labelled":9', b'"n_labelled":8', 1))
-    with pytest.raises(ValueError, match=r"`checkpoint`.*checksum of line 5 is wrong"):
+    with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record \d+ is wrong"):
         small(path)
 
 
+def test_a_checkpoint_that_was_removed_while_it_was_written_is_refused(tmp_path):
+    path = tmp_path / "run.sqlite"
+
+    def removes(learner, X_pool, n_instances):
+        path.unlink(missing_ok=True)
+        return np.arange(n_instances)
+
+    small(path, queries={"removes": removes}, n_trials=1)
+    with pytest.raises(ValueError, match=r"`checkpoint`.* does not say of which experiment its rounds are"):
+        small(path)
+
+
+def test_a_checkpoint_can_be_read_as_json_at_any_moment(tmp_path):
+    path, notes = tmp_path / "run.sqlite", tmp_path / "notes"
+
+    def reads(learner, X_pool, n_instances):
+        with notes.open("a") as file:
+            print(checkpoint_to_json(path), file=file)
+        return np.arange(n_instances)
+
+    first = small(path, queries={"reads": reads})
+    seen = [ExperimentResult.from_json(line).rounds for line in notes.read_text().splitlines()]
+    assert seen == [first.rounds[:n] for n in (1, 2, 4, 5)]
+    result = ExperimentResult.from_json(checkpoint_to_json(path))
+    assert result.rounds == first.rounds
+    assert {name: result.settings[name] for name in first.settings.keys() - {"n_trials"}} | {
+        "n_trials": 2
+    } == first.settings
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_json_of_no_experiment_is_refused(content, tmp_path):
+    path = tmp_path / "run.sqlite"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"`checkpoint`.* must be the file of an experiment. Got none there."):
+        checkpoint_to_json(path)
+
+
 def test_failed_runs_are_tried_again_from_where_they_failed(tmp_path, monkeypatch):
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.sqlite"
     monkeypatch.setattr(CountingTree, "broken", True)
     with pytest.raises(RuntimeError, match="Every run failed"):
         small(path)
@@ -318,13 +248,13 @@ def test_failed_runs_are_tried_again_from_where_they_failed(tmp_path, monkeypatc
 
 @pytest.mark.filterwarnings("ignore:Only . rows have a positive score:UserWarning")
 @pytest.mark.parametrize("posterior", ["auto", "bootstrap"])
-def test_lines_do_not_grow_with_the_pool(posterior, tmp_path):
+def test_records_do_not_grow_with_the_pool(posterior, tmp_path):
     rng = np.random.default_rng(0)
     X_big = rng.normal(size=(5000, 3))
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.sqlite"
     query = StochasticBatchQuery("entropy", posterior=posterior, n_draws=2 if posterior == "bootstrap" else None)
     small(path, X=X_big, y=np.sign(X_big[:, 0]), queries={"query": query}, n_trials=1)
-    assert path.stat().st_size < 8000
+    assert path.stat().st_size < 16_000
 
 
 # --- fingerprints ---------------------------------------------------------------------------------
