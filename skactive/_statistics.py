@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +16,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over trials and the ends of its 95 % interval; NaN where there are too few trials to tell."""
+    """A mean over trials and the ends of its 95 % interval; NaN where there are too few trials for one."""
 
     mean: float
     low: float
@@ -31,10 +33,11 @@ def estimate(values: Iterable[float]) -> Estimate:
     values = np.fromiter(values, dtype=np.float64)
     if len(values) == 0:
         return Estimate(np.nan, np.nan, np.nan)
-    mean, half = values.mean(), np.nan
-    if len(values) > 1:
-        half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * _standard_error(values)
-    return Estimate(float(mean), float(mean - half), float(mean + half))
+    mean = float(values.mean())
+    if len(values) == 1:
+        return Estimate(mean, np.nan, np.nan)
+    interval = _t_test(values).confidence_interval(LEVEL)
+    return Estimate(mean, float(interval.low), float(interval.high))
 
 
 def paired_p_value(differences: ArrayLike) -> float:
@@ -44,8 +47,14 @@ def paired_p_value(differences: ArrayLike) -> float:
         return np.nan
     if np.ptp(differences) == 0:  # no variance to compare with
         return 1.0 if differences[0] == 0 else 0.0
-    t = differences.mean() / _standard_error(differences)
-    return float(2 * stats.t.sf(abs(t), len(differences) - 1))
+    return float(_t_test(differences).pvalue)
+
+
+def _t_test(values: NDArray[np.float64]) -> Any:
+    """SciPy's t-test that the mean is 0, without its warning where values are equal but for rounding."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return stats.ttest_1samp(values, 0.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -65,10 +74,9 @@ def labels_to_reach(level: float, n_labelled: Sequence[int], scores: Sequence[fl
 
 
 def mean_over_labels(n_labelled: Sequence[int], scores: Sequence[float], first: int, last: int) -> float:
-    """Mean, from ``first`` to ``last`` labels, of the straight lines that join evaluations; NaN if that is one point.
+    """Mean of the straight lines between evaluations, from ``first`` to ``last`` labels; NaN if that is one point.
 
-    Batches of any sizes can be compared by it, as a mean over evaluations, which has most where batches are small,
-    cannot.
+    It compares runs whose batches differ in size. A mean over evaluations would give small batches more weight.
     """
     if last <= first:
         return np.nan
@@ -87,7 +95,3 @@ def area(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
         return np.nan
     above = stats.rankdata(scores)[positive].sum() - n_positive * (n_positive + 1) / 2
     return float(above / (n_positive * (n - n_positive)))
-
-
-def _standard_error(values: NDArray[np.float64]) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
