@@ -1,7 +1,7 @@
-"""The plan of an experiment: which rows each trial tests on and starts from, how much it buys, and every seed.
+"""The plan of an experiment: the test rows and first labels of each trial, how many labels it acquires, every seed.
 
-All of it follows from the data and one entropy, before anything runs. A seed is a function of (trial, purpose, round),
-never of what was drawn before: so queries are compared on the same trials and models, and a round can be run by itself.
+All of it follows from the data and one entropy, before the first run. A seed is a function of (trial, purpose, round),
+never of earlier random numbers. So queries are compared on the same trials and models, and a round can be run alone.
 """
 
 from __future__ import annotations
@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from .._checks import check_counts, check_one_of, check_positions, check_positive_integers
-from ._checks import (
-    check_batch_size,
-    check_by_trial,
-    check_n_initial,
-    check_split,
-    check_start,
-    check_test_size,
-    check_word_or_count,
-)
+from .._checks import check_positions, is_integer
 
 Rows = NDArray[np.int64]
 
@@ -32,7 +23,7 @@ _SPLIT, _INITIAL, MODEL, QUERY = range(4)
 
 @dataclass(frozen=True)
 class Limits:
-    """How many labels are bought: in a round (None: the query says how many), in how many rounds, and in all."""
+    """Labels in a round (None: the query suggests a number), number of rounds, and labels in all."""
 
     batch_size: int | None
     n_rounds: int | None
@@ -49,7 +40,7 @@ class Limits:
 class Trial:
     """One trial: positions of rows in the caller's X, and how many more are labelled.
 
-    ``test`` is None where there is a test set of its own.
+    ``test`` is None where there is a separate test set.
     """
 
     number: int
@@ -60,7 +51,7 @@ class Trial:
 
 
 def seed(entropy: Sequence[int], purpose: int, trial: int, round_: int = 0) -> int:
-    """A seed that any library takes, 31 bits."""
+    """A seed of 31 bits, which every library accepts."""
     return int(np.random.SeedSequence(entropy, spawn_key=(purpose, trial, round_)).generate_state(1)[0] >> 1)
 
 
@@ -79,51 +70,46 @@ def plan_trials(
 ) -> list[Trial]:
     """Trials with the given splits and first labels, or with random ones, in the proportions of ``strata``.
 
-    Parameters are those of `run_experiment`, which come unchecked; ``sizes`` are those of `limits_of`.
+    Parameters are those of `run_experiment`, each by itself valid; ``sizes`` are those of `limits_of`.
     """
-    check_counts(n_trials=n_trials)
-    sizes = {**sizes, "batch_size": check_word_or_count(sizes["batch_size"])}
-    check_one_of("n_rounds", sizes["n_rounds"], "budget", sizes["budget"])
-    check_positive_integers(n_rounds=sizes["n_rounds"], budget=sizes["budget"], n_initial=n_initial)
-    check_one_of("n_initial", n_initial, "initial", initial)
     sides = None if splits is None else _checked_splits(splits, n_points, n_trials)
     starts = None if initial is None else _checked_starts(initial, n_points, n_trials)
-    n_test = 0 if has_test_set else check_test_size(0.25 if test_size is None else test_size, n_points)
+    n_test = 0 if has_test_set else _number_of_test_rows(0.25 if test_size is None else test_size, n_points)
     trials = []
     for t in range(n_trials):
         start = None if starts is None else starts[t]
         train, test = sides[t] if sides else _split(n_points, start, strata, n_test, seed(entropy, _SPLIT, t))
         if start is None:
-            check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
+            _check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
             start = choose_initial(train, strata, n_initial, np.random.default_rng(seed(entropy, _INITIAL, t)))
-        check_start(start, train, t)
+        _check_start(start, train, t)
         trials.append(Trial(t, train, test, start, limits_of(len(train) - len(start), **sizes)))
     return trials
 
 
 def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
     pairs = []
-    for t, pair in enumerate(check_by_trial("splits", splits, n_trials)):
+    for t, pair in enumerate(_check_by_trial("splits", splits, n_trials)):
         train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
-        check_split(train, test, t)
+        _check_split(train, test, t)
         pairs.append((train, test))
     return pairs
 
 
 def _checked_starts(initial: Any, n_points: int, n_trials: int) -> list[Rows]:
-    starts = check_by_trial("initial", initial, n_trials)
+    starts = _check_by_trial("initial", initial, n_trials)
     return [check_positions(f"initial[{t}]", rows, n_points) for t, rows in enumerate(starts)]
 
 
 def _split(
     n_points: int, start: Rows | None, strata: NDArray[Any] | None, n_test: int, seed: int
 ) -> tuple[Rows, Rows | None]:
-    """Rows to train on and to test on, stratified if every class can be on both sides; first labels are trained on."""
+    """Training and test rows, stratified if every class can be on both sides; first labels are training rows."""
     rows: Rows = np.arange(n_points)
     if n_test == 0:
         return rows, None
     free = rows if start is None else np.setdiff1d(rows, start)
-    check_test_size(n_test, len(free))
+    _number_of_test_rows(n_test, len(free))
     by = None if strata is None else strata[free]
     if by is not None:
         counts = np.unique(by, return_counts=True)[1]
@@ -134,7 +120,7 @@ def _split(
 
 
 def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng: np.random.Generator) -> Rows:
-    """First labels at random, or of each class its share, but at least one; in random order."""
+    """First labels at random, in random order. With strata, each class has its share, but at least one."""
     if strata is None:
         return rng.choice(train, n_initial, replace=False)
     _, class_of, available = np.unique(strata[train], return_inverse=True, return_counts=True)
@@ -152,5 +138,56 @@ def limits_of(n_pool: int, batch_size: int | str, n_rounds: int | None, budget: 
     n_labels = n_pool if budget is None else min(n_pool, budget)
     if isinstance(batch_size, str):
         return Limits(None, n_rounds, n_labels)
-    check_batch_size(batch_size, n_pool)
-    return Limits(batch_size, n_rounds, n_labels)
+    if batch_size > n_pool > 0:
+        raise ValueError(
+            f"`batch_size` must be at most the rows of the pool, {n_pool} without the test rows and the first labels. "
+            f"Got {batch_size}."
+        )
+    return Limits(int(batch_size), n_rounds, n_labels)
+
+
+def _number_of_test_rows(test_size: float, n_points: int) -> int:
+    """From a fraction of the rows, or their number."""
+    n_test = int(test_size) if is_integer(test_size) else int(np.ceil(test_size * n_points))
+    if n_test >= n_points:
+        raise ValueError(
+            f"`test_size` must leave rows to train on: it must be a number of rows below {n_points}, or a smaller "
+            f"fraction. Got {test_size!r} instead."
+        )
+    return n_test
+
+
+def _check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
+    if len(values) != n_trials:
+        raise ValueError(f"`{name}` must have one entry for each of the n_trials={n_trials}. Got {len(values)}.")
+    return values
+
+
+def _check_start(start: Rows, train: Rows, trial: int) -> None:
+    outside = np.setdiff1d(start, train)
+    if len(outside):
+        raise ValueError(
+            f"`initial` must hold only training rows of its trial. Got {len(outside)} other rows in trial {trial}, "
+            f"the first of them row {outside[0]}."
+        )
+
+
+def _check_split(train: Rows, test: Rows, trial: int) -> None:
+    common = np.intersect1d(train, test)
+    if len(common):
+        raise ValueError(
+            f"`splits` must have no row on both sides. Got {len(common)} of them in trial {trial}, the first of them "
+            f"row {common[0]}."
+        )
+
+
+def _check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) -> None:
+    """Check that the first labels fit the training rows and, for stratified ones, the classes."""
+    if n_initial > n_train:
+        raise ValueError(f"`n_initial` must be at most the {n_train} rows that are not test rows. Got {n_initial}.")
+    if classes is not None and n_initial < len(classes):
+        raise ValueError(
+            f"`n_initial` must be at least the number of classes, {len(classes)}, to start with a row of each. Got "
+            f"{n_initial}. With stratify=False, or positions as `initial`, classes may be missing, if the estimator "
+            "accepts that."
+        )

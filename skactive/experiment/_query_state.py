@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..posterior import seeded_clone
-from ._checks import uncopyable_query_error
 
 try:
     import cloudpickle  # type: ignore[import-untyped]
@@ -25,7 +24,10 @@ def copied(name: str, query: Any) -> Any:
     try:
         return cloudpickle.loads(cloudpickle.dumps(query))
     except Exception as error:
-        raise uncopyable_query_error(name, error) from error
+        raise TypeError(
+            f"`queries`[{name!r}] must be picklable, because each run uses a copy of it. "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def fresh_copy(name: str, query: Any, seed: int) -> Any:

@@ -1,6 +1,6 @@
-"""One run of an experiment, a query in a trial: rounds of asking, labelling, fitting and scoring.
+"""One run of an experiment, a query in a trial: rounds of querying, labelling, fitting and scoring.
 
-A round follows from the plan, the rows labelled before it, and the state of the query; from nothing else.
+A round depends on the plan, the rows labelled before it, and the state of the query; on nothing else.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
-from .._checks import BatchError, check_labels_of, check_query_answer, labels_to_fit
+from .._checks import BatchError, check_labels_of, check_query_answer, is_integer, labels_to_fit
 from .._threads import one_thread
 from ..posterior import seeded_clone
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state
 from ._checkpoint import Progress, save_round
-from ._checks import check_suggestion
 from ._journal import Journal
 from ._plan import Rows, Trial
 from ._results import Failure, Round
@@ -32,7 +31,7 @@ from ._scoring import evaluate
 
 @dataclass(frozen=True)
 class Data:
-    """Features and labels, for training and, if it is apart, for the test."""
+    """Features and labels of the caller, and those of a separate test set if there is one."""
 
     X: Any
     y: NDArray[Any]
@@ -41,7 +40,7 @@ class Data:
 
     @classmethod
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
-        """Data of the user, with labels in the axes that the estimator takes."""
+        """Data of the user, with labels in the shape that the estimator takes."""
         X = chunks.prepare_pool(X)
         y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), y))
         if X_test is not None:
@@ -55,7 +54,7 @@ class Data:
         return chunks.take_rows(self.X, rows), self.y[rows]
 
     def test(self, rows: Rows | None) -> tuple[Any, NDArray[Any], Rows]:
-        """Test set of a trial, and where its rows stand in the caller's data."""
+        """Test set of a trial, and the positions of its rows in the caller's data."""
         if rows is None:
             return self.X_test, self.y_test, np.arange(len(self.y_test))
         return *self.rows(rows), rows
@@ -79,7 +78,7 @@ class Experiment:
 def do_run(
     experiment: Experiment, trial: Trial, name: str, query: Any, progress: Progress
 ) -> tuple[list[Round], Failure | None]:
-    """All rounds of a query in a trial, the done ones included; each is on the disk before the next starts."""
+    """All rounds of a query in a trial, finished ones included; each is on the disk before the next starts."""
     rounds = list(progress.rounds)
     new_rounds = _Run(experiment, trial, name, query).rounds(progress)
     with one_thread():
@@ -105,7 +104,7 @@ class _Run:
     query: Any
 
     def rounds(self, progress: Progress) -> Iterator[tuple[Round, bytes | None]]:
-        """Rounds still to do, and after each what the query remembers, if that changed."""
+        """The rounds that are left, each with what the query remembers after it, if that changed."""
         query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
         if progress.memory is not None:
             query = query_state.remembering(query, progress.memory)
@@ -114,7 +113,7 @@ class _Run:
         number = len(progress.rounds)
         learner: Any = None
         while number == 0 or self._room(labelled, number):
-            if number and learner is None:  # going on from a checkpoint, the last model is fitted once more
+            if number and learner is None:  # from a checkpoint, the last model is fitted once more
                 learner = self._fit(labelled, number - 1)[0]
             batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
             labelled = np.concatenate([labelled, batch])
@@ -137,14 +136,14 @@ class _Run:
             number += 1
 
     def _room(self, labelled: Rows, number: int) -> int:
-        """How many labels this round may buy at most."""
+        """The largest number of labels that this round may acquire."""
         return self.trial.limits.room(number - 1, len(labelled) - len(self.trial.initial))
 
     def _seed(self, purpose: int, number: int) -> int:
         return plan.seed(self.experiment.entropy, purpose, self.trial.number, number)
 
     def _ask(self, query: Any, learner: Any, labelled: Rows, number: int) -> tuple[Rows, float]:
-        """The next batch, as positions in the caller's X, and the seconds that choosing it took."""
+        """The next batch, as positions in the caller's X, and the seconds that the query took."""
         pool = np.setdiff1d(self.trial.train, labelled, assume_unique=True)
         X_pool, _ = self.experiment.data.rows(pool)
 
@@ -159,7 +158,7 @@ class _Run:
             k = self._room(labelled, number)
             if self.trial.limits.batch_size is None:
                 suggested = query.suggest_batch_size(learner, X_pool)
-                k = min(k, check_suggestion(suggested, len(pool), self.name))
+                k = min(k, _check_suggestion(suggested, len(pool), self.name))
             indices = learner.query(X_pool, n_instances=k)[0]
             seconds = time.perf_counter() - start
         return pool[indices], seconds
@@ -177,3 +176,12 @@ class _Run:
     def _scores_of(self, model: Any, number: int) -> dict[str, float]:
         with global_random.seeded(self._seed(plan.MODEL, number)):
             return evaluate(self.experiment.scorers, model, *self.experiment.data.test(self.trial.test))
+
+
+def _check_suggestion(size: Any, n_pool: int, name: str) -> int:
+    if not is_integer(size) or not 1 <= size <= n_pool:
+        raise BatchError(
+            f"`queries`[{name!r}].suggest_batch_size must return an integer from 1 to the {n_pool} rows of the pool. "
+            f"Got {size!r}."
+        )
+    return int(size)

@@ -1,16 +1,18 @@
-"""What an experiment measures of a model: scikit-learn's scorers, and functions of the user's own, by name."""
+"""The scores of a model in an experiment: scikit-learn's scorers and functions of the user, by name."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 
-from ._checks import bad_scoring_explained, check_score_names, check_score_value, check_scoring_list
+_COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
 
 
 def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
@@ -20,10 +22,13 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
     elif isinstance(scoring, str) or callable(scoring):
         scoring = {_name(scoring) or "score": scoring}
     elif not isinstance(scoring, Mapping):
-        scoring = check_scoring_list(scoring, [_name(scorer) for scorer in scoring])
-    check_score_names(scoring)
-    with bad_scoring_explained():
-        check_scoring(estimator, scoring=dict(scoring))
+        scoring = _by_name(scoring)
+    wrong = [name for name in scoring if not isinstance(name, str) or name in _COLUMNS]
+    if wrong or not scoring:
+        raise ValueError(
+            f"`scoring` must have one name or more, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
+        )
+    _check_scorers(estimator, dict(scoring))
     return dict(scoring)
 
 
@@ -31,7 +36,7 @@ def evaluate(scorers: Mapping[str, Any], estimator: Any, X: Any, y: Any, rows: N
     """All scores of a fitted estimator; scikit-learn's scorers share its predictions."""
     bound = {name: functools.partial(f, rows=rows) if _asks_for_rows(f) else f for name, f in scorers.items()}
     scores = check_scoring(estimator, scoring=bound)(estimator, X, y)
-    return {name: check_score_value(name, value) for name, value in scores.items()}
+    return {name: _checked_score(name, value) for name, value in scores.items()}
 
 
 def own_score(estimator: Any, X: Any, y: Any) -> float:
@@ -44,6 +49,32 @@ def _asks_for_rows(scorer: Any) -> bool:
         return False
     parameter = inspect.signature(scorer).parameters.get("rows")
     return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
+
+
+def _by_name(scorers: Any) -> dict[str, Any]:
+    names = [_name(scorer) for scorer in scorers]
+    if None in names or len(set(names)) < len(names):
+        raise ValueError(
+            f"`scoring` as a list must hold names, or functions with names, all different. Got {scorers!r}. "
+            "Use a dict from names to scorers for any others."
+        )
+    return {str(name): scorer for name, scorer in zip(names, scorers, strict=True)}
+
+
+def _check_scorers(estimator: Any, scorers: dict[str, Any]) -> None:
+    try:
+        check_scoring(estimator, scoring=scorers)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            "`scoring` must be a name in sklearn.metrics.get_scorer_names(), a callable scorer(estimator, X, y), or a "
+            f"list or dict of these. {error}"
+        ) from error
+
+
+def _checked_score(name: str, value: Any) -> float:
+    if np.ndim(value) != 0 or not isinstance(value, numbers.Real | np.bool_):
+        raise ValueError(f"`scoring`: {name!r} must return a number. Got {value!r} instead.")
+    return float(value)
 
 
 def _name(scorer: Any) -> str | None:

@@ -1,0 +1,297 @@
+"""The call of an experiment: everything is checked and planned before the first run starts."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import joblib
+from numpy.typing import ArrayLike
+from sklearn.utils.parallel import Parallel, delayed
+from tqdm import tqdm
+
+from .._checks import (
+    FLAG,
+    ParameterError,
+    Rule,
+    Rules,
+    check_cloneable,
+    check_one_of,
+    check_parameters,
+    integer,
+    is_integer,
+    is_number,
+    task,
+    warn,
+)
+from .._random import check_random_state
+from ..query import _fingerprint as fingerprint
+from ..query._base import RULES as QUERY_RULES
+from . import _plan as plan
+from . import _query_state as query_state
+from ._checkpoint import Checkpoint, Progress
+from ._results import ExperimentResult, Failure, Round
+from ._run import Data, Experiment, do_run
+from ._scoring import name_scorers
+
+
+def _is_by_trial(value: Any) -> bool:
+    return value is None or (isinstance(value, Iterable) and not isinstance(value, str | bytes))
+
+
+def _is_part_or_count(value: Any) -> bool:
+    return value is None or (is_integer(value) and value >= 1) or (is_number(value) and 0 < value < 1)
+
+
+RULES: Rules = {
+    "test_size": Rule(_is_part_or_count, "None, a fraction between 0 and 1, or a number of rows"),
+    "splits": Rule(_is_by_trial, "None or a sequence with a pair (train, test) for each trial"),
+    "n_initial": integer().or_none(),
+    "initial": Rule(_is_by_trial, "None or a sequence with the positions of the first labels of each trial"),
+    "stratify": FLAG,
+    "batch_size": integer().or_word("auto"),
+    "n_rounds": integer().or_none(),
+    "budget": integer().or_none(),
+    "n_trials": integer(),
+    "checkpoint": Rule(lambda v: v is None or isinstance(v, str | os.PathLike), "None or the path of a file"),
+    **{name: QUERY_RULES[name] for name in ("random_state", "n_jobs", "verbose")},
+}
+
+
+def run_experiment(
+    estimator: Any,
+    queries: Mapping[str, Any],
+    X: Any,
+    y: ArrayLike,
+    *,
+    X_test: Any = None,
+    y_test: ArrayLike | None = None,
+    test_size: float | int | None = None,
+    splits: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
+    n_initial: int | None = None,
+    initial: Sequence[ArrayLike] | None = None,
+    stratify: bool = True,
+    batch_size: int | str = 10,
+    n_rounds: int | None = None,
+    budget: int | None = None,
+    n_trials: int = 5,
+    scoring: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    checkpoint: Any = None,
+    verbose: int = 0,
+) -> ExperimentResult:
+    """Compare queries that acquire labels for the same model on the same data, over paired trials.
+
+    A trial is a split, initial labels and seeds. They are the same for all queries: models of the same round are fitted
+    from the same seed, and all queries start from the same seed. Every round queries modAL's ``ActiveLearner``, adds
+    the batch, and fits a new clone to all labels acquired so far. ``teach`` does the same, but here each clone has a
+    new seed, and ``warm_start`` has no effect. ``random_state`` sets every ``random_state`` in the estimator and the
+    queries. For code without one (skorch nets, ``np.random.choice``) the global generators of Python, numpy and torch
+    are seeded during the call and restored afterwards. So the numbers depend neither on ``n_jobs`` nor on the other
+    queries, and the objects passed in never change.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Anything that scikit-learn can clone: a classifier or regressor, a pipeline, a search.
+    queries : dict of str to query
+        Queries of this package, or any callables ``query(learner, X_pool, n_instances=...)`` that return positions in
+        the pool, as modAL's strategies do. Each run uses a copy, which keeps its state from round to round.
+    X : array-like of shape (n_points, ...)
+        numpy array, DataFrame (strings and missing values are passed to the estimator as they are), sparse array or
+        list.
+    y : array-like of shape (n_points,) or (n_points, 1)
+        All labels; the model sees only those acquired. Labels of shape (n_points, 1) keep their second axis when a
+        model is fitted and scored, as nets with one output need it. Classifiers, and estimators of scikit-learn and of
+        this package, get shape (n_points,).
+    X_test, y_test : array-like, optional
+        A separate test set; then all rows of X can be labelled.
+    test_size : float or int, optional
+        Fraction or number of the rows of X to test on, chosen again in each trial. 0.25 by default.
+    splits : sequence of (train, test), optional
+        Positions of the training and test rows of each trial, such as the splits of any scikit-learn splitter, to keep
+        related rows on one side.
+    n_initial : int, optional
+        Number of initial labels, chosen at random. Give this or ``initial``.
+    initial : sequence of array-like of int, optional
+        Positions of the initial labels in each trial.
+    stratify : bool, default=True
+        For classifiers: keep the class proportions in the split, if each class has rows for both sides, and in the
+        initial labels, which include each class at least once.
+    batch_size : int or "auto", default=10
+        Labels acquired in a round. The last batch is smaller if the pool or the budget ends. "auto": in each round the
+        number that the query's `~StochasticBatchQuery.suggest_batch_size` returns; all queries must have this method.
+    n_rounds, budget : int, optional
+        Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
+        pool is empty.
+    n_trials : int, default=5
+        How many trials.
+    scoring : str, callable, list or dict of these, optional
+        Names of scikit-learn's scorers, or callables ``scorer(estimator, X_test, y_test)``; larger is better. A
+        callable with a keyword-only parameter ``rows`` gets the positions of the test rows in X (or ``X_test``), to
+        look up groups with. By default the estimator's own ``score``.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of all seeds.
+    n_jobs : int, optional
+        Number of runs at a time, in processes of one thread each. A run in this process uses one thread, too.
+    checkpoint : path, optional
+        File to which each finished round is written before the next one starts, an SQLite database. After an
+        interruption of any kind the same call continues from there, and gives the result of a run without interruption.
+        Queries and trials can be added later; any other change is an error. `checkpoint_to_json` shows the rounds in
+        the file. The file holds pickles: use only files that you trust.
+    verbose : int, default=0
+        If not 0, show a progress bar over runs.
+
+    Returns
+    -------
+    ExperimentResult
+        Records of all rounds, with `~ExperimentResult.summary`, `~ExperimentResult.label_savings`,
+        `~ExperimentResult.to_frame` and `~ExperimentResult.to_json`. Its ``failures`` are the runs in which the
+        estimator, the query or a scorer raised an error, and a warning reports them. With a checkpoint they are tried
+        again.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before the first run, if a parameter of this call or of a query is not valid, or if parameters, data and
+        checkpoint do not fit together. Later, if a query does not return ``n_instances`` distinct positions in the
+        pool.
+    OSError
+        If the checkpoint cannot be read or written.
+    RuntimeError
+        If every run failed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive import StochasticBatchQuery, run_experiment
+    >>> X, y = load_digits(return_X_y=True)
+    >>> queries = {"power": StochasticBatchQuery(), "uniform": StochasticBatchQuery(sampler="uniform")}
+    >>> result = run_experiment(
+    ...     RandomForestClassifier(20), queries, X[:600], y[:600], n_initial=20, n_rounds=2, n_trials=2, random_state=0
+    ... )
+    >>> result.to_frame()[["trial", "query", "round", "n_labelled"]].tail(3).to_string(index=False).split()[4:]
+    ['1', 'uniform', '0', '20', '1', 'uniform', '1', '30', '1', 'uniform', '2', '40']
+    >>> print(result.summary())  # doctest: +SKIP
+    """
+    check_parameters(RULES, locals())
+    check_cloneable(estimator)
+    _check_queries(queries)
+    if batch_size == "auto":
+        _check_suggest(queries)
+    check_one_of("n_rounds", n_rounds, "budget", budget)
+    check_one_of("n_initial", n_initial, "initial", initial)
+    _check_test_set(X_test, y_test, test_size, splits)
+    data = Data.checked(estimator, X, y, X_test, y_test)
+    scorers = name_scorers(scoring, estimator)
+    copies = {name: query_state.copied(name, query) for name, query in queries.items()}
+    saved = None if checkpoint is None else Checkpoint(checkpoint)
+    entropy = _entropy(random_state, saved)
+
+    sizes = {"batch_size": batch_size, "n_rounds": n_rounds, "budget": budget}
+    split = {
+        "test_size": test_size,
+        "splits": None if splits is None else list(splits),
+        "n_initial": n_initial,
+        "initial": None if initial is None else list(initial),
+    }
+    strata = data.y if stratify and task(estimator) == "classifier" else None
+    trials = plan.plan_trials(len(data.y), strata, entropy, n_trials, sizes, has_test_set=X_test is not None, **split)
+
+    settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, **sizes}
+    settings = {**fingerprint.describe(settings), "random_state": entropy}
+    described = {name: fingerprint.describe(query) for name, query in copies.items()}
+    if saved is not None:
+        saved.begin({**settings, **data.hashes()}, described, fingerprint.versions())
+
+    experiment = Experiment(estimator, data, scorers, entropy, saved.journal if saved else None)
+    runs = [
+        (experiment, trial, name, query, saved.progress_of(name, trial.number) if saved else Progress())
+        for trial in trials
+        for name, query in copies.items()
+    ]
+    rounds, failures = _do_all(runs, n_jobs, verbose)
+    settings |= {"n_trials": n_trials, "queries": described, "versions": fingerprint.versions()}
+    return ExperimentResult(rounds, failures, settings)
+
+
+def _check_queries(queries: Any) -> None:
+    """Check that queries have names, valid parameters, and a call like that of modAL's strategies."""
+    if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
+        raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
+    for name, query in queries.items():
+        if isinstance(query, type) or not callable(query):
+            raise TypeError(f"`queries`[{name!r}] must be a query or a callable. Got {query!r} instead.")
+        _check_calling_convention(name, query)
+        if hasattr(query, "check_parameters"):
+            try:
+                query.check_parameters()
+            except (ValueError, TypeError) as error:
+                raise ParameterError(f"`queries`[{name!r}] has a parameter that is not valid: {error}") from error
+
+
+def _check_calling_convention(name: str, query: Any) -> None:
+    try:
+        signature = inspect.signature(query)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind("learner", "X_pool", n_instances=1)
+    except TypeError as error:
+        raise TypeError(
+            f"`queries`[{name!r}] must take (learner, X_pool, n_instances=...), as modAL's strategies do: {error}. "
+            f"Its signature is {signature}."
+        ) from error
+
+
+def _check_suggest(queries: Mapping[str, Any]) -> None:
+    silent = [name for name, query in queries.items() if not hasattr(query, "suggest_batch_size")]
+    if silent:
+        raise ValueError(
+            '`batch_size`="auto" needs queries with a method suggest_batch_size(learner, X_pool), such as '
+            f"StochasticBatchQuery. `queries`[{silent[0]!r}] has none: give `batch_size` a number."
+        )
+
+
+def _check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> None:
+    if (X_test is None) != (y_test is None):
+        raise ValueError("`X_test` and `y_test` must be given together. Got one of them.")
+    given = [n for n, v in (("X_test", X_test), ("test_size", test_size), ("splits", splits)) if v is not None]
+    if len(given) > 1:
+        raise ValueError(f"Only one of `X_test`, `test_size` and `splits` may define the test rows. Got {given}.")
+
+
+def _entropy(random_state: Any, saved: Checkpoint | None) -> list[int]:
+    """The source of all seeds: that of the checkpoint if the caller gives none."""
+    if random_state is None and saved is not None and saved.settings is not None:
+        return saved.settings["random_state"]
+    return check_random_state(random_state).integers(2**32, size=4).tolist()
+
+
+def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Round, ...], tuple[Failure, ...]]:
+    """Every run, in processes of one thread each."""
+    rounds: list[Round] = []
+    failures: list[Failure] = []
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        outcomes = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(do_run)(*run) for run in runs)
+        for done, failure in tqdm(outcomes, total=len(runs), desc="queries x trials", unit="run", disable=not verbose):
+            rounds += done
+            failures += [failure] if failure else []
+    if failures:
+        _report_failures(failures, len(runs))
+    return tuple(rounds), tuple(failures)
+
+
+def _report_failures(failures: Sequence[Failure], n_runs: int) -> None:
+    first = failures[0]
+    if len(failures) == n_runs:
+        raise RuntimeError(f"Every run failed. The first, query {first.query!r}:\n{first.traceback}")
+    warn(
+        f"{len(failures)} of {n_runs} runs failed and are left out of summaries; `failures` of the result has their "
+        f"errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
+        f"{first.type}: {first.message}"
+    )

@@ -1,0 +1,149 @@
+"""Comparisons over trials: means, differences and labels saved, as rows of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _statistics as statistics
+from .._checks import import_optional
+from .._statistics import Estimate
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table of comparisons: ``print`` shows it, `to_frame` makes a DataFrame of it.
+
+    Attributes
+    ----------
+    title : str
+    reference : str
+        The query that differences are to.
+    rows : list of dict
+        One a score and query. Estimates have a ``mean`` and the ends of a 95 % interval, ``low`` and ``high``.
+    """
+
+    title: str
+    reference: str
+    rows: list[dict[str, Any]]
+
+    def to_frame(self) -> Any:
+        """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        return import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
+
+    def __str__(self) -> str:
+        scores = dict.fromkeys(row["score"] for row in self.rows)
+        blocks = [f"{score}: {self.title}\n{self._format(score)}" for score in scores]
+        note = "In brackets: 95 % intervals over trials (Student's t). p: paired t-tests, with Holm's correction."
+        return "\n\n".join([*blocks, note])
+
+    def _format(self, score: str) -> str:
+        """Columns of text, as wide as their longest cell."""
+        cells = [_cells(row, self.reference) for row in self.rows if row["score"] == score]
+        table = [list(cells[0]), *(list(row.values()) for row in cells)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = (zip(line, widths, strict=True) for line in table)
+        return "\n".join("  ".join(cell.rjust(width) for cell, width in line) for line in lines)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One query in one trial: number of labels, and score, at each evaluation."""
+
+    n_labelled: list[int]
+    scores: list[float]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.scores[1:])) if len(self.scores) > 1 else np.nan
+
+    def mean_over_labels(self, first: int, last: int) -> float:
+        return statistics.mean_over_labels(self.n_labelled, self.scores, first, last)
+
+    def labels_to(self, level: float) -> float:
+        return statistics.labels_to_reach(level, self.n_labelled, self.scores)
+
+
+def compare(
+    score: str,
+    query: str,
+    means: dict[str, dict[int, float]],
+    runs: dict[str, dict[int, Curve]],
+    reference: str,
+    level: float,
+) -> dict[str, Any]:
+    """The row of a query in `ExperimentResult.summary`."""
+    mine, theirs = means[query], means[reference]
+    differences = [mine[t] - theirs[t] for t in mine if t in theirs] if query != reference else []
+    labels = [n for n in (run.labels_to(level) for run in runs[query].values()) if not np.isnan(n)]
+    return {
+        "score": score,
+        "query": query,
+        "n_trials": len(mine),
+        "mean": statistics.estimate(mine.values()),
+        "difference": statistics.estimate(differences),
+        "p_value": statistics.paired_p_value(differences),
+        "level": level,
+        "reached": len(labels),
+        "labels": statistics.estimate(labels),
+    }
+
+
+def savings(
+    score: str, query: str, mine: dict[int, Curve], theirs: dict[int, Curve], level: float | None
+) -> dict[str, Any]:
+    """The row of a query in `ExperimentResult.label_savings`."""
+    saved = []
+    for t in mine.keys() & theirs.keys():
+        goal = min(max(mine[t].scores), max(theirs[t].scores)) if level is None else level
+        saved.append(theirs[t].labels_to(goal) - mine[t].labels_to(goal))
+    saved = [labels for labels in saved if not np.isnan(labels)]
+    return {
+        "score": score,
+        "query": query,
+        "n_trials": len(saved),
+        "saved": statistics.estimate(saved),
+        "p_value": statistics.paired_p_value(saved),
+    }
+
+
+def with_holm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with p-values corrected for the number of rows."""
+    corrected = statistics.holm([row["p_value"] for row in rows])
+    return [{**row, "p_holm": p} for row, p in zip(rows, corrected, strict=True)]
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Estimate):
+            flat |= {name: value.mean, f"{name}_low": value.low, f"{name}_high": value.high}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _cells(row: dict[str, Any], reference: str) -> dict[str, str]:
+    """A row as text, under the names that the printed table shows."""
+    cells = {"query": row["query"], "trials": str(row["n_trials"])}
+    p = {"p": "" if np.isnan(row["p_holm"]) else f"{row['p_holm']:.2g}"}
+    if "saved" in row:
+        return {**cells, f"labels saved against {reference}": _with_interval(row["saved"], "+.1f"), **p}
+    cells["mean"] = _with_interval(row["mean"], ".3f")
+    cells[f"minus {reference}"] = _with_interval(row["difference"], "+.3f")
+    reached = "" if row["reached"] == row["n_trials"] else f" ({row['reached']} of {row['n_trials']})"
+    return {**cells, **p, f"labels to {row['level']:.3g}": _with_interval(row["labels"], ".1f") + reached}
+
+
+def _with_interval(value: Estimate, digits: str) -> str:
+    if np.isnan(value.mean):
+        return ""
+    interval = "" if np.isnan(value.low) else f" [{value.low:{digits}}, {value.high:{digits}}]"
+    return f"{value.mean:{digits}}{interval}"
