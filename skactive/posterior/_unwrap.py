@@ -9,8 +9,8 @@ Wrappers are recognised by what they carry once fitted, whoever wrote them:
 ``estimator_``       one model that answers for the wrapper: a tuned threshold, features selected by recursion
 ===================  ========================================================================================
 
-``FrozenEstimator`` carries nothing that other meta-estimators lack, so it is recognised by its type. An ensemble keeps
-a template as ``estimator_`` beside its members, ``estimators_``: it wraps no single model.
+``FrozenEstimator`` carries nothing that distinguishes it, so it is recognised by its type. An ensemble is no wrapper:
+its ``estimator_``, if it has one, is the template of its members, ``estimators_``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import as_array, check_labels, task
 
 Function = Callable[[Any], Any]
-
-_FITTED_BY_A_SEARCH = "best_estimator_"
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class Through:
-    """A function between what comes before and what comes after it; a net inside keeps its say on batches."""
+    """A function of rows with steps before and after it; the batch size is that of a net inside."""
 
     inside: Function
     before: Function | None = None
@@ -104,13 +102,13 @@ def inside(estimator: Any) -> Inside | None:
     ValueError
         If a search did not keep a fitted model.
     """
-    if isinstance(getattr(estimator, "steps", None), list):
+    if _is_pipeline(estimator):
         return _at_the_end(estimator.steps)
     if isinstance(estimator, FrozenEstimator):
         return Inside(estimator.estimator)
     if isinstance(estimator, MetaEstimatorMixin | TransformedTargetRegressor):
         check_is_fitted(estimator)
-    if hasattr(estimator, _FITTED_BY_A_SEARCH):
+    if hasattr(estimator, "best_estimator_"):
         return _with_classes_of(estimator, estimator.best_estimator_)
     if hasattr(estimator, "regressor_") and hasattr(estimator, "transformer_"):
         return _behind_a_target(estimator.regressor_, estimator.transformer_)
@@ -124,6 +122,12 @@ def inside(estimator: Any) -> Inside | None:
     return None
 
 
+def _is_pipeline(estimator: Any) -> bool:
+    """Whether it has steps as those of a Pipeline are: pairs of a name and a part."""
+    steps = getattr(estimator, "steps", None)
+    return isinstance(steps, list) and bool(steps) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
+
+
 def _at_the_end(steps: list[tuple[str, Any]]) -> Inside | None:
     *before, (_, last) = steps
     if _is_skipped(last):
@@ -131,7 +135,7 @@ def _at_the_end(steps: list[tuple[str, Any]]) -> Inside | None:
     # Step by step: a Pipeline of the transformers alone asks whether its last is fitted, which a stateless one
     # cannot answer, and has no `transform` where one of them resamples.
     transforms = [step.transform for _, step in before if not _is_skipped(step)]
-    # Labelled rows are not resampled again: copies of them are no further evidence.
+    # Labelled rows are not resampled for draws that need them: copies of rows are no further evidence.
     return Inside(last, rows=functools.partial(_one_after_the_other, transforms) if transforms else None)
 
 
@@ -158,7 +162,7 @@ def _behind_a_target(regressor: Any, transformer: Any) -> Inside:
 def _answers_by_one_model(estimator: Any) -> bool:
     """Whether an ``estimator_`` was fitted to the rows given, and is what predicts."""
     is_template = hasattr(estimator, "estimators_")
-    made_labels = hasattr(estimator, "transduction_")  # self-training: fitted to more labels than anybody gave
+    made_labels = hasattr(estimator, "transduction_")  # self-training, which fits to labels that it predicted
     return hasattr(estimator, "estimator_") and hasattr(estimator, "predict") and not (is_template or made_labels)
 
 
@@ -193,7 +197,7 @@ def _to_columns(columns: NDArray[Any], n_classes: int) -> Function | None:
 
 def without_searches(estimator: Any) -> Any:
     """The model that a fitted search found: refitting it does not search again."""
-    while hasattr(estimator, _FITTED_BY_A_SEARCH):
+    while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     return estimator
 
@@ -225,7 +229,7 @@ def _part_to_fit(estimator: Any) -> Any:
 
     An ``estimator`` alone does not make a wrapper: bagging flattens labels before its members see them.
     """
-    if isinstance(getattr(estimator, "steps", None), list):
+    if _is_pipeline(estimator):
         return estimator.steps[-1][1]
     for part, beside in (("regressor", "transformer"), ("estimator", "refit")):
         if hasattr(estimator, part) and hasattr(estimator, beside):

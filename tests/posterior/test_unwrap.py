@@ -329,6 +329,12 @@ def test_a_model_that_labelled_rows_by_itself_is_not_drawn_from():
         draws_of(SelfTrainingClassifier(FOREST).fit(X, some_known))
 
 
+def test_steps_that_are_no_pairs_are_something_else():
+    model = GaussianNB().fit(X, y)
+    model.steps = [3, 4]
+    assert inside(model) is None
+
+
 def test_classes_that_have_nothing_to_do_with_each_other_are_not_matched():
     strange = Search(FOREST).fit(X, y)
     strange.classes_ = np.array(["p", "q", "r"])
