@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import skactive
-from skactive import posterior
+from skactive.posterior._registry import SOURCES
 
 project = "skactive"
 author = "The skactive developers"
@@ -40,9 +40,14 @@ sphinx_gallery_conf = {
 def table_of_sources() -> str:
     """Tell what draws which estimator gives, from the registrations themselves."""
     rows = [("estimator", "a draw is", "its law", "cost beyond one prediction a draw")]
-    for source in sorted(posterior.SOURCES, key=lambda source: source.module):
+    for source in sorted(SOURCES, key=lambda source: source.module):
         names = ", ".join(f"``{type_.__name__}``" for type_ in source.types)
         rows.append((names, source.draws, source.kind, source.cost))
+    wrappers = "``Pipeline``, fitted searches, ``FrozenEstimator``, tuned thresholds, ``RFE`` and other wrappers"
+    rows.append((wrappers, "a draw of the model inside", "as inside", "none"))
+    rows.append(
+        ("``TransformedTargetRegressor``", "a draw of the model inside, in the units of y", "as inside", "none")
+    )
     rows.append(("any other classifier or regressor", "a refit to resampled rows", "bootstrap", "a fit a draw"))
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for row in rows:

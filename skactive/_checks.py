@@ -375,16 +375,17 @@ def failure_explained(doing: str) -> Iterator[None]:
 
 
 class NoPosteriorError(TypeError):
-    """An estimator has no posterior draws of its own."""
+    """Posterior draws of an estimator are not known, or do not exist.
+
+    ``why`` is the first sentence, for a warning that goes on.
+    """
 
     def __init__(self, estimator: Any, reason: str = "") -> None:
-        self.why = f"{type(estimator).__name__} has no posterior draws " + (
-            f"here: {reason}" if reason else "of its own"
-        )
+        self.why = f"{type(estimator).__name__} has no posterior draws" + (f" here ({reason})" if reason else "")
         super().__init__(
-            f'{self.why}. Give the query posterior="bootstrap" (and the training data, which a modAL learner brings '
-            "along) or posterior=<an estimator to draw from instead, such as RandomForestClassifier()>; or register a "
-            "source with `sample_posterior.register`."
+            f'{self.why}. Give the query posterior="bootstrap", or posterior=<an estimator to draw from instead>, such '
+            "as RandomForestClassifier(); both need the training data, which a modAL learner passes on. Or register "
+            "a source of draws with `sample_posterior.register`."
         )
 
 
@@ -470,43 +471,14 @@ def check_n_draws(n_draws: Any) -> int:
 
 
 def check_labels(y: Any) -> NDArray[Any]:
-    """One label a row, of a single axis."""
-    return _check_axes(np.asarray(y)).ravel()
-
-
-def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
-    """One label a row, in the axes that the estimator is to be fitted with.
-
-    They are those that the labels came with: a net that returns (n, 1) needs labels (n, 1), or its loss compares each
-    output with every label. Classifiers, and what inherits its ``fit`` from scikit-learn or this package, take a single
-    axis and get it; a second one would bring a warning, or predictions of another shape.
-    """
-    y = _check_axes(np.asarray(y))
-    return y if _takes_a_column(estimator) else y.ravel()
-
-
-def _check_axes(y: NDArray[Any]) -> NDArray[Any]:
+    """One label for each row, of a single axis."""
+    y = np.asarray(y)
     if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
         raise ValueError(
             f"`y_training` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
-            "not supported, fit one a target."
+            "not supported. Fit one model for each target."
         )
-    return y
-
-
-def _takes_a_column(estimator: Any) -> bool:
-    """Whether what is fitted in the end, behind pipelines, searches and transformers of y, may want labels (n, 1)."""
-    if task(estimator) == "classifier":
-        return False
-    if getattr(estimator, "steps", None):
-        return _takes_a_column(estimator.steps[-1][1])
-    if hasattr(estimator, "get_params"):
-        parts = estimator.get_params(deep=False)
-        for inner, mark in (("regressor", "transformer"), ("estimator", "refit")):  # of a transformed y; of a search
-            if mark in parts and parts.get(inner) is not None:
-                return _takes_a_column(parts[inner])
-    owners = [kind for kind in type(estimator).__mro__ if "fit" in vars(kind)]
-    return not any(kind.__module__.partition(".")[0] in {"sklearn", "skactive"} for kind in owners)
+    return y.ravel()
 
 
 def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
@@ -518,7 +490,7 @@ def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
 def several_outputs_error(estimator: Any) -> ValueError:
     return ValueError(
         f"`estimator` must predict one target, and this {type(estimator).__name__} has several outputs. Fit one "
-        "estimator a target, or one on the target that the labels are bought for."
+        "estimator for each target, or only one for the target whose labels you ask for."
     )
 
 
@@ -553,21 +525,24 @@ def weights_error(name: str, got: str) -> ValueError:
 
 
 class NoTrainingDataError(ValueError):
-    """Draws around a fit need the data that it was fitted to."""
+    """Draws need the data that the estimator was fitted to, and these are not given.
+
+    ``why`` is the first sentence, for a warning that goes on.
+    """
 
     def __init__(self, estimator: Any) -> None:
         self.why = f"{type(estimator).__name__} has no posterior draws without its training data"
         super().__init__(
-            f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: they are what its "
-            "fit does not keep, and its uncertainty follows from. A query through a fitted modAL learner brings them."
+            f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: its posterior "
+            "depends on the data it was fitted to, and it does not keep them. A fitted modAL learner passes them on."
         )
 
 
 def warn_wide_draws(estimator: Any, remedy: str) -> None:
     warn(
-        f"Draws from a Laplace approximation around this {type(estimator).__name__} hardly know the labels of its own "
-        f"training data: its curvature says little where probabilities are nearly 0 and 1. Try {remedy} or "
-        'posterior="bootstrap" in the query.',
+        f"The Laplace approximation around this {type(estimator).__name__} is too wide: its draws hardly predict the "
+        "labels of the training data, because the likelihood is flat where probabilities are near 0 or 1. Use "
+        f'{remedy} or posterior="bootstrap" in the query.',
     )
 
 

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 _LENT = threading.RLock()
 
@@ -78,6 +79,14 @@ def check_random_state(random_state: Any) -> np.random.Generator:
 def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     """``n`` independent generators, whatever ``rng`` was made from."""
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
+
+
+def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
+    """A clone in which every ``random_state``, those of its parts included, is a new seed."""
+    twin = clone(estimator)
+    names = sorted(name for name in twin.get_params() if name.split("__")[-1] == "random_state")
+    twin.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+    return twin  # a FrozenEstimator's set_params does not return it
 
 
 def check_rng(rng: Any) -> None:

@@ -32,11 +32,10 @@ from ._checks import (
     check_query_answer,
     integer,
     is_integer,
-    labels_to_fit,
 )
-from ._random import check_random_state
+from ._random import check_random_state, seeded_clone
 from ._statistics import area
-from .posterior import seeded_clone
+from .posterior._unwrap import labels_to_fit
 from .query import score_pool
 
 __all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "score_history"]

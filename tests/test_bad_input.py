@@ -465,7 +465,7 @@ def test_a_class_score_of_a_regressor_is_refused_with_the_type_and_the_way_out(s
 TWO_TARGETS = np.c_[(X_TRAIN[:, 0] > 0).astype(int), (X_TRAIN[:, 1] > 0).astype(int)]
 
 
-@pytest.mark.filterwarnings("ignore:.*has no posterior draws of its own:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*has no posterior draws:UserWarning")
 @pytest.mark.parametrize("n_rows", [7, 2])  # with two rows and two outputs no shape gives it away
 @pytest.mark.parametrize("score", ["bald", "entropy"])
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from skorch import NeuralNetRegressor
 from torch import nn
 
 from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
-from skactive._checks import check_labels, labels_to_fit
+from skactive._checks import check_labels
 from skactive.diagnostics import score_history
 from skactive.posterior import bootstrap
+from skactive.posterior._unwrap import labels_to_fit
 from skactive.risk import ActiveTester
 
 X = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
@@ -114,15 +115,15 @@ def test_a_suggested_size_fits_nets_that_learn():
     seen = []
 
     class Watching(StochasticBatchQuery):
-        def _refitted(self, request):
-            fitted = super()._refitted(request)
-            seen.append(fitted.estimator.score(X[300:], Y[300:]))
-            return fitted
+        def row_scorer(self, learner, pool, rng):
+            seen.append(learner.estimator.score(X[300:], Y[300:]))
+            return super().row_scorer(learner, pool, rng)
 
     query = Watching("std_dev", posterior=RandomForestRegressor(5), batch_range=(2, 50), random_state=0)
     query.select(learner, X[100:300], 5)
+    seen.clear()
     assert 2 <= query.suggest_batch_size(learner, X[100:300]) <= 50
-    assert len(seen) == 2
+    assert len(seen) == 3  # the learner's model, and two refits
     assert min(seen) >= 0.9
 
 

@@ -33,7 +33,7 @@ from skactive._dropout._sites import Site, Sites
 from skactive.mc_dropout import _outputs, _parameters
 from skactive.mc_dropout._own_random import OwnRandom
 from skactive.posterior import _nets
-from skactive.posterior._embeddings import TappedNet
+from skactive.posterior._embeddings import RepresentedNet
 
 N_DRAWS, BATCH = 3, 4
 
@@ -346,7 +346,7 @@ def test_losses_and_probabilities_are_made_on_the_device(output, n_columns):
 def test_embeddings_come_to_the_host_once_however_many_blocks(name):
     module, x = net_and_rows(name, 3 * BATCH)
     with Device() as device:
-        tapped = TappedNet(_nets.TorchModule(module)).with_batch_size(BATCH)
+        tapped = RepresentedNet(_nets.TorchModule(module)).with_batch_size(BATCH)
         tapped(x)
         before = device.n_waits
         probabilities, embeddings = tapped(x)

@@ -16,9 +16,9 @@ from scipy.stats import spearmanr
 from sklearn.model_selection import train_test_split
 
 from skactive import StochasticBatchQuery
+from skactive._random import seeded_clone
 from skactive._statistics import Estimate, estimate
 from skactive.experiment._plan import choose_initial
-from skactive.posterior import seeded_clone
 from skactive.stopping import StoppingReport
 
 TITLE = "When to stop"

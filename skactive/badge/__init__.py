@@ -17,7 +17,7 @@ from .. import _containers as containers
 from .._checks import Rules, check_classifier, check_k, name_or_callable, probabilities_of
 from .._random import check_rng
 from ..posterior._embeddings import represent_by
-from ..posterior._registry import in_batches
+from ..posterior._unwrap import in_batches
 from ..query import BatchQuery, Pool, Streams, model_of
 from ..query._base import RULES
 from ..query._embeddings import collect

@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from .. import _containers as containers
-from .. import posterior as posteriors
 from .._checks import (
     ParameterError,
     Rule,
@@ -35,7 +34,8 @@ from .._checks import (
     name_or_callable,
     number,
 )
-from .._random import check_random_state, spawn
+from .._random import check_random_state, seeded_clone, spawn
+from ..posterior._registry import PredictDraws
 from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
 from ..query._base import RULES, check_fits, pool_for
 from ..query._batch_size import suggested_batch_size
@@ -253,7 +253,7 @@ def _fitted_propensity(
         raise no_propensity_error(name)
     rows = rng.choice(pool.n_points, min(pool.n_points, _MOST_ROWS), replace=False)
     X = containers.take_rows(pool.X, np.sort(rows))
-    classifier = posteriors.seeded_clone(propensity, rng)
+    classifier = seeded_clone(propensity, rng)
     with failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
         classifier.fit(containers.drop_column(X, position), _treatments(X, position))
     column = check_propensity_classes(classifier.classes_)
@@ -276,7 +276,7 @@ class EffectEstimate:
     high: Floats
 
 
-def potential_outcomes(predict_draws: posteriors.PredictDraws, X: Any, treatment: int | str) -> Any:
+def potential_outcomes(predict_draws: PredictDraws, X: Any, treatment: int | str) -> Any:
     """Draws of the outcomes of rows without and with a treatment, by the same functions.
 
     Parameters

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..posterior import seeded_clone
+from .._random import seeded_clone
 
 try:
     import cloudpickle  # type: ignore[import-untyped]

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
-from .._checks import BatchError, check_labels_of, check_query_answer, is_integer, labels_to_fit
+from .._checks import BatchError, check_labels_of, check_query_answer, is_integer
+from .._random import seeded_clone
 from .._threads import one_thread
-from ..posterior import seeded_clone
+from ..posterior._unwrap import labels_to_fit
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state

@@ -38,7 +38,8 @@ from .._checks import (
 )
 from .._random import check_random_state
 from ..posterior import _laplace as laplace
-from ..posterior._registry import DEFAULT_DRAWS, Through
+from ..posterior._registry import DEFAULT_DRAWS
+from ..posterior._unwrap import Through
 from . import _laws as laws
 from ._features import features_of, has_features, last_step
 from ._fit import COVARIANCES, METHODS, Laplace, MeanField, most_probable

@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 from skorch import NeuralNet
 from torch import nn
 
-from ..posterior._embeddings import represent
-from ..posterior._registry import Through
+from ..posterior._embeddings import embed_by
+from ..posterior._unwrap import Through
 
 
 def last_step(net: Any) -> Any:
@@ -35,7 +35,7 @@ def features_of(net: Any) -> Callable[[Any], NDArray[Any]]:
     """A function from rows to features (n_points, n_units)."""
     if hasattr(net, "embed"):
         return _OwnFeatures(net)
-    return Through(represent(net), after=lambda represented: _checked(represented[1]))
+    return Through(embed_by(net), after=_checked)
 
 
 class _OwnFeatures:

@@ -8,13 +8,15 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .._checks import check_n_draws, labels_to_fit
+from .._checks import check_n_draws
+from .._random import seeded_clone
 from ._ensembles import member_probabilities
 from ._registry import PredictDraws
+from ._unwrap import labels_to_fit, without_searches
 
 BOOTSTRAP_DRAWS = 20
 
@@ -61,7 +63,7 @@ def bootstrap(
     (4, 150, 3)
     """
     n_draws = BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
-    estimator = getattr(estimator, "best_estimator_", estimator)
+    estimator = without_searches(estimator)
     X, y = chunks.prepare_pool(X), labels_to_fit(estimator, y)
     labels = y if is_classifier(estimator) else np.zeros(len(y))
     resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
@@ -80,14 +82,6 @@ def _predictions(members: list[Any], X: Any) -> NDArray[np.float64]:
 
 def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> NDArray[np.float64]:
     return np.stack([member_probabilities(member, X, classes) for member in members])
-
-
-def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
-    """A clone whose every ``random_state``, also of its parts, is a new seed."""
-    twin = clone(estimator)
-    names = sorted(name for name in twin.get_params() if name.split("__")[-1] == "random_state")
-    twin.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
-    return twin  # a FrozenEstimator's set_params does not return it
 
 
 def _fitted(member: Any, X: Any, y: NDArray[Any], rows: NDArray[np.int64]) -> Any:

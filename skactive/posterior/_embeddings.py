@@ -1,8 +1,8 @@
-"""What the last layer of a classifier sees of a row, and the probabilities it makes of that.
+"""What enters the last layer of a model, and the probabilities that a classifier makes of it.
 
-`represent` finds both for fitted estimators: nets bring the input of the linear layer that runs last, linear models
-their features. What is neither is taken for a softmax regression on its features, those that the last step of a
-Pipeline gets.
+`embed_by` finds the first for any fitted model: nets give the input of the linear layer that runs last, a model with a
+method ``embed`` what this returns. All others are linear models on their features, or are taken for such: the features
+are what the last step of a Pipeline gets. `represent_by` finds both at once, since a net makes both in one pass.
 """
 
 from __future__ import annotations
@@ -10,33 +10,31 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GridSearchCV,
-    RandomizedSearchCV,
-    TunedThresholdClassifierCV,
-)
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import Pipeline
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .. import _dropout as thinning
 from .._checks import as_array, check_one_output
-from . import _nets as nets
-from ._checks import check_embedding, check_features, check_has_probabilities, search_without_refit_error
-from ._registry import Through
+from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
+from ._checks import check_features
+from ._nets import Asked, SkorchNet, TorchModule
+from ._unwrap import Through, inside
+
+Embed = Callable[[Any], Any]
+"""``embed(X)`` is an array (n_points, n_units)."""
 
 Represent = Callable[[Any], tuple[Any, Any]]
 """``represent(X)`` is (probabilities, embeddings): arrays (n_points, n_classes) and (n_points, n_units)."""
+
+Embedding = str | Callable[..., Any]
+"""The model's own, "auto", or a function ``embedding(X)`` or ``embedding(estimator, X)``."""
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "identity": lambda x: x,
@@ -44,26 +42,38 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
 }
+_HALF = (torch.bfloat16, torch.float16)
 
 
-def represent_by(estimator: Any, embedding: str | Callable[..., Any]) -> Represent:
-    """By the estimator's own embedding ("auto"), or by a function ``embedding(X)`` or ``embedding(estimator, X)``."""
-    model = represent(estimator)
+def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
+    """Find a function that returns embeddings of rows; they have no columns if a net ran no linear layer."""
     if callable(embedding):
-        embed = _of_rows(estimator, embedding)
-        return lambda X: (model(X)[0], embed(X))
-    check_embedding(embedding)
-    return model
+        takes_estimator = _count_required(embedding) == 2
+        return lambda X: _on_host(embedding(estimator, X) if takes_estimator else embedding(X))
+    _check_is_auto(embedding)
+    return _embed(estimator)
 
 
-def _of_rows(estimator: Any, embedding: Callable[..., Any]) -> Callable[[Any], Any]:
-    if _count_required(embedding) == 2:
-        return lambda X: _on_host(embedding(estimator, X))
-    return lambda X: _on_host(embedding(X))
+def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
+    """Find a function that returns a classifier's probabilities for rows, and their embeddings."""
+    represent = _represent(estimator)
+    if callable(embedding):
+        embed = embed_by(estimator, embedding)
+        return lambda X: (represent(X)[0], embed(X))
+    _check_is_auto(embedding)
+    return represent
+
+
+def _check_is_auto(embedding: Any) -> None:
+    if not (isinstance(embedding, str) and embedding == "auto"):
+        raise ValueError(
+            '`embedding` must be "auto" or a function of the rows, embedding(X) or embedding(estimator, X). '
+            f"Got {embedding!r} instead."
+        )
 
 
 def _count_required(function: Callable[..., Any]) -> int:
-    """Positional parameters without a default; 1 for compiled functions that do not tell."""
+    """Positional parameters without a default; 1 for compiled functions without a signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
@@ -72,70 +82,59 @@ def _count_required(function: Callable[..., Any]) -> int:
     return len([p for p in positional if p.default is p.empty])
 
 
-def represent(estimator: Any) -> Represent:
-    """Find what makes probabilities and embeddings of rows."""
+def _embed(estimator: Any) -> Embed:
     if hasattr(estimator, "embed"):
-        return _Embedding(estimator)
-    return _represent(estimator)
+        return _Asking(estimator, _own_embeddings)
+    if _is_net(estimator):
+        return TappedNet(_asked(estimator))
+    if isinstance(estimator, MLPClassifier | MLPRegressor):
+        return partial(_hidden_layers, estimator)
+    wrapped = inside(estimator)
+    return (lambda X: X) if wrapped is None else Through(_embed(wrapped.estimator), before=wrapped.rows)
 
 
-@singledispatch
 def _represent(estimator: Any) -> Represent:
-    check_has_probabilities(estimator)
-    return lambda X: (_probabilities(estimator, X), X)
+    if _is_net(estimator):
+        return RepresentedNet(_asked(estimator))
+    wrapped = None if hasattr(estimator, "embed") else inside(estimator)
+    if wrapped is not None:
+        return Through(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(
+            f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
+            "CalibratedClassifierCV gives any classifier one."
+        )
+    embed = _embed(estimator)
+    if isinstance(embed, _Asking):
+        return _Asking(estimator, lambda model, X: (_probabilities(model, X), _own_embeddings(model, X)))
+    return lambda X: (_probabilities(estimator, X), embed(X))
 
 
-@_represent.register
-def _(estimator: MLPClassifier) -> Represent:
-    activation = _ACTIVATIONS[estimator.activation]
-
-    def hidden(X: Any) -> Any:
-        for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
-            X = activation(X @ weights + bias)
-        return X
-
-    return lambda X: (_probabilities(estimator, X), hidden(check_features(estimator, X)))
+def _first_by(answers: Callable[[Any], Any] | None) -> Callable[[tuple[Any, Any]], tuple[Any, Any]] | None:
+    return None if answers is None else lambda both: (answers(both[0]), both[1])
 
 
-@_represent.register
-def _(estimator: NeuralNet) -> Represent:
-    check_has_probabilities(estimator)
-    return TappedNet(nets.SkorchNet(estimator))
+def _is_net(estimator: Any) -> bool:
+    """Whether it is a net whose last linear layer can be tapped, and that does not embed rows by itself."""
+    return isinstance(estimator, NeuralNet | nn.Module) and not hasattr(estimator, "embed")
 
 
-@_represent.register
-def _(estimator: nn.Module) -> Represent:
-    return TappedNet(nets.TorchModule(estimator))
+def _asked(net: Any) -> Asked:
+    return SkorchNet(net) if isinstance(net, NeuralNet) else TorchModule(net)
 
 
-@_represent.register
-def _(estimator: Pipeline) -> Represent:
-    model = represent(estimator.steps[-1][1])
-    if len(estimator.steps) == 1:
-        return model
-    return Through(model, before=estimator[:-1].transform)
+def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:
+    activation, X = _ACTIVATIONS[estimator.activation], check_features(estimator, X)
+    for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
+        X = activation(X @ weights + bias)
+    return X
 
 
-@_represent.register(GridSearchCV)
-@_represent.register(RandomizedSearchCV)
-def _(estimator: Any) -> Represent:
-    if not hasattr(estimator, "best_estimator_"):
-        raise search_without_refit_error(estimator)
-    return represent(estimator.best_estimator_)
+def _own_embeddings(estimator: Any, X: Any) -> Any:
+    return _on_host(estimator.embed(X))
 
 
-@_represent.register
-def _(estimator: FrozenEstimator) -> Represent:
-    return represent(estimator.estimator)
-
-
-@_represent.register(FixedThresholdClassifier)
-@_represent.register(TunedThresholdClassifierCV)
-def _(estimator: Any) -> Represent:
-    return represent(estimator.estimator_)
-
-
-def _probabilities(estimator: Any, X: Any) -> Any:
+def _probabilities(estimator: Any, X: Any) -> NDArray[Any]:
     return check_one_output(estimator.predict_proba(X), estimator)
 
 
@@ -143,55 +142,80 @@ def _on_host(embeddings: Any) -> Any:
     return as_array(embeddings) if isinstance(embeddings, Tensor) else embeddings
 
 
-class _Embedding:
-    """An estimator with a method ``embed``."""
+class _Asking:
+    """A function of rows by an estimator's own methods, and of how many rows it is to pass through a net at once."""
 
-    def __init__(self, estimator: Any) -> None:
-        self._estimator = estimator
+    def __init__(self, estimator: Any, answer: Callable[[Any, Any], Any]) -> None:
+        self._estimator, self._answer = estimator, answer
         self.batch_size = getattr(estimator, "predict_batch_size", None)
 
-    def with_batch_size(self, n_rows: int) -> _Embedding:
+    def with_batch_size(self, n_rows: int) -> _Asking:
         if self.batch_size is None:
             return self
-        asked = copy.copy(self._estimator)
-        asked.predict_batch_size = n_rows
-        return _Embedding(asked)
+        estimator = copy.copy(self._estimator)
+        estimator.predict_batch_size = n_rows
+        return _Asking(estimator, self._answer)
 
-    def __call__(self, X: Any) -> tuple[Any, Any]:
-        return _probabilities(self._estimator, X), _on_host(self._estimator.embed(X))
+    def __call__(self, X: Any) -> Any:
+        return self._answer(self._estimator, X)
 
 
-class TappedNet(thinning.InBlocks):
-    """A net with its dropout switched off, and what enters the linear layer that runs last."""
+class TappedNet(InBlocks):
+    """What enters the linear layer of a net that runs last, with dropout switched off."""
 
-    def __init__(self, asked: nets.Asked) -> None:
+    def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._net = thinning.FrozenNet(asked.module, asked.forward)
+        self._net = FrozenNet(asked.module, asked.forward)
         super().__init__(asked.batch_size)
-        self._has_looked = self._is_checked = False
+        self._is_checked = False
+
+    def __call__(self, X: Any) -> Any:
+        rows = self._asked.rows(X)
+        self._check(rows)
+        return as_array(forward_rows(self._tapped, rows, self._size))
+
+    def _check(self, rows: Rows) -> None:
+        """Check that the net answers each row by itself, until it was seen for rows that differ."""
+        n_block = min(len(rows), self.batch_size)
+        if self._is_checked or n_block < 2:
+            return
+        some = spread(range(n_block))
+        with torch.no_grad():
+            self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
+        self._is_checked = differ(rows, some)
+
+    def _tapped(self, rows: Rows, block: range) -> Tensor:
+        outputs, masks = self._net.plain(rows.take(block), len(block))
+        embeddings = _input_of_last_linear(outputs, masks, len(block))
+        return embeddings.float() if embeddings.dtype in _HALF else embeddings
+
+
+class RepresentedNet(TappedNet):
+    """A net's probabilities, and what enters the linear layer that runs last, in one pass."""
+
+    _has_looked = False
 
     def __call__(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Embeddings have no columns if no linear layer ran."""
         rows = self._asked.rows(X)
         if not self._has_looked:
             with torch.no_grad():
                 self._asked.learn(self._net, rows)
             self._has_looked = True
-        if not self._is_checked and min(len(rows), self.batch_size) > 1:
-            some = thinning.spread(range(min(len(rows), self.batch_size)))
-            with torch.no_grad():
-                self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
-            self._is_checked = thinning.differ(rows, some)
-        parts: list[int] = []
-        joined = as_array(thinning.forward_rows(partial(self._both, parts), rows, self._size))
-        return joined[:, : parts[0]], joined[:, parts[0] :]
+        self._check(rows)
+        widths: list[int] = []
+        joined = as_array(forward_rows(partial(self._both, widths), rows, self._size))
+        return joined[:, : widths[0]], joined[:, widths[0] :]
 
-    def _both(self, parts: list[int], rows: thinning.Rows, block: range) -> Tensor:
+    def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
         outputs, masks = self._net.plain(rows.take(block), len(block))
         probabilities = self._asked.answer(outputs.unsqueeze(0))[0]
-        if outputs.dtype in (torch.bfloat16, torch.float16):  # whose rows miss the sum 1 by what float32 would not
+        if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32
             probabilities = probabilities.float()
             probabilities = probabilities / probabilities.sum(1, keepdim=True)
-        parts.append(probabilities.shape[1])
-        tapped = outputs.new_empty((len(block), 0)) if masks.last_linear is None else masks.last_linear
-        return torch.cat([probabilities, thinning.row_by_row(tapped, len(block)).to(probabilities)], dim=1)
+        widths.append(probabilities.shape[1])
+        return torch.cat([probabilities, _input_of_last_linear(outputs, masks, len(block)).to(probabilities)], dim=1)
+
+
+def _input_of_last_linear(outputs: Tensor, masks: Pass, n_rows: int) -> Tensor:
+    tapped = outputs.new_empty((n_rows, 0)) if masks.last_linear is None else masks.last_linear
+    return row_by_row(tapped, n_rows)

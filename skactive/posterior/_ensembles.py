@@ -6,13 +6,16 @@ each source says in what order its members' columns come, and `_aligned` puts th
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -27,9 +30,10 @@ from sklearn.ensemble import (
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _modal as modal
-from .._checks import check_k, check_one_output
-from ._checks import check_features, check_single_output
-from ._registry import PredictDraws, source
+from .._checks import as_array, check_k, check_one_output, several_outputs_error
+from ._checks import check_features
+from ._registry import PredictDraws, has_source, innermost, sample_posterior, source
+from ._unwrap import Through
 
 _WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
 
@@ -47,7 +51,8 @@ def _forest_regressor(estimator: Any, n_draws: int | None, rng: np.random.Genera
 
 def _tree_draws(forest: Any, method: str, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(forest)
-    check_single_output(forest)
+    if getattr(forest, "n_outputs_", 1) > 1:
+        raise several_outputs_error(forest)
     trees = choose_members(forest.estimators_, n_draws, rng)
 
     def predict_draws(X: Any) -> NDArray[np.float64]:
@@ -119,11 +124,43 @@ def _weighted_members(voting: Any, n_draws: int | None, rng: np.random.Generator
     return choose_members([voting.estimators_[i] for i in repeated], n_draws, rng)
 
 
-@source(CalibratedClassifierCV, draws="a calibrated member", kind="exact", cost="none")
+@source(
+    CalibratedClassifierCV,
+    draws="a calibrated member; if there is one alone, a draw from it, calibrated",
+    kind="exact",
+    cost="none",
+)
 def _calibrated(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
-    members = choose_members(estimator.calibrated_classifiers_, n_draws, rng)
-    return lambda X: np.stack([member.predict_proba(X) for member in members])
+    members = estimator.calibrated_classifiers_
+    if len(members) == 1 and _can_calibrate_draws(members[0]):
+        predict_draws = sample_posterior(members[0].estimator, n_draws, rng)
+        return Through(predict_draws, after=partial(_calibrated_draws, members[0]))
+    chosen = choose_members(members, n_draws, rng)
+    return lambda X: np.stack([member.predict_proba(X) for member in chosen])
+
+
+def _can_calibrate_draws(member: Any) -> bool:
+    """Whether the calibration is one of probabilities, which draws are, and not of values of a decision function."""
+    return has_source(innermost(member.estimator)) and not hasattr(member.estimator, "decision_function")
+
+
+class _Given(ClassifierMixin, BaseEstimator):
+    """A classifier in name, whose probabilities are the rows that it is given."""
+
+    def __init__(self, classes: NDArray[Any]) -> None:
+        self.classes_ = classes
+
+    def predict_proba(self, X: Any) -> Any:
+        return X
+
+
+def _calibrated_draws(member: Any, draws: Any) -> NDArray[np.float64]:
+    draws = as_array(draws)
+    on_draws = copy.copy(member)
+    on_draws.estimator = _Given(member.estimator.classes_)
+    calibrated = on_draws.predict_proba(draws.reshape(-1, draws.shape[2]))
+    return calibrated.reshape(*draws.shape[:2], -1)
 
 
 def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:

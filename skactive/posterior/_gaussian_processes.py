@@ -4,18 +4,18 @@ A draw is a function of the prior plus what the data add to it (pathwise conditi
 
     f(x) = prior(x) + k(x, X) (K + noise)^-1 (targets - prior(X) - a draw of the noise).
 
-Mean and variance of f(x) are the fitted model's own: only the prior's part of the deviation from the mean is drawn by
-way of features, and it is scaled to the variance that the row is known to have. So scores of single rows (BALD,
+Mean and variance of f(x) are those of the fitted model: only the prior's part of the deviation from the mean is drawn
+by features, and it is scaled to the variance that is known for the row. So scores of single rows (BALD,
 standard deviations) are exact up to the number of draws, given the Laplace approximation of a classifier. How values
 at *two* rows hang together (what BatchBALD asks) depends on the kernel:
 
 * RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and
-  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007) for what is stationary, the
+  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007) for stationary kernels, the
   feature map itself for dot products. Exact in the limit of many features; with dot products alone, exact.
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
-  another row is drawn for this row by itself, from a seed that the row's content gives (the FITC approximation,
-  Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows alone: away from them, two rows
-  that are alike but not equal pass for independent.
+  another row is drawn for this row independently, from a seed made of the row's content (the FITC approximation,
+  Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows only: far from them, two rows
+  that are alike but not equal count as independent.
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
@@ -48,10 +48,9 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import check_n_draws, several_outputs_error
-from ._checks import check_kernel_input, one_vs_one_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
 Floats = NDArray[np.float64]
@@ -74,14 +73,17 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     check_is_fitted(estimator)
     n_classes = estimator.n_classes_
     if n_classes > 2 and estimator.multi_class == "one_vs_one":
-        raise one_vs_one_error(estimator)
+        raise ValueError(
+            f'`multi_class` must be "one_vs_rest" to draw from a {type(estimator).__name__} of more than two classes. '
+            'With "one_vs_one" it has no probabilities.'
+        )
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
     functions = [_draw_functions(_laplace_posterior(part), n_draws, rng) for part in parts]
     noise = [_white_noise(part.kernel_, part.X_train_).mean() for part in parts]
 
     def predict_draws(X: Any) -> Floats:
-        X = check_kernel_input(estimator, X)
+        X = _check_rows(estimator, X)
         draws = np.empty((n_draws, len(X), n_classes))
         for rows in functions[0].blocks(len(X)):
             latent_CKb = np.stack([f(X[rows]) for f in functions])
@@ -104,13 +106,19 @@ def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
     mean, scale = _target_units(estimator)
 
     def predict_draws(X: Any) -> Floats:
-        X = check_kernel_input(estimator, X)
+        X = _check_rows(estimator, X)
         draws = np.empty((n_draws, len(X)))
         for rows in function.blocks(len(X)):
             draws[:, rows] = mean + scale * function(X[rows])
         return draws
 
     return predict_draws
+
+
+def _check_rows(estimator: Any, X: Any) -> Any:
+    """X as a fitted Gaussian process takes it: finite numbers in columns, or whatever its kernel compares."""
+    vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
+    return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
 
 
 @has_noise_variance(GaussianProcessRegressor)
@@ -298,7 +306,7 @@ def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Flo
 
 
 def _row_normals(X: Any, n: int, seed: bytes) -> Floats:
-    """(n, b): for each row standard normals of its own, the same whenever this row comes."""
+    """(n, b): independent standard normals for each row, the same at every call with this row."""
     X = np.asarray(X)
     if X.dtype.kind in "biuf":
         keys = (row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float64) + 0.0)  # -0.0 equals 0.0

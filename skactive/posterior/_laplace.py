@@ -50,7 +50,7 @@ def probabilities(logits_mCK: Floats) -> Floats:
 
 
 def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
-    """What `draw_weights` needs to know of the labelled rows: s p, or s p (1 - p) of a binary model."""
+    """Per row and class, the part of the curvature that `draw_weights` needs: s p, or s p (1 - p) if binary."""
     if logits_nC.shape[1] == 1:
         return weight_n[:, np.newaxis] * expit(logits_nC) * expit(-logits_nC)
     return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
@@ -112,11 +112,11 @@ def is_at_maximum(X: Any, logits_nC: Floats, codes_n: NDArray[np.int64], weight_
 
 
 def are_too_wide(p_KnC: Floats, mode_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
-    """Whether draws hardly do better than chance at the labelled rows, of whose labels the mode is sure.
+    """Whether draws hardly do better than chance at the labelled rows, while the mode is sure of their labels.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
-    separable data. The normal then is wider than the posterior, by far, and its draws are functions at random. Fewer
-    than ten draws cannot tell.
+    separable data. The normal is then far wider than the posterior, and its draws are random functions. Fewer than ten
+    draws are not judged.
     """
     is_sure = mode_nC[np.arange(len(codes_n)), codes_n].mean() > _SURE
     chance = 1 / p_KnC.shape[2]

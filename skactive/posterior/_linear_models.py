@@ -1,15 +1,15 @@
 """Linear models: random weights around a fit, or from the posterior that the model comes with.
 
-Logistic regression gets a Laplace approximation, by the curvature at the learner's training data. Sample weights that
-the fit may have used are not known and count as 1. There is none under an L1 penalty, whose corners have no curvature,
-nor without any penalty for data that a hyperplane separates, where there is no maximum to expand around: a weak prior
-instead would turn draws into hyperplanes at random, wrong even for the labelled rows. BayesianRidge and ARDRegression
-bring their posterior along. LinearDiscriminantAnalysis (solver "svd") is a conjugate model with an exact one.
+Logistic regression gets a Laplace approximation, by the curvature at the training data. Sample weights of the fit are
+not known and count as 1. An L1 penalty has no such approximation, since its corners have no curvature. Without any
+penalty, data that a hyperplane separates have no maximum to expand around; under a weak prior instead, draws would be
+random hyperplanes, wrong even for the labelled rows. BayesianRidge and ARDRegression keep their posterior.
+LinearDiscriminantAnalysis (solver "svd") is a conjugate model with an exact posterior.
 
-SGDClassifier is left to the bootstrap. With "log_loss" and L2 its objective is that of a logistic regression with
+SGDClassifier has no source here. With "log_loss" and L2 its objective is that of a logistic regression with
 C = 1 / (alpha n_rows), but it stops where its steps have become small, on rows of which early stopping may have held
-some out: with the default alpha that is several posterior standard deviations from the mode, so that draws around it
-would miss the posterior altogether. LogisticRegression as the ``posterior`` of a query does not.
+some out: with the default alpha that is several posterior standard deviations from the mode, and draws around it would
+miss the posterior altogether. LogisticRegression as the ``posterior`` of a query does not.
 
 Letters: n labelled rows, m rows to predict, p features, C classes (one, for a binary model), K draws.
 """
@@ -34,7 +34,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import NoPosteriorError, NoTrainingDataError, check_labels, check_n_draws, warn_wide_draws
 from . import _laplace as laplace
-from ._checks import unknown_labels_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
 Floats = NDArray[np.float64]
@@ -151,7 +150,10 @@ def _labelled_rows(estimator: Any, X_training: Any, y_training: Any) -> _Rows:
     check_consistent_length(X, y)
     unknown = np.setdiff1d(y, estimator.classes_)
     if len(unknown):
-        raise unknown_labels_error(unknown, estimator.classes_)
+        raise ValueError(
+            f"`y_training` must hold labels that the estimator was fitted to, {estimator.classes_}. Got {unknown} as "
+            "well."
+        )
     weight = compute_sample_weight(getattr(estimator, "class_weight", None), y)
     return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
 
@@ -231,8 +233,8 @@ def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Gen
 def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
     """Which features have weights at all, and the symmetric root of their covariance.
 
-    There are many roots, and one only that is symmetric: eigenvectors times roots of eigenvalues would give draws that
-    hang on the signs of eigenvectors, and on which of equal eigenvalues comes first. LAPACKs differ in these.
+    Only one root is symmetric. With others, eigenvectors times roots of eigenvalues for example, draws would depend on
+    the signs of eigenvectors and on the order of equal eigenvalues, in which LAPACKs differ.
     """
     sigma = np.asarray(estimator.sigma_, dtype=np.float64)
     if isinstance(estimator, ARDRegression):
@@ -286,14 +288,14 @@ def _discriminant_analysis(
 def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:
     """Upper triangular R with R' R = Σ_i (x_i - mean of its class) (x_i - mean of its class)'.
 
-    Its diagonal is positive: a QR decomposition leaves the signs of rows open, and draws would hang on them.
+    Its diagonal is made positive: a QR decomposition leaves the signs of rows open, and draws would depend on them.
     """
     (n, n_features), n_classes = rows.X.shape, len(counts_C)
     if counts_C.min() == 0 or n < n_features + n_classes:
         reason = (
-            f"a covariance of {n_features} features takes {n_features + n_classes} training rows, some of each class"
+            f"a covariance of {n_features} features needs {n_features + n_classes} training rows, some of each class"
         )
-        raise NoPosteriorError(estimator, f"{reason}, and it has {n}")
+        raise NoPosteriorError(estimator, f"{reason}, and there are {n}")
     centred = rows.X - estimator.means_[rows.codes]
     std_p = centred.std(axis=0)
     scaled = centred / np.where(std_p > 0, std_p, 1.0)

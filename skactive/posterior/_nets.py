@@ -1,7 +1,7 @@
-"""Draws of nets that others made: fitted skorch nets and torch modules with dropout layers.
+"""Draws from the user's nets: fitted skorch nets and torch modules with dropout layers.
 
-A net is asked as its owner asks it. A module gets a tensor of rows; a skorch net its own batches, made by its dataset,
-iterator and collate function, through its own evaluation step. `NetDraws` puts the draws of any net together.
+A net is called as its user calls it. A module gets a tensor of rows; a skorch net gets the batches that its dataset,
+iterator and collate function make, through its own evaluation step. `NetDraws` makes the draws of any net.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from .. import _containers as chunks
 from .. import _dropout as thinning
 from .._checks import NetError, check_n_draws, sum_tolerance
 from .._dropout._masks import Pass, plain_pass
-from ._checks import check_class_outputs, check_one_target
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 
 _COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"
@@ -61,7 +60,7 @@ class NetDraws(thinning.InBlocks):
     Attributes
     ----------
     checks_rows : True
-        It finds out by itself whether rows are answered one by one.
+        The net was checked to answer each row by itself, so that no caller needs to.
     """
 
     checks_rows = True
@@ -105,7 +104,7 @@ def _net_draws(asked: Asked, n_draws: int | None, rng: np.random.Generator) -> N
 
 
 class TorchModule(Asked):
-    """A bare module, which nobody says what it returns of: it shows in its first answer."""
+    """A bare module: whether it returns logits or probabilities shows in its first answer."""
 
     batch_size = thinning.BLOCK
 
@@ -122,14 +121,23 @@ class TorchModule(Asked):
 
     def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
         outputs, masks = net.plain(rows.take(range(1)), 1)
-        check_class_outputs(outputs.unsqueeze(0))
+        _check_class_outputs(outputs.unsqueeze(0))
         self._returns = _what_is_returned(net, outputs, masks)
 
     def answer(self, outputs: Tensor) -> Tensor:
-        check_class_outputs(outputs)
+        _check_class_outputs(outputs)
         if self._returns == "logits":
             return outputs.softmax(-1)
         return outputs.exp() if self._returns == "log_probabilities" else outputs
+
+
+def _check_class_outputs(outputs: Tensor) -> None:
+    if outputs.ndim != 3 or outputs.shape[-1] < 2:
+        raise ValueError(
+            "`estimator` is a torch module and must return one column for each class. Got outputs of shape "
+            f"{tuple(outputs.shape[1:])} for a batch. Wrap a binary or a regression net in skorch's "
+            "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
+        )
 
 
 def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> str:
@@ -259,16 +267,27 @@ class SkorchNet(Asked):
             raise NetError(
                 f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
                 f"of these. {self._method} of this {name} gives {_some(theirs)} for the first row, "
-                f"they give {_some(ours)}. Put what {self._method} does beside into `predict_nonlinearity`."
+                f"they give {_some(ours)}. Put what else {self._method} does into `predict_nonlinearity`."
             )
 
     def answer(self, outputs: Tensor) -> Tensor:
         if self._predicts_itself or self._takes_all:
-            return check_one_target(outputs) if self._is_regressor else outputs
+            return _without_last_axis(outputs) if self._is_regressor else outputs
         outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
         # One draw at a time: the function may take its first axis for the rows.
         predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
-        return check_one_target(predictions) if self._is_regressor else predictions
+        return _without_last_axis(predictions) if self._is_regressor else predictions
+
+
+def _without_last_axis(predictions: Tensor) -> Tensor:
+    """Predictions of a regressor, (n_draws, n_rows, 1) or (n_draws, n_rows), as the latter."""
+    if predictions.ndim == 2:
+        return predictions
+    if predictions.ndim == 3 and predictions.shape[-1] == 1:
+        return predictions[..., 0]
+    raise ValueError(
+        f"`estimator` must predict one target. Its draws have shape {tuple(predictions.shape)}: several outputs."
+    )
 
 
 class _RawRows:

@@ -1,32 +1,34 @@
 """Which function draws from which estimator: the registry behind `sample_posterior`.
 
-A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type. One that needs the data the
-estimator was fitted to has two keyword-only parameters more, ``X_training`` and ``y_training``.
+A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type. A source that needs the
+data the estimator was fitted to has two more keyword-only parameters, ``X_training`` and ``y_training``. Wrappers need
+no source: the model inside is drawn from (`_unwrap`).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from .._checks import NoPosteriorError
+from .._checks import NoPosteriorError, check_one_output
 from .._random import check_rng
-from ._checks import no_noise_variance_error
+from ._unwrap import inside
 
 PredictDraws = Callable[[Any], Any]
 
 DEFAULT_DRAWS = 100
-"""Draws of anything that is not an ensemble."""
+"""Draws from anything that is not an ensemble."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A line of the table of sources in the documentation."""
+    """A line in the table of sources of the documentation."""
 
     types: tuple[type, ...]
     draws: str
@@ -39,17 +41,23 @@ SOURCES: list[Source] = []
 
 
 @singledispatch
-def _draw(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    raise NoPosteriorError(estimator)
+def _draw(
+    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+) -> PredictDraws:
+    wrapped = inside(estimator)
+    if wrapped is None:
+        raise NoPosteriorError(estimator)
+    training = wrapped.training_data(X_training, y_training)
+    return wrapped.around(sample_posterior(wrapped.estimator, n_draws, rng, **training))
 
 
 def source(
     *types: type, draws: str, kind: str, cost: str
 ) -> Callable[[Callable[..., PredictDraws]], Callable[..., Any]]:
-    """Register a source of this package for some types, with its line in the table.
+    """Register a source of this package for some types, with its line in the table of the documentation.
 
-    ``draws`` says what a draw is, ``kind`` whether the draws are exact, approximate or a wrapper's, ``cost`` what they
-    take beyond one prediction a draw.
+    ``draws`` is what a draw is, ``kind`` is "exact" or "approximate", ``cost`` is what the draws take beyond one
+    prediction for each.
     """
 
     def register(function: Callable[..., PredictDraws]) -> Callable[..., Any]:
@@ -63,14 +71,48 @@ def source(
 
 @singledispatch
 def noise_variance(estimator: Any) -> Any:
-    """Variance of the noise on a label, in the units of y squared, as the model has it (an attribute will do)."""
+    """Variance of the noise on a label, in the units of y squared.
+
+    An attribute ``noise_variance_`` of the fitted estimator is enough. For a class that is not yours, register a
+    function: ``@noise_variance.register(MyRegressor)``. A wrapper has that of the model inside, unless it transforms y.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted regressor.
+
+    Returns
+    -------
+    float or array-like of shape (n_draws, n_points)
+
+    Raises
+    ------
+    ValueError
+        If the estimator does not know its noise.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skactive.posterior import noise_variance
+    >>> model = BayesianRidge().fit(*load_diabetes(return_X_y=True))
+    >>> round(noise_variance(model))
+    2932
+    """
     if hasattr(estimator, "noise_variance_"):
         return estimator.noise_variance_
-    raise no_noise_variance_error(estimator)
+    wrapped = inside(estimator)
+    if wrapped is not None and wrapped.answers is None:
+        return noise_variance(wrapped.estimator)
+    raise ValueError(
+        f"`score` asks for the variance of the noise on a label, and {type(estimator).__name__} has none. Give it an "
+        "attribute `noise_variance_`, fix it with functools.partial(gaussian_bald, noise_variance=...), or use "
+        'score="variance".'
+    )
 
 
 def has_noise_variance(*types: type) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Register how some types tell the variance of their noise."""
+    """Register the function that returns the variance of the noise, for some types of regressors."""
 
     def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         for type_ in types:
@@ -80,44 +122,33 @@ def has_noise_variance(*types: type) -> Callable[[Callable[[Any], Any]], Callabl
     return register
 
 
-@dataclass(frozen=True)
-class Through:
-    """Functions of rows as they come out of a wrapper's steps; what is said of batches is said by the net inside."""
-
-    inside: Callable[[Any], Any]
-    before: Callable[[Any], Any] | None = None
-    after: Callable[[Any], Any] | None = None
-
-    def __call__(self, X: Any) -> Any:
-        answer = self.inside(X if self.before is None else self.before(X))
-        return answer if self.after is None else self.after(answer)
-
-    @property
-    def batch_size(self) -> int | None:
-        return getattr(self.inside, "batch_size", None)
-
-    def with_batch_size(self, n_rows: int) -> Through:
-        return replace(self, inside=in_batches(self.inside, n_rows))
-
-
-def in_batches(predict_draws: Any, n_rows: int | None) -> Any:
-    """The same functions, asked for so many rows at once where a net answers; others are as they are."""
-    if n_rows is None or not hasattr(predict_draws, "with_batch_size"):
-        return predict_draws
-    return predict_draws.with_batch_size(n_rows)
-
-
 def has_source(estimator: Any) -> bool:
-    """Whether the estimator has the method, or its type a registration. One inside a wrapper may still have none."""
+    """Whether the estimator has a method ``sample_posterior``, or its class a source. Wrappers are not looked into."""
     return hasattr(estimator, "sample_posterior") or _draw.dispatch(type(estimator)) is not _draw.dispatch(object)
 
 
-def members(estimator: Any) -> Any:
+def innermost(estimator: Any) -> Any:
+    """The model that draws come from, inside of all wrappers."""
+    while not has_source(estimator) and (wrapped := inside(estimator)) is not None:
+        estimator = wrapped.estimator
+    return estimator
+
+
+def members_of(estimator: Any) -> Any:
     """All that an ensemble can be drawn from, or None for what is no ensemble with draws."""
     if not has_source(estimator):
         return None
+    if len(getattr(estimator, "calibrated_classifiers_", ())) == 1:
+        (only,) = estimator.calibrated_classifiers_
+        return members_of(innermost(only.estimator)) or [only]
     names = ("estimators_", "calibrated_classifiers_", "learner_list")
     return next((getattr(estimator, name) for name in names if hasattr(estimator, name)), None)
+
+
+def prediction_as_draw(estimator: Any) -> PredictDraws:
+    """The predictive distribution of a classifier as a single draw, for scores that need no more."""
+    check_is_fitted(estimator)
+    return lambda X: check_one_output(estimator.predict_proba(X), estimator)[np.newaxis]
 
 
 def sample_posterior(
@@ -131,8 +162,8 @@ def sample_posterior(
         A fitted estimator with a method ``sample_posterior(n_draws, rng)``, such as `MCDropoutClassifier`,
         `MCDropoutRegressor` and `LastLayerClassifier`; or one of a registered type: forests, bagging, voting and
         calibrated ensembles, modAL's committees, Gaussian processes, logistic and Bayesian linear regressions, linear
-        discriminant analysis, skorch nets and torch modules with dropout layers; or a Pipeline, a search or another
-        wrapper around one.
+        discriminant analysis, skorch nets and torch modules with dropout layers; or a wrapper around one of these: a
+        Pipeline, also with samplers of imbalanced-learn, a fitted search, a tuned threshold, a transformed target.
     n_draws : int or None
         Number of functions. None is all members of an ensemble and 100 draws of everything else. Fewer than an ensemble
         has are distinct members, chosen at random.
@@ -150,9 +181,9 @@ def sample_posterior(
     Raises
     ------
     NoPosteriorError
-        A TypeError: the estimator has no draws of its own; `bootstrap` gives any estimator some.
+        A TypeError: the estimator has no posterior draws. `bootstrap` makes draws for any estimator.
     NoTrainingDataError
-        A ValueError: the draws need the training data, and they are not given.
+        A ValueError: the draws need the training data, and these are not given.
     ValueError
         If ``n_draws`` is more than an ensemble has members, a net has no dropout, or the estimator has several outputs.
     sklearn.exceptions.NotFittedError

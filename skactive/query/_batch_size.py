@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .. import posterior as posteriors
-from .._checks import check_cloneable, check_n_instances, is_fitted, labels_to_fit, task
-from .._random import seeded_for
+from .._checks import check_cloneable, check_n_instances, is_fitted, task
+from .._random import seeded_clone, seeded_for
+from ..posterior._unwrap import labels_to_fit, without_searches
 from . import _ageing as ageing
 from ._base import Streams, check_fits, pool_for
 from ._pool import Pool
@@ -84,12 +84,11 @@ def _seen(query: Any, learner: Any, pool: Pool) -> ageing.Ageing:
 
 def _scores_of_refit(query: ScoringQuery, learner: Any, pool: Pool, rngs: Streams) -> NDArray[np.float64]:
     """Scores by a model that is fitted again to the training data of the pool."""
-    estimator = modal.unwrap(learner)[0]
-    estimator = getattr(estimator, "best_estimator_", estimator)
+    estimator = without_searches(modal.unwrap(learner)[0])
     check_cloneable(estimator)
     X, y = pool.X_training, pool.y_training
     with seeded_for(estimator, int(rngs.batch.integers(2**31))), _refit_explained(estimator, len(y)):
-        model = posteriors.seeded_clone(estimator, rngs.batch).fit(X, y)
+        model = seeded_clone(estimator, rngs.batch).fit(X, y)
     return query.row_scorer(modal.with_estimator(learner, model, X, y), pool, rngs.draws)(pool)
 
 

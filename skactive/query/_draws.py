@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 from .. import _modal as modal
-from .. import posterior as posteriors
 from .._checks import (
     NoPosteriorError,
     NoTrainingDataError,
@@ -22,11 +21,14 @@ from .._checks import (
     check_same_functions,
     failure_explained,
     few_rows,
-    labels_to_fit,
     more_draws,
     probabilities_of,
     warn,
 )
+from .._random import seeded_clone
+from ..posterior import bootstrap, sample_posterior
+from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
+from ..posterior._unwrap import in_batches, labels_to_fit
 from . import _fingerprint as fingerprint
 from ._pool import Pool
 
@@ -49,7 +51,7 @@ class Refits:
     """
 
     fitted_to: Any = None
-    predict: posteriors.PredictDraws | None = None
+    predict: PredictDraws | None = None
     is_known: bool = False
 
     def forgotten(self) -> Refits:
@@ -79,7 +81,7 @@ class PoolDraws:
         How many numbers a row takes on the way beside its draws.
     """
 
-    predict: posteriors.PredictDraws
+    predict: PredictDraws
     shape: tuple[int, ...]
     model: Any
     batch_size: int | None
@@ -141,7 +143,7 @@ def draws_of(
     else:
         model = _fitted_surrogate(posterior, estimator, pool, rng)
         predict = finder.own(model)
-    predict = posteriors.in_batches(predict, predict_batch_size)
+    predict = in_batches(predict, predict_batch_size)
     checks_rows = bool(getattr(predict, "checks_rows", False))
     with failure_explained("Drawing predictions for one row of the pool"):
         draws = predict(pool.take(np.array([0])))
@@ -149,7 +151,7 @@ def draws_of(
         if not (predict is finder.refits.predict or type(model) in _FORESTS or checks_rows):
             _check_functions(predict, draws, pool)
     batch_size = getattr(predict, "batch_size", None)
-    return PoolDraws(predict, tuple(draws.shape), posteriors.innermost(model), batch_size, checks_rows, finder.refits)
+    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits)
 
 
 def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: str, **options: Any) -> PoolDraws:
@@ -168,7 +170,7 @@ def remedies(pool: Pool, draws: PoolDraws, k: int, posterior: Any) -> dict[str, 
     """What to say of a batch with rows that add nothing: too few distinct rows, and how to have more draws."""
     n_distinct = pool.n_distinct(k)
     is_refitted = isinstance(posterior, str) and posterior == "bootstrap"
-    members = None if is_refitted else posteriors.members(draws.model)
+    members = None if is_refitted else members_of(draws.model)
     ensemble = None if members is None or draws.n_draws < len(members) else draws.model
     return {"few_rows": few_rows(n_distinct) if n_distinct < k else "", "more_draws": more_draws(ensemble)}
 
@@ -192,16 +194,16 @@ class _Finder:
     instead: str
     refits: Refits
 
-    def own(self, estimator: Any) -> posteriors.PredictDraws:
+    def own(self, estimator: Any) -> PredictDraws:
         """The estimator's own draws; else its ``predict_proba``, if one draw will do; else those of a bootstrap."""
         training = {"X_training": self.pool.X_training, "y_training": self.pool.y_training}
         try:
-            return posteriors.sample_posterior(estimator, self.n_draws, self.rng, **training)
+            return sample_posterior(estimator, self.n_draws, self.rng, **training)
         except (NoPosteriorError, NoTrainingDataError) as error:
             if self.one_draw and hasattr(estimator, "predict_proba"):
-                return posteriors.one_draw(estimator)
+                return prediction_as_draw(estimator)
             if self.pool.X_training is None:
-                name = type(posteriors.innermost(estimator)).__name__
+                name = type(innermost(estimator)).__name__
                 needs_proba = (
                     f"For this score predict_proba would do, and {name} has none: CalibratedClassifierCV adds it."
                 )
@@ -222,7 +224,7 @@ class _Finder:
             )
             self.refits = replace(self.refits, is_known=True)
 
-    def refitted(self, estimator: Any) -> posteriors.PredictDraws:
+    def refitted(self, estimator: Any) -> PredictDraws:
         """Refitted members, those of the last call again if nothing has been taught since."""
         X, y = _training_data(self.pool)
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
@@ -230,7 +232,7 @@ class _Finder:
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         if self.refits.predict is None or self.refits.fitted_to != fitted_to:
             with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
-                predict = posteriors.bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs)
+                predict = bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs)
             self.refits = replace(self.refits, fitted_to=fitted_to, predict=predict)
         return self.refits.predict  # type: ignore[return-value]
 
@@ -246,7 +248,7 @@ def _training_data(pool: Pool) -> tuple[Any, Any]:
 
 def _fitted_surrogate(posterior: Any, estimator: Any, pool: Pool, rng: np.random.Generator) -> Any:
     X, y = _training_data(pool)
-    surrogate = posteriors.seeded_clone(posterior, rng)
+    surrogate = seeded_clone(posterior, rng)
     with failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
         surrogate.fit(X, y if np.ndim(y) == 1 else labels_to_fit(surrogate, y))
     _check_classes(surrogate, estimator)
@@ -263,7 +265,7 @@ def _check_classes(surrogate: Any, estimator: Any) -> None:
     )
 
 
-def _check_functions(predict: posteriors.PredictDraws, draws: Any, pool: Pool) -> None:
+def _check_functions(predict: PredictDraws, draws: Any, pool: Pool) -> None:
     """Draw the first candidate once more, behind another one: neither may make a difference."""
     ends = np.unique([0, len(pool) - 1])
     pair = predict(pool.take(ends[::-1]))

@@ -28,6 +28,7 @@ from .._checks import (
     task,
 )
 from .._random import check_random_state, spawn
+from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES, check_fits, pool_for
 from ._draws import PoolDraws, draws_of, explained
@@ -193,7 +194,7 @@ def check_task(estimator: Any, name: Any, score: Any) -> None:
     """Check that the estimator is of a kind that can be drawn from, and the score one for its kind."""
     kind = task(estimator)
     if kind is None:
-        if posteriors.has_source(posteriors.innermost(estimator)):
+        if has_source(innermost(estimator)):
             return
         raise TypeError(
             f"`estimator` must be a classifier or a regressor. Got a {type(estimator).__name__}, which is neither. "

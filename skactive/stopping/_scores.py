@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import posterior as posteriors
 from .._checks import task
+from ..posterior._registry import has_source, innermost
 from ..query import score_pool
 from ..scores import SCORES
 
@@ -72,4 +72,4 @@ def _best(chosen_by: NDArray[np.float64], values: NDArray[np.float64]) -> NDArra
 def has_draws(estimator: Any, posterior: Any) -> bool:
     """Whether the estimator has posterior draws, or ``posterior`` says where to take them from."""
     is_auto = isinstance(posterior, str) and posterior == "auto"
-    return not is_auto or posteriors.has_source(posteriors.innermost(estimator))
+    return not is_auto or has_source(innermost(estimator))

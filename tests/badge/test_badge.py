@@ -35,7 +35,7 @@ from torch import nn
 from skactive import BADGEQuery, LastLayerClassifier, MCDropoutClassifier
 from skactive.badge import _batch, badge
 from skactive.badge import _seeding as seeding
-from skactive.posterior._embeddings import represent
+from skactive.posterior._embeddings import represent_by
 
 quietly = pytest.mark.filterwarnings("ignore:BADGE found:UserWarning")
 
@@ -402,14 +402,14 @@ def test_a_query_is_badge_on_what_the_model_gives(logistic):
 
 
 def test_a_net_of_ours_is_embedded_by_its_own_method(dropout_net):
-    p, h = represent(dropout_net)(POOL)
+    p, h = represent_by(dropout_net)(POOL)
     np.testing.assert_array_equal(h, dropout_net.embed(POOL))
     np.testing.assert_array_equal(p, dropout_net.predict_proba(POOL))
 
 
 def test_a_last_layer_is_embedded_by_its_net(dropout_net):
     head = LastLayerClassifier(FrozenEstimator(dropout_net), random_state=0).fit(LABELLED, LABELS)
-    p, h = represent(head)(POOL)
+    p, h = represent_by(head)(POOL)
     np.testing.assert_array_equal(h, dropout_net.embed(POOL))
     np.testing.assert_array_equal(p, head.predict_proba(POOL))
 
@@ -421,15 +421,15 @@ def assert_last_layer_makes_the_probabilities_of(layer, p, h):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_skorch_net_is_embedded_by_the_input_of_its_last_linear_layer(dtype, skorch_classifier):
-    p, h = represent(skorch_classifier)(POOL.astype(dtype))
+    p, h = represent_by(skorch_classifier)(POOL.astype(dtype))
     assert h.shape == (len(POOL), 32)
     np.testing.assert_allclose(p, skorch_classifier.predict_proba(POOL), rtol=1e-5, atol=1e-7)
     assert_last_layer_makes_the_probabilities_of(skorch_classifier.module_[-1], p, h)
 
 
 def test_a_torch_module_is_embedded_like_its_net(skorch_classifier):
-    p, h = represent(skorch_classifier.module_)(POOL)
-    theirs = represent(skorch_classifier)(POOL)
+    p, h = represent_by(skorch_classifier.module_)(POOL)
+    theirs = represent_by(skorch_classifier)(POOL)
     np.testing.assert_array_equal(h, theirs[1])
     np.testing.assert_allclose(p, theirs[0], rtol=1e-6)
 
@@ -441,7 +441,7 @@ def test_a_binary_net_with_one_output_has_two_columns_of_probabilities():
         net_class=NeuralNetBinaryClassifier,
         criterion=nn.BCEWithLogitsLoss,
     )
-    p, h = represent(net)(POOL)
+    p, h = represent_by(net)(POOL)
     assert h.shape == (len(POOL), 8)
     np.testing.assert_allclose(p, net.predict_proba(POOL), rtol=1e-5, atol=1e-7)
 
@@ -452,7 +452,7 @@ def test_a_net_with_its_own_way_of_inference_is_run_that_way():
             return super().infer(x / 2, **fit_params)
 
     net = skorch_net(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10), net_class=Halved)
-    p, h = represent(net)(POOL)
+    p, h = represent_by(net)(POOL)
     np.testing.assert_allclose(p, net.predict_proba(POOL), rtol=1e-5, atol=1e-7)
     assert_last_layer_makes_the_probabilities_of(net.module_[-1], p, h)
 
@@ -460,7 +460,7 @@ def test_a_net_with_its_own_way_of_inference_is_run_that_way():
 def test_images_are_embedded_by_what_the_linear_layer_gets():
     layers = [nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)]
     net = skorch_net(*layers)
-    p, h = represent(net)(POOL)
+    p, h = represent_by(net)(POOL)
     assert h.shape == (len(POOL), 72)
     assert_last_layer_makes_the_probabilities_of(net.module_[-1], p, h)
 
@@ -469,7 +469,7 @@ def test_images_are_embedded_by_what_the_linear_layer_gets():
 @pytest.mark.parametrize("activation", ["identity", "logistic", "tanh", "relu"])
 def test_an_mlp_of_scikit_learn_is_embedded_by_its_last_hidden_layer(activation):
     net = MLPClassifier((12, 7), activation=activation, max_iter=20, random_state=0).fit(LABELLED, LABELS)
-    p, h = represent(net)(POOL)
+    p, h = represent_by(net)(POOL)
     assert h.shape == (len(POOL), 7)
     np.testing.assert_array_equal(p, net.predict_proba(POOL))
     np.testing.assert_allclose(p, softmax(h @ net.coefs_[-1] + net.intercepts_[-1], axis=1), rtol=1e-4, atol=1e-6)
@@ -487,14 +487,14 @@ def test_a_wrapper_is_embedded_by_what_is_inside_on_the_data_as_it_gets_there(wr
         "threshold": FixedThresholdClassifier(make_pipeline(StandardScaler(), model)),
         "pipeline of one step": make_pipeline(model),
     }[wrapper].fit(LABELLED, y)
-    p, h = represent(wrapped)(POOL)
+    p, h = represent_by(wrapped)(POOL)
     np.testing.assert_allclose(h, POOL if wrapper.endswith("step") else scaler.transform(POOL), rtol=1e-6)
     np.testing.assert_allclose(p, wrapped.predict_proba(POOL), rtol=1e-12)
 
 
 def test_any_other_classifier_is_taken_for_a_softmax_regression_on_its_features():
     forest = RandomForestClassifier(10, random_state=0).fit(LABELLED, LABELS)
-    p, h = represent(forest)(POOL)
+    p, h = represent_by(forest)(POOL)
     assert h is POOL
     np.testing.assert_array_equal(p, forest.predict_proba(POOL))
 

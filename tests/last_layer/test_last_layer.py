@@ -360,7 +360,7 @@ def test_a_search_that_is_cut_short_is_said(net, monkeypatch):
 def test_a_weak_prior_on_separable_features_is_warned_of():
     noise = rng(4)
     x, labels = 100 * noise.standard_normal((20, 30)), noise.integers(4, size=20)
-    with pytest.warns(UserWarning, match='hardly know the labels.*method="mean_field"'):
+    with pytest.warns(UserWarning, match='is too wide.*method="mean_field"'):
         head(Columns(30), prior_precision=0.01).fit(x, labels)
     head(Columns(30)).fit(x, labels)
     head(Columns(30), "mean_field", prior_precision=0.01).fit(x, labels)

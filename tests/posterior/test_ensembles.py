@@ -320,11 +320,11 @@ def test_a_surrogate_of_other_classes_is_refused():
 @pytest.mark.parametrize(
     ("draws", "match"),
     [
-        (lambda X, n: np.full((len(X), n, 2), 0.5), "stand beside"),  # as many draws as rows: only a probe tells
+        (lambda X, n: np.full((len(X), n, 2), 0.5), "whichever rows"),  # as many draws as rows: only a probe tells
         (lambda X, n: np.full((n, len(X), 2), 0.6), "summing to 1"),
-        (lambda X, n: rng(len(X)).dirichlet([1, 1], (n, len(X))), "stand beside"),
+        (lambda X, n: rng(len(X)).dirichlet([1, 1], (n, len(X))), "whichever rows"),
         (lambda X, n: np.full((n, len(X), 2), 0.5), "alike"),
-        (lambda X, n: np.full((n, len(X)), np.nan), r"alike|stand beside"),
+        (lambda X, n: np.full((n, len(X)), np.nan), r"alike|whichever rows"),
     ],
 )
 def test_check_posterior_finds_draws_that_break_the_promise(draws, match):

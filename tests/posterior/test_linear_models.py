@@ -414,7 +414,7 @@ def test_draws_that_do_not_know_the_training_labels_are_warned_of():
     x = 100 * noise.standard_normal((30, 60))
     labels = noise.integers(5, size=30)
     estimator = LogisticRegression(C=1000.0, max_iter=10_000).fit(x, labels)
-    with pytest.warns(UserWarning, match="hardly know the labels"):
+    with pytest.warns(UserWarning, match="is too wide"):
         draw(estimator, 50, x, labels)
     draw(LogisticRegression(C=0.1).fit(x / 100, labels), 50, x / 100, labels)
     draw(

@@ -526,7 +526,7 @@ BAD = {
     ),
     "numbers from elsewhere": (Forgets, "draw random numbers by torch.rand"),
     "TorchScript": (lambda: torch.jit.script(mlp()), "compiled by TorchScript"),
-    "one column": (lambda: mlp(0.3, 1), "one column a class"),
+    "one column": (lambda: mlp(0.3, 1), "one column for each class"),
 }
 
 

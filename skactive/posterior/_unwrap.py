@@ -1,0 +1,237 @@
+"""What a wrapper is: the model inside it, how rows and labels get to that model, and how its answers come out.
+
+Wrappers are recognised by what they carry once fitted, whoever wrote them:
+
+===================  ========================================================================================
+``steps``            a pipeline; steps that resample, as imbalanced-learn has them, do nothing at prediction
+``best_estimator_``  a search
+``regressor_``       a transformed target, with its ``transformer_``
+``estimator_``       one model that answers for the wrapper: a tuned threshold, features selected by recursion
+===================  ========================================================================================
+
+``FrozenEstimator`` carries nothing that distinguishes it, so it is recognised by its type. An ensemble is no wrapper:
+its ``estimator_``, if it has one, is the template of its members, ``estimators_``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MetaEstimatorMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import as_array, check_labels, task
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The fitted model inside a wrapper, and the way to it and back.
+
+    Attributes
+    ----------
+    estimator : object
+        The model, which may be a wrapper as well.
+    rows, labels : callable, optional
+        What the model gets for rows X and labels y of the wrapper; None leaves them as they are.
+    answers : callable, optional
+        What the wrapper makes of the model's draws or probabilities; None leaves them as they are.
+    """
+
+    estimator: Any
+    rows: Function | None = None
+    labels: Function | None = None
+    answers: Function | None = None
+
+    def training_data(self, X: Any, y: Any) -> dict[str, Any]:
+        """Labelled rows as the model got them, by the keywords of `sample_posterior`."""
+        return {
+            "X_training": X if X is None or self.rows is None else self.rows(X),
+            "y_training": y if y is None or self.labels is None else self.labels(y),
+        }
+
+    def around(self, function: Function) -> Function:
+        """A function of the wrapper's rows, from one of the model's rows."""
+        if self.rows is None and self.answers is None:
+            return function
+        return Through(function, before=self.rows, after=self.answers)
+
+
+@dataclass(frozen=True)
+class Through:
+    """A function of rows with steps before and after it; the batch size is that of a net inside."""
+
+    inside: Function
+    before: Function | None = None
+    after: Function | None = None
+
+    def __call__(self, X: Any) -> Any:
+        answer = self.inside(X if self.before is None else self.before(X))
+        return answer if self.after is None else self.after(answer)
+
+    @property
+    def batch_size(self) -> int | None:
+        return getattr(self.inside, "batch_size", None)
+
+    def with_batch_size(self, n_rows: int) -> Through:
+        return replace(self, inside=in_batches(self.inside, n_rows))
+
+
+def in_batches(function: Any, n_rows: int | None) -> Any:
+    """The same function, where a net answers with ``n_rows`` rows in a forward pass; other functions as they are."""
+    if n_rows is None or not hasattr(function, "with_batch_size"):
+        return function
+    return function.with_batch_size(n_rows)
+
+
+def inside(estimator: Any) -> Inside | None:
+    """Look one step into a fitted wrapper; None for what wraps no single model.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If a wrapper that holds no model before its fit is not fitted.
+    ValueError
+        If a search did not keep a fitted model.
+    """
+    if _is_pipeline(estimator):
+        return _at_the_end(estimator.steps)
+    if isinstance(estimator, FrozenEstimator):
+        return Inside(estimator.estimator)
+    if isinstance(estimator, MetaEstimatorMixin | TransformedTargetRegressor):
+        check_is_fitted(estimator)
+    if hasattr(estimator, "best_estimator_"):
+        return _with_classes_of(estimator, estimator.best_estimator_)
+    if hasattr(estimator, "regressor_") and hasattr(estimator, "transformer_"):
+        return _behind_a_target(estimator.regressor_, estimator.transformer_)
+    if _answers_by_one_model(estimator):
+        return _with_classes_of(estimator, estimator.estimator_)
+    if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
+        raise ValueError(
+            f"`estimator` is a {type(estimator).__name__} with refit={estimator.refit!r}, so it holds no fitted model "
+            "to draw from. Set refit=True."
+        )
+    return None
+
+
+def _is_pipeline(estimator: Any) -> bool:
+    """Whether it has steps as those of a Pipeline are: pairs of a name and a part."""
+    steps = getattr(estimator, "steps", None)
+    return isinstance(steps, list) and bool(steps) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
+
+
+def _at_the_end(steps: list[tuple[str, Any]]) -> Inside | None:
+    *before, (_, last) = steps
+    if _is_skipped(last):
+        return None
+    # Step by step: a Pipeline of the transformers alone asks whether its last is fitted, which a stateless one
+    # cannot answer, and has no `transform` where one of them resamples.
+    transforms = [step.transform for _, step in before if not _is_skipped(step)]
+    # Labelled rows are not resampled for draws that need them: copies of rows are no further evidence.
+    return Inside(last, rows=functools.partial(_one_after_the_other, transforms) if transforms else None)
+
+
+def _is_skipped(step: Any) -> bool:
+    is_sampler = hasattr(step, "fit_resample") and not hasattr(step, "transform")
+    return step is None or (isinstance(step, str) and step == "passthrough") or is_sampler
+
+
+def _one_after_the_other(functions: list[Function], X: Any) -> Any:
+    return functools.reduce(lambda rows, function: function(rows), functions, X)
+
+
+def _behind_a_target(regressor: Any, transformer: Any) -> Inside:
+    def as_fitted(y: Any) -> NDArray[Any]:
+        return transformer.transform(np.asarray(y).reshape(-1, 1)).ravel()
+
+    def in_units_of_y(draws: Any) -> Any:
+        draws = as_array(draws)
+        return transformer.inverse_transform(draws.reshape(-1, 1)).reshape(draws.shape)
+
+    return Inside(regressor, labels=as_fitted, answers=in_units_of_y)
+
+
+def _answers_by_one_model(estimator: Any) -> bool:
+    """Whether an ``estimator_`` was fitted to the rows given, and is what predicts."""
+    is_template = hasattr(estimator, "estimators_")
+    made_labels = hasattr(estimator, "transduction_")  # self-training, which fits to labels that it predicted
+    return hasattr(estimator, "estimator_") and hasattr(estimator, "predict") and not (is_template or made_labels)
+
+
+def _with_classes_of(wrapper: Any, model: Any) -> Inside | None:
+    """The model in a wrapper that may select features, and code the labels or know more of them."""
+    rows = wrapper.transform if hasattr(wrapper, "get_support") else None
+    theirs, ours = getattr(wrapper, "classes_", None), getattr(model, "classes_", None)
+    if theirs is None or ours is None or theirs is ours or np.array_equal(theirs, ours):
+        return Inside(model, rows)
+    theirs, ours = np.asarray(theirs), np.asarray(ours)
+    are_numbers = ours.dtype.kind in "iu"
+    if are_numbers == (theirs.dtype.kind in "iuf") and np.isin(ours, theirs).all():
+        return Inside(model, rows, answers=_to_columns(np.searchsorted(theirs, ours), len(theirs)))
+    if are_numbers and np.isin(ours, np.arange(len(theirs))).all():  # codes
+        return Inside(model, rows, lambda y: np.searchsorted(theirs, y), _to_columns(ours, len(theirs)))
+    return None
+
+
+def _to_columns(columns: NDArray[Any], n_classes: int) -> Function | None:
+    """Probabilities in the columns of the wrapper's classes; those that the model does not know get 0."""
+    if np.array_equal(columns, np.arange(n_classes)):
+        return None
+
+    def aligned(probabilities: Any) -> NDArray[Any]:
+        probabilities = as_array(probabilities)
+        full = np.zeros((*probabilities.shape[:-1], n_classes), probabilities.dtype)
+        full[..., columns] = probabilities
+        return full
+
+    return aligned
+
+
+def without_searches(estimator: Any) -> Any:
+    """The model that a fitted search found: refitting it does not search again."""
+    while hasattr(estimator, "best_estimator_"):
+        estimator = estimator.best_estimator_
+    return estimator
+
+
+def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
+    """One label for each row, in the shape that the estimator, fitted or not, is to be fitted with.
+
+    A net that returns (n, 1) needs labels (n, 1), or its loss compares each output with every label: it gets them in
+    the shape they came in. Classifiers, and what inherits its ``fit`` from scikit-learn or this package, get a single
+    axis; a second one would bring a warning, or predictions of another shape.
+    """
+    flat = check_labels(y)
+    return np.asarray(y) if _may_want_a_column(estimator) else flat
+
+
+def _may_want_a_column(estimator: Any) -> bool:
+    """Whether what is fitted in the end, inside pipelines, searches and transformed targets, may want labels (n, 1)."""
+    if task(estimator) == "classifier":
+        return False
+    part = _part_to_fit(estimator)
+    if part is not None:
+        return _may_want_a_column(part)
+    owners = [kind for kind in type(estimator).__mro__ if "fit" in vars(kind)]
+    return not any(kind.__module__.partition(".")[0] in {"sklearn", "skactive"} for kind in owners)
+
+
+def _part_to_fit(estimator: Any) -> Any:
+    """What a wrapper hands its labels on to, by its parameters, as it may not be fitted; None for what is no wrapper.
+
+    An ``estimator`` alone does not make a wrapper: bagging flattens labels before its members see them.
+    """
+    if _is_pipeline(estimator):
+        return estimator.steps[-1][1]
+    for part, beside in (("regressor", "transformer"), ("estimator", "refit")):
+        if hasattr(estimator, part) and hasattr(estimator, beside):
+            return getattr(estimator, part)
+    return None
