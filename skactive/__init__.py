@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .causal import CausalBALDQuery as CausalBALDQuery
     from .experiment import ExperimentResult as ExperimentResult
     from .experiment import run_experiment as run_experiment
+    from .kcenter import KCenterQuery as KCenterQuery
     from .last_layer import LastLayerClassifier as LastLayerClassifier
     from .mc_dropout import MCDropoutClassifier as MCDropoutClassifier
     from .mc_dropout import MCDropoutRegressor as MCDropoutRegressor
@@ -36,6 +37,7 @@ _MODULE_OF = {
     "CausalBALDQuery": "causal",
     "ExperimentResult": "experiment",
     "run_experiment": "experiment",
+    "KCenterQuery": "kcenter",
     "LastLayerClassifier": "last_layer",
     "MCDropoutClassifier": "mc_dropout",
     "MCDropoutRegressor": "mc_dropout",

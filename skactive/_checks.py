@@ -273,25 +273,6 @@ def _stack_level() -> int:
     return level
 
 
-def check_pool(X_pool: Any) -> None:
-    """Refuse what has no rows to choose from: None, a text, a generator."""
-    if isinstance(X_pool, str | bytes) or not (hasattr(X_pool, "shape") or hasattr(X_pool, "__len__")):
-        raise TypeError(
-            "`X_pool` must hold rows: an array, a DataFrame, a sparse array, a list. "
-            f"Got a {type(X_pool).__name__} instead."
-        )
-    if isinstance(X_pool, Mapping) and not hasattr(X_pool, "shape"):
-        raise TypeError(
-            f"`X_pool` must hold rows, and a {type(X_pool).__name__} holds columns by name. Wrap it in "
-            "skorch.helper.SliceDict for a skorch net, or in a pandas.DataFrame."
-        )
-    if any(kind.__module__.startswith("torch.utils.data") for kind in type(X_pool).__mro__):
-        raise TypeError(
-            f"`X_pool` must hold rows in one array, tensor or list. Got a {type(X_pool).__name__} of torch. Give what "
-            "it reads its rows from, and let a step of a Pipeline, or the `dataset` of a skorch net, do the reading."
-        )
-
-
 def check_n_instances(n_instances: Any, n_candidates: int, n_points: int) -> int:
     if n_points == 0:
         raise ValueError(f"`X_pool` is empty: there are 0 rows to choose n_instances={n_instances!r} from.")

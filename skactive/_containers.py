@@ -31,10 +31,10 @@ class Arrays:
 
     def holds(self, X: Any) -> bool:
         """Whether X is a container of this kind."""
-        return True
+        return hasattr(X, "shape")
 
-    def prepare(self, X: Any) -> Any:
-        """The container in a form whose rows can be sliced."""
+    def prepare(self, X: Any, name: str) -> Any:
+        """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
         return X
 
     def count_rows(self, X: Any) -> int:
@@ -114,7 +114,7 @@ class Sparse(Arrays):
     def holds(self, X: Any) -> bool:
         return sparse.issparse(X)
 
-    def prepare(self, X: Any) -> Any:
+    def prepare(self, X: Any, name: str) -> Any:
         return X if X.format == "csr" else X.tocsr()
 
     def keys(self, X: Any) -> list[Any]:
@@ -177,10 +177,10 @@ class Dask(Arrays):
     def holds(self, X: Any) -> bool:
         return type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}
 
-    def prepare(self, X: Any) -> Any:
+    def prepare(self, X: Any, name: str) -> Any:
         if hasattr(X, "iloc"):
             raise TypeError(
-                "`X_pool` must not be a dask DataFrame, whose rows cannot be addressed by position. Give its "
+                f"`{name}` must not be a dask DataFrame, whose rows cannot be addressed by position. Give its "
                 "`.to_dask_array(lengths=True)`, or `.compute()` it."
             )
         return X.compute_chunk_sizes() if np.isnan(X.shape[0]) else X
@@ -192,7 +192,32 @@ class Dask(Arrays):
         return X[rows].compute()
 
 
-KINDS: list[Arrays] = [Lists(), Sparse(), Dask(), Frames(), Arrays()]
+class Others(Arrays):
+    """Whatever else has a length and is indexed by rows. What has no rows is refused."""
+
+    def holds(self, X: Any) -> bool:
+        return True
+
+    def prepare(self, X: Any, name: str) -> Any:
+        if isinstance(X, Mapping):
+            raise TypeError(
+                f"`{name}` must hold rows, and a {type(X).__name__} holds columns by name. Wrap it in "
+                "skorch.helper.SliceDict for a skorch net, or in a pandas.DataFrame."
+            )
+        if any(kind.__module__.startswith("torch.utils.data") for kind in type(X).__mro__):
+            raise TypeError(
+                f"`{name}` must hold rows in one array, tensor or list. Got a {type(X).__name__} of torch. Give what "
+                "it reads its rows from; a step of a Pipeline, or the `dataset` of a skorch net, can do the reading."
+            )
+        if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+            raise TypeError(
+                f"`{name}` must hold rows: an array, a DataFrame, a sparse array, a list. "
+                f"Got a {type(X).__name__} instead."
+            )
+        return X
+
+
+KINDS: list[Arrays] = [Lists(), Sparse(), Dask(), Frames(), Arrays(), Others()]
 """Kinds of containers. The first one that holds what is given counts."""
 
 
@@ -200,9 +225,12 @@ def kind_of(X: Any) -> Arrays:
     return next(kind for kind in KINDS if kind.holds(X))
 
 
-def prepare_pool(X: Any) -> Any:
-    """The pool in a form whose rows can be sliced; only sparse formats without fast rows are converted."""
-    return kind_of(X).prepare(X)
+def prepare_pool(X: Any, name: str = "X_pool") -> Any:
+    """The pool in a form whose rows can be sliced; only sparse formats without fast rows are converted.
+
+    What has no rows to choose from (None, a text, a generator) is a ``TypeError``.
+    """
+    return kind_of(X).prepare(X, name)
 
 
 def count_rows(X: Any) -> int:

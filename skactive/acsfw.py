@@ -11,7 +11,7 @@ Letters: K draws, N points, n of them, C classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ._checks import (
-    Rules,
     check_draws_shape,
     check_joint_draws,
     check_k,
@@ -28,7 +27,6 @@ from ._checks import (
 )
 from ._random import check_rng
 from .query import BatchQuery, Pool, Streams
-from .query._base import RULES
 from .query._draws import explained, joint_draws_of, remedies
 from .samplers import Batch
 from .scores._blocks import blocks, fold, mean
@@ -201,8 +199,6 @@ class ACSFWQuery(BatchQuery):
     >>> query.select(forest, X, n_instances=3).shape, query.weights_.shape
     ((3,), (3,))
     """
-
-    rules: ClassVar[Rules] = RULES
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from . import _containers as chunks
-from ._checks import Rule, as_array, check_pool, is_integer, look_up, number, warn
+from ._checks import Rule, as_array, is_integer, look_up, number, warn
 
 __all__ = ["LOSSES", "ActiveTester", "RiskEstimate", "estimate_risk", "lure_weights", "pure_weights"]
 
@@ -297,7 +297,6 @@ class ActiveTester:
                 f"`query` must be able to pick any row of the pool, and max_candidates={query.max_candidates} excludes "
                 "rows. Set it to None."
             )
-        check_pool(X_pool)
         self.query = query
         self.X_pool = chunks.prepare_pool(X_pool)
         self.indices_: NDArray[np.int64] = np.empty(0, dtype=np.int64)

@@ -148,7 +148,7 @@ FLOORS = [
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
     ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
     ["query", "experiment"],  # the loop
-    ["batchbald", "badge", "acsfw", "causal", "stopping", "diagnostics"],  # methods on top
+    ["batchbald", "badge", "acsfw", "kcenter", "causal", "stopping", "diagnostics"],  # methods on top
     ["plotting", "__main__"],  # for people
 ]
 BELOW = {

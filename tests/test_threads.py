@@ -102,7 +102,7 @@ def test_calls_of_eight_threads_go_by_their_own_parameters_and_answer_with_their
     assert len(query.batch_size_history_) == N_THREADS * N_CALLS
     alone = StochasticBatchQuery(random_state=0)
     for _ in range(N_THREADS * N_CALLS):
-        alone._request(FOREST, POOL, 1)  # what a call takes of the stream
+        alone.streams()  # what a call takes of the stream
     assert query.rng_.bit_generator.state == alone.rng_.bit_generator.state
 
 
@@ -208,7 +208,7 @@ def test_a_call_with_a_random_state_of_its_own_leaves_the_stream_and_the_members
     np.testing.assert_array_equal(
         query.select(model, POOL, 5, **TRAINING), silent.select(model, POOL, 5, **TRAINING)
     )  # fmt: skip
-    assert query._members is not silent._members
+    assert query.memory_.refits is not silent.memory_.refits
     np.testing.assert_array_equal(query.scores_, silent.scores_)
 
 
@@ -242,12 +242,12 @@ class Counting(BatchQuery):
         self.random_state = random_state
         self._notes = ["kept"]
 
-    def _choose(self, request):
-        self.scores_ = np.arange(float(request.n_candidates))
+    def choose(self, learner, pool, k, rngs):
+        self.scores_ = np.arange(float(len(pool)))
         self.n_calls_ = vars(self).get("n_calls_", 0) + 1
-        self.sizes_history_ = [*vars(self).get("sizes_history_", ()), request.k]
-        self._last = request.k
-        return samplers.Batch(request.batch_rng.permutation(request.n_candidates)[: request.k])
+        self.sizes_history_ = [*vars(self).get("sizes_history_", ()), k]
+        self._last = k
+        return samplers.Batch(rngs.batch.permutation(len(pool))[:k])
 
 
 def test_a_query_of_ones_own_keeps_what_it_sets():
@@ -269,8 +269,8 @@ def test_a_query_of_ones_own_is_shared_by_threads():
 
 def test_what_a_call_takes_away_is_gone():
     class Forgetful(Counting):
-        def _choose(self, request):
-            batch = super()._choose(request)
+        def choose(self, learner, pool, k, rngs):
+            batch = super().choose(learner, pool, k, rngs)
             if self.n_calls_ == 2:
                 del self._last
             return batch
@@ -344,7 +344,7 @@ def test_members_are_refitted_for_an_estimator_that_differs_in_the_middle_of_a_l
         shifts = np.zeros(2001)
         shifts[1000] = shift
         query.select(Shifted(shifts).fit(X[:60], y[:60]), POOL, 3, **TRAINING)
-        seen.append(query._members)
+        seen.append(query.memory_.refits.predict)
     assert seen[0] is not seen[1]
 
 

@@ -13,16 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _containers as containers
 from .._checks import Rules, check_classifier, check_k, name_or_callable, probabilities_of
 from .._random import check_rng
-from ..posterior._embeddings import represent_by
+from ..posterior._embeddings import Represent, represent_by
 from ..posterior._unwrap import in_batches
 from ..query import BatchQuery, Pool, Streams, model_of
-from ..query._base import RULES
-from ..query._embeddings import collect
+from ..query._embeddings import check_ran_a_layer, collect
 from ..samplers import Batch
-from ._checks import check_embeddings, check_probabilities, no_last_layer_error, warn_gradients_gone
+from ._checks import check_embeddings, check_probabilities, warn_gradients_gone
 from ._seeding import FactoredPoints, seed
 
 __all__ = ["BADGEQuery", "badge"]
@@ -143,9 +141,7 @@ class BADGEQuery(BatchQuery):
     (3,)
     """
 
-    rules: ClassVar[Rules] = {
-        name: RULES[name] for name in ("chunk_size", "predict_batch_size", "max_candidates", "random_state", "verbose")
-    } | {"embedding": name_or_callable(["auto"])}
+    rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
 
     def __init__(
         self,
@@ -173,7 +169,7 @@ class BADGEQuery(BatchQuery):
         with probabilities_of(model):
             of_rows = collect(
                 pool,
-                lambda X: _of_rows(*represent(X)),
+                lambda X: _of_rows(represent, X),
                 chunk_size=self.chunk_size,
                 batch_size=batch_size,
                 verbose=self.verbose,
@@ -184,11 +180,10 @@ class BADGEQuery(BatchQuery):
         return Batch(indices)
 
 
-def _of_rows(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
     """What represents some rows of a pool, checked."""
-    if containers.count_columns(embeddings) == 0:
-        raise no_last_layer_error()
-    return _checked(probabilities, embeddings)
+    probabilities, embeddings = represent(X)
+    return _checked(probabilities, check_ran_a_layer(embeddings))
 
 
 def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:

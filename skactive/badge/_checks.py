@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import ProbabilityError, check_numbers, is_real, warn
+from .._checks import ProbabilityError, check_numbers, warn
+from ..query._embeddings import as_numbers
 
 
 def check_probabilities(probabilities: Any) -> Any:
@@ -33,7 +34,7 @@ def check_rows_of_probabilities(block: Any, first_point: int, tolerance: float) 
 
 def check_embeddings(embeddings: Any, n_points: int) -> Any:
     """An array, memory map, tensor, sparse or dask array (n_points, n_units) of numbers."""
-    embeddings = _with_shape(embeddings, "embeddings")
+    embeddings = as_numbers(embeddings)
     if len(embeddings.shape) != 2 or embeddings.shape[1] == 0:
         raise ValueError(
             "`embeddings` must have shape (n_points, n_units): what enters the last linear layer, or features. Got "
@@ -47,36 +48,14 @@ def check_embeddings(embeddings: Any, n_points: int) -> Any:
     return embeddings
 
 
-def _with_shape(array: Any, name: str) -> Any:
-    """What rows can be taken from by position: the array of numbers that it is, or a copy."""
-    if hasattr(array, "shape") and not hasattr(array, "iloc") and is_real(array):
-        return array
-    try:
-        array = np.asarray(array)
-        if array.dtype.kind not in "fiubO":  # text and complex numbers can be cast as well
-            raise TypeError(f"dtype {array.dtype}")
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must be an array of numbers. Got a {type(array).__name__} of something else: {error}. Rows of "
-            "text or of mixed types need a model that makes numbers of them: put the estimator behind its transformers "
-            "in a Pipeline, or give BADGEQuery an `embedding`, a function of the rows."
-        ) from error
-
-
-def not_finite_error(embeddings: Any, first_point: int) -> ValueError:
-    """Of a tensor (n, n_units) that holds what is not finite."""
+def check_finite(embeddings: Any, first_point: int) -> None:
+    """Check a tensor (n, n_units) of rows from ``first_point`` on."""
+    if bool(embeddings.isfinite().all()):
+        return
     row = first_point + int((~embeddings.isfinite()).nonzero()[0, 0])
-    return ValueError(
+    raise ValueError(
         f"`embeddings` must be finite. Got infinity or NaN in row {row}. Fill gaps; or, if the model takes rows with "
         "gaps, give BADGEQuery an `embedding`, a function of the rows that returns numbers without."
-    )
-
-
-def no_last_layer_error() -> ValueError:
-    return ValueError(
-        '`embedding`="auto" is what enters the linear layer of a net that runs last, and no torch.nn.Linear layer ran '
-        "in this one. Give a function of the rows as `embedding`, or the net a method `embed(X)`."
     )
 
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from .._checks import sum_tolerance
 from .._devices import best_float
-from ._checks import check_rows_of_probabilities, not_finite_error
+from ._checks import check_finite, check_rows_of_probabilities
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -96,8 +96,7 @@ class FactoredPoints:
         largest = float(np.finfo(np.float64).tiny)
         for rows in self.blocks():
             h = _float64(self._embeddings[rows])
-            if not bool(h.isfinite().all()):
-                raise not_finite_error(h, rows.start)
+            check_finite(h, rows.start)
             largest = max(largest, h.abs_().amax().item())
         return math.ldexp(0.5, math.frexp(largest)[1])
 

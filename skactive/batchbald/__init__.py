@@ -31,7 +31,6 @@ from .._checks import (
 from .._devices import best_float
 from .._random import check_rng
 from ..query import BatchQuery, Pool, Streams
-from ..query._base import RULES
 from ..query._draws import explained, joint_draws_of, remedies
 from ..samplers import Batch, gumbel_top_k
 from ..scores import bald
@@ -224,7 +223,7 @@ class BatchBALDQuery(BatchQuery):
     ((3,), True)
     """
 
-    rules: ClassVar[Rules] = RULES | {"max_outcomes": integer()}
+    rules: ClassVar[Rules] = BatchQuery.rules | {"max_outcomes": integer()}
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ class CausalBALDQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = (
-        RULES
+        BatchQuery.rules
         | SAMPLING_RULES
         | {
             "score": name_or_callable(

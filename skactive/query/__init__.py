@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ._base import BatchQuery, Streams, model_of
 from ._draws import PoolDraws, draws_of
+from ._embeddings import embeddings_of
 from ._pool import Pool
 from ._sampling import choose_by_scores
 from ._scoring import score_pool, score_rows
@@ -21,6 +22,7 @@ __all__ = [
     "Streams",
     "choose_by_scores",
     "draws_of",
+    "embeddings_of",
     "model_of",
     "score_pool",
     "score_rows",

@@ -96,7 +96,8 @@ class BatchQuery(BaseEstimator, ABC):
     Attributes
     ----------
     rules : dict of str to Rule
-        What each parameter must be. They are checked at the start of every call, that of an unfitted learner included.
+        What each parameter must be; a subclass adds its own to ``BatchQuery.rules``. They are checked at the start of
+        every call, that of an unfitted learner included.
     memory_ : Memory
         What it knows of earlier calls.
     scores_ : ndarray of shape (n_points,), float64, read-only
@@ -109,7 +110,8 @@ class BatchQuery(BaseEstimator, ABC):
     Several threads may use one query at once. A call works on a copy of the query, so the parameters it was given by
     keyword, and the results it returns, are its own. When it ends, the attributes of the query become those of that
     call, all in one step: after calls side by side they are those of the call that ended last, where two attributes
-    that are read one after the other may be from two calls. Histories get what each call added. There is one stream of
+    that are read one after the other may be from two calls. Lists whose name ends in ``_history_`` get what each call
+    added. There is one stream of
     random numbers, from which each call takes its own part when it begins, so that the calls of all threads differ;
     which thread gets which part is up to the threads. A call that fails or is interrupted leaves the query as it was,
     but for its part of the stream, which is spent.
@@ -117,7 +119,7 @@ class BatchQuery(BaseEstimator, ABC):
     Parameters should be set before threads begin: a call goes by those that it found when it began.
     """
 
-    rules: ClassVar[Rules] = {"random_state": RULES["random_state"]}
+    rules: ClassVar[Rules] = RULES
 
     random_state: Any = None
     chunk_size: int | None = None
@@ -386,9 +388,13 @@ class BatchQuery(BaseEstimator, ABC):
             return  # the query was started afresh meanwhile
         not_ours = frozenset({"rng", "refits"}) if "random_state" in own else frozenset()
         memory = self.memory_.learned(before["memory_"], after["memory_"], not_ours)
-        now.update(
-            {name: new for name, new in after.items() if name not in own and before.get(name, _NOTHING) is not new}
-        )
+        changed = {
+            name: new for name, new in after.items() if name not in own and before.get(name, _NOTHING) is not new
+        }
+        for name in changed.keys() & now.keys():
+            if name.endswith("_history_"):  # a list of a subclass: others may have ended since this call began
+                changed[name] = [*now[name], *changed[name][len(before.get(name, ())) :]]
+        now.update(changed)
         for name in before.keys() - after.keys() - own:
             now.pop(name, None)
         self.memory_ = memory

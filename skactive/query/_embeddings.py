@@ -9,8 +9,75 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._checks import failure_explained
+from .. import _containers as containers
+from .._checks import failure_explained, is_real
+from ..posterior._embeddings import embed_by
+from ..posterior._unwrap import in_batches
+from ._base import model_of
 from ._pool import Pool
+
+
+def embeddings_of(
+    pool: Pool,
+    learner: Any,
+    *,
+    embedding: str | Callable[..., Any] = "auto",
+    chunk_size: int | None = None,
+    predict_batch_size: int | None = None,
+    verbose: int = 0,
+) -> Any:
+    """Embeddings of the candidates by the model of a learner.
+
+    Parameters
+    ----------
+    pool : Pool
+    learner : fitted estimator, or modAL learner
+    embedding, chunk_size, predict_batch_size, verbose
+        As in `skactive.BADGEQuery`.
+
+    Returns
+    -------
+    array of shape (n_candidates, n_units)
+        Dense, or a sparse CSR array if the model embeds rows so. Where rows are their own embeddings, as those of a
+        linear model, it is the pool itself, of which rows are read when they are asked for.
+
+    Raises
+    ------
+    ValueError
+        If a net ran no linear layer.
+    """
+    embed = in_batches(embed_by(model_of(learner), embedding), predict_batch_size)
+
+    batch_size = getattr(embed, "batch_size", None)
+    options: dict[str, Any] = {"chunk_size": chunk_size, "batch_size": batch_size, "verbose": verbose}
+    return collect(pool, lambda X: (as_numbers(check_ran_a_layer(embed(X))),), **options)[0]
+
+
+def as_numbers(embeddings: Any) -> Any:
+    """What rows can be taken from by position: the array of numbers that it is, or a copy."""
+    if hasattr(embeddings, "shape") and not hasattr(embeddings, "iloc") and is_real(embeddings):
+        return embeddings
+    try:
+        embeddings = np.asarray(embeddings)
+        if embeddings.dtype.kind not in "fiubO":  # text and complex numbers can be cast as well
+            raise TypeError(f"dtype {embeddings.dtype}")
+        return embeddings.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`embeddings` must be an array of numbers. Got a {type(embeddings).__name__} of something else: {error}. "
+            "Rows of text or of mixed types need a model that makes numbers of them: put the estimator behind its "
+            "transformers in a Pipeline, or give the query an `embedding`, a function of the rows."
+        ) from error
+
+
+def check_ran_a_layer(embeddings: Any) -> Any:
+    """Refuse the embeddings of a net that has no layer to take them from: they have no columns."""
+    if containers.count_columns(embeddings) == 0:
+        raise ValueError(
+            '`embedding`="auto" uses the input of the last torch.nn.Linear layer of a net, and no such layer ran in '
+            "this one. Give a function of the rows as `embedding`, or the net a method `embed(X)`."
+        )
+    return embeddings
 
 
 def collect(

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from .. import _containers as containers
-from .._checks import check_pool
 
 Indices = NDArray[np.int64]
 
@@ -44,7 +43,6 @@ class Pool:
         cls, X_pool: Any, candidates: ArrayLike | None = None, *, X_training: Any = None, y_training: Any = None
     ) -> Pool:
         """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask."""
-        check_pool(X_pool)
         X = containers.prepare_pool(X_pool)
         rows = None if candidates is None else _checked_candidates(candidates, containers.count_rows(X))
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))

@@ -139,7 +139,7 @@ def sources_of(pool: Pool, learner: Any, draws: PoolDraws | None, X_target: Any)
 def _target_draws(name: str, pool: Pool, draws: PoolDraws | None, X_target: Any) -> Any:
     if X_target is None:
         raise ValueError(f"`X_target` must be given for score={name!r}, which asks for draws at the rows that matter.")
-    targets = Pool(containers.prepare_pool(X_target))
+    targets = Pool(containers.prepare_pool(X_target, "X_target"))
     if len(targets) == 0:
         raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
     if targets.n_columns != pool.n_columns:

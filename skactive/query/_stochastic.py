@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .._checks import Rules, look_up, name_or_callable
 from ..samplers import Batch
 from ..scores import SCORES
-from ._base import RULES, BatchQuery, Streams, model_of
+from ._base import BatchQuery, Streams, model_of
 from ._batch_size import suggested_batch_size
 from ._pool import Pool
 from ._sampling import RULES as SAMPLING_RULES
@@ -138,7 +138,9 @@ class StochasticBatchQuery(BatchQuery):
     (3,)
     """
 
-    rules: ClassVar[Rules] = RULES | SAMPLING_RULES | {"score": name_or_callable(SCORES), "X_target": IS_TARGET}
+    rules: ClassVar[Rules] = (
+        BatchQuery.rules | SAMPLING_RULES | {"score": name_or_callable(SCORES), "X_target": IS_TARGET}
+    )
 
     def __init__(
         self,

@@ -36,7 +36,8 @@ def dense(chunk):
 
 
 def test_every_kind_of_container_has_an_example_here():
-    assert {type(chunks.kind_of(X)) for X in CONTAINERS.values()} == {type(kind) for kind in chunks.KINDS}
+    known = {type(chunks.kind_of(X)) for X in CONTAINERS.values()}
+    assert known == {type(kind) for kind in chunks.KINDS} - {chunks.Others}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)

@@ -98,14 +98,13 @@ def test_every_parameter_has_a_rule_or_takes_anything(name):
 
 
 def bad_values(name):
-    return [(parameter, value) for parameter in QUERIES[name].rules for value in (b"no", -2.5, object())]
+    parameters = sorted(make(name).get_params(deep=False).keys() & QUERIES[name].rules.keys())
+    return [(parameter, value) for parameter in parameters for value in (b"no", -2.5, object())]
 
 
 @pytest.mark.parametrize(("name", "parameter", "value"), [(name, *bad) for name in QUERIES for bad in bad_values(name)])
 def test_a_bad_parameter_is_named_before_any_label_is_lost(name, parameter, value, models):
     """At the first query of a loop, too, when the learner is not fitted yet, and in every other call."""
-    if parameter == "posterior" and name == "BADGEQuery":
-        pytest.skip("it has no posterior")
     query = make(name)
     query.set_params(**{parameter: value})
     cold = ActiveLearner(unfitted(name), query)
@@ -149,7 +148,7 @@ def test_candidates_alone_are_chosen_and_scored(name, models):
     for candidates in (mask, np.flatnonzero(mask)[::-1]):
         query = make(name, random_state=0)
         assert mask[select(query, models(name), candidates=candidates)].all()
-        np.testing.assert_array_equal(np.isfinite(query.scores_), mask)
+        np.testing.assert_array_equal(~np.isnan(query.scores_), mask)
 
 
 @every_query

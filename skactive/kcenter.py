@@ -1,0 +1,128 @@
+"""k-center: a batch that leaves no row of the pool far from a labelled one.
+
+Rows are points, the embeddings of a model. Greedy, farthest first: each row is the one that is farthest from all rows
+chosen or labelled before it. The largest distance left is at most twice the smallest possible (Gonzalez, 1985).
+
+Letters: N points, n of a block, D units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._checks import Rules, name_or_callable
+from .query import BatchQuery, Pool, Streams, embeddings_of
+from .samplers import Batch
+
+__all__ = ["KCenterQuery"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: differences stay in the cache
+
+
+class KCenterQuery(BatchQuery):
+    """Choose rows that leave no row of the pool far from a labelled one, by greedy k-center on embeddings.
+
+    The model serves for its embeddings alone: the batch covers the pool, whether or not the model is unsure of it. Of a
+    learner, the labelled rows count as chosen. Time is one pass over the embeddings for each row chosen.
+
+    Parameters
+    ----------
+    embedding, chunk_size, predict_batch_size, max_candidates, verbose
+        As in `BADGEQuery`. Regressors have embeddings, too.
+    random_state : None, int, numpy Generator or RandomState
+        For ties, and for the first row where no labelled rows are known.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_points,), float64
+        Distance from the nearest labelled row, before the batch; infinite where none is known.
+    indices_ : ndarray of shape (n_instances,), int64
+        The last batch.
+    radius_ : float
+        The largest distance of a candidate from the nearest row that is labelled or in the batch.
+    n_features_in_ : int
+        Columns of the last pool.
+
+    References
+    ----------
+    Gonzalez (1985), Clustering to Minimize the Maximum Intercluster Distance; Sener and Savarese (2018), Active
+    Learning for Convolutional Neural Networks: A Core-Set Approach, alg. 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive import KCenterQuery
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=500).fit(X[::10], y[::10])
+    >>> query = KCenterQuery(random_state=0)
+    >>> query.select(model, X, n_instances=3, X_training=X[::10], y_training=y[::10]).shape
+    (3,)
+    """
+
+    rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
+
+    def __init__(
+        self,
+        embedding: str | Callable[..., Any] = "auto",
+        *,
+        chunk_size: int | None = None,
+        predict_batch_size: int | None = None,
+        max_candidates: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.embedding = embedding
+        self.chunk_size = chunk_size
+        self.predict_batch_size = predict_batch_size
+        self.max_candidates = max_candidates
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Embed the candidates and the labelled rows, and choose the farthest first."""
+        options = {name: getattr(self, name) for name in ("embedding", "chunk_size", "predict_batch_size", "verbose")}
+        points = embeddings_of(pool, learner, **options)
+        known = None if pool.X_training is None else embeddings_of(Pool.of(pool.X_training), learner, **options)
+        distances = _distances(points, known)
+        self.scores_ = pool.of_pool(distances.copy())
+        indices = _farthest_first(points, k, distances, rngs.batch)
+        self.radius_ = float(max(distances.max(), 0.0))
+        return Batch(indices)
+
+
+def _farthest_first(points: Any, k: int, distances_N: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Distances become those from the chosen points as well; chosen points are at -1, which is nearer than any."""
+    chosen = np.empty(k, dtype=np.int64)
+    for i in range(k):
+        chosen[i] = rng.choice(np.flatnonzero(distances_N == distances_N.max()))
+        np.minimum(distances_N, _distances(points, points[chosen[i : i + 1]]), out=distances_N)
+        distances_N[chosen[: i + 1]] = -1.0
+    return chosen
+
+
+def _distances(points: Any, centers: Any) -> Floats:
+    """Distance of each point from the nearest center; infinite if there are none."""
+    n_points, n_units = points.shape
+    step = max(1, _BLOCK_ELEMENTS // n_units)
+    distances_N = np.full(n_points, np.inf)
+    for start in range(0, n_points, step) if centers is not None else ():
+        block_nD = _dense(points[start : start + step])
+        for center_D in _dense(centers):
+            # From differences: |a|² + |b|² - 2 a·b cancels where points are near each other.
+            nearest_n = distances_N[start : start + step]
+            np.minimum(nearest_n, np.linalg.norm(block_nD - center_D, axis=1), out=nearest_n)
+    if centers is not None and not np.isfinite(distances_N).all():
+        raise ValueError("`embedding` must give finite numbers. Got NaN or infinity. Fill gaps, or scale the features.")
+    return distances_N
+
+
+def _dense(rows: Any) -> Floats:
+    return rows.toarray().astype(np.float64) if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64)

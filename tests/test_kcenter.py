@@ -1,0 +1,128 @@
+"""k-center: the greedy rule by brute force, exact distances, and embeddings of any model."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skactive import KCenterQuery, MCDropoutClassifier, MCDropoutRegressor, run_experiment
+from skactive.kcenter import _distances, _farthest_first
+
+X = np.random.default_rng(0).normal(size=(200, 3))
+Y = (X[:, 0] > 0).astype(int)
+MODEL = LinearRegression().fit(X, Y)
+
+
+def greedy(points, k, labelled, rng):
+    """The rule word for word, in Python."""
+    chosen = []
+    for _ in range(k):
+        others = [*map(tuple, labelled), *(tuple(points[i]) for i in chosen)]
+        left = [i for i in range(len(points)) if i not in chosen]
+        far = {i: min((np.linalg.norm(points[i] - other) for other in others), default=np.inf) for i in left}
+        chosen.append(int(rng.choice([i for i in left if far[i] == max(far.values())])))
+    return chosen
+
+
+small = hnp.arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 3)), elements=st.integers(-9, 9))
+
+
+@given(points=small, data=st.data())
+def test_each_row_is_the_farthest_from_those_before_it(points, data):
+    k = data.draw(st.integers(1, len(points)))
+    labelled = points[: data.draw(st.integers(0, 2))]
+    distances = _distances(points, labelled if len(labelled) else None)
+    found = _farthest_first(points, k, distances, np.random.default_rng(1))
+    assert found.tolist() == greedy(points, k, labelled, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_radius_is_at_most_twice_the_smallest(seed):
+    points = np.random.default_rng(seed).normal(size=(10, 2))
+    between = np.linalg.norm(points[:, None] - points[None], axis=2)
+    best = min(between[:, list(batch)].min(axis=1).max() for batch in itertools.combinations(range(10), 3))
+    distances = np.full(10, np.inf)
+    _farthest_first(points, 3, distances, np.random.default_rng(0))
+    assert distances.max() <= 2 * best
+
+
+def test_distances_are_exact_far_from_the_origin():
+    points = np.array([[1e9], [1e9 + 1e-3], [1e9 + 3e-3]])
+    np.testing.assert_allclose(_distances(points, points[:1]), points[:, 0] - points[0, 0], rtol=1e-15)
+
+
+def test_labelled_rows_count_as_chosen_and_scores_are_the_distances_from_them():
+    query = KCenterQuery(random_state=0)
+    rows = query.select(MODEL, X, 5, X_training=X[:50], y_training=Y[:50])
+    nearest = np.linalg.norm(X[:, None] - X[None, :50], axis=2).min(axis=1)
+    np.testing.assert_allclose(query.scores_, nearest, rtol=1e-12, atol=1e-12)
+    assert rows[0] == nearest.argmax()
+    assert not set(rows.tolist()) & set(range(50))
+    left = np.linalg.norm(X[:, None] - np.concatenate([X[:50], X[rows]])[None], axis=2).min(axis=1)
+    assert query.radius_ == pytest.approx(left.max())
+
+
+def test_rows_that_are_all_alike_still_make_a_batch():
+    query = KCenterQuery(random_state=0)
+    rows = query.select(MODEL, np.ones((6, 3)), 6)
+    assert sorted(rows.tolist()) == list(range(6))
+    assert query.radius_ == 0
+
+
+@pytest.mark.parametrize("net", [MCDropoutClassifier, MCDropoutRegressor])
+def test_nets_are_asked_for_their_last_hidden_layer(net):
+    model = make_pipeline(StandardScaler(), net((8,), max_epochs=2, random_state=0, device="cpu")).fit(X, Y)
+    query = KCenterQuery(random_state=0)
+    query.select(model, X, 3, X_training=X[:20], y_training=Y[:20])
+    embedded = model[-1].embed(model[0].transform(X)).astype(float)
+    nearest = np.linalg.norm(embedded[:, None] - embedded[None, :20], axis=2).min(axis=1)
+    np.testing.assert_allclose(query.scores_, nearest, rtol=1e-4, atol=1e-6)
+
+
+def test_sparse_rows_and_a_function_of_the_users_choose_as_dense_rows_do():
+    model = RandomForestRegressor(3, random_state=0).fit(X, Y)
+    batches = [
+        KCenterQuery(random_state=0).select(model, sparse.csr_array(X), 8),
+        KCenterQuery(random_state=0).select(model, X, 8),
+        KCenterQuery(lambda rows: rows.copy(), random_state=0).select(model, X, 8),
+    ]
+    assert all(np.array_equal(batch, batches[0]) for batch in batches)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_embeddings_that_are_not_finite_are_refused(value):
+    def spoilt(rows):
+        rows = rows.copy()
+        rows[0, 0] = value
+        return rows
+
+    with pytest.raises(ValueError, match="`embedding` must give finite numbers"):
+        KCenterQuery(spoilt).select(MODEL, X, 2)
+
+
+def test_memory_is_that_of_the_embeddings_and_a_block():
+    points = np.random.default_rng(0).normal(size=(200_000, 16))
+    distances = np.full(len(points), np.inf)
+    tracemalloc.start()
+    _farthest_first(points, 3, distances, np.random.default_rng(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * 2**20  # blocks of 2 MiB, and a few numbers a row; the points are 24 MiB
+
+
+def test_it_runs_in_an_experiment_beside_uniform_batches():
+    result = run_experiment(
+        LogisticRegression(), {"k-center": KCenterQuery()}, X, Y, n_initial=10, n_rounds=2, n_trials=2, random_state=0
+    )
+    assert not result.failures
