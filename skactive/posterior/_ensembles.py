@@ -164,15 +164,16 @@ def _calibrated_draws(member: Any, draws: Any) -> NDArray[np.float64]:
 
 
 def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    members = [learner.estimator for learner in choose_members(estimator.learner_list, n_draws, rng)]
+    all_members = modal.members_of(estimator)
+    members = choose_members(all_members, n_draws, rng)
     for member in members:
         check_is_fitted(member)
-    classes = np.unique(np.concatenate([learner.estimator.classes_ for learner in estimator.learner_list]))
+    classes = np.unique(np.concatenate([member.classes_ for member in all_members]))
     return lambda X: np.stack([member_probabilities(member, X, classes) for member in members])
 
 
 def _committee_of_regressors(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    members = [learner.estimator for learner in choose_members(estimator.learner_list, n_draws, rng)]
+    members = choose_members(modal.members_of(estimator), n_draws, rng)
     for member in members:
         check_is_fitted(member)
     return lambda X: np.stack([np.asarray(member.predict(X)).reshape(-1) for member in members])

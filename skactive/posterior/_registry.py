@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .. import _modal as modal
 from .._checks import NoPosteriorError, check_one_output
 from .._random import check_rng
 from ._unwrap import inside
@@ -141,7 +142,9 @@ def members_of(estimator: Any) -> Any:
     if len(getattr(estimator, "calibrated_classifiers_", ())) == 1:
         (only,) = estimator.calibrated_classifiers_
         return members_of(innermost(only.estimator)) or [only]
-    names = ("estimators_", "calibrated_classifiers_", "learner_list")
+    if modal.is_committee(estimator):
+        return modal.members_of(estimator)
+    names = ("estimators_", "calibrated_classifiers_")
     return next((getattr(estimator, name) for name in names if hasattr(estimator, name)), None)
 
 

@@ -34,7 +34,8 @@ def stack_of(thread: int) -> Stack:
     while frame is not None:
         code = frame.f_code
         if code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
-            names.append(f"{Path(code.co_filename).stem}.{code.co_name}")
+            module = Path(code.co_filename).relative_to(PACKAGE).with_suffix("").parts
+            names.append(".".join([*(part for part in module if part != "__init__"), code.co_name]))
         frame = frame.f_back
     return tuple(reversed(names))
 

@@ -1,0 +1,187 @@
+"""What an estimator must be: its kind, whether it is fitted, what it lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _modal as modal
+from ._messages import warn
+from ._rules import is_integer
+
+
+def task(estimator: Any) -> str | None:
+    """Return "classifier", "regressor", or None for what is neither by its tags."""
+    if modal.is_committee(estimator):
+        return "classifier" if hasattr(estimator, "predict_proba") else "regressor"
+    try:
+        if is_classifier(estimator):
+            return "classifier"
+        if is_regressor(estimator):
+            return "regressor"
+    except AttributeError:  # no scikit-learn tags: not one of its estimators
+        pass
+    return None
+
+
+def is_fitted(estimator: Any) -> bool:
+    if modal.is_committee(estimator):
+        return all(is_fitted(member) for member in modal.members_of(estimator))
+    if hasattr(estimator, "initialized_"):  # skorch
+        return bool(estimator.initialized_)
+    # A torch module, or an object with draws of its own and ways of its own
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        return True
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    # A Gaussian process may predict from its prior, says scikit-learn; to be asked for labels, it must have seen some.
+    return any(name.endswith("_") and not name.startswith("__") for name in vars(estimator)) or _is_composed(estimator)
+
+
+def _is_composed(estimator: Any) -> bool:
+    return hasattr(estimator, "__sklearn_is_fitted__")
+
+
+def not_fitted_error(estimator: Any) -> NotFittedError:
+    return NotFittedError(
+        f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch "
+        "at random, as a query does for a modAL learner that is not fitted."
+    )
+
+
+class NoPosteriorError(TypeError):
+    """Posterior draws of an estimator are not known, or do not exist.
+
+    ``why`` is the first sentence, for a warning that goes on.
+    """
+
+    def __init__(self, estimator: Any, reason: str = "") -> None:
+        self.why = f"{type(estimator).__name__} has no posterior draws" + (f" here ({reason})" if reason else "")
+        super().__init__(
+            f'{self.why}. Give the query posterior="bootstrap", or posterior=<an estimator to draw from instead>, such '
+            "as RandomForestClassifier(); both need the training data, which a modAL learner passes on. Or register "
+            "a source of draws with `sample_posterior.register`."
+        )
+
+
+def check_n_draws(n_draws: Any) -> int:
+    if not is_integer(n_draws):
+        raise TypeError(f"`n_draws` must be a positive integer or None. Got {n_draws!r} instead.")
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` must be 1 or more. Got {n_draws} instead.")
+    return int(n_draws)
+
+
+def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
+    if isinstance(probabilities, list):
+        raise several_outputs_error(estimator)
+    return np.asarray(probabilities)
+
+
+def several_outputs_error(estimator: Any) -> ValueError:
+    return ValueError(
+        f"`estimator` must predict one target, and this {type(estimator).__name__} has several outputs. Fit one "
+        "estimator for each target, or only one for the target whose labels you ask for."
+    )
+
+
+class NetError(ValueError):
+    """A net that draws cannot be had of; worded in full where it is raised."""
+
+
+class NoDropoutError(NetError):
+    """A net with nothing random in training."""
+
+
+class NoTrainingDataError(ValueError):
+    """Draws need the data that the estimator was fitted to, and these are not given.
+
+    ``why`` is the first sentence, for a warning that goes on.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.why = f"{type(estimator).__name__} has no posterior draws without its training data"
+        super().__init__(
+            f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: its posterior "
+            "depends on the data it was fitted to, and it does not keep them. A fitted modAL learner passes them on."
+        )
+
+
+def warn_wide_draws(estimator: Any, remedy: str) -> None:
+    warn(
+        f"The Laplace approximation around this {type(estimator).__name__} is too wide: its draws hardly predict the "
+        "labels of the training data, because the likelihood is flat where probabilities are near 0 or 1. Use "
+        f'{remedy} or posterior="bootstrap" in the query.',
+    )
+
+
+def check_cloneable(estimator: Any) -> None:
+    """Check that an estimator can be fitted and made anew, as scikit-learn's ``clone`` does."""
+    missing = [name for name in ("fit", "get_params", "set_params") if not hasattr(estimator, name)]
+    if missing or isinstance(estimator, type):
+        got = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
+        raise TypeError(
+            f"`estimator` must be an estimator that scikit-learn can clone, with `fit` and `get_params`. Got {got}."
+        )
+
+
+def why_filled_up(
+    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws tell more."
+) -> str:
+    """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
+    if all_agree:
+        return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
+    return few_rows or (more_draws if exhausted else "No other row tells apart draws that these leave together.")
+
+
+def more_draws(ensemble: Any | None) -> str:
+    """Say how to have more draws: of an ensemble only by more members, where all of them are draws already."""
+    if ensemble is None:
+        return "More draws (`n_draws`) tell more."
+    parameter = " (`n_estimators`)" if hasattr(ensemble, "n_estimators") else ""
+    return f"All members of the {type(ensemble).__name__} are draws already: more of them{parameter} tell more."
+
+
+def few_rows(n_distinct: int) -> str:
+    return f"Only {n_distinct} of the rows to choose from are distinct."
+
+
+def check_classifier(estimator: Any, method: str, name: str = "estimator") -> None:
+    if task(estimator) == "regressor":
+        raise TypeError(
+            f"`{name}` must be a classifier for {method}. Got a {type(estimator).__name__}, a regressor. For a "
+            'regressor there is StochasticBatchQuery("std_dev").'
+        )
+
+
+class BatchError(ValueError):
+    """A query returned what is no batch."""
+
+
+def check_query_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
+    """What a query of an experiment returned: bare positions, or a pair with positions first."""
+    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
+        answer = answer[0]
+    indices = np.atleast_1d(np.asarray(answer))
+    n_distinct = len(np.unique(indices))
+    got = None
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
+    elif len(indices) != k:
+        got = f"{len(indices)} positions"
+    elif n_distinct < k:
+        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
+    elif indices.min() < 0 or indices.max() >= n_pool:
+        got = f"positions from {indices.min()} to {indices.max()}"
+    if got:
+        raise BatchError(
+            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
+        )
+    return indices.astype(np.int64)
