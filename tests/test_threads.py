@@ -1,5 +1,6 @@
 """One query, and one fitted model, in several threads: a call is the call's own, and nothing of it stays behind."""
 
+import copy
 import gc
 import pickle
 import random
@@ -215,7 +216,7 @@ def test_a_call_with_a_random_state_of_its_own_leaves_the_stream_and_the_members
 # --- calls that fail
 
 
-def test_a_call_that_fails_or_is_interrupted_leaves_the_query_as_it_was_but_for_its_stream():
+def test_a_call_that_fails_or_is_interrupted_leaves_the_query_and_its_stream_as_they_were():
     query = StochasticBatchQuery(beta="auto", random_state=0)
     query.select(FOREST, POOL, 5)
     for error in (KeyError("lost"), KeyboardInterrupt(), SystemExit()):
@@ -229,7 +230,42 @@ def test_a_call_that_fails_or_is_interrupted_leaves_the_query_as_it_was_but_for_
             query(FOREST, POOL, 5, score=score, beta=3.0)
         assert vars(query).keys() == before.keys()
         assert all(vars(query)[name] is value for name, value in before.items())
-        assert query.rng_.bit_generator.state != state
+        assert query.rng_.bit_generator.state == state
+
+
+def test_a_call_that_fails_does_not_give_its_random_numbers_to_another_that_came_meanwhile():
+    query = StochasticBatchQuery(random_state=0)
+
+    def score(draws):
+        query.select(FOREST, POOL, 5)  # another call begins, and ends, while this one is at work
+        raise KeyError("lost")
+
+    with pytest.raises(RuntimeError, match="lost"):
+        query(FOREST, POOL, 5, score=score)
+    other = StochasticBatchQuery(random_state=0)
+    other.streams()  # those of the call that failed
+    inner = other.select(FOREST, POOL, 5)
+    np.testing.assert_array_equal(query.indices_, inner)
+    assert query.rng_.bit_generator.state == other.rng_.bit_generator.state
+
+
+@pytest.mark.parametrize("random_state", [0, np.random.default_rng(0), np.random.RandomState(0)])
+def test_a_call_is_repeated_after_a_failure_as_if_there_had_been_none(random_state):
+    query = StochasticBatchQuery(random_state=random_state)
+    alone = StochasticBatchQuery(random_state=copy.deepcopy(random_state))
+    with pytest.raises(ValueError, match="n_instances"):
+        query.select(FOREST, POOL, 10_000)
+    with pytest.raises(RuntimeError):
+        query(FOREST, POOL, 5, score=lambda draws: 1 / 0)
+    np.testing.assert_array_equal(query.select(FOREST, POOL, 5), alone.select(FOREST, POOL, 5))
+
+
+def test_the_batch_that_a_query_records_cannot_be_changed():
+    query = StochasticBatchQuery(random_state=0)
+    rows = query.select(FOREST, POOL, 5)
+    rows[:] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        query.indices_[0] = 1
 
 
 # --- queries of one's own

@@ -10,6 +10,7 @@ learned is handed to the query at the end, in one step. So several threads may a
 
 from __future__ import annotations
 
+import pickle
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -45,7 +46,7 @@ _LOCK = threading.RLock()
 It is one for all queries, as an instance with a lock could not be pickled."""
 
 _REPORTS = ("scores_", "indices_", "_batch")
-"""What a query reports of its last call: as large as the pool, and made anew by the next."""
+"""What a query reports of its last call: as large as the pool, and made again by the next."""
 
 
 def _is_random_state(value: Any) -> bool:
@@ -113,8 +114,8 @@ class BatchQuery(BaseEstimator, ABC):
     that are read one after the other may be from two calls. Lists whose name ends in ``_history_`` get what each call
     added. There is one stream of
     random numbers, from which each call takes its own part when it begins, so that the calls of all threads differ;
-    which thread gets which part is up to the threads. A call that fails or is interrupted leaves the query as it was,
-    but for its part of the stream, which is spent.
+    which thread gets which part is up to the threads. A call that fails or is interrupted leaves the query as it was;
+    its part of the stream is put back, unless another call has taken the next one meanwhile.
 
     Parameters should be set before threads begin: a call goes by those that it found when it began.
     """
@@ -323,6 +324,7 @@ class BatchQuery(BaseEstimator, ABC):
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
         self.indices_ = pool.positions(batch.indices)
+        self.indices_.flags.writeable = False
         self.memory_ = self.memory_.with_batch(k)
         if pool.n_columns is not None:
             self.n_features_in_ = pool.n_columns
@@ -345,7 +347,18 @@ class BatchQuery(BaseEstimator, ABC):
     def streams(self) -> Streams:
         """Random numbers for one call: the next of the query's stream."""
         with _LOCK:
-            return Streams(*spawn(self._memory().rng, 2))
+            rng = self._memory().rng
+            before = pickle.dumps(rng.bit_generator.state)
+            streams = Streams(*spawn(rng, 2))
+            self._taken = before, pickle.dumps(rng.bit_generator.state)
+            return streams
+
+    def _put_back(self) -> None:
+        """Put the stream back where it was before this call, unless another call has taken its part since."""
+        before, after = self.__dict__.get("_taken", (None, None))
+        bits = self._memory().rng.bit_generator
+        if before is not None and pickle.dumps(bits.state) == after:
+            bits.state = pickle.loads(before)
 
     def _memory(self) -> Memory:
         with _LOCK:
@@ -370,7 +383,13 @@ class BatchQuery(BaseEstimator, ABC):
         super(BatchQuery, call).set_params(**overrides)
         if "random_state" in overrides:
             call.memory_ = call.memory_.restarted(check_random_state(call.random_state))
-        yield call
+        try:
+            yield call
+        except BaseException:
+            with _LOCK:
+                call._put_back()
+            raise
+        call.__dict__.pop("_taken", None)
         with _LOCK:
             self._learn(before, call.__dict__, frozenset(overrides))
 

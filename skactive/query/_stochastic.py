@@ -116,7 +116,7 @@ class StochasticBatchQuery(BatchQuery):
     Several threads may share a query, and the model they ask about, as far as its ``predict`` allows that. Each call
     goes by the parameters that it found, and was given; its results are its own. The attributes above are those of the
     call that ended last: go by what a call returns. Histories are those of all calls. A call that fails or is
-    interrupted changes none of them; only the numbers that it took from the random stream are spent.
+    interrupted changes none of them, nor the random stream, unless another thread has taken from it since.
 
     Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
     that then differ. Forests and bootstraps, which can give no others, are spared this.
