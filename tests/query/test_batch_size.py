@@ -425,7 +425,7 @@ def test_queries_that_suggest_no_size_are_refused(query):
 def test_other_words_are_no_sizes():
     with pytest.raises(TypeError, match="`n_instances`"):
         made().select(FITTED, POOL, "large")
-    with pytest.raises(TypeError, match='`batch_size` must be a positive integer or "auto"'):
+    with pytest.raises(TypeError, match='`batch_size` must be "auto" or an integer, 1 or larger'):
         run_experiment(FOREST, {"p": made()}, X, y, n_initial=20, batch_size="large", n_rounds=1)
 
 

@@ -11,6 +11,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from killed_experiment import keep_records
 from modAL.models import ActiveLearner
 from scipy import sparse
 from sklearn.base import clone
@@ -288,17 +289,17 @@ def test_a_clone_starts_afresh():
     assert bought(twin) == batches
 
 
-@pytest.mark.parametrize("n_lines", [4, 6, 7])
-def test_an_experiment_that_was_interrupted_goes_on_with_the_same_history(tmp_path, n_lines):
+@pytest.mark.parametrize("n_records", [4, 6, 7])
+def test_an_experiment_that_was_interrupted_goes_on_with_the_same_history(tmp_path, n_records):
     def experiment(path):
         tree = RandomForestClassifier(10)
         options = {"n_initial": 20, "n_rounds": 5, "n_trials": 1, "random_state": 0, "checkpoint": path}
         return [r.indices for r in run_experiment(tree, {"auto": auto()}, X[:300], y[:300], **options).rounds]
 
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    undisturbed = experiment(whole)
-    cut.write_bytes(b"".join(whole.read_bytes().splitlines(keepends=True)[:n_lines]))
-    assert experiment(cut) == undisturbed
+    path = tmp_path / "checkpoint"
+    undisturbed = experiment(path)
+    keep_records(path, n_records)
+    assert experiment(path) == undisturbed
 
 
 def test_a_learner_can_ask_for_it_by_keyword():
