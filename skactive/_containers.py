@@ -49,6 +49,10 @@ class Arrays:
         """Names of the columns, where columns have names."""
         return None
 
+    def index(self, X: Any) -> Any:
+        """The pandas index that names the rows, where rows have names."""
+        return None
+
     def slice(self, X: Any, start: int, stop: int) -> Any:
         return X[start:stop]
 
@@ -143,6 +147,9 @@ class Frames(Arrays):
 
     def names(self, X: Any) -> list[Any] | None:
         return list(X.columns) if hasattr(X, "columns") else None
+
+    def index(self, X: Any) -> Any:
+        return getattr(X, "index", None)
 
     def slice(self, X: Any, start: int, stop: int) -> Any:
         return X.iloc[start:stop]
@@ -252,6 +259,44 @@ def layout(X: Any) -> tuple[Any, ...]:
 def row_keys(X: Any) -> list[Any]:
     """What each row holds, in a form that is equal for equal rows of one container and type."""
     return kind_of(X).keys(X)
+
+
+# --- values that are given one a row ----------------------------------------------------------------
+
+
+def aligned(values: Any, X: Any, name: str, rows: Indices | None = None) -> Any:
+    """Values, one for each row, in the order of the rows: by index where both have one, else by position.
+
+    ``name`` is the parameter that the values were given for; ``rows`` are the positions in X that they belong to, all
+    of them by default. Whether there is one value for each row is for the caller to check.
+
+    Raises
+    ------
+    ValueError
+        If values and rows have an index each, and the one cannot be put into the order of the other.
+    """
+    ours, theirs = kind_of(X).index(X), kind_of(values).index(values)
+    if ours is None or theirs is None:
+        return values
+    ours = ours if rows is None else ours[rows]
+    if len(theirs) != len(ours) or theirs.equals(ours):
+        return values
+    return take_rows(values, _order_of(theirs, ours, name))
+
+
+def _order_of(theirs: Any, ours: Any, name: str) -> Indices:
+    """Where in an index each entry of another is, which has the same entries in another order."""
+    same_depth = theirs.nlevels == ours.nlevels
+    got = "entries that occur twice, in another order"
+    if theirs.is_unique and ours.is_unique:
+        order = theirs.get_indexer(ours) if same_depth else np.full(len(ours), -1)
+        if (order >= 0).all():
+            return order
+        got = f"none for {int((order < 0).sum())} of {len(ours)} rows, such as {ours[[np.argmin(order)]].tolist()[0]!r}"
+    raise ValueError(
+        f"`{name}` must have the index of its rows, or no index: got {got}; give `.to_numpy()` of what is in the order "
+        "of the rows already."
+    )
 
 
 # --- chunks -----------------------------------------------------------------------------------------
