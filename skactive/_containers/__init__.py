@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from ._checks import as_array, is_integer, is_number
+from .._checks import as_array, is_integer, is_number
 
 _MAX_CHUNK_BYTES = 64 * 2**20
 
