@@ -44,7 +44,7 @@ class Pool:
     ) -> Pool:
         """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask."""
         X = containers.prepare_pool(X_pool)
-        rows = None if candidates is None else _checked_candidates(candidates, containers.count_rows(X))
+        rows = None if candidates is None else _checked_candidates(candidates, X)
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
         return cls(X, rows, X_training, y_training)
 
@@ -133,15 +133,21 @@ class Pool:
         return len(seen)
 
 
-def _checked_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
+def _checked_candidates(candidates: ArrayLike, X: Any) -> Indices:
     """Sorted distinct positions, from positions in any order or a mask."""
-    given = np.asarray(candidates)
-    if given.dtype == bool and given.shape != (n_points,):
-        raise ValueError(
-            f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
+    n_points = containers.count_rows(X)
+    if hasattr(candidates, "get_indexer"):  # a pandas Index
+        raise TypeError(
+            "`candidates` must be positions of rows or a mask, and a pandas Index holds ids. Give "
+            "`np.flatnonzero(X_pool.index.isin(ids))` for a DataFrame `X_pool`."
         )
+    given = _as_array(candidates)
     if given.dtype == bool:
-        return np.flatnonzero(given)
+        if given.shape != (n_points,):
+            raise ValueError(
+                f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
+            )
+        return np.flatnonzero(_as_array(containers.aligned(candidates, X, "candidates")))
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TypeError(
             "`candidates` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
@@ -153,6 +159,20 @@ def _checked_candidates(candidates: Any, n_points: int) -> NDArray[np.int64]:
             f"Got positions from {given.min()} to {given.max()}."
         )
     return np.unique(given).astype(np.int64)
+
+
+def _as_array(candidates: Any) -> NDArray[Any]:
+    """What was given as an array; objects that are all booleans, as those of nullable types, as booleans."""
+    if isinstance(candidates, np.ma.MaskedArray):
+        raise TypeError("`candidates` must not be a masked array. Give a mask as an array of True and False.")
+    if hasattr(candidates, "isna") and np.asarray(candidates.isna()).any():
+        raise ValueError(
+            "`candidates` must say yes or no for every row. Got missing values: fill them, with `.fillna(False)` say."
+        )
+    given = np.asarray(candidates)
+    if given.dtype == object and all(isinstance(value, bool | np.bool_) for value in given.flat):
+        return given.astype(bool)
+    return given
 
 
 def _check_training_pair(n_rows: int | None, n_labels: int | None) -> None:
