@@ -19,6 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from . import _containers as containers
+
 
 def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
     """The estimator of a modAL learner, or an estimator by itself; training data as given, else the learner's own."""
@@ -26,16 +28,6 @@ def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
         known = getattr(learner, "X_training", None), getattr(learner, "y_training", None)
         return learner.estimator, known[0] if X is None else X, known[1] if y is None else y
     return learner, X, y
-
-
-def is_committee(learner: Any) -> bool:
-    """Whether it is one of modAL's committees, which hold several learners."""
-    return hasattr(learner, "learner_list")
-
-
-def members_of(committee: Any) -> list[Any]:
-    """The estimators of a committee's learners."""
-    return [learner.estimator for learner in committee.learner_list]
 
 
 def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
@@ -137,20 +129,19 @@ def _replace_check(module: ModuleType) -> str:
 
 
 def _stacking(original: Any, axis: int = 0) -> Any:
-    """ModAL's stacking, which knows no pandas >= 2, no tensors, and turns mixed lists into strings."""
+    """ModAL's stacking, which knows few containers, no pandas >= 2, and turns mixed lists into strings."""
 
     @functools.wraps(original)
     def stack(blocks: Any) -> Any:
+        if axis == 0:
+            return functools.reduce(containers.join_rows, blocks)
         first = blocks[0]
         if hasattr(first, "iloc"):
             return sys.modules["pandas"].concat(blocks, axis=axis)
         if hasattr(first, "detach"):
             return sys.modules["torch"].cat(list(blocks), dim=axis)
         if any(sp.issparse(block) for block in blocks):
-            # CSR, so that the rows can be addressed again
-            return (sp.hstack if axis else sp.vstack)(blocks, format="csr")
-        if isinstance(first, list) and axis == 0:
-            return [row for block in blocks for row in block]
+            return sp.hstack(blocks, format="csr")  # so that the rows can be addressed again
         return original(blocks)
 
     stack._repaired = True  # type: ignore[attr-defined]
@@ -158,13 +149,17 @@ def _stacking(original: Any, axis: int = 0) -> Any:
 
 
 def _retrieving(original: Any) -> Any:
-    """ModAL's row access, which knows no tensors and turns mixed lists into strings."""
+    """ModAL's row access, which knows few containers and turns mixed lists into strings."""
 
     @functools.wraps(original)
     def retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
-        if isinstance(X, list):
-            return X[I] if np.ndim(I) == 0 else [X[i] for i in I]
-        return X[I] if hasattr(X, "detach") else original(X, I)
+        if np.ndim(I) == 0 and isinstance(X, list | tuple):
+            return X[I]
+        if isinstance(X, np.ndarray | sys.modules["pandas"].DataFrame):
+            return original(X, I)
+        if hasattr(X, "detach"):
+            return X[I]
+        return containers.take_rows(containers.prepare_pool(X), np.atleast_1d(np.asarray(I)))
 
     return retrieve_rows
 

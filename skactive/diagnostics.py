@@ -106,7 +106,7 @@ def score_history(
     (3, 150)
     """
     check_cloneable(estimator)
-    X = chunks.prepare_pool(X)
+    X = chunks.prepare_pool(X, "X")
     n_points = chunks.count_rows(X)
     y = labels_to_fit(estimator, check_labels_of(n_points, y))
     batches = _check_batches(batches, n_points)
@@ -366,7 +366,7 @@ class FrozenQuery(BaseEstimator):
             positions.
         """
         check_parameters(self.rules, self.get_params(deep=False))
-        n_points = chunks.count_rows(X_pool)
+        n_points = chunks.count_rows(chunks.prepare_pool(X_pool))
         n_instances = check_n_instances(n_instances, n_points, n_points)
         if len(vars(self).get("planned_", ())) < n_instances:
             self.planned_ = self._ask(learner, X_pool, n_instances, n_points)

@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 
+import dask.array
 import modAL.models
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery, repair_modal
 
@@ -190,6 +191,66 @@ def test_teach_stores_rows_with_their_labels_or_raises_and_stores_nothing(case):
             learner.teach(*new)
         np.testing.assert_array_equal(learner.X_training, X0)
         np.testing.assert_array_equal(learner.y_training, y0)
+
+
+FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+UNLIKE = {  # rows that a learner has, and rows that it is taught
+    "a frame and an array": (FRAME, FRAME.to_numpy(), "pandas.DataFrame.* Got numpy.ndarray of numbers"),
+    "a frame and other columns": (FRAME, FRAME.rename(columns={"b": "c"}), r"\['a', 'b'\]. Got \['a', 'c'\]"),
+    "a frame and fewer columns": (FRAME, FRAME[["a"]], r"\['a', 'b'\]. Got \['a'\]"),
+    "a list and a frame": (FRAME.to_numpy().tolist(), FRAME, "list. Got pandas.DataFrame"),
+    "a tensor and an array": (torch.ones(2, 2), np.ones((2, 2)), "torch.Tensor.* Got numpy.ndarray"),
+    "numbers and texts": (np.ones((2, 2)), np.array([["1", "2"], ["3", "4"]]), "of numbers. Got numpy.ndarray of text"),
+    "numbers and a list of texts": (np.ones((2, 2)), [["1", "2"], ["3", "4"]], "of numbers. Got list"),
+    "sparse rows and texts": (sparse.csr_array(np.eye(2)), [["1", "2"], ["3", "4"]], "csr_array of numbers. Got list"),
+    "a Series and a list": (pd.Series(["1", "2"]), ["3", "4"], "Series. Got list"),
+}
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+def test_rows_that_cannot_be_stored_together_are_refused_with_both_named_and_nothing_is_stored(case):
+    known, new, message = UNLIKE[case]
+    as_rows = FunctionTransformer(lambda X: np.zeros((count_rows(X), 2)))
+    learner = ActiveLearner(make_pipeline(as_rows, RandomForestClassifier(2)), StochasticBatchQuery(), known, [0, 1])
+    with pytest.raises(TypeError, match="^`teach` must be given rows.*" + message):
+        learner.teach(new, [1, 0])
+    assert learner.X_training is known
+    assert learner.y_training == [0, 1]
+
+
+LIKE = {
+    "an array and a list": (np.ones((2, 2)), [[2, 3], [4, 5]], np.ndarray),
+    "an array and a frame": (np.ones((2, 2)), FRAME, np.ndarray),
+    "a list and an array": ([[1.0, 1.0], [1.0, 1.0]], FRAME.to_numpy(), list),
+    "a tuple and a list": (((1.0, 1.0), (1.0, 1.0)), [[2, 3], [4, 5]], list),
+    "an array and sparse rows": (np.ones((2, 2)), sparse.csr_matrix(FRAME.to_numpy()), sparse.csr_matrix),
+    "sparse rows and an array": (sparse.coo_array(np.eye(2)), FRAME.to_numpy(), sparse.csr_array),
+    "frames with columns in another order": (FRAME, FRAME[["b", "a"]], pd.DataFrame),
+    "dask and an array": (dask.array.from_array(np.ones((2, 2))), FRAME.to_numpy(), np.ndarray),
+}
+
+
+@pytest.mark.parametrize("case", LIKE)
+def test_rows_of_two_containers_are_stored_in_one_that_holds_both(case):
+    known, new, kind = LIKE[case]
+    learner = ActiveLearner(RandomForestClassifier(2), StochasticBatchQuery(), known, [0, 1])
+    learner.teach(new, [1, 0])
+    assert type(learner.X_training) is kind
+    together = [block.toarray() if sparse.issparse(block) else np.asarray(block) for block in (known, new)]
+    together[1] = FRAME.to_numpy() if "order" in case else together[1]
+    stored = learner.X_training.toarray() if sparse.issparse(learner.X_training) else np.asarray(learner.X_training)
+    np.testing.assert_array_equal(stored, np.concatenate(together))
+
+
+def test_numbers_stay_numbers_where_rows_of_objects_are_taught_as_lists():
+    learner = ActiveLearner(
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), RandomForestClassifier(2)),
+        StochasticBatchQuery(),
+        np.array([[1, "a"], [2, "b"]], dtype=object),
+        [0, 1],
+    )
+    learner.teach([[2, "c"], [3, "a"]], [1, 0])
+    assert learner.X_training.tolist() == [[1, "a"], [2, "b"], [2, "c"], [3, "a"]]
 
 
 def test_a_learner_has_a_repr():

@@ -310,6 +310,7 @@ def potential_outcomes(predict_draws: PredictDraws, X: Any, treatment: int | str
     >>> potential_outcomes(predict_draws, X, treatment=1).shape
     (5, 100, 2)
     """
+    X = containers.prepare_pool(X, "X")
     position = containers.column_position(X, treatment, "treatment")
     untreated, treated = (predict_draws(containers.set_column(X, position, value)) for value in (0, 1))
     stack = torch.stack if isinstance(treated, torch.Tensor) else np.stack
@@ -347,6 +348,7 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     array([3., 3.])
     """
     check_predictor(estimator)
+    X = containers.prepare_pool(X, "X")
     position = containers.column_position(X, treatment, "treatment")
     untreated, treated = (
         np.asarray(estimator.predict(containers.set_column(X, position, value)), np.float64) for value in (0, 1)
@@ -420,6 +422,7 @@ def estimate_effects(
             "verbose": verbose,
         },
     )
+    X = containers.prepare_pool(X, "X")
     model, pool = pool_for(estimator, X, X_training=X_training, y_training=y_training)
     check_n_instances(1, len(pool), pool.n_points)
     check_fits(model, pool)

@@ -55,7 +55,7 @@ def embeddings_of(
 
 def as_numbers(embeddings: Any) -> Any:
     """What rows can be taken from by position: the array of numbers that it is, or a copy."""
-    if hasattr(embeddings, "shape") and not hasattr(embeddings, "iloc") and is_real(embeddings):
+    if hasattr(embeddings, "dtype") and not hasattr(embeddings, "iloc") and is_real(embeddings):
         return embeddings
     try:
         embeddings = np.asarray(embeddings)

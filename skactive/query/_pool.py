@@ -45,6 +45,8 @@ class Pool:
         """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask."""
         X = containers.prepare_pool(X_pool)
         rows = None if candidates is None else _checked_candidates(candidates, X)
+        if X_training is not None:
+            X_training = containers.prepare_pool(X_training, "X_training")
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
         return cls(X, rows, X_training, y_training)
 

@@ -42,7 +42,7 @@ class Kept:
         return cls(X, predictions, n_kept == n)
 
     def without(self, X_training: Any) -> Kept:
-        """Those whose content is not among these rows."""
+        """Those that are not among these rows, by value: whatever type of number or container holds them."""
         taught = set(chunks.row_keys(X_training))
         left = np.array([key not in taught for key in chunks.row_keys(self.X)], dtype=bool)
         return Kept(chunks.take_rows(self.X, np.flatnonzero(left)), self.predictions[left], self.is_all)
@@ -72,9 +72,8 @@ class Change:
     is_all: bool
 
     @classmethod
-    def since(cls, before: Kept, estimator: Any, X_training: Any, y_training: Any) -> Change:
-        """Compare with the predictions of a model with more labels, on the rows without one."""
-        before = before.without(X_training)
+    def since(cls, before: Kept, estimator: Any, y_training: Any) -> Change:
+        """Compare with the predictions of a model with more labels, on rows without one."""
         n_rows = len(before.predictions)
         if n_rows == 0:
             return cls(0.0, 0.0, "changes", 0, before.is_all)

@@ -213,7 +213,7 @@ class StoppingReport:
             )
         if not is_fitted(estimator):
             raise not_fitted_error(estimator)
-        X_pool = chunks.prepare_pool(X_pool)
+        X_pool, X_training = chunks.prepare_pool(X_pool), chunks.prepare_pool(X_training, "X_training")
         n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
         if previous is not None:
             previous._check_earlier(X_pool, n_pool, n_labelled)
@@ -232,7 +232,9 @@ class StoppingReport:
             )
         change = Change(np.nan, np.nan, "changes", 0, is_all=False)
         if previous is not None:
-            change = Change.since(previous._kept, estimator, X_training, y_training)
+            left = previous._kept.without(X_training)
+            previous._check_recognised(left, n_pool, n_labelled)
+            change = Change.since(left, estimator, y_training)
         return cls(
             labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
             gains=() if previous is None else (*previous.gains, change.gain),
@@ -259,6 +261,16 @@ class StoppingReport:
             raise ValueError(
                 "`previous` must be a report on rows like those of `X_pool`, with the same container and columns. Pass "
                 "the previous report on this pool, or None to start again."
+            )
+
+    def _check_recognised(self, left: Kept, n_pool: int, n_labelled: int) -> None:
+        """Check that rows that left the pool are among the training rows, if those of the whole pool are known."""
+        n_bought = n_labelled - self.labels[-1]
+        if left.is_all and len(left.predictions) == self.n_pool and 0 < n_pool <= self.n_pool - n_bought:
+            raise ValueError(
+                f"`X_training` must hold the rows that were bought with the values that they had in the pool. Got none "
+                f"of the {self.n_pool} rows of the previous pool, though {self.n_pool - n_pool} have left it. Teach "
+                "the rows that `learner.query` returns, or omit `previous` to start again."
             )
 
     @property

@@ -14,6 +14,7 @@ from skorch.helper import SliceDict
 
 from skactive import StochasticBatchQuery
 from skactive import _containers as chunks
+from skactive._containers._kinds import Dicts, Others, Polars
 
 X = np.arange(21.0).reshape(7, 3)
 CONTAINERS = {
@@ -29,6 +30,12 @@ CONTAINERS = {
     "tensor": torch.from_numpy(X),
     "dask": dask.array.from_array(X, chunks=2),
 }
+try:
+    import polars
+except ImportError:
+    pass
+else:
+    CONTAINERS["polars"] = polars.DataFrame(X, schema=["a", "b", "c"])
 
 
 def dense(chunk):
@@ -36,8 +43,8 @@ def dense(chunk):
 
 
 def test_every_kind_of_container_has_an_example_here():
-    known = {type(chunks.kind_of(X)) for X in CONTAINERS.values()}
-    assert known == {type(kind) for kind in chunks.KINDS} - {chunks.Others}
+    known = {type(chunks.kind_of(X)) for X in CONTAINERS.values()} | {Polars}  # where it is not installed
+    assert known == {type(kind) for kind in chunks.KINDS} - {Others, Dicts}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -81,6 +88,91 @@ def test_equal_rows_have_equal_keys_and_others_do_not(name):
     first, second, again, last = chunks.row_keys(chunk)
     assert first == again
     assert len({first, second, last}) == 3
+
+
+# --- rows by value ----------------------------------------------------------------------------------
+
+VALUES = np.array([[0.0, 1.0, -3.0], [2.0**60, 0.0, 7.0], [5.0, 5.0, 0.0]])  # that integers have, too
+OF_ANY_TYPE = {
+    **{f"array of {dtype}": VALUES.astype(dtype) for dtype in ("f4", "f8", "i8", "g", "O", ">f8")},
+    "-0.0": np.where(VALUES == 0, -0.0, VALUES),
+    "array of the rows' axes": VALUES.reshape(3, 3, 1),
+    "list": VALUES.tolist(),
+    "list of arrays": [*VALUES.astype(np.float32)],
+    "tuple of integers": tuple(tuple(int(v) for v in row) for row in VALUES),
+    "list of nested lists": VALUES.reshape(3, 3, 1).tolist(),
+    "tensor": torch.from_numpy(VALUES).float(),
+    "sparse": sparse.csr_array(VALUES),
+    "sparse of integers": sparse.csr_matrix(VALUES.astype(np.int64)),
+    "sparse with zeros that are written down": sparse.csr_array(
+        (VALUES.ravel()[::-1], np.tile([2, 1, 0], 3), [0, 3, 6, 9]), shape=(3, 3)
+    )[[2, 1, 0]],
+    **{
+        f"frame of {dtype}": pd.DataFrame(VALUES).astype(dtype)
+        for dtype in ("f4", "i8", "O", "Int64", "int64[pyarrow]")
+    },
+    "frame of categories": pd.DataFrame(VALUES).astype("category"),
+    "frame of several types": pd.DataFrame(VALUES).astype({0: "i8", 1: "f4", 2: "Float64"}),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANY_TYPE)
+def test_rows_of_equal_values_have_equal_keys_in_any_type_and_container(name):
+    assert chunks.row_keys(OF_ANY_TYPE[name]) == chunks.row_keys(VALUES)
+
+
+def test_gaps_are_equal_to_one_another_and_to_nothing_else():
+    gaps = np.array([[np.nan, 1.0], [0.0, np.nan]])
+    negative = np.copysign(gaps, -1) * np.array([[1, -1], [1, 1]])
+    for same in (
+        gaps.astype(np.float32),
+        negative,
+        pd.DataFrame(gaps),
+        pd.DataFrame(gaps).astype("Float64"),
+        pd.DataFrame(gaps).astype("double[pyarrow]"),
+        np.array([[None, 1], [0, pd.NA]], dtype=object),
+        [[None, 1], [0, float("nan")]],
+        sparse.csr_array(gaps),
+    ):
+        assert chunks.row_keys(same) == chunks.row_keys(gaps)
+    assert not set(chunks.row_keys(gaps)) & set(chunks.row_keys(np.nan_to_num(gaps)))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["1", 1, "a", None, ""],
+        [[1, 23], [12, 3], [1, 2, 3], [1], [1, 0]],
+        [[[1, 2], [3]], [[1], [2, 3]], [[1, 2, 3]]],
+        [[2**62], [2**62 + 1], [2**62 - 1]],
+        np.array([2**62, 2**62 + 1, 2**62 - 1]),
+        pd.DataFrame({"id": [2**62, 2**62 + 1, 2**62 - 1]}),
+        np.array(["a", "ab", "b"]),
+        np.array(["2020-01-01", "2020-01-02", "NaT"], dtype="M8[ns]"),
+        pd.DataFrame({"a": ["x", "x", None], "b": [1.0, 2.0, 1.0]}),
+        [{"text": "a"}, {"text": "b"}, {"name": "a"}],
+        [b"a", b"b"],
+    ],
+    ids=lambda rows: type(rows).__name__,
+)
+def test_rows_of_other_values_have_other_keys(rows):
+    assert len(set(chunks.row_keys(rows))) == len(rows)
+    again = chunks.take_rows(rows, np.arange(len(rows)))
+    assert chunks.row_keys(again) == chunks.row_keys(rows)
+
+
+def test_texts_have_one_key_in_every_container():
+    texts = ["a", "b", None]
+    for same in (pd.Series(texts), pd.Series(texts, dtype=object), pd.Series(texts).array, tuple(texts)):
+        assert chunks.row_keys(same) == chunks.row_keys(texts)
+
+
+def test_rows_of_arrays_by_name_are_those_of_all_arrays():
+    pool = SliceDict(ids=np.array([[1, 2], [1, 2], [1, 3]]), mask=np.array([[1, 1], [1, 0], [1, 1]]))
+    assert len(set(chunks.row_keys(pool))) == 3
+    assert chunks.row_keys(pool[np.array([2, 0])]) == [chunks.row_keys(pool)[i] for i in (2, 0)]
+    both = chunks.join_rows(pool, pool)
+    assert (type(both), chunks.row_keys(both)) == (SliceDict, 2 * chunks.row_keys(pool))
 
 
 def test_a_list_of_texts_has_no_columns():

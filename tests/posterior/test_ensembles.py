@@ -125,6 +125,37 @@ def test_draws_under_a_transformed_target_are_in_the_units_of_y():
     np.testing.assert_allclose(np.exp(np.log(draws).mean(0)), estimator.predict(X_reg))
 
 
+CITIES = rng(1).choice(np.array(["bern", "rome", "oslo"], dtype=object), 80)
+CODES = rng(2).choice(np.array(["01", "1", "02", "007"], dtype=object), 80)  # texts that read as numbers
+GAPS = np.where(np.arange(80) % 9 == 0, None, CITIES)
+WITH_TEXTS = {
+    "frame": pd.DataFrame({"n": rng(3).normal(size=80), "city": CITIES}),
+    "frame with gaps": pd.DataFrame({"n": rng(3).normal(size=80), "city": GAPS}),
+    "array": np.column_stack([rng(3).normal(size=80).astype(object), CITIES]),
+    "array with gaps": np.column_stack([np.arange(80).astype(object) % 7, GAPS]),
+    "codes": np.column_stack([CODES, CITIES == "bern"]).astype(object),
+    "codes alone": CODES[:, np.newaxis],
+    "frame of codes": pd.DataFrame({"zip": CODES, "n": np.arange(80) % 5}),
+    "list": [[n, city] for n, city in zip([0.5, 1.5] * 40, CITIES.tolist(), strict=True)],
+}
+
+
+@pytest.mark.parametrize("max_features", [1.0, 1])
+@pytest.mark.parametrize("name", WITH_TEXTS)
+def test_members_of_bagging_see_texts_as_bagging_gives_them(name, max_features):
+    rows = WITH_TEXTS[name]
+    labels = (CITIES == "bern") | np.isin(CODES, ["01", "007"])
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    options = {"max_features": max_features, "random_state": 0}
+    bagging = BaggingClassifier(make_pipeline(encoder, LogisticRegression()), 5, **options).fit(rows, labels)
+    draws = sample_posterior(bagging, None, rng())(rows)
+    np.testing.assert_allclose(draws.mean(axis=0), bagging.predict_proba(rows), rtol=0, atol=1e-15)
+    assert draws.std(axis=0).max() > 0.01
+    bagging = BaggingRegressor(make_pipeline(encoder, LinearRegression()), 5, **options).fit(rows, labels * 1.0)
+    draws = sample_posterior(bagging, None, rng())(rows)
+    np.testing.assert_allclose(draws.mean(axis=0), bagging.predict(rows), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("convert", [sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array])
 def test_sparse_pools_give_bagging_the_draws_of_dense_ones(convert):
     # modAL-python/modAL PR 105

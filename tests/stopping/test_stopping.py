@@ -395,6 +395,59 @@ def test_the_container_changes_nothing(container):
     assert found.best_score == pytest.approx(array.best_score, rel=1e-9)
 
 
+IMAGES = 16 * X[:400]  # whole numbers, which all types have
+
+
+def report_of_a_loop(first, pool, teach=lambda rows: rows):
+    """A report on 50 first rows and 200 bought, where 150 of the pool are left."""
+    learner = ActiveLearner(
+        RandomForestClassifier(5, random_state=0), StochasticBatchQuery("entropy", random_state=0), first, Y[:50]
+    )
+    before = StoppingReport.from_learner(learner, pool, random_state=0)
+    rows, batch = learner.query(pool, n_instances=200)
+    learner.teach(teach(batch), Y[50:400][rows])
+    left = np.delete(np.arange(350), rows)
+    rest = pool.iloc[left] if hasattr(pool, "iloc") else pool[left]
+    return StoppingReport.from_learner(learner, rest, before, random_state=0)
+
+
+def frame(values, dtypes):
+    return pd.DataFrame(values).astype(dict(enumerate(dtypes)))
+
+
+@pytest.mark.parametrize(
+    ("first", "pool"),
+    [
+        (IMAGES[:50], IMAGES[50:].astype(np.float32)),
+        (IMAGES[:50].astype(np.float32), IMAGES[50:]),
+        (IMAGES[:50], IMAGES[50:].astype(np.uint8)),
+        (IMAGES[:50], IMAGES[50:].astype(np.int64)),
+        (np.where(IMAGES[:50] == 0, -0.0, IMAGES[:50]), IMAGES[50:].astype(np.float16)),
+        (frame(IMAGES[:50], ["float64"] * 64), frame(IMAGES[50:], ["int64", "float32"] * 32)),
+        (frame(IMAGES[:50], ["int64"] * 64), frame(IMAGES[50:], ["Int64", "Float64"] * 32)),
+        (sparse.csr_array(IMAGES[:50]), IMAGES[50:].astype(np.float32)),
+        (IMAGES[:50], sparse.csr_array(IMAGES[50:].astype(np.int8))),
+    ],
+    ids=["float32", "float64", "uint8", "int64", "-0.0", "columns", "nullable columns", "first sparse", "pool sparse"],
+)
+def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool):
+    expected = report_of_a_loop(IMAGES[:50], IMAGES[50:])
+    found = report_of_a_loop(first, pool)
+    assert (found.n_rows, found.n_pool) == (expected.n_rows, expected.n_pool) == (150, 150)
+    assert found.gains == pytest.approx(expected.gains, rel=1e-9)
+    assert found.verdict == expected.verdict
+
+
+def test_gaps_are_known_again():
+    gaps = np.where(IMAGES == 5, np.nan, IMAGES)
+    assert report_of_a_loop(pd.DataFrame(gaps[:50]), frame(gaps[50:], ["float32", "Float64"] * 32)).n_rows == 150
+
+
+def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refused():
+    with pytest.raises(ValueError, match=r"`X_training` must hold .* Got none of the 350 rows .* though 200 have left"):
+        report_of_a_loop(IMAGES[:50], IMAGES[50:], teach=lambda rows: rows / 16)
+
+
 def test_labels_may_be_text():
     names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
     found = None

@@ -1,0 +1,329 @@
+"""Every container at every entry point: what one takes, all take, with the same batch; what one refuses, all do."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import UserList, deque
+
+import dask.array
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+import torch
+from modAL.models import ActiveLearner
+from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+import skactive
+from skactive import StochasticBatchQuery, run_experiment
+from skactive.causal import estimate_effects, predict_effects
+from skactive.diagnostics import FrozenQuery, score_history
+from skactive.query import BatchQuery, score_pool
+from skactive.risk import ActiveTester
+from skactive.stopping import StoppingReport
+
+N, FIRST = 60, 20
+rng = np.random.default_rng(0)
+TABLE = rng.integers(-8, 8, (N, 3)) / 4  # numbers that every type of float has
+TABLE[:, 2] = np.arange(N) % 2
+LABELS = (TABLE[:, 0] + rng.normal(size=N) > 0).astype(int)
+WORDS = ["ash", "elm", "oak", "fir"]
+TEXTS = [" ".join(rng.choice(WORDS, 1 + i % 4)) + f" {i}" for i in range(N)]
+NAMES = ["a", "b", "c"]
+INDEX = np.arange(N)[::-1] * 7
+
+
+def frame(X, dtype="float64"):
+    return pd.DataFrame(X, columns=NAMES, index=INDEX[: len(X)]).astype(dtype)
+
+
+def unknown_chunks(X):
+    whole = dask.array.from_array(X, chunks=(7, 3))
+    return whole[dask.array.from_array(np.ones(len(X), dtype=bool), chunks=7)]
+
+
+def polars(X):
+    return pytest.importorskip("polars").DataFrame(X, schema=NAMES)
+
+
+TABLES = {
+    "array": np.asarray,
+    "float32": lambda X: X.astype(np.float32),
+    "object array": lambda X: X.astype(object),
+    "list": lambda X: X.tolist(),
+    "list of arrays": list,
+    "tuple": lambda X: tuple(X.tolist()),
+    "tuple of tuples": lambda X: tuple(map(tuple, X.tolist())),
+    "frame": frame,
+    "nullable frame": functools.partial(frame, dtype="Float64"),
+    "arrow frame": functools.partial(frame, dtype="double[pyarrow]"),
+    "polars": polars,
+    "dask": lambda X: dask.array.from_array(X, chunks=(7, 3)),
+    "dask of unknown chunks": unknown_chunks,
+    "tensor": torch.from_numpy,
+    **{name: getattr(sparse, f"{name}_matrix") for name in ("csr", "csc", "coo", "dia", "lil", "dok", "bsr")},
+    "csr array": sparse.csr_array,
+    "coo array": sparse.coo_array,
+}
+
+
+def series(texts, dtype=None):
+    return pd.Series(texts, index=INDEX[: len(texts)], dtype=dtype)
+
+
+OF_TEXT = {
+    "list": list,
+    "tuple": tuple,
+    "array": np.array,
+    "object array": lambda texts: np.array(texts, dtype=object),
+    "Series": series,
+    "Series of objects": functools.partial(series, dtype=object),
+    "Series of Python's texts": functools.partial(series, dtype="string[python]"),
+    "Series of Arrow's texts": functools.partial(series, dtype=pd.ArrowDtype(pyarrow.string())),
+    "Index": pd.Index,
+    "extension array": lambda texts: pd.Series(texts).array,
+    "polars": lambda texts: pytest.importorskip("polars").Series("text", texts),
+}
+
+QUERIES = {
+    name: found
+    for name in skactive.__all__
+    if isinstance(found := getattr(skactive, name), type) and issubclass(found, BatchQuery)
+}
+NEEDS = {"CausalBALDQuery": {"treatment": 2}}
+"""Parameters that a query cannot do without."""
+
+
+def classifier():
+    return RandomForestClassifier(5, random_state=0)
+
+
+def text_classifier():
+    return make_pipeline(CountVectorizer(), RandomForestClassifier(5, random_state=0))
+
+
+def make(**parameters):
+    return StochasticBatchQuery(random_state=0, **parameters)
+
+
+# Entry points: (wrap, rows as an array or a list, a model not fitted) -> numbers that do not depend on the container
+
+
+def select(wrap, rows, model):
+    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
+    return make().select(model, wrap(rows[FIRST:]), 5)
+
+
+def bootstrapped(wrap, rows, model):
+    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
+    training = {"X_training": wrap(rows[:FIRST]), "y_training": LABELS[:FIRST]}
+    return make(posterior="bootstrap", n_draws=3).select(model, wrap(rows[FIRST:]), 5, **training)
+
+
+def scores(wrap, rows, model):
+    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
+    return score_pool(model, wrap(rows[FIRST:]), "bald")["bald"]
+
+
+def loop(wrap, rows, model):
+    """modAL's, with a suggested size, a temperature that follows the pool, and rows on their way by ``candidates``."""
+    learner = ActiveLearner(model, make(beta="auto"), wrap(rows[:FIRST]), LABELS[:FIRST])
+    pool, bought = wrap(rows[FIRST:]), []
+    for _ in range(3):
+        free = np.setdiff1d(np.arange(N - FIRST), bought)
+        indices, batch = learner.query(pool, n_instances=4, candidates=free)
+        learner.teach(batch, LABELS[FIRST:][indices])
+        bought += indices.tolist()
+    return [*bought, learner.query_strategy.suggest_batch_size(learner, pool)]
+
+
+def experiment(wrap, rows, model):
+    options = {"n_initial": FIRST, "n_rounds": 2, "n_trials": 1, "batch_size": 5, "random_state": 0}
+    result = run_experiment(model, {"bald": make()}, wrap(rows), LABELS, **options)
+    return [i for done in result.rounds for i in done.indices]
+
+
+def stopping(wrap, rows, model):
+    learner = ActiveLearner(model, make(), wrap(rows[:FIRST]), LABELS[:FIRST])
+    first = StoppingReport.from_learner(learner, wrap(rows[FIRST:]), random_state=0)
+    indices, batch = learner.query(wrap(rows[FIRST:]), n_instances=10)
+    learner.teach(batch, LABELS[FIRST:][indices])
+    left = np.setdiff1d(np.arange(FIRST, N), FIRST + indices)
+    rest = rows[left] if isinstance(rows, np.ndarray) else [rows[i] for i in left]
+    report = StoppingReport.from_learner(learner, wrap(rest), first, random_state=0)
+    return [report.n_rows, report.n_pool, *report.gains, report.changed, report.best_score]
+
+
+def active_tester(wrap, rows, model):
+    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
+    test = ActiveTester(make(score="entropy", epsilon=0.2), wrap(rows[FIRST:]))
+    test.tell(LABELS[FIRST:][test.ask(model, 10)])
+    return [test.accuracy(model).value, *test.indices_]
+
+
+def frozen(wrap, rows, model):
+    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
+    return FrozenQuery(make(), 2, random_state=0)(model, wrap(rows[FIRST:]), 3)
+
+
+def history(wrap, rows, model):
+    return score_history(model, wrap(rows), LABELS, [np.arange(FIRST), np.arange(FIRST, FIRST + 5)], random_state=0)
+
+
+def of_query(name, wrap, rows, model):
+    labels = LABELS
+    if name == "CausalBALDQuery":
+        model, labels = RandomForestRegressor(5, random_state=0), LABELS + 1.0
+    learner = ActiveLearner(
+        model, QUERIES[name](random_state=0, **NEEDS.get(name, {})), wrap(rows[:FIRST]), labels[:FIRST]
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* of the .* rows asked for")
+        indices, batch = learner.query(wrap(rows[FIRST:]), n_instances=4)
+    learner.teach(batch, labels[FIRST:][indices])
+    return indices
+
+
+def effects(wrap, rows, model):
+    model = RandomForestRegressor(5, random_state=0).fit(wrap(rows[:FIRST]), LABELS[:FIRST])
+    found = predict_effects(model, wrap(rows), treatment=2)
+    np.testing.assert_allclose(found, estimate_effects(model, wrap(rows), treatment=2).mean, atol=1e-12)
+    return found
+
+
+ENTRIES = {
+    "select": select,
+    "bootstrap": bootstrapped,
+    "score_pool": scores,
+    "loop": loop,
+    "run_experiment": experiment,
+    "StoppingReport": stopping,
+    "ActiveTester": active_tester,
+    "FrozenQuery": frozen,
+    "score_history": history,
+    **{name: functools.partial(of_query, name) for name in QUERIES},
+}
+
+
+ON_TABLES = {**ENTRIES, "effects": effects}
+ON_TEXTS = {name: entry for name, entry in ENTRIES.items() if name != "CausalBALDQuery"}
+
+ODD = {"tuple", "polars", "dask of unknown chunks", "coo array", "Series"}
+STORING = {"loop", "StoppingReport"}
+
+
+def pairs(containers, entries):
+    """Odd containers everywhere, and every one where rows are stored and compared; the others are long tests."""
+    return [
+        pytest.param(container, entry, marks=[] if container in ODD or entry in STORING else pytest.mark.slow)
+        for container in containers
+        for entry in entries
+    ]
+
+
+@functools.cache
+def of_arrays(entry):
+    return ON_TABLES[entry](np.asarray, TABLE, classifier())
+
+
+@functools.cache
+def of_lists(entry):
+    return ON_TEXTS[entry](list, TEXTS, text_classifier())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("container", "entry"), pairs(TABLES, ON_TABLES))
+def test_every_container_of_a_table_gives_the_same_rows_at_every_entry_point(container, entry):
+    found = ON_TABLES[entry](TABLES[container], TABLE, classifier())
+    np.testing.assert_allclose(found, of_arrays(entry), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("container", "entry"), pairs(OF_TEXT, ON_TEXTS))
+def test_every_container_of_texts_gives_the_same_rows_at_every_entry_point(container, entry):
+    found = ON_TEXTS[entry](OF_TEXT[container], TEXTS, text_classifier())
+    np.testing.assert_allclose(found, of_lists(entry), rtol=1e-9)
+
+
+# --- what is no pool ------------------------------------------------------------------------------
+
+NO_POOLS = {
+    "None": lambda: None,
+    "a text": lambda: "abc",
+    "bytes": lambda: b"abc",
+    "a number": lambda: 3.0,
+    "a generator": lambda: (row for row in TABLE),
+    "a range": lambda: range(3),
+    "a set": lambda: {1, 2},
+    "a dict": lambda: {"a": [1, 2], "b": [1, 2]},
+    "a dict of unequal lengths": lambda: {"a": [1, 2], "b": [1]},
+    "an array without axes": lambda: np.array(1.0),
+    "a tensor without axes": lambda: torch.tensor(1.0),
+    "a deque": lambda: deque([[1.0, 2.0, 0.0]]),
+    "a UserList": lambda: UserList([[1.0, 2.0, 0.0]]),
+    "a memoryview": lambda: memoryview(b"abc"),
+    "a class": lambda: pd.DataFrame,
+    "a dask DataFrame": lambda: pytest.importorskip("dask.dataframe").from_pandas(frame(TABLE), npartitions=2),
+    "a dask Bag": lambda: pytest.importorskip("dask.bag").from_sequence([1, 2]),
+    "a dask array without axes": lambda: dask.array.sum(dask.array.ones(3)),
+    "a LazyFrame": lambda: polars(TABLE).lazy(),
+    "an Arrow table": lambda: pyarrow.table({"a": [1, 2]}),
+    "a Dataset of torch": lambda: torch.utils.data.TensorDataset(torch.ones(3, 2)),
+}
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return classifier().fit(TABLE[:FIRST], LABELS[:FIRST])
+
+
+def learner_of(forest):
+    return ActiveLearner(forest, make(), TABLE[:FIRST], LABELS[:FIRST])
+
+
+def select_by(name, model, X):
+    return QUERIES[name](**NEEDS.get(name, {})).select(model, X, 1)
+
+
+TRAINING = {"X_training": TABLE[:FIRST], "y_training": LABELS[:FIRST]}
+OPTIONS = {"n_initial": 10, "n_rounds": 1, "n_trials": 1, "batch_size": 5}
+TAKE = {
+    "select": ("X_pool", lambda model, X: make().select(model, X, 1)),
+    "a call": ("X_pool", lambda model, X: make()(model, X, 1)),
+    "a cold start": ("X_pool", lambda model, X: make()(classifier(), X, 1)),
+    "learner.query": ("X_pool", lambda model, X: learner_of(model).query(X, n_instances=1)),
+    "score_pool": ("X_pool", lambda model, X: score_pool(model, X, "bald")),
+    "suggest_batch_size": ("X_pool", lambda model, X: make().suggest_batch_size(learner_of(model), X)),
+    "StoppingReport": ("X_pool", lambda model, X: StoppingReport.from_learner(learner_of(model), X)),
+    "ActiveTester": ("X_pool", lambda model, X: ActiveTester(make(), X)),
+    "FrozenQuery": ("X_pool", lambda model, X: FrozenQuery(make(), 2)(model, X, 1)),
+    "run_experiment": ("X", lambda model, X: run_experiment(model, {"a": make()}, X, LABELS, **OPTIONS)),
+    "score_history": ("X", lambda model, X: score_history(model, X, LABELS, [[0, 1]])),
+    "estimate_effects": ("X", lambda model, X: estimate_effects(model, X, treatment=0)),
+    "predict_effects": ("X", lambda model, X: predict_effects(model, X, treatment=0)),
+    "training data": ("X_training", lambda model, X: make().select(model, TABLE, 1, **{**TRAINING, "X_training": X})),
+    "a report's training data": (
+        "X_training",
+        lambda model, X: StoppingReport.from_learner(model, TABLE, **{**TRAINING, "X_training": X}),
+    ),
+    "test rows": (
+        "X_test",
+        lambda model, X: run_experiment(model, {"a": make()}, TABLE, LABELS, X_test=X, y_test=LABELS, **OPTIONS),
+    ),
+    **{name: ("X_pool", functools.partial(select_by, name)) for name in QUERIES},
+}
+
+
+@pytest.mark.parametrize("entry", TAKE)
+@pytest.mark.parametrize("what", NO_POOLS)
+def test_what_is_no_pool_is_refused_in_one_sentence_at_every_entry_point(what, entry, forest):
+    parameter, give = TAKE[entry]
+    value = NO_POOLS[what]()
+    if value is None and parameter in {"X_training", "X_test"}:
+        pytest.skip("None is leave to go without")
+    with pytest.raises(TypeError, match=rf"^`{parameter}` must (not be|hold)"):
+        give(forest, value)
