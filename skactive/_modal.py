@@ -28,16 +28,6 @@ def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
     return learner, X, y
 
 
-def is_committee(learner: Any) -> bool:
-    """Whether it is one of modAL's committees, which hold several learners."""
-    return hasattr(learner, "learner_list")
-
-
-def members_of(committee: Any) -> list[Any]:
-    """The estimators of a committee's learners."""
-    return [learner.estimator for learner in committee.learner_list]
-
-
 def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
     """A learner like this one, around another estimator and its training data; an estimator by itself stays one."""
     if unwrap(learner)[0] is learner:

@@ -10,14 +10,23 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _modal as modal
 from ._messages import warn
 from ._rules import is_integer
 
 
+def is_committee(estimator: Any) -> bool:
+    """Whether it is one of modAL's committees, which hold several learners."""
+    return hasattr(estimator, "learner_list")
+
+
+def committee_members(committee: Any) -> list[Any]:
+    """The estimators of a committee's learners."""
+    return [learner.estimator for learner in committee.learner_list]
+
+
 def task(estimator: Any) -> str | None:
     """Return "classifier", "regressor", or None for what is neither by its tags."""
-    if modal.is_committee(estimator):
+    if is_committee(estimator):
         return "classifier" if hasattr(estimator, "predict_proba") else "regressor"
     try:
         if is_classifier(estimator):
@@ -30,8 +39,8 @@ def task(estimator: Any) -> str | None:
 
 
 def is_fitted(estimator: Any) -> bool:
-    if modal.is_committee(estimator):
-        return all(is_fitted(member) for member in modal.members_of(estimator))
+    if is_committee(estimator):
+        return all(is_fitted(member) for member in committee_members(estimator))
     if hasattr(estimator, "initialized_"):  # skorch
         return bool(estimator.initialized_)
     # A torch module, or an object with draws of its own and ways of its own

@@ -30,7 +30,7 @@ from sklearn.ensemble import (
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _modal as modal
-from .._checks import as_array, check_k, check_one_output, several_outputs_error
+from .._checks import as_array, check_k, check_one_output, committee_members, several_outputs_error
 from ._checks import check_features
 from ._registry import PredictDraws, has_source, innermost, sample_posterior, source
 from ._unwrap import Through
@@ -164,7 +164,7 @@ def _calibrated_draws(member: Any, draws: Any) -> NDArray[np.float64]:
 
 
 def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    all_members = modal.members_of(estimator)
+    all_members = committee_members(estimator)
     members = choose_members(all_members, n_draws, rng)
     for member in members:
         check_is_fitted(member)
@@ -173,7 +173,7 @@ def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
 
 
 def _committee_of_regressors(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    members = choose_members(modal.members_of(estimator), n_draws, rng)
+    members = choose_members(committee_members(estimator), n_draws, rng)
     for member in members:
         check_is_fitted(member)
     return lambda X: np.stack([np.asarray(member.predict(X)).reshape(-1) for member in members])

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _modal as modal
-from .._checks import NoPosteriorError, check_one_output
+from .._checks import NoPosteriorError, check_one_output, committee_members, is_committee
 from .._random import check_rng
 from ._unwrap import inside
 
@@ -142,8 +141,8 @@ def members_of(estimator: Any) -> Any:
     if len(getattr(estimator, "calibrated_classifiers_", ())) == 1:
         (only,) = estimator.calibrated_classifiers_
         return members_of(innermost(only.estimator)) or [only]
-    if modal.is_committee(estimator):
-        return modal.members_of(estimator)
+    if is_committee(estimator):
+        return committee_members(estimator)
     names = ("estimators_", "calibrated_classifiers_")
     return next((getattr(estimator, name) for name in names if hasattr(estimator, name)), None)
 

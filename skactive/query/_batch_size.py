@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._checks import check_cloneable, check_n_instances, is_fitted, task
+from .._checks import check_cloneable, check_n_instances, is_committee, is_fitted, task
 from .._random import seeded_clone, seeded_for
 from ..posterior._unwrap import labels_to_fit, without_searches
 from . import _ageing as ageing
@@ -105,7 +105,7 @@ def _refit_explained(estimator: Any, n_labels: int) -> Iterator[None]:
 
 
 def _unknown_training_data(learner: Any) -> str:
-    if modal.is_committee(learner):
+    if is_committee(learner):
         return (
             '`n_instances`="auto" and suggest_batch_size fit a model again to some of the labels, which cannot be done '
             "with a Committee, whose members have labels of their own. Give `n_instances` a number."
