@@ -145,7 +145,7 @@ def _gap_error(y: NDArray[Any], missing: NDArray[np.bool_], name: str, remedy: s
     missing = np.atleast_1d(missing)
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
     value = y.ravel()[int(np.flatnonzero(missing)[0])]
-    got = repr(value) if _missing(np.atleast_1d(value)).any() else "a masked value"
+    got = str(value) if _missing(np.atleast_1d(value)).any() else "a masked value"
     return ValueError(
         f"`{name}` must have a finite label for every row. Got {got} in row {rows[0]}, and {len(rows)} such rows "
         f"in all. {remedy}"
