@@ -108,7 +108,7 @@ def score_history(
     check_cloneable(estimator)
     X = chunks.prepare_pool(X, "X")
     n_points = chunks.count_rows(X)
-    y = labels_to_fit(estimator, check_labels_of(n_points, y))
+    y = labels_to_fit(estimator, check_labels_of(n_points, chunks.aligned(y, X, "y")))
     batches = _check_batches(batches, n_points)
     rows = np.arange(n_points) if rows is None else check_positions("rows", rows, n_points)
     rng = check_random_state(random_state)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from . import _containers as chunks
-from ._checks import Rule, as_array, is_integer, look_up, number, warn
+from . import _modal as modal
+from ._checks import (
+    ParameterError,
+    Rule,
+    as_array,
+    check_positions,
+    is_integer,
+    kind_of_labels,
+    look_up,
+    mixed_labels_error,
+    number,
+    plain_labels,
+    task,
+    warn,
+)
 
 __all__ = ["LOSSES", "ActiveTester", "RiskEstimate", "estimate_risk", "lure_weights", "pure_weights"]
 
@@ -124,7 +138,7 @@ class RiskEstimate:
     --------
     >>> from skactive.risk import RiskEstimate
     >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000))
-    0.125 ± 0.02 (95 % interval 0.085 to 0.165), from 60 of 1000 labels
+    0.125 ± 0.02 (95 % interval 0.085 to 0.165), from 60 labels, for a pool of 1000 rows
     """
 
     value: float
@@ -143,7 +157,7 @@ class RiskEstimate:
         low, high = self.interval()
         return (
             f"{self.value:.4g} ± {self.standard_error:.2g} (95 % interval {low:.3g} to {high:.3g}), "
-            f"from {self.n_labelled} of {self.n_pool} labels"
+            f"from {self.n_labelled} labels, for a pool of {self.n_pool} rows"
         )
 
 
@@ -191,7 +205,7 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     >>> print(f"pool {losses.mean():.3f}, picks {losses[batch.indices].mean():.3f}")
     pool 0.312, picks 0.413
     >>> print(estimate_risk(losses[batch.indices], batch.log_proba(), n_pool=500))
-    0.3459 ± 0.024 (95 % interval 0.299 to 0.393), from 50 of 500 labels
+    0.3459 ± 0.024 (95 % interval 0.299 to 0.393), from 50 labels, for a pool of 500 rows
     """
     weights = lure_weights(log_proba, n_pool)
     losses = _check_losses(losses, len(weights))
@@ -218,7 +232,14 @@ def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: flo
 
 
 def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
-    return (np.asarray(estimator.predict(X)) != y).astype(np.float64)
+    if task(estimator) == "regressor":
+        raise TypeError(
+            "`estimator` must be a classifier: a regressor has no accuracy and no `zero_one` loss. Got a "
+            f'{type(estimator).__name__}. Use risk(estimator, "squared_error").'
+        )
+    predictions = as_array(estimator.predict(X))
+    _check_kind(predictions, y)
+    return (predictions != y).astype(np.float64)
 
 
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -228,12 +249,26 @@ def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
             f"`loss`='log_loss' needs predict_proba, and {type(estimator).__name__} has none. Use loss=\"zero_one\"."
         )
     probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    _check_kind(np.asarray(estimator.classes_), y)
     of_label = (probabilities * (y[:, np.newaxis] == np.asarray(estimator.classes_))).sum(axis=1)
     return -np.log(of_label.clip(np.finfo(np.float64).eps, 1.0))
 
 
 def _squared_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
-    return np.square(np.asarray(estimator.predict(X), dtype=np.float64).reshape(y.shape) - y)
+    predictions = as_array(estimator.predict(X))
+    for name, values in (("labels", y), ("estimator", predictions)):
+        if kind_of_labels(values) != "numbers":
+            raise TypeError(f"`{name}` must give numbers for `squared_error`. Got {values.item(0)!r}.")
+    return np.square(predictions.astype(np.float64).reshape(y.shape) - y)
+
+
+def _check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
+    """Check that labels are of the kind that a model knows: numbers never equal text."""
+    if kind_of_labels(known) != kind_of_labels(y):
+        raise ParameterError(
+            f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}. Convert "
+            "them first."
+        )
 
 
 LOSSES: dict[str, Callable[..., Any]] = {
@@ -247,9 +282,18 @@ LOSSES: dict[str, Callable[..., Any]] = {
 class ActiveTester:
     """Estimate how good a model is on a pool from labels that a query chooses for this.
 
-    `ask` chooses rows and `tell` takes their labels, in any number of rounds: rows with labels are not chosen again,
-    and later rounds may use any model. Then `risk` and `accuracy` are unbiased for the whole pool, for any model that
-    was not trained on these labels, with a standard error.
+    `ask` chooses rows and `tell` takes their labels, in any number of rounds and in any order: rows that were asked for
+    are not chosen again, and later rounds may use any model. Then `risk` and `accuracy` are unbiased for the whole
+    pool, for any model that was not trained on these labels, with a standard error.
+
+    Every row that was asked for counts as a pick, in the order of asking. An estimate needs the labels of all picks
+    before the last one that has a label; while one of these is open, it is refused. Open rows at the end are no
+    obstacle, as the estimate is that of the picks before them.
+
+    .. warning::
+        A row that nobody can label must not be left out: such rows are seldom like the others, and without them the
+        estimate is biased. Tell a label of its own for them, such as "unclear" or -1, which counts as an error of the
+        model; see :ref:`rows_without_a_label`.
 
     Parameters
     ----------
@@ -263,10 +307,13 @@ class ActiveTester:
     Attributes
     ----------
     indices_ : ndarray of shape (n_labelled,), int64
-        Positions in the pool of the rows with labels, in the order of purchase.
+        Positions in the pool of the rows with labels, in the order of asking.
     labels_ : ndarray of shape (n_labelled,)
+        Their labels.
     log_proba_ : ndarray of shape (n_labelled,), float64
-        Log-probability of each pick given those before it.
+        Log-probability of each of these picks given those before it. An error while one before them is open.
+    open_ : ndarray of shape (n_open,), int64
+        Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
 
     References
     ----------
@@ -283,7 +330,7 @@ class ActiveTester:
     >>> tester = ActiveTester(StochasticBatchQuery("variation_ratio", beta=0.5, epsilon=0.1, random_state=0), X[100:])
     >>> tester.tell(y[100:][tester.ask(model, 150)])
     >>> print(tester.accuracy(model))
-    0.8... ± 0.02... (95 % interval 0.7... to 0.8...), from 150 of 1697 labels
+    0.8... ± 0.02... (95 % interval 0.7... to 0.8...), from 150 labels, for a pool of 1697 rows
     """
 
     def __init__(self, query: Any, X_pool: Any) -> None:
@@ -299,10 +346,8 @@ class ActiveTester:
             )
         self.query = query
         self.X_pool = chunks.prepare_pool(X_pool)
-        self.indices_: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.log_proba_: Weights = np.empty(0)
-        self._labels: list[NDArray[Any]] = []
-        self._asked: tuple[NDArray[np.int64], Weights] | None = None
+        self._picks = _Picks()
+        self._classes: NDArray[Any] | None = None
 
     @property
     def n_pool(self) -> int:
@@ -310,14 +355,29 @@ class ActiveTester:
         return chunks.count_rows(self.X_pool)
 
     @property
+    def indices_(self) -> NDArray[np.int64]:
+        """Rows with labels, in the order of asking."""
+        return self._picks.rows[self._picks.is_told]
+
+    @property
     def labels_(self) -> NDArray[Any]:
-        """Labels so far, in the order of purchase."""
-        if not self._labels:
+        """Labels so far, in the order of asking."""
+        if not self._picks.answers:
             raise ValueError("The tester has no labels yet: call `ask` for rows, then `tell` with their labels.")
-        return np.concatenate(self._labels)
+        return self._picks.labels
+
+    @property
+    def log_proba_(self) -> Weights:
+        """Log-probabilities of the picks with labels; an error while a pick before them is open."""
+        return self._picks.log_proba[: self._picks.n_complete]
+
+    @property
+    def open_(self) -> NDArray[np.int64]:
+        """Rows that were asked for and have no label yet, in the order of asking."""
+        return self._picks.rows[~self._picks.is_told]
 
     def ask(self, estimator: Any, n_instances: int = 1, **training_data: Any) -> NDArray[np.int64]:
-        """Choose rows to label. Rows count as bought only once `tell` has their labels.
+        """Choose rows to label, among those that were not asked for yet.
 
         Parameters
         ----------
@@ -330,10 +390,10 @@ class ActiveTester:
         Returns
         -------
         ndarray of shape (n_instances,), int64
-            Positions in the pool, of rows without a label.
+            Positions in the pool, in the order of picking.
         """
         left = np.ones(self.n_pool, dtype=bool)
-        left[self.indices_] = False
+        left[self._picks.rows] = False
         query = self.query
         if hasattr(query, "_run_on_a_copy"):  # the query may be in use elsewhere at the same time
             query = query._run_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **training_data)
@@ -346,35 +406,38 @@ class ActiveTester:
                 "Use a StochasticBatchQuery with a sampler of skactive.samplers."
             )
         _warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
-        self._asked = indices, query.log_proba_
+        classes = getattr(modal.unwrap(estimator)[0], "classes_", None)
+        changed = {
+            "_classes": None if classes is None else np.asarray(classes),
+            "_picks": self._picks.asked(indices, query.log_proba_),
+        }
+        vars(self).update(changed)  # in one step: an interrupt leaves no half of it
         return indices
 
-    def tell(self, y: ArrayLike) -> None:
-        """Add the labels of the rows that `ask` chose last.
+    def tell(self, labels: ArrayLike, rows: ArrayLike | None = None) -> None:
+        """Add labels of rows that `ask` chose.
 
         Parameters
         ----------
-        y : array-like of shape (n_instances,)
-            In the order of those rows.
+        labels : array-like of shape (n_rows,)
+            One label for each row, in their order. If the pool is a DataFrame or a Series, labels with an index are
+            matched to the rows by it, in whatever order they come. None may be missing.
+        rows : array-like of int, optional
+            The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
+            and where the rows of several asks are open. By default the rows of the one ask that is open.
 
         Raises
         ------
-        ValueError
-            If there is not one label for each row, or `ask` was not called since the last labels.
+        ValueError, TypeError
+            If there is not one label for each row, one is missing, they are text where the model that asked knows
+            numbers (or the other way about), or rows were not asked for, or have a label. The tester is then as it was.
         """
-        if self._asked is None:
-            raise ValueError(
-                "`y` must be labels of rows that `ask` chose, and `ask` was not called since the last ones."
-            )
-        indices, log_proba = self._asked
-        y = _check_labels(y, len(indices))
-        changed = {
-            "_labels": [*self._labels, y],
-            "indices_": np.concatenate([self.indices_, indices]),
-            "log_proba_": np.concatenate([self.log_proba_, log_proba]),
-            "_asked": None,
-        }
-        vars(self).update(changed)  # in one step: an interrupt leaves no label without its row
+        picks = self._picks.open_picks(rows, self.n_pool)
+        labels = chunks.aligned(labels, self.X_pool, "labels", self._picks.rows[picks])
+        labels = _check_labels(labels, len(picks))
+        if self._classes is not None:
+            _check_kind(self._classes, labels)
+        self._picks = self._picks.told(picks, labels)
 
     def risk(self, estimator: Any, loss: str | Callable[..., Any] = "log_loss") -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
@@ -389,11 +452,17 @@ class ActiveTester:
         Returns
         -------
         RiskEstimate
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are no labels, one of a row that was asked for before others is missing, or model and labels do not
+            fit together: a regressor has no "zero_one" loss, and labels must be text if those of the model are.
         """
         per_row = look_up("loss", loss, LOSSES)
-        y = self.labels_
+        y, log_proba = self.labels_, self.log_proba_
         losses = per_row(estimator, chunks.take_rows(self.X_pool, self.indices_), y)
-        return estimate_risk(losses, self.log_proba_, self.n_pool)
+        return estimate_risk(losses, log_proba, self.n_pool)
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
         """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
@@ -406,12 +475,103 @@ class ActiveTester:
         Returns
         -------
         RiskEstimate
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `risk` does.
         """
         errors = self.risk(estimator, "zero_one")
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True)
 
 
+@dataclass(frozen=True)
+class _Picks:
+    """Rows that were asked for, in the order of asking, and what was told of them.
+
+    A pick is a position in this order. ``asks`` says which call chose it; ``answers`` are picks with their labels.
+    """
+
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    log_proba: Weights = field(default_factory=lambda: np.empty(0))
+    asks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    answers: tuple[tuple[NDArray[np.int64], NDArray[Any]], ...] = ()
+
+    @property
+    def is_told(self) -> NDArray[np.bool_]:
+        is_told = np.zeros(len(self.rows), dtype=bool)
+        for picks, _ in self.answers:
+            is_told[picks] = True
+        return is_told
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        order = np.argsort(np.concatenate([picks for picks, _ in self.answers]))
+        return np.concatenate([labels for _, labels in self.answers])[order]
+
+    @property
+    def n_complete(self) -> int:
+        """How many picks have labels, where these are the first ones."""
+        is_told = self.is_told
+        n_told = int(is_told.sum())
+        gaps = self.rows[:n_told][~is_told[:n_told]]
+        if len(gaps):
+            raise ValueError(
+                f"An estimate needs the labels of all rows in the order of asking, and row {gaps[0]} was asked for "
+                f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). Tell their "
+                "labels. Rows that nobody can label cannot be left out either: tell a label of its own for them, which "
+                "counts as an error."
+            )
+        return n_told
+
+    def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> _Picks:
+        number = self.asks.max(initial=-1) + 1
+        return dataclasses.replace(
+            self,
+            rows=np.concatenate([self.rows, rows]),
+            log_proba=np.concatenate([self.log_proba, log_proba]),
+            asks=np.concatenate([self.asks, np.full(len(rows), number)]),
+        )
+
+    def told(self, picks: NDArray[np.int64], labels: NDArray[Any]) -> _Picks:
+        if self.answers and kind_of_labels(self.answers[0][1]) != kind_of_labels(labels):
+            raise mixed_labels_error("labels", [self.answers[0][1].item(0), labels.item(0)])
+        return dataclasses.replace(self, answers=(*self.answers, (picks, labels)))
+
+    def open_picks(self, rows: Any, n_pool: int) -> NDArray[np.int64]:
+        """Picks without a label: those of some rows, or of the one ask that is open."""
+        picks = np.flatnonzero(~self.is_told)
+        if len(picks) == 0:
+            raise ValueError(
+                "`labels` must be those of rows that `ask` chose, and `ask` was not called since the last ones."
+            )
+        if rows is not None:
+            return picks[self._where_open(check_positions("rows", rows, n_pool), self.rows[picks])]
+        asks = np.unique(self.asks[picks])
+        if len(asks) > 1:
+            raise ValueError(
+                f"`rows` must say which rows these labels belong to, as the rows of {len(asks)} asks are open. Give "
+                "what `ask` returned, or the part of it that has labels now."
+            )
+        return picks
+
+    def _where_open(self, rows: NDArray[np.int64], open_rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        wrong = rows[~np.isin(rows, open_rows)]
+        if len(wrong):
+            why = "has a label" if wrong[0] in self.rows else "was not asked for"
+            raise ValueError(
+                f"`rows` must be positions in the pool that `ask` returned and that have no label yet. Got {wrong[0]}, "
+                f"which {why}, and {len(wrong)} such rows in all."
+            )
+        order = np.argsort(open_rows)
+        return order[np.searchsorted(open_rows, rows, sorter=order)]
+
+
 _LEAST_LOG_PROBA = -690.0  # below it, weights come near the largest float64
+_GAPS = (
+    "Tell the labels that are there with `rows`, and the others later; a row that nobody can label gets a label of its "
+    "own, which counts as an error."
+)
 _LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
 
 
@@ -469,15 +629,14 @@ def _check_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     return values
 
 
-def _check_labels(y: Any, n_asked: int) -> NDArray[Any]:
-    y = np.asarray(y)
-    if y.shape == (n_asked, 1):
-        y = y.ravel()
-    if y.shape != (n_asked,):
+def _check_labels(labels: Any, n_rows: int) -> NDArray[Any]:
+    labels = plain_labels(labels, "labels", _GAPS)
+    if labels.shape not in ((n_rows,), (n_rows, 1)):
         raise ValueError(
-            f"`y` must hold the labels of the {n_asked} rows that `ask` chose, in that order. Got shape {y.shape}."
+            f"`labels` must be the labels of the {n_rows} rows that were asked for, in that order. Got shape "
+            f"{labels.shape}. Labels of part of them need `rows`."
         )
-    return y
+    return labels.ravel()
 
 
 def _warn_unreachable(n_unreachable: int, n_left: int) -> None:

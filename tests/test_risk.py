@@ -146,7 +146,7 @@ def test_intervals_follow_students_t():
     assert (low, high) == pytest.approx((1 - 0.5 * 2.2281388, 1 + 0.5 * 2.2281388))
     low, high = estimate.interval(0.5)
     assert (high - low) / 2 == pytest.approx(0.5 * 0.6998121)
-    assert str(estimate) == "1 ± 0.5 (95 % interval -0.114 to 2.11), from 11 of 100 labels"
+    assert str(estimate) == "1 ± 0.5 (95 % interval -0.114 to 2.11), from 11 labels, for a pool of 100 rows"
 
 
 # ------------------------------------------------------------------------------------------------- mixture with uniform
@@ -368,11 +368,145 @@ def test_log_loss_is_that_of_scikit_learn_and_unknown_labels_are_impossible(mode
     assert LOSSES["log_loss"](model, POOL[:1] / 16, np.array([99])) == pytest.approx(-math.log(np.finfo(float).eps))
 
 
-def test_rows_that_were_asked_for_but_not_told_may_be_asked_for_again(model):
+def test_rows_that_were_asked_for_are_not_asked_for_again(model):
     tester = a_tester(POOL[:12] / 16)
-    tester.ask(model, 12)
-    tester.tell(LABELS[tester.ask(model, 12)])
-    assert np.unique(tester.indices_).size == 12
+    first, second = tester.ask(model, 7), tester.ask(model, 5)
+    assert np.unique([*first, *second]).size == 12
+    np.testing.assert_array_equal(tester.open_, [*first, *second])
+    assert tester.indices_.size == tester.log_proba_.size == 0
+    with pytest.raises(ValueError, match="0 candidates"):
+        tester.ask(model, 1)
+
+
+def test_labels_told_in_parts_and_in_any_order_give_the_estimate_of_those_told_at_once(model, rng):
+    at_once, in_parts = a_tester(POOL / 16), a_tester(POOL / 16)
+    for k in (40, 30):
+        at_once.tell(LABELS[at_once.ask(model, k)])
+        in_parts.ask(model, k)
+    for rows in np.split(rng.permutation(in_parts.open_), [3, 20, 21, 50]):
+        in_parts.tell(LABELS[rows], rows=rows)
+    for name in ("indices_", "labels_", "log_proba_"):
+        np.testing.assert_array_equal(getattr(in_parts, name), getattr(at_once, name))
+    assert in_parts.accuracy(model) == at_once.accuracy(model)
+    assert in_parts.open_.size == 0
+
+
+def test_an_estimate_is_that_of_the_first_picks_while_later_ones_are_open(model):
+    # Every prefix of the order of asking is a purchase of its own, and estimates the whole pool.
+    tester = a_tester(POOL / 16)
+    rows = tester.ask(model, 40)
+    log_proba = tester.query.log_proba_
+    tester.ask(model, 10)
+    tester.tell(LABELS[rows[:25]], rows=rows[:25])
+    wrong = model.predict(POOL[rows[:25]] / 16) != LABELS[rows[:25]]
+    assert tester.risk(model, "zero_one") == estimate_risk(wrong, log_proba[:25], len(POOL))
+
+
+def test_an_estimate_is_refused_while_a_pick_before_others_is_open(model):
+    tester = a_tester(POOL / 16)
+    rows = tester.ask(model, 10)
+    late = rows[[2, 7]]
+    tester.tell(LABELS[np.setdiff1d(rows, late)], rows=np.setdiff1d(rows, late))
+    np.testing.assert_array_equal(tester.open_, late)
+    np.testing.assert_array_equal(tester.labels_, LABELS[np.delete(rows, [2, 7])])
+    for estimate in (tester.accuracy, tester.risk, lambda model: tester.log_proba_):
+        with pytest.raises(ValueError, match=f"row {late[0]} was asked for before others.*2 rows are open"):
+            estimate(model)
+    tester.tell(LABELS[late])  # the one ask that is open, its rest
+    assert tester.accuracy(model).n_labelled == 10
+
+
+def test_labels_of_several_open_asks_say_which_rows_they_belong_to(model):
+    tester = a_tester(POOL / 16)
+    first, second = tester.ask(model, 5), tester.ask(model, 5)
+    with pytest.raises(ValueError, match=r"`rows` must say which.*rows of 2 asks are open"):
+        tester.tell(LABELS[first])
+    tester.tell(LABELS[second], rows=second)
+    tester.tell(LABELS[first])
+    np.testing.assert_array_equal(tester.labels_, LABELS[[*first, *second]])
+
+
+def test_rows_that_are_not_open_are_refused(model):
+    tester = a_tester(POOL / 16)
+    rows = tester.ask(model, 5)
+    tester.tell(LABELS[rows[:2]], rows=rows[:2])
+    other = np.setdiff1d(np.arange(20), rows)[:1]
+    for wrong, message in [
+        (rows[1:3], f"Got {rows[1]}, which has a label"),
+        (other, f"Got {other[0]}, which was not asked for"),
+        (rows[[2, 2]], "distinct positions"),
+        ([len(POOL)], "distinct positions"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tester.tell(LABELS[:1].repeat(len(wrong)), rows=wrong)
+    np.testing.assert_array_equal(tester.open_, rows[2:])
+
+
+def a_frame(**names):
+    return pytest.importorskip("pandas").DataFrame(POOL / 16, index=np.arange(len(POOL)) * 3 + 1000, **names)
+
+
+def test_labels_with_an_index_go_by_that_of_the_pool():
+    frame = a_frame()
+    model = LogisticRegression(max_iter=1000).fit(frame[:100], LABELS[:100])
+    labels = frame.assign(label=LABELS)["label"]
+    expected, tester = a_tester(frame), a_tester(frame)
+    expected.tell(LABELS[expected.ask(model, 30)])
+    rows = tester.ask(model, 30)
+    tester.tell(labels.iloc[np.sort(rows[:10])], rows=rows[:10])
+    tester.tell(labels.iloc[rows[10:]].sample(frac=1, random_state=0))
+    np.testing.assert_array_equal(tester.labels_, expected.labels_)
+    rows = tester.ask(model, 5)
+    for other in (labels.iloc[rows].reset_index(drop=True), labels.iloc[(rows + 1) % len(POOL)]):
+        with pytest.raises(ValueError, match=r"`labels` must have the index of its rows.*to_numpy"):
+            tester.tell(other)
+    np.testing.assert_array_equal(tester.open_, rows)
+
+
+def gaps():
+    pd = pytest.importorskip("pandas")
+    return {
+        "nan": [1.0, math.nan, 2.0],
+        "none": [1, None, 2],
+        "NA": pd.array([1, None, 2], dtype="Int64"),
+        "NaT": np.array(["2026", "NaT", "2026"], dtype="datetime64[D]"),
+        "masked": np.ma.array([1, 2, 3], mask=[0, 1, 0]),
+        "text": ["a", math.nan, "b"],
+        "Arrow": pd.array(["a", None, "b"], dtype="str"),
+        "category": pd.Categorical(["a", None, "b"]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["nan", "none", "NA", "NaT", "masked", "text", "Arrow", "category"])
+def test_missing_labels_are_refused_by_name_and_the_rows_stay_open(model, kind):
+    tester = a_tester(POOL / 16)
+    rows = tester.ask(model, 3)
+    with pytest.raises(ValueError, match=r"`labels` must have a finite label for every row.*in row 1, and 1 such"):
+        tester.tell(gaps()[kind])
+    np.testing.assert_array_equal(tester.open_, rows)
+
+
+def test_labels_of_a_kind_that_the_model_does_not_know_are_refused(model):
+    tester = a_tester(POOL / 16)
+    rows = tester.ask(model, 3)
+    with pytest.raises(ValueError, match=r"`labels` must be of the kind that the model knows, such as 0\. Got '1'"):
+        tester.tell(["1", "2", "3"])
+    np.testing.assert_array_equal(tester.open_, rows)
+    tester.tell(LABELS[rows].astype(float))
+    other = LogisticRegression(max_iter=1000).fit(X_TRAIN, Y_TRAIN.astype(str))
+    for loss in ("zero_one", "log_loss"):
+        with pytest.raises(ValueError, match="`labels` must be of the kind that the model knows"):
+            tester.risk(other, loss)
+
+
+def test_a_regressor_has_no_accuracy_and_text_no_squared_error(model):
+    tester = a_tester(POOL)
+    forest = RandomForestClassifier(5, random_state=0).fit(X_TRAIN, Y_TRAIN.astype(str))
+    tester.tell(LABELS[tester.ask(forest, 5)].astype(str))
+    with pytest.raises(TypeError, match=r"`estimator` must be a classifier.*squared_error"):
+        tester.accuracy(RandomForestRegressor(2).fit(X_TRAIN, Y_TRAIN))
+    with pytest.raises(TypeError, match="`labels` must give numbers"):
+        tester.risk(RandomForestRegressor(2).fit(X_TRAIN, Y_TRAIN), "squared_error")
 
 
 def test_a_tester_says_when_rows_are_out_of_reach(forest):

@@ -44,7 +44,15 @@ from ._estimators import (
     warn_wide_draws,
     why_filled_up,
 )
-from ._labels import check_classes, check_labels, check_labels_of, one_class_error
+from ._labels import (
+    check_classes,
+    check_labels,
+    check_labels_of,
+    kind_of_labels,
+    mixed_labels_error,
+    one_class_error,
+    plain_labels,
+)
 from ._messages import failure_explained, import_optional, warn
 from ._rules import (
     BETA,
@@ -114,7 +122,9 @@ __all__ = [
     "is_integer",
     "is_number",
     "is_real",
+    "kind_of_labels",
     "look_up",
+    "mixed_labels_error",
     "more_draws",
     "name_or_callable",
     "not_binary_error",
@@ -122,6 +132,7 @@ __all__ = [
     "number",
     "one_class_error",
     "one_of",
+    "plain_labels",
     "probabilities_of",
     "several_outputs_error",
     "shown",

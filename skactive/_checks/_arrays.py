@@ -213,6 +213,8 @@ def weights_error(name: str, got: str) -> ValueError:
 
 def check_positions(name: str, rows: Any, n_points: int) -> NDArray[np.int64]:
     """Distinct positions of rows, in the order given."""
+    if hasattr(rows, "get_indexer"):  # a pandas Index
+        raise TypeError(f"`{name}` must be positions of rows, and a pandas Index holds ids.")
     rows = np.asarray(rows)
     if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "iu":
         raise ValueError(

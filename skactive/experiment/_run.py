@@ -43,9 +43,10 @@ class Data:
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
         """Data of the user, with labels in the shape that the estimator takes."""
         X = chunks.prepare_pool(X, "X")
-        y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), y))
+        y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), chunks.aligned(y, X, "y")))
         if X_test is not None:
             X_test = chunks.prepare_pool(X_test, "X_test")
+            y_test = chunks.aligned(y_test, X_test, "y_test")
             y_test = check_labels_of(chunks.count_rows(X_test), y_test, "_test")
             y_test = labels_to_fit(estimator, y_test)
         return cls(X, y, X_test, y_test)

@@ -200,7 +200,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
             If ``net`` gives no features.
         """
         check_parameters(self.rules, self.get_params(deep=False))
-        y = check_labels(y)
+        y = check_labels(y, "y")
         check_classification_targets(y)
         rng = check_random_state(self.random_state)
         net, classes = self._fitted_net(X, y)

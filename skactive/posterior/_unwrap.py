@@ -27,7 +27,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_array, check_labels, task
+from .._checks import as_array, check_labels, plain_labels, task
 
 Function = Callable[[Any], Any]
 
@@ -209,8 +209,9 @@ def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
     the shape they came in. Classifiers, and what inherits its ``fit`` from scikit-learn or this package, get a single
     axis; a second one would bring a warning, or predictions of another shape.
     """
+    y = plain_labels(y, "y_training")
     flat = check_labels(y)
-    return np.asarray(y) if _may_want_a_column(estimator) else flat
+    return y if _may_want_a_column(estimator) else flat
 
 
 def _may_want_a_column(estimator: Any) -> bool:

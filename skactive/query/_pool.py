@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from .. import _containers as containers
+from .._checks import plain_labels
 
 Indices = NDArray[np.int64]
 
@@ -48,6 +49,8 @@ class Pool:
         if X_training is not None:
             X_training = containers.prepare_pool(X_training, "X_training")
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
+        if y_training is not None:
+            y_training = plain_labels(containers.aligned(y_training, X_training, "y_training"), "y_training")
         return cls(X, rows, X_training, y_training)
 
     def __len__(self) -> int:

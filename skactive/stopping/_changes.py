@@ -91,7 +91,7 @@ class Change:
 
 def _movement(changes: NDArray[Any], y_training: Any) -> float:
     """Mean square of the changes in units of the variance of labels."""
-    moved, spread = float(np.mean(changes**2)), float(np.var(as_array(y_training)))
+    moved, spread = float(np.mean(changes**2)), float(np.var(y_training))
     return moved / spread if spread > 0 else float(moved > 0)
 
 

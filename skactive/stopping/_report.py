@@ -10,7 +10,7 @@ from scipy import stats
 
 from .. import _containers as chunks
 from .. import _modal as modal
-from .._checks import Rule, Rules, as_array, check_parameters, integer, is_fitted, not_fitted_error, number, task
+from .._checks import Rule, Rules, check_parameters, integer, is_fitted, not_fitted_error, number, plain_labels, task
 from .._random import check_random_state
 from ..risk import RiskEstimate
 from ._changes import Change, Kept
@@ -213,6 +213,7 @@ class StoppingReport:
             )
         if not is_fitted(estimator):
             raise not_fitted_error(estimator)
+        y_training = plain_labels(chunks.aligned(y_training, X_training, "y_training"), "y_training")
         X_pool, X_training = chunks.prepare_pool(X_pool), chunks.prepare_pool(X_training, "X_training")
         n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
         if previous is not None:
@@ -243,7 +244,7 @@ class StoppingReport:
             n_rows=change.n_rows,
             whole_pool=change.is_all,
             n_pool=n_pool,
-            one_class=task(estimator) == "classifier" and len(np.unique(as_array(y_training))) == 1,
+            one_class=task(estimator) == "classifier" and len(np.unique(y_training)) == 1,
             **vars(scores),
             **options,
             _kept=kept,
