@@ -61,17 +61,18 @@ def load_clinc150(path: str | PathLike[str], split: str = "train") -> tuple[NDAr
     return texts, np.array([intent for _, intent in pairs])
 
 
-def _read_pairs(path: Path, split: str) -> list[tuple[str, str]]:
+def _read_pairs(path: Path, split: str) -> list[list[str]]:
     """Pairs of a sentence and its intent."""
     with readable("path", path, "JSON, or CSV with a name that says so"):
         text = read_bytes(path).decode("utf-8")
         content = _from_table(text) if ".csv" in path.suffixes else json.loads(text)
     pairs = content.get(split) if isinstance(content, dict) else None
-    if not pairs:
+    if not pairs or not isinstance(pairs, list):
         found = f"the splits {', '.join(content)}" if isinstance(content, dict) else f"a {type(content).__name__}"
+        found = f"a {type(pairs).__name__}" if pairs else found
         raise content_error(path, f"the split {split!r}", found)
     for row, pair in enumerate(pairs):
-        if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise content_error(path, "pairs of a sentence and an intent", f"{pair!r} in row {row} of {split}")
     n_intents, n_expected = len({intent for _, intent in pairs}), 1 if split.startswith("oos") else 150
     if n_intents != n_expected:
@@ -83,5 +84,5 @@ def _from_table(text: str) -> dict[str, list[Any]]:
     """Pairs by split, as the JSON files hold them."""
     by_split: dict[str, list[Any]] = {}
     for row in csv.DictReader(io.StringIO(text, newline="")):
-        by_split.setdefault(row["split"], []).append((row["text"], row["intent"]))
+        by_split.setdefault(row["split"], []).append([row["text"], row["intent"]])
     return by_split

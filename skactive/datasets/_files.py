@@ -6,7 +6,10 @@ import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+MOST_BYTES = 2**26
+"""Of a text or a pickle, unpacked: ten times what the largest of those described here holds, and more."""
 
 
 def check_folder(path: Any) -> Path:
@@ -16,10 +19,33 @@ def check_folder(path: Any) -> Path:
     return folder
 
 
+def check_regular(path: Path) -> None:
+    """Refuse pipes and devices, which may wait or go on forever; what is missing is left to be found missing."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is not a regular file")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    check_regular(path)
+    with path.open("rb") as file:
+        yield file
+
+
+def read_start(path: Path, n_bytes: int) -> bytes:
+    """The first bytes of a file, which may be compressed by gzip; no more than these are unpacked."""
+    with opened(path) as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        return gzip.GzipFile(fileobj=file).read(n_bytes) if packed else file.read(n_bytes)
+
+
 def read_bytes(path: Path) -> bytes:
-    """Content of a file, which may be compressed by gzip."""
-    content = path.read_bytes()
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    """Content of a file of reasonable size, which may be compressed by gzip."""
+    content = read_start(path, MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it holds more than {MOST_BYTES >> 20} MiB, unpacked")
+    return content
 
 
 @contextmanager

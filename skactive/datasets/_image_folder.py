@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import import_optional, integer
-from ._files import check_folder, readable
+from ._files import check_folder, check_regular, readable
 
 MIO_TCD: Mapping[str, int] = {
     "articulated_truck": 10_346,
@@ -29,6 +31,9 @@ MIO_TCD: Mapping[str, int] = {
 """Classes of the training part of MIO-TCD (Luo et al., 2018) and their numbers of images."""
 
 _ENDINGS = {".bmp", ".jpeg", ".jpg", ".png"}
+
+# By their content, whatever the name of the file says. Pillow knows others, and starts a program for some of them.
+_FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def list_image_folder(
@@ -77,7 +82,7 @@ def list_image_folder(
         (str(path), place.name)
         for place in sorted(folder.iterdir())
         if place.is_dir()
-        for path in sorted(place.iterdir())
+        for path in sorted(Path(entry) for entry in os.scandir(place) if entry.is_file())  # pipes are left out
         if path.suffix.lower() in _ENDINGS
     ]
     _check_counts(folder, [label for _, label in pairs], counts)
@@ -104,7 +109,8 @@ def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.u
     Parameters
     ----------
     files : iterable of paths
-        Files of any format that Pillow reads.
+        Files with the content of a BMP, GIF (its first picture), JPEG, JPEG 2000, PNG, PPM, TIFF or WebP file. Pixels
+        of 16 bits keep their upper 8.
     size : int
         Height and width in pixels; an image that is not square is stretched.
 
@@ -116,7 +122,9 @@ def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.u
     Raises
     ------
     FileNotFoundError, ValueError
-        If a file is missing or is no image, with its path.
+        If a file is missing or is no such image, with its path; if its pixels are floats or of 32 bits, whose range is
+        not known; if it has more pixels than ``PIL.Image.MAX_IMAGE_PIXELS``, after a JPEG file was reduced to what
+        ``size`` needs.
     ImportError
         If Pillow is missing.
 
@@ -127,11 +135,44 @@ def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.u
     """
     integer().check("size", size)
     Image = import_optional("PIL.Image", "read_images", "pillow")
+    if isinstance(files, str | PathLike):
+        raise TypeError(f"`files` must be a list of paths. Got one path, {str(files)!r}: put it in a list.")
     files = list(files)
     images = np.empty((len(files), 3, size, size), np.uint8)
     for pixels, path in zip(images, files, strict=True):
-        with readable("files", path, "an image that Pillow reads"), Image.open(path) as image:
-            image.draft("RGB", (size, size))  # JPEG files can be decoded at 1/2, 1/4 or 1/8 size
-            resized = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+        with readable("files", path, f"an image in one of the formats {', '.join(_FORMATS)}"):
+            check_regular(Path(path))
+            with Image.open(path, formats=_FORMATS) as image:
+                image.draft("RGB", (size, size))  # JPEG files can be decoded at 1/2, 1/4 or 1/8 size
+                _check_pixels(image, Image.MAX_IMAGE_PIXELS)
+                bytes_ = _with_bytes(image, Image)
+                resized = bytes_.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
         pixels[:] = np.asarray(resized).transpose(2, 0, 1)
     return images
+
+
+def _check_pixels(image: Any, most: int | None) -> None:
+    """Refuse what takes too much memory before it is decoded, where Pillow warns or is silent."""
+    if most is not None and image.width * image.height > most:
+        raise ValueError(
+            f"it has {image.width} x {image.height} pixels, more than PIL.Image.MAX_IMAGE_PIXELS, {most}; raise that "
+            "if you trust the file"
+        )
+
+
+def _with_bytes(image: Any, Image: Any) -> Any:
+    """The image with bytes as pixels; what Pillow decodes to wider numbers, it would clip to 255 later."""
+    if image.mode[0] not in "IF":
+        return image
+    if not _has_16_bits(image):
+        raise ValueError("its pixels are floats or integers of an unusual range; save it with 8 or 16 bits")
+    return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+
+
+def _has_16_bits(image: Any) -> bool:
+    """Whether grey values are from 0, black, to 65535: Pillow decodes those of TIFF files as they are stored."""
+    if image.format == "TIFF":
+        tags = image.tag_v2
+        bits, black_is_zero, unsigned = tags.get(258), tags.get(262) == 1, tags.get(339, (1,)) == (1,)
+        return bits == (16,) and black_is_zero and unsigned
+    return image.mode.startswith("I") and image.format in {"PNG", "PPM", "JPEG2000"}

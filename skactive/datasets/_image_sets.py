@@ -59,7 +59,7 @@ def load_images(
     Notes
     -----
     CIFAR-10 comes as pickles, which can run code when they are loaded. These are read by an unpickler that makes arrays
-    and built-in values only.
+    and built-in values only. Of a file that announces more than the set holds, no more is unpacked than its header.
 
     References
     ----------
@@ -78,7 +78,7 @@ def load_images(
     one_of(image_set.counts).check("split", split)
     folder = check_folder(path)
     with source_named(f"{image_set.source} downloads the files."):
-        images, labels = image_set.read(folder, split)
+        images, labels = image_set.read(folder, split, image_set.counts[split])
         _check_images(images, labels, image_set, split)
     return np.require(images, requirements=["C", "W"]), labels.astype(np.int64)
 
@@ -102,11 +102,14 @@ def _check_images(images: NDArray[Any], labels: NDArray[Any], image_set: ImageSe
         )
 
 
+Reader = Callable[[Path, str, int], Arrays]  # (folder, split, number of images) -> images and labels
+
+
 @dataclass(frozen=True)
 class ImageSet:
     """A public set of images."""
 
-    read: Callable[[Path, str], Arrays]  # (folder, split) -> images and labels
+    read: Reader
     shape: tuple[int, int, int]
     n_classes: int
     counts: Mapping[str, int]  # of images, by split
@@ -124,39 +127,39 @@ def _find_file(folder: Path, places: Sequence[str], names: Sequence[str]) -> Pat
     )
 
 
-def _read_idx_pair(folder: Path, places: Sequence[str], prefix: str) -> Arrays:
-    """Images (n, 1, height, width) and labels of a pair of IDX files."""
+def _read_idx_pair(folder: Path, places: Sequence[str], prefix: str, n_images: int) -> Arrays:
+    """Images (n, 1, 28, 28) and labels of a pair of IDX files."""
     arrays = []
-    for kind, n_axes in (("images", 3), ("labels", 1)):
+    for kind, n_axes, most in (("images", 3, 28 * 28 * n_images), ("labels", 1, n_images)):
         names = [f"{prefix}-{kind}{dash}idx{n_axes}-ubyte{ending}" for dash in "-." for ending in ("", ".gz")]
-        arrays.append(read_idx(_find_file(folder, places, names), n_axes))
+        arrays.append(read_idx(_find_file(folder, places, names), n_axes, most))
     images, labels = arrays
     return images[:, None], labels
 
 
-def _mnist_like(place: str) -> Callable[[Path, str], Arrays]:
+def _mnist_like(place: str) -> Reader:
     prefixes = {"train": "train", "test": "t10k"}
-    return lambda folder, split: _read_idx_pair(folder, ["raw", f"{place}/raw"], prefixes[split])
+    return lambda folder, split, n: _read_idx_pair(folder, ["raw", f"{place}/raw"], prefixes[split], n)
 
 
-def _emnist(subset: str) -> Callable[[Path, str], Arrays]:
-    def read_upright(folder: Path, split: str) -> Arrays:
+def _emnist(subset: str) -> Reader:
+    def read_upright(folder: Path, split: str, n_images: int) -> Arrays:
         places = ["raw", "gzip", "EMNIST/raw", "EMNIST/raw/gzip"]
-        images, labels = _read_idx_pair(folder, places, f"emnist-{subset}-{split}")
+        images, labels = _read_idx_pair(folder, places, f"emnist-{subset}-{split}", n_images)
         return images.transpose(0, 1, 3, 2), labels  # the files hold every image column by column
 
     return read_upright
 
 
-def _cifar10(folder: Path, split: str) -> Arrays:
+def _cifar10(folder: Path, split: str, _: int) -> Arrays:
     names = [f"data_batch_{i}" for i in range(1, 6)] if split == "train" else ["test_batch"]
     files = [_find_file(folder, ["cifar-10-batches-py"], [name]) for name in names]
     images, labels = zip(*(read_cifar_batch(file) for file in files), strict=True)
     return np.concatenate(images), np.concatenate(labels)
 
 
-def _svhn(folder: Path, split: str) -> Arrays:
-    return read_svhn(_find_file(folder, ["SVHN"], [f"{split}_32x32.mat"]))
+def _svhn(folder: Path, split: str, n_images: int) -> Arrays:
+    return read_svhn(_find_file(folder, ["SVHN"], [f"{split}_32x32.mat"]), n_images)
 
 
 IMAGE_SETS = {

@@ -147,7 +147,7 @@ def _read_covariates(path: Path) -> tuple[Floats, Floats]:
         text = read_bytes(path).decode("utf-8")
         rows = [[float(row[name]) for name in names] for row in csv.DictReader(io.StringIO(text, newline=""))]
     treatment, white, *columns = np.array(rows, dtype=np.float64).reshape(-1, len(names)).T
-    _check_ihdp(path, treatment, white)
+    _check_ihdp(path, treatment, white, dict(zip(names[2:], columns, strict=True)))
     kept = (treatment == 0) | (white == 1)
     X = np.stack(columns, axis=1)[kept]
     continuous = X[:, : len(CONTINUOUS)]
@@ -155,13 +155,16 @@ def _read_covariates(path: Path) -> tuple[Floats, Floats]:
     return X, treatment[kept]
 
 
-def _check_ihdp(path: Path, treatment: Floats, white: Floats) -> None:
-    """Check that a table has the rows that it is known to have."""
+def _check_ihdp(path: Path, treatment: Floats, white: Floats, covariates: dict[str, Floats]) -> None:
+    """Check that a table has the rows that it is known to have, without gaps."""
     binary = np.isin(treatment, (0, 1)) & np.isin(white, (0, 1))
     found = (len(treatment), int((treatment == 1).sum()), int(((treatment == 1) & (white == 1)).sum()))
     rows = "{} rows of IHDP, {} of them treated, {} of these with white mothers"
     if not binary.all() or found != (985, 377, 139):
         raise content_error(path, "the " + rows.format(985, 377, 139), rows.format(*found))
+    for name, column in covariates.items():
+        if not np.isfinite(column).all():
+            raise content_error(path, f"finite numbers in the column {name}", f"{column[~np.isfinite(column)][0]}")
 
 
 def _expected_outcomes(X: Floats, treatment: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

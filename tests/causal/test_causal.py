@@ -486,6 +486,15 @@ def test_a_table_that_is_not_ihdp_is_refused(content, says, tmp_path):
         make_ihdp(tmp_path / "gone.csv", np.random.default_rng(0))
 
 
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_gap_in_the_table_of_ihdp_is_refused_with_its_column(value, tmp_path):
+    frame = ihdp_frame().astype(float)
+    frame.loc[7, "momage"] = float(value)
+    frame.to_csv(tmp_path / "ihdp.csv", index=False, na_rep="nan")
+    with pytest.raises(ValueError, match=f"finite numbers in the column momage. Got {value}"):
+        make_ihdp(tmp_path / "ihdp.csv", np.random.default_rng(0))
+
+
 def test_a_forest_classifier_may_tell_the_propensity_if_it_is_never_sure(models):
     unsure = RandomForestClassifier(50, min_samples_leaf=30, random_state=0)
     batch = query(score="mu_pi", propensity=unsure).select(models["forest"], POOL, 5)

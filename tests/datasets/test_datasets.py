@@ -336,7 +336,7 @@ GOOD_IMAGES, GOOD_LABELS = idx(np.zeros((4, 28, 28))), idx(np.zeros(4))
         (GOOD_IMAGES, GOOD_IMAGES, r"labels-idx1.*magic number 2049.*Got the magic number 2051"),
         (b"\0\0\x0d\x03" + GOOD_IMAGES[4:], GOOD_LABELS, r"unsigned bytes.*Got the magic number 3331"),  # floats
         (GOOD_IMAGES[:-1], GOOD_LABELS, r"4 x 28 x 28.*Got 3135.*may be incomplete"),
-        (GOOD_IMAGES + b"\0", GOOD_LABELS, r"4 x 28 x 28.*Got 3137"),
+        (GOOD_IMAGES + b"\0", GOOD_LABELS, r"4 x 28 x 28.*Got more"),
         (GOOD_IMAGES[:10], GOOD_LABELS, r"magic number 2051.*and lengths"),
         (b"", GOOD_LABELS, r"images-idx3.*Got the magic number 0"),
         (gzip.compress(GOOD_IMAGES, mtime=0)[:-9], GOOD_LABELS, r"images-idx3.*EOFError"),
@@ -415,7 +415,7 @@ def test_cifar_training_batches_are_put_together_in_order(tmp_path, rng):
         write_python2_pickle(tmp_path / f"data_batch_{i}", content)
     with pytest.raises(ValueError, match=r"`path` must hold the train split.*50000.*Got 100 images"):
         load_images("cifar10", tmp_path)
-    X, y = IMAGE_SETS["cifar10"].read(tmp_path, "train")
+    X, y = IMAGE_SETS["cifar10"].read(tmp_path, "train", 50_000)
     np.testing.assert_array_equal(X, np.concatenate([images for images, _, _ in parts]))
     np.testing.assert_array_equal(y, np.concatenate([labels for _, labels, _ in parts]))
     (tmp_path / "data_batch_3").unlink()
@@ -516,7 +516,7 @@ def test_svhn_files_that_hold_something_else_are_refused(change, says, tmp_path,
 
 def test_svhn_files_without_the_arrays_or_of_another_kind_are_refused(tmp_path):
     savemat(tmp_path / "train_32x32.mat", {"Z": np.zeros(3)})
-    with pytest.raises(ValueError, match=r"train_32x32.mat.*Got X of \(0,\)"):
+    with pytest.raises(ValueError, match=r"train_32x32.mat.*Got no numbers X and no numbers y"):
         load_images("svhn", tmp_path)
     (tmp_path / "train_32x32.mat").write_bytes(b"<html>not found</html>" * 20)
     with pytest.raises(ValueError, match=r"train_32x32.mat' must be a MATLAB file.*torchvision.datasets.SVHN"):
