@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,14 +48,13 @@ Y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
 
 
 class CountingTree(DecisionTreeClassifier):
-    """Fits are counted, and fail while `broken`."""
+    """Fits are counted, and fail while BROKEN is set."""
 
     n_fits = 0
-    broken = False
 
     def fit(self, X, y):
         type(self).n_fits += 1
-        if self.broken and len(y) > 9:
+        if "BROKEN" in os.environ and len(y) > 9:
             raise ArithmeticError("broken")
         return super().fit(X, y)
 
@@ -153,7 +153,7 @@ def test_queries_and_trials_can_be_added_and_the_rest_stands(tmp_path):
         ("n_initial", {"n_initial": 6}),
         ("test_size", {"test_size": 0.3}),
         ("batch_size", {"batch_size": 3}),
-        ("n_rounds", {"n_rounds": 3}),
+        ("budget", {"n_rounds": None, "budget": 8}),
         ("stratify", {"stratify": False}),
         ("random_state", {"random_state": 1}),
         ("X_test", {"X_test": X, "y_test": Y}),
@@ -205,9 +205,28 @@ def test_a_checkpoint_that_was_removed_while_it_was_written_is_refused(tmp_path)
         path.unlink(missing_ok=True)
         return np.arange(n_instances)
 
-    small(path, queries={"removes": removes}, n_trials=1)
-    with pytest.raises(ValueError, match=r"`checkpoint`.* does not say of which experiment its rounds are"):
-        small(path)
+    with pytest.raises(ValueError, match=r"`checkpoint`.* was removed or replaced while an experiment wrote to it"):
+        small(path, queries={"removes": removes}, n_trials=1)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("other", [{"random_state": 1}, {"batch_size": 3}, {"queries": {"replaces": len}}])
+def test_a_checkpoint_that_was_replaced_by_that_of_another_experiment_gets_no_record(other, tmp_path):
+    path, elsewhere = tmp_path / "run.sqlite", tmp_path / "elsewhere.sqlite"
+
+    def another(learner, X_pool, n_instances):
+        return np.arange(n_instances)
+
+    def replaces(learner, X_pool, n_instances):
+        shutil.copy(elsewhere, path)
+        return np.arange(n_instances)
+
+    other = {"queries": {"replaces": another}} if "queries" in other else other
+    small(elsewhere, **{"queries": {"replaces": replaces if "queries" not in other else another}, **other}, n_trials=1)
+    before = elsewhere.read_bytes()
+    with pytest.raises(ValueError, match=r"`checkpoint`.* was removed or replaced while an experiment wrote to it"):
+        small(path, queries={"replaces": replaces}, n_trials=1)
+    assert path.read_bytes() == before
 
 
 def test_a_checkpoint_can_be_read_as_json_at_any_moment(tmp_path):
@@ -239,10 +258,10 @@ def test_json_of_no_experiment_is_refused(content, tmp_path):
 
 def test_failed_runs_are_tried_again_from_where_they_failed(tmp_path, monkeypatch):
     path = tmp_path / "run.sqlite"
-    monkeypatch.setattr(CountingTree, "broken", True)
+    monkeypatch.setenv("BROKEN", "1")
     with pytest.raises(RuntimeError, match="Every run failed"):
         small(path)
-    monkeypatch.setattr(CountingTree, "broken", False)
+    monkeypatch.delenv("BROKEN")
     assert numbers(small(path)) == numbers(small(None))
 
 
@@ -290,7 +309,7 @@ def test_descriptions_are_json_and_the_first_difference_is_named_with_its_path()
     other = describe({**settings, "estimator": pipeline(C=2.0)})
     assert first_difference(described, other) == ("estimator.steps[2][1].C", 1.0, 2.0)
     other = describe({**settings, "scoring": {"a": max, "b": lambda x: x in {"p", "r"}}})
-    assert first_difference(described, other)[0] == "scoring.b"
+    assert first_difference(described, other)[0] == "scoring.b.code"
     assert first_difference(described, {**described, "more": 1})[0] == ""
 
 
