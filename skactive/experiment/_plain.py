@@ -118,14 +118,15 @@ def _object_array(parts: list[Any]) -> Any:
 
 def _generator_state(value: Any) -> list[Any]:
     name = type(value.bit_generator).__name__
-    if _BIT_GENERATORS.get(name) is not type(value.bit_generator):
+    seeds = value.bit_generator.seed_seq
+    if _BIT_GENERATORS.get(name) is not type(value.bit_generator) or type(seeds) is not np.random.SeedSequence:
         raise NoPlainFormError(f"a Generator with {name}")
-    return [name, value.bit_generator.state]
+    return [name, value.bit_generator.state, seeds.state]
 
 
 def _generator(parts: list[Any]) -> np.random.Generator:
-    name, state = parts
-    bits = _BIT_GENERATORS[name](0)
+    name, state, seeds = parts
+    bits = _BIT_GENERATORS[name](np.random.SeedSequence(**seeds))
     bits.state = state
     return np.random.Generator(bits)
 

@@ -14,7 +14,6 @@ from importlib import metadata
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -46,15 +45,17 @@ def hash_data(X: Any) -> str:
         return _hash_table(X)
     if sparse.issparse(X):
         X = X.tocsr()
-        return joblib.hash([X.shape, hash_data(X.data), hash_data(X.indices), hash_data(X.indptr)])
+        return digest([X.shape, hash_data(X.data), hash_data(X.indices), hash_data(X.indptr)])
     if np.ma.isMaskedArray(X):
-        return joblib.hash([hash_data(X.data), hash_data(np.ma.getmaskarray(X))])
+        return digest([hash_data(X.data), hash_data(np.ma.getmaskarray(X))])
     if not hasattr(X, "__array__"):
         return digest(describe(X))
-    X = np.ascontiguousarray(_on_the_cpu(X))
-    if X.dtype.hasobject:  # joblib.hash would tell an object from its copy
-        return digest([str(X.dtype), X.shape, describe(X.ravel().tolist())])
-    return joblib.hash(X, coerce_mmap=True)
+    X = np.asarray(_on_the_cpu(X))
+    kind = repr(X.dtype), X.shape
+    if X.dtype.hasobject:
+        return digest([*kind, describe(X.ravel().tolist())])
+    content: Any = np.ascontiguousarray(X).reshape(-1).view(np.uint8) if X.size else b""
+    return digest([*kind, hashlib.blake2b(content, digest_size=16).hexdigest()])
 
 
 def _hash_table(X: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -16,19 +15,13 @@ from pathlib import Path
 
 import killed_experiment
 import numpy as np
-import pandas as pd
 import pytest
 from killed_experiment import experiment, keep_records, records_of
-from scipy import sparse
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive.experiment import checkpoint_to_json
-from skactive.query._fingerprint import describe, first_difference, hash_data, versions
+from skactive.query._fingerprint import versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -274,54 +267,3 @@ def test_records_do_not_grow_with_the_pool(posterior, tmp_path):
     query = StochasticBatchQuery("entropy", posterior=posterior, n_draws=2 if posterior == "bootstrap" else None)
     small(path, X=X_big, y=np.sign(X_big[:, 0]), queries={"query": query}, n_trials=1)
     assert path.stat().st_size < 16_000
-
-
-# --- fingerprints ---------------------------------------------------------------------------------
-
-
-def frame():
-    columns = {"a": [1.0, np.nan], "s": ["x", None], "c": pd.Categorical(["p", "q"]), "n": pd.array([1, None], "Int64")}
-    return pd.DataFrame(columns)
-
-
-def test_data_are_told_apart_by_values_and_types_not_by_memory():
-    a = np.arange(6.0).reshape(2, 3)
-    assert hash_data(a) == hash_data(np.asfortranarray(a)) == hash_data(np.vstack([a, a])[:2])
-    assert hash_data(frame()) == hash_data(frame().copy().iloc[:]) == hash_data(pd.concat([frame(), frame()]).iloc[:2])
-    assert hash_data(sparse.csc_array(a)) == hash_data(sparse.csr_array(a))
-    others = [a, a.astype(np.float32), a.T, a + 1, frame(), frame()[["s", "a"]], frame().astype({"a": "float32"}), None]
-    others += [sparse.csr_array(a), a.tolist(), ["a", "b"], np.array(["a", "b"]), frame().rename(columns={"a": "b"})]
-    assert len({hash_data(other) for other in others}) == len(others)
-
-
-def test_descriptions_are_json_and_the_first_difference_is_named_with_its_path():
-    def pipeline(**params):
-        return make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(**params))
-
-    settings = {
-        "estimator": pipeline(),
-        "scoring": {"a": max, "b": lambda x: x in {"p", "q"}},
-        "rows": (X, np.int64(3)),
-    }
-    described = describe(settings)
-    assert json.loads(json.dumps(described)) == described
-    assert first_difference(described, describe(settings)) is None
-    other = describe({**settings, "estimator": pipeline(C=2.0)})
-    assert first_difference(described, other) == ("estimator.steps[2][1].C", 1.0, 2.0)
-    other = describe({**settings, "scoring": {"a": max, "b": lambda x: x in {"p", "r"}}})
-    assert first_difference(described, other)[0] == "scoring.b.code"
-    assert first_difference(described, {**described, "more": 1})[0] == ""
-
-
-class WithOptions:
-    def __init__(self, beta):
-        self.beta = beta
-
-    def __call__(self, learner, X_pool, n_instances):
-        return np.arange(n_instances)
-
-
-def test_objects_without_parameters_are_told_apart_by_their_plain_attributes():
-    assert describe(WithOptions(1.0)) == describe(WithOptions(1.0))
-    assert describe(WithOptions(1.0)) != describe(WithOptions(2.0))
-    assert describe(functools.partial(max, 1)) != describe(functools.partial(max, 2))
