@@ -97,7 +97,7 @@ def tear(checkpoint):
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("UPDATE records SET content = 'half'")
     for i in range(1000, 1100):
-        connection.execute("INSERT INTO records VALUES (?, zeroblob(3000), NULL, x'')", (i,))
+        connection.execute("INSERT INTO records VALUES (?, '', zeroblob(3000), NULL, x'')", (i,))
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,4 +1,9 @@
-"""An experiment on disk: a journal of what is run, then of every finished round with what the query remembers."""
+"""An experiment on disk: a journal of what is run, then of every finished round with what the query remembers.
+
+Each record says what it is part of: the first of its experiment, which is a checksum of all settings but the number of
+rounds; others of a query in it, which is a checksum of that and of the query's description. So the rounds of other
+settings, seeds or queries are never taken for those of this experiment.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._checks import warn
-from ..query._fingerprint import first_difference
+from .._checks import shown, warn
+from ..query._fingerprint import digest, first_difference
 from ._journal import Journal, Record
 from ._results import ExperimentResult, Round
+
+_MAY_GROW = "n_rounds"  # a number of which no round depends
 
 
 @dataclass
@@ -19,10 +26,15 @@ class Progress:
 
     rounds: list[Round] = field(default_factory=list)
     memory: bytes | None = None
+    part_of: str = ""
+
+    def up_to(self, n_rounds: int | None) -> Progress:
+        """Without rounds that are not asked for."""
+        return self if n_rounds is None else Progress(self.rounds[: n_rounds + 1], self.memory, self.part_of)
 
 
 class Checkpoint:
-    """The file of an experiment, read when this object is made.
+    """The file of an experiment, read when this object is made and when the experiment begins.
 
     Attributes
     ----------
@@ -37,64 +49,106 @@ class Checkpoint:
 
     def __init__(self, path: Any) -> None:
         self.journal, records = Journal.open(path)
+        self._read(records)
+
+    def _read(self, records: list[Record]) -> None:
         self.settings: dict[str, Any] | None = None
         self.versions: dict[str, str] = {}
         self.queries: dict[str, Any] = {}
         self._progress: dict[tuple[str, int], Progress] = {}
         for record in records:
-            self._read(record)
-
-    def _read(self, record: Record) -> None:
-        content = dict(record.content)
-        kind = content.pop("kind")
-        if kind == "settings":
-            self.settings, self.versions = content["settings"], content["versions"]
-        elif self.settings is None:
-            raise ValueError(
-                f"`checkpoint`={str(self.journal.path)!r} does not say of which experiment its rounds are: the file "
-                "was removed while an experiment wrote to it. Give a new path."
-            )
-        elif kind == "query":
-            self.queries[content["name"]] = content["description"]
-        else:
-            self._read_round(Round.from_dict(content), record.memory)
+            content = dict(record.content)
+            kind = content.pop("kind")
+            if (kind == "settings") != (self.settings is None):
+                raise _mixed_error(self.journal.path)
+            if kind == "settings":
+                self.settings, self.versions = content["settings"], content["versions"]
+            elif kind == "query":
+                self.queries[content["name"]] = content["description"]
+            if record.part_of != (self._part_of() if kind == "settings" else self._part_of(_query_of(content))):
+                raise _mixed_error(self.journal.path)
+            if kind == "round":
+                self._read_round(Round.from_dict(content), record.memory)
 
     def _read_round(self, round_: Round, memory: bytes | None) -> None:
         progress = self.progress_of(round_.query, round_.trial)
-        if round_.round == len(progress.rounds):  # else written twice: by a worker that outlived its experiment
+        if round_.round == len(progress.rounds):
             progress.rounds.append(round_)
             progress.memory = progress.memory if memory is None else memory
+        elif round_ not in progress.rounds[round_.round :][:1]:  # else found twice, by processes side by side
+            raise ValueError(
+                f"`checkpoint`={str(self.journal.path)!r} has two different records of round {round_.round} of query "
+                f"{round_.query!r} in trial {round_.trial}: two processes wrote to it, and found different numbers "
+                "from the same seed. Give a new path, and let one process at a time write to it."
+            )
+
+    def _part_of(self, query: str | None = None) -> str:
+        """What a record of the experiment, or of one of its queries, is part of."""
+        settings = _without_growth(self.settings or {})
+        return digest(settings) if query is None else digest([settings, query, self.queries.get(query)])
 
     def progress_of(self, query: str, trial: int) -> Progress:
         """How far a run has come."""
-        return self._progress.setdefault((query, trial), Progress())
+        if (query, trial) not in self._progress:
+            self._progress[query, trial] = Progress(part_of=self._part_of(query))
+        return self._progress[query, trial]
 
-    def begin(self, settings: dict[str, Any], queries: dict[str, Any], versions: dict[str, str]) -> None:
-        """Go on if these are the settings of the file, or start the file. Queries may be added or left out."""
+    @property
+    def n_rounds(self) -> int:
+        """How many finished rounds of all runs are in the file."""
+        return sum(len(progress.rounds) for progress in self._progress.values())
+
+    def begin(
+        self, settings: dict[str, Any], queries: dict[str, Any], versions: dict[str, str], *, any_seed: bool
+    ) -> list[int]:
+        """Go on if these are the settings of the file, or start the file. Queries may be added or left out.
+
+        Returns the seeds to go on with. With ``any_seed`` they are those of the file, which another process may have
+        begun a moment ago.
+        """
+
+        def what_to_add(records: list[Record]) -> list[Record]:
+            self._read(records)
+            return self._new_records(settings, queries, versions, any_seed)
+
+        records = self.journal.begin(what_to_add)
+        self._read(records)
+        return records[0].content["settings"]["random_state"]
+
+    def _new_records(
+        self, settings: dict[str, Any], queries: dict[str, Any], versions: dict[str, str], any_seed: bool
+    ) -> list[Record]:
+        new = []
         if self.settings is None:
             self.settings, self.versions = settings, versions
-            self.journal.append({"kind": "settings", "settings": settings, "versions": versions})
-        _check_same_settings(self.journal.path, first_difference(self.settings, settings))
+            new.append(Record(self._part_of(), {"kind": "settings", "settings": settings, "versions": versions}))
+        seed = {"random_state": self.settings["random_state"]} if any_seed else {}
+        now = _without_growth({**settings, **seed})
+        _check_same_settings(self.journal.path, first_difference(_without_growth(self.settings), now))
         _warn_other_versions(self.journal.path, self.versions, versions)
         for name, description in queries.items():
             if name not in self.queries:
-                self.journal.append({"kind": "query", "name": name, "description": description})
-            difference = first_difference(self.queries.get(name, description), description, f"queries[{name!r}]")
+                self.queries[name] = description
+                content = {"kind": "query", "name": name, "description": description}
+                new.append(Record(self._part_of(name), content))
+            difference = first_difference(self.queries[name], description, f"queries[{name!r}]")
             _check_same_settings(self.journal.path, difference)
+        return new
 
     def result(self) -> ExperimentResult:
         """All rounds in the file, in the order of a finished experiment."""
         names = list(self.queries)
         runs = sorted(self._progress, key=lambda run: (run[1], names.index(run[0])))
         rounds = tuple(round_ for run in runs for round_ in self._progress[run].rounds)
-        return ExperimentResult(
-            rounds, (), {**(self.settings or {}), "queries": self.queries, "versions": self.versions}
-        )
+        settings = dict(self.settings or {})
+        if settings.get(_MAY_GROW) is not None:
+            settings[_MAY_GROW] = max([settings[_MAY_GROW], *(round_.round for round_ in rounds)])
+        return ExperimentResult(rounds, (), {**settings, "queries": self.queries, "versions": self.versions})
 
 
-def save_round(journal: Journal, round_: Round, memory: bytes | None) -> None:
+def save_round(journal: Journal, part_of: str, round_: Round, memory: bytes | None) -> None:
     """Put a finished round on the disk, with the state of its query if that has changed."""
-    journal.append({"kind": "round", **asdict(round_)}, memory)
+    journal.append(Record(part_of, {"kind": "round", **asdict(round_)}, memory))
 
 
 def checkpoint_to_json(checkpoint: Any) -> str:
@@ -125,12 +179,24 @@ def checkpoint_to_json(checkpoint: Any) -> str:
     return saved.result().to_json()
 
 
+def _query_of(content: Mapping[str, Any]) -> str:
+    return content["name"] if "name" in content else content["query"]
+
+
+def _without_growth(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != _MAY_GROW}
+
+
+def _mixed_error(path: Path) -> ValueError:
+    return ValueError(f"`checkpoint`={str(path)!r} has records that belong to another experiment. Give a new path.")
+
+
 def _check_same_settings(path: Path, difference: tuple[str, Any, Any] | None) -> None:
     if difference:
         what, before, now = difference
         raise ValueError(
-            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {before!r}, and is {now!r} now. "
-            "Give a new path, or the former value."
+            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {shown(before)}, and is "
+            f"{shown(now)} now. Give a new path, or the former value."
         )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import joblib
@@ -190,7 +192,7 @@ def run_experiment(
     scorers = name_scorers(scoring, estimator)
     copies = {name: query_state.copied(name, query) for name, query in queries.items()}
     saved = None if checkpoint is None else Checkpoint(checkpoint)
-    entropy = _entropy(random_state, saved)
+    entropy = check_random_state(random_state).integers(2**32, size=4).tolist()
 
     sizes = {"batch_size": batch_size, "n_rounds": n_rounds, "budget": budget}
     split = {
@@ -200,21 +202,27 @@ def run_experiment(
         "initial": None if initial is None else list(initial),
     }
     strata = data.y if stratify and task(estimator) == "classifier" else None
-    trials = plan.plan_trials(len(data.y), strata, entropy, n_trials, sizes, has_test_set=X_test is not None, **split)
 
+    def planned(entropy: list[int]) -> list[plan.Trial]:
+        return plan.plan_trials(len(data.y), strata, entropy, n_trials, sizes, has_test_set=X_test is not None, **split)
+
+    trials = planned(entropy)
     settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, **sizes}
     settings = {**fingerprint.describe(settings), "random_state": entropy}
-    described = {name: fingerprint.describe(query) for name, query in copies.items()}
+    described = {name: fingerprint.describe(query) for name, query in queries.items()}
     if saved is not None:
-        saved.begin({**settings, **data.hashes()}, described, fingerprint.versions())
+        full = {**settings, **data.hashes()}
+        entropy = saved.begin(full, described, fingerprint.versions(), any_seed=random_state is None)
+        settings, trials = {**settings, "random_state": entropy}, planned(entropy)
 
     experiment = Experiment(estimator, data, scorers, entropy, saved.journal if saved else None)
     runs = [
-        (experiment, trial, name, query, saved.progress_of(name, trial.number) if saved else Progress())
+        (experiment, trial, name, query, saved.progress_of(name, trial.number).up_to(n_rounds) if saved else Progress())
         for trial in trials
         for name, query in copies.items()
     ]
-    rounds, failures = _do_all(runs, n_jobs, verbose)
+    with _interruption_explained(checkpoint):
+        rounds, failures = _do_all(runs, n_jobs, verbose)
     settings |= {"n_trials": n_trials, "queries": described, "versions": fingerprint.versions()}
     return ExperimentResult(rounds, failures, settings)
 
@@ -265,11 +273,17 @@ def _check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> No
         raise ValueError(f"Only one of `X_test`, `test_size` and `splits` may define the test rows. Got {given}.")
 
 
-def _entropy(random_state: Any, saved: Checkpoint | None) -> list[int]:
-    """The source of all seeds: that of the checkpoint if the caller gives none."""
-    if random_state is None and saved is not None and saved.settings is not None:
-        return saved.settings["random_state"]
-    return check_random_state(random_state).integers(2**32, size=4).tolist()
+@contextmanager
+def _interruption_explained(checkpoint: Any) -> Iterator[None]:
+    """Say what an interruption from the keyboard left, and pass it on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            with suppress(OSError, ValueError):
+                path, n_rounds = os.fspath(checkpoint), Checkpoint(checkpoint).n_rounds
+                tqdm.write(f"{n_rounds} rounds are safe in {path!r}: the same call goes on from there.", sys.stderr)
+        raise
 
 
 def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Round, ...], tuple[Failure, ...]]:

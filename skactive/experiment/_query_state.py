@@ -1,8 +1,9 @@
-"""Queries as an experiment holds them: copies of their own, whose state can be written down between rounds.
+"""Queries as an experiment holds them: copies of their own, and what they remember between rounds.
 
-A query may keep what it likes: a random generator, a history of scores. `memory_of` is that state as bytes. For a query
-with parameters it is the attributes beside them; for any other callable it is the whole object, and for a function its
-closure and globals too, which is how cloudpickle sends functions to other processes.
+A query may keep what it likes: a random generator, a history of scores. If its state is plain data, which those of this
+package and any query with ``get_state`` and ``set_state`` can offer, it is written down (`_plain`) and read back. No
+other object is made from a file, as that would run code that stands there. Of such a query only a checksum is
+written, which tells whether it changed: if it did, the run asks it for its finished rounds again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from .._random import seeded_clone
+from ..query import _fingerprint as fingerprint
+from ._plain import NoPlainFormError, dumps, loads
 
 try:
     import cloudpickle  # type: ignore[import-untyped]
 except ImportError:  # joblib before 1.6 brings its own
     from joblib.externals import cloudpickle
+
+_PLAIN, _CHECKSUM = b"state ", b"checksum "
 
 
 def copied(name: str, query: Any) -> Any:
@@ -39,22 +44,26 @@ def fresh_copy(name: str, query: Any, seed: int) -> Any:
 
 
 def memory_of(query: Any) -> bytes:
-    """What the query remembers."""
-    if hasattr(query, "get_state"):
-        return cloudpickle.dumps(query.get_state())
-    if not hasattr(query, "get_params"):
-        return cloudpickle.dumps(query)
-    params = query.get_params(deep=False)
-    return cloudpickle.dumps({name: value for name, value in vars(query).items() if name not in params})
+    """What the query remembers, or a checksum of it: different whenever it remembers something else."""
+    if hasattr(query, "get_state") and hasattr(query, "set_state"):
+        state = query.get_state()
+        try:
+            return _PLAIN + dumps(state)
+        except NoPlainFormError:
+            return _checksum(state)
+    if hasattr(query, "get_params"):
+        params = query.get_params(deep=False)
+        return _checksum({name: value for name, value in vars(query).items() if name not in params})
+    return _checksum(query)
 
 
-def remembering(query: Any, memory: bytes) -> Any:
-    """The query in the state that `memory_of` wrote down."""
-    state = cloudpickle.loads(memory)
-    if hasattr(query, "set_state"):
-        query.set_state(state)
-    elif hasattr(query, "get_params"):
-        vars(query).update(state)
-    else:
-        return state
-    return query
+def remembers(query: Any, memory: bytes) -> bool:
+    """Give a query the state that `memory_of` wrote down, or say that there is only a checksum."""
+    if not memory.startswith(_PLAIN):
+        return False
+    query.set_state(loads(memory.removeprefix(_PLAIN)))
+    return True
+
+
+def _checksum(state: Any) -> bytes:
+    return _CHECKSUM + fingerprint.digest(fingerprint.describe(state)).encode()

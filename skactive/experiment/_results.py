@@ -13,9 +13,11 @@ from .._checks import check_reference, import_optional
 from ._summary import Curve, Summary, compare, savings, with_holm
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Round:
     """One round of one run: the labels acquired, and the scores of the model fitted to all labels so far.
+
+    Rounds are equal if all but their seconds is.
 
     Attributes
     ----------
@@ -40,6 +42,14 @@ class Round:
     scores: dict[str, float]
     query_seconds: float | None
     fit_seconds: float
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same was found, however long it took. A score of NaN is equal to NaN."""
+        return isinstance(other, Round) and self._found() == other._found()
+
+    def _found(self) -> tuple[Any, ...]:
+        scores = {name: repr(score) if np.isnan(score) else score for name, score in self.scores.items()}
+        return self.trial, self.query, self.round, self.n_labelled, self.indices, scores
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Round:

@@ -95,7 +95,7 @@ def do_run(
                 return rounds, None
             rounds.append(new[0])
             if experiment.journal is not None:
-                save_round(experiment.journal, *new)
+                save_round(experiment.journal, progress.part_of, *new)
 
 
 @dataclass(frozen=True)
@@ -107,16 +107,15 @@ class _Run:
 
     def rounds(self, progress: Progress) -> Iterator[tuple[Round, bytes | None]]:
         """The rounds that are left, each with what the query remembers after it, if that changed."""
-        query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
-        if progress.memory is not None:
-            query = query_state.remembering(query, progress.memory)
-        memory = query_state.memory_of(query) if self.experiment.journal else None
-        labelled = np.array([i for done in progress.rounds for i in done.indices], dtype=np.int64)
-        number = len(progress.rounds)
+        number, labelled = len(progress.rounds), _labelled(progress.rounds)
         learner: Any = None
+        if number and self._room(labelled, number):  # from a checkpoint
+            query = self._resumed_query(progress)
+            learner = self._fit(labelled, number - 1)[0]
+        else:
+            query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
+        memory = query_state.memory_of(query) if self.experiment.journal else None
         while number == 0 or self._room(labelled, number):
-            if number and learner is None:  # from a checkpoint, the last model is fitted once more
-                learner = self._fit(labelled, number - 1)[0]
             batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
             labelled = np.concatenate([labelled, batch])
             learner, fit_seconds = self._fit(labelled, number)
@@ -136,6 +135,23 @@ class _Run:
                 None if memory == before else memory,
             )
             number += 1
+
+    def _resumed_query(self, progress: Progress) -> Any:
+        """The query as it was after its finished rounds: as written down, or asked for them again."""
+        query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
+        if progress.memory in (None, query_state.memory_of(query)) or query_state.remembers(query, progress.memory):
+            return query
+        for number, done in enumerate(progress.rounds[1:], start=1):
+            labelled = _labelled(progress.rounds[:number])
+            batch, _ = self._ask(query, self._fit(labelled, number - 1)[0], labelled, number)
+            if tuple(batch.tolist()) != done.indices:
+                raise BatchError(
+                    f"`queries`[{self.name!r}] remembers what cannot be written to `checkpoint`, so it was asked for "
+                    f"its finished rounds again, and chose other rows in round {number} of trial {done.trial}. Give "
+                    "it methods get_state() and set_state(state) for a state of numbers, texts, lists, dicts, arrays "
+                    "and random generators, or start with a new path."
+                )
+        return query
 
     def _room(self, labelled: Rows, number: int) -> int:
         """The largest number of labels that this round may acquire."""
@@ -178,6 +194,10 @@ class _Run:
     def _scores_of(self, model: Any, number: int) -> dict[str, float]:
         with global_random.seeded(self._seed(plan.MODEL, number)):
             return evaluate(self.experiment.scorers, model, *self.experiment.data.test(self.trial.test))
+
+
+def _labelled(rounds: list[Round]) -> Rows:
+    return np.array([i for done in rounds for i in done.indices], dtype=np.int64)
 
 
 def _check_suggestion(size: Any, n_pool: int, name: str) -> int:

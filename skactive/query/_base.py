@@ -241,17 +241,19 @@ class BatchQuery(BaseEstimator, ABC):
     def get_state(self) -> dict[str, Any]:
         """What the query knows besides its parameters, for `set_state`; without what the next call makes again.
 
-        Experiments write it down between rounds.
+        Experiments write it down between rounds, if it is plain data, as that of the queries of this package is:
+        numbers, texts, None, lists, tuples, dicts, sets, arrays, tensors, tables and random generators.
         """
         params = self.get_params(deep=False)
         state = {name: value for name, value in self.__dict__.items() if name not in params and name not in _REPORTS}
         if "memory_" in state:
-            state["memory_"] = state["memory_"].to_keep()
+            state["memory_"] = state["memory_"].to_plain()
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on where a query with the same parameters was when `get_state` was called."""
-        self.__dict__.update(state)
+        memory = {"memory_": Memory.from_plain(state["memory_"])} if "memory_" in state else {}
+        self.__dict__.update({**state, **memory})
 
     @property
     def rng_(self) -> np.random.Generator:

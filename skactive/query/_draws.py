@@ -228,7 +228,10 @@ class _Finder:
         """Refitted members, those of the last call again if nothing has been taught since."""
         X, y = _training_data(self.pool)
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
-        made_of = str(estimator.get_params()), str(fingerprint.describe(estimator))  # which tells long arrays apart
+        made_of = (
+            str(estimator.get_params()),
+            str(fingerprint.describe(estimator, classes=False)),
+        )  # which tells long arrays apart
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         if self.refits.predict is None or self.refits.fitted_to != fitted_to:
             with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
+import hashlib
+import json
 import platform
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Mapping
 from importlib import metadata
-from types import CodeType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import joblib
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from .. import __version__
+from ._code import class_parts, code_of, function_parts, is_own, name_of
 
 _PLAIN = (bool, int, float, str, type(None))
+_MOST_LEVELS = 60
+_MOST_CHARACTERS = 200
 
 
 def versions() -> dict[str, str]:
@@ -27,65 +34,197 @@ def versions() -> dict[str, str]:
     }
 
 
+def digest(description: Any) -> str:
+    """A short text for plain JSON: equal for equal descriptions."""
+    return hashlib.blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def hash_data(X: Any) -> str:
     """A checksum of the values and types in an array-like, whatever its memory looks like."""
-    if hasattr(X, "iloc") and getattr(X, "ndim", 2) == 2:
-        columns = [X.iloc[:, i] for i in range(X.shape[1])]
-        return joblib.hash([(str(column.name), str(column.dtype), hash_data(column)) for column in columns])
+    if hasattr(X, "iloc"):
+        return _hash_table(X)
     if sparse.issparse(X):
         X = X.tocsr()
-        return joblib.hash([X.shape, hash_data(X.data), hash_data(X.indices), hash_data(X.indptr)])
-    if hasattr(X, "__array__"):
-        X = np.ascontiguousarray(X)
-    return joblib.hash(X, coerce_mmap=True)
+        return digest([X.shape, hash_data(X.data), hash_data(X.indices), hash_data(X.indptr)])
+    if np.ma.isMaskedArray(X):
+        return digest([hash_data(X.data), hash_data(np.ma.getmaskarray(X))])
+    if not hasattr(X, "__array__"):
+        return digest(describe(X))
+    X = np.asarray(_on_the_cpu(X))
+    kind = repr(X.dtype), X.shape
+    if X.dtype.hasobject:
+        return digest([*kind, describe(X.ravel().tolist())])
+    content: Any = np.ascontiguousarray(X).reshape(-1).view(np.uint8) if X.size else b""
+    return digest([*kind, hashlib.blake2b(content, digest_size=16).hexdigest()])
 
 
-def describe(value: Any) -> Any:
-    """Plain JSON that tells two values apart, if they are parameters as scikit-learn knows them.
+def _hash_table(X: Any) -> str:
+    columns = [X] if X.ndim == 1 else [X.iloc[:, i] for i in range(X.shape[1])]
+    described = [[str(c.name), *_dtype(c.dtype), hash_data(c.to_numpy())] for c in columns]
+    return digest([X.ndim, described, hash_data(X.index.to_numpy())])
 
-    Estimators, queries among them, are their type and parameters, without random states, which the experiment sets. An
-    object that is none of these is its type, its ``repr`` and its plain attributes: what else it holds is not seen.
+
+def _dtype(dtype: Any) -> list[Any]:
+    """With categories in their order, which decides the codes that a model may see."""
+    known = getattr(dtype, "categories", None)
+    return [str(dtype)] if known is None else ["category", hash_data(known.to_numpy()), bool(dtype.ordered)]
+
+
+def _on_the_cpu(X: Any) -> Any:
+    if not hasattr(X, "detach"):
+        return X
+    X = X.detach().cpu()
+    return X.float() if str(X.dtype) == "torch.bfloat16" else X
+
+
+def describe(value: Any, *, classes: bool = True) -> Any:
+    """Plain JSON that tells two values apart.
+
+    Estimators, queries among them, are their type and parameters, without random states, which the experiment sets;
+    but inside of other objects, and frozen, they are what they have learned, too. Functions are their code, defaults,
+    closure, attributes and, if they are the user's own, the globals that they name. Classes of the user's own are what
+    their bodies hold, unless ``classes`` is False. torch modules are their weights, parts and public attributes. Any
+    other object is what ``pickle`` would write of it. One that cannot be pickled is its type, its ``repr`` without
+    addresses and its plain attributes: what else it holds is not seen, nor is what lies deeper than 60 levels.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, _PLAIN):
-        return repr(value) if value != value else value  # NaN is equal to nothing, itself included
-    if isinstance(value, Mapping):
-        return {str(key): describe(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = [describe(item) for item in value]
-        return sorted(items, key=repr) if isinstance(value, set | frozenset) else items
-    if hasattr(value, "__array__") or sparse.issparse(value):
-        return f"{_name(type(value))} {hash_data(value.detach() if hasattr(value, 'detach') else value)}"
-    return _describe_object(value)
+    return _Describer(classes)(value)
 
 
-def _describe_object(value: Any) -> Any:
-    if isinstance(value, type):
-        return _name(value)
-    if hasattr(value, "__code__"):
-        return f"{_name(value)} {joblib.hash(list(_code(value.__code__)))}"
-    if isinstance(value, functools.partial):
-        return [describe(part) for part in (value.func, value.args, value.keywords)]
-    if hasattr(value, "get_params"):
-        params = value.get_params(deep=False)
-        return {"type": _name(type(value))} | {k: describe(v) for k, v in params.items() if k != "random_state"}
-    shown = re.sub(r" at 0x\w+", "", repr(value))
-    return [_name(type(value)), shown, {k: v for k, v in getattr(value, "__dict__", {}).items() if type(v) in _PLAIN}]
+class _Describer:
+    """Describes what a value is made of, however its parts refer to each other.
 
+    A description depends on nothing but the value: a part that is met twice is described as two equal ones are.
+    """
 
-def _name(value: Any) -> str:
-    return f"{value.__module__}.{value.__qualname__}"
+    def __init__(self, classes: bool) -> None:
+        self._classes = classes
+        self._open: dict[int, int] = {}  # level of each value that is being described
+        self._known: dict[tuple[int, bool], tuple[Any, Any]] = {}  # with values, so that no other gets their id
+        self._whole = False  # inside of an object that no clone is made of
+        self._lowest = sys.maxsize  # the outermost level that the current description refers back to
 
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, _PLAIN):
+            return "float('nan')" if value != value else value  # NaN is equal to nothing, itself included
+        key, level = id(value), len(self._open)
+        if (key, self._whole) in self._known:
+            return self._known[key, self._whole][1]
+        if key in self._open:
+            self._lowest = min(self._lowest, self._open[key])
+            return f"{name_of(type(value))} that this is part of"
+        if level > _MOST_LEVELS:
+            return f"{name_of(type(value))} at level {level}"
+        return self._described(value, key, level)
 
-def _code(code: CodeType) -> Iterator[Any]:
-    """What a function does, not where in its file it stands."""
-    yield code.co_code, code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _code(constant)
+    def _described(self, value: Any, key: int, level: int) -> Any:
+        outer, whole = self._lowest, self._whole
+        self._lowest = sys.maxsize
+        self._open[key] = level
+        try:
+            description = self._describe(value)
+        finally:
+            del self._open[key]
+            inner, self._lowest, self._whole = self._lowest, outer, whole
+        if inner < level:
+            self._lowest = min(outer, inner)
         else:
-            yield describe(constant)
+            self._known[key, whole] = value, description
+        return description
+
+    def _describe(self, value: Any) -> Any:
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, np.generic):
+            return self(value.item()) if isinstance(value.item(), _PLAIN) else repr(value)
+        if isinstance(value, bytes | bytearray):
+            return f"bytes {hashlib.blake2b(value, digest_size=16).hexdigest()}"
+        if isinstance(value, Mapping):
+            return {key if isinstance(key, str) else str(self(key)): self(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return self._items(value)
+        if isinstance(value, set | frozenset):
+            return sorted(map(self, value), key=repr)
+        if hasattr(value, "__array__") or sparse.issparse(value):
+            return f"{name_of(type(value))} {hash_data(value)}"
+        return self._describe_object(value)
+
+    def _items(self, items: Any) -> list[Any]:
+        kinds = set(map(type, items))
+        if kinds <= {bool, int, str, type(None)}:
+            return list(items)
+        return list(map(self, items))
+
+    def _class(self, cls: type) -> str:
+        if not self._classes or not is_own(cls.__module__):
+            return name_of(cls)
+        return f"{name_of(cls)} {digest(self(class_parts(cls)))}"
+
+    def _describe_object(self, value: Any) -> Any:
+        if hasattr(value, "get_params") and not self._whole and not _keeps_its_state(value):
+            params = value.get_params(deep=False)
+            return {"class": self(type(value))} | {k: self(v) for k, v in params.items() if k != "random_state"}
+        self._whole = True
+        if isinstance(value, ModuleType):
+            return f"module {value.__name__}"
+        if isinstance(value, FunctionType):
+            return {"function": name_of(value), "code": digest(self(code_of(value)))} | self._parts(
+                function_parts(value)
+            )
+        if isinstance(value, functools.partial):
+            return [self(part) for part in (value.func, value.args, value.keywords)]
+        owner = getattr(value, "__self__", None) if isinstance(value, MethodType | BuiltinFunctionType) else None
+        if owner is not None and not isinstance(owner, ModuleType):
+            return {"method": self._part(getattr(value, "__func__", value.__name__)), "self": self(owner)}
+        if "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module):
+            return {"class": self(type(value))} | self._parts(_module_parts(value))
+        return self._pickled(value)
+
+    def _pickled(self, value: Any) -> Any:
+        """What ``pickle`` would write."""
+        try:
+            made = value.__reduce_ex__(4)
+        except Exception:  # whatever a class of another's own may raise
+            plain = {k: v for k, v in getattr(value, "__dict__", {}).items() if isinstance(v, _PLAIN)}
+            return {"class": self(type(value)), "(repr)": _without_addresses(repr(value))} | self._parts(plain)
+        if isinstance(made, str):  # found under this name
+            wrapped = getattr(value, "__wrapped__", None)
+            return name_of(value) if wrapped is None else {"function": name_of(value), "wrapped": self(wrapped)}
+        function, args, state, items, pairs = (*made, None, None, None)[:5]
+        how = [args[1:]] if function is copyreg.__newobj__ else [function, args]  # type: ignore[attr-defined]
+        parts = {
+            "(made)": how if any(how) else None,
+            "(items)": items and list(items),
+            "(pairs)": pairs and list(pairs),
+        }
+        state = state if isinstance(state, dict) else {"(state)": state}
+        shown = {name: part for name, part in {**parts, **state}.items() if part is not None or name in state}
+        return {"class": self(type(value))} | self._parts(shown)
+
+    def _parts(self, parts: Mapping[Any, Any]) -> dict[str, Any]:
+        return {name if isinstance(name, str) else str(self(name)): self._part(part) for name, part in parts.items()}
+
+    def _part(self, part: Any) -> Any:
+        """A part of an object or a function; a checksum of what is long."""
+        description = self(part)
+        if isinstance(description, str | int | float | None) or len(json.dumps(description)) <= _MOST_CHARACTERS:
+            return description
+        return f"{name_of(part if isinstance(part, FunctionType) else type(part))} {digest(description)}"
+
+
+def _keeps_its_state(estimator: Any) -> bool:
+    """Whether clones of an estimator hold what it learned, as those of FrozenEstimator do."""
+    clone = getattr(type(estimator), "__sklearn_clone__", None)
+    return clone not in (None, BaseEstimator.__sklearn_clone__)
+
+
+def _module_parts(module: Any) -> dict[str, Any]:
+    public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    weights = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
+    return public | weights | dict(module.named_children())
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r" at 0x\w+", "", text)
 
 
 def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, Any, Any] | None:

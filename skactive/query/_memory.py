@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -48,9 +49,28 @@ class Memory:
     def with_batch(self, k: int) -> Memory:
         return replace(self, batch_sizes=(*self.batch_sizes, k))
 
-    def to_keep(self) -> Memory:
-        """The same memory without what is large and can be made again: members of a bootstrap."""
-        return replace(self, refits=self.refits.forgotten())
+    def to_plain(self) -> dict[str, Any]:
+        """Numbers, arrays, rows of a pool and a generator; without members of a bootstrap, which can be made again."""
+        return {
+            "rng": copy.deepcopy(self.rng),
+            "is_known": self.refits.is_known,
+            "reference": None if self.reference is None else dict(vars(self.reference)),
+            "ageing": {n_labelled: dict(vars(seen)) for n_labelled, seen in self.ageing.items()},
+            "batch_sizes": self.batch_sizes,
+            "betas": self.betas,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Memory:
+        """The memory that `to_plain` wrote."""
+        return cls(
+            rng=copy.deepcopy(plain["rng"]),
+            refits=Refits(is_known=plain["is_known"]),
+            reference=None if plain["reference"] is None else Reference(**plain["reference"]),
+            ageing={n_labelled: Ageing(**seen) for n_labelled, seen in plain["ageing"].items()},
+            batch_sizes=plain["batch_sizes"],
+            betas=plain["betas"],
+        )
 
     def learned(self, before: Memory, after: Memory, own: frozenset[str]) -> Memory:
         """Add what a call changed, which found ``before`` and left ``after``, but for the fields ``own``.
