@@ -18,7 +18,7 @@ from sklearn import get_config
 from .._checks import is_integer
 from ._joining import join_sparse
 from ._kinds import KINDS as KINDS
-from ._kinds import Indices, kind_of
+from ._kinds import Indices, Others, kind_of
 
 _MAX_CHUNK_BYTES = 64 * 2**20
 
@@ -32,6 +32,17 @@ def prepare_pool(X: Any, name: str = "X_pool") -> Any:
     What has no rows to choose from (None, a text, a generator, a set) is a ``TypeError``.
     """
     return kind_of(X).prepare(X, name)
+
+
+def holds_rows(X: Any) -> bool:
+    """Whether X is a container of rows."""
+    if not isinstance(kind_of(X), Others):
+        return True
+    try:
+        prepare_pool(X)
+    except TypeError:
+        return False
+    return True
 
 
 def count_rows(X: Any) -> int:

@@ -133,5 +133,11 @@ class RowsOf:
         self._array, self._rows = array, rows
         self.shape, self.dtype = (len(rows), array.shape[1]), array.dtype
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def __getitem__(self, rows: Any) -> Any:
         return self._array[self._rows[rows]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)

@@ -42,10 +42,7 @@ ReadyScore = Callable[[Any, Any], Any]
 Source = Callable[[str], Callable[[Any], Any]]
 """Finds side information for the score of a name: a function of a chunk of rows."""
 
-IS_TARGET = Rule(
-    lambda value: value is None or hasattr(value, "shape") or isinstance(value, list | tuple),
-    "None or rows like those of the pool",
-)
+IS_TARGET = Rule(lambda value: value is None or containers.holds_rows(value), "None or rows like those of the pool")
 
 
 def score_rows(

@@ -429,6 +429,24 @@ def test_the_first_pick_follows_the_log_weights(name):
         reference.assert_counts_fit(counts, dict(enumerate(special.softmax(log_weights))), 1000)
 
 
+LAWS = {
+    "power": lambda s, beta: s**beta,
+    "softmax": lambda s, beta: np.exp(beta * s),
+    "softrank": lambda s, beta: (1.0 + np.argsort(np.argsort(-s))) ** -beta,
+    "topk": lambda s, beta: (s == s.max()).astype(float),
+    "uniform": lambda s, beta: np.ones(len(s)),
+}
+"""Weights of the first pick, written from the paper, for scores that are all different."""
+
+
+@every_sampler
+@pytest.mark.parametrize("beta", [0.0, 0.5, 3.0])
+def test_the_law_of_a_sampler_is_its_slow_twin(name, beta):
+    assert name in LAWS, f"write the weights of {name!r} into LAWS, from its formula"
+    weights, expected = np.exp(SAMPLERS[name].log_weights(POSITIVE, beta)), LAWS[name](POSITIVE, beta)
+    np.testing.assert_allclose(weights / weights.sum(), expected / expected.sum(), rtol=1e-12)
+
+
 @every_sampler
 def test_a_draw_is_the_batch_of_the_sampler_with_a_probability_for_each_pick(name):
     for n_rows, k in ((7, 7), (4000, 30)):

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 import skactive
 from skactive import MCDropoutClassifier, MCDropoutRegressor
@@ -49,6 +50,8 @@ def labels(name):
 
 def unfitted(name, kind="forest"):
     regression = name in OF_REGRESSORS
+    if kind == "linear":
+        return BayesianRidge() if regression else LogisticRegression()
     if kind == "forest":
         return (RandomForestRegressor if regression else RandomForestClassifier)(8, max_depth=4, random_state=0)
     net = MCDropoutRegressor if regression else MCDropoutClassifier
@@ -63,10 +66,15 @@ def models():
     def fitted(name, kind="net"):
         key = kind, name in OF_REGRESSORS
         if key not in known:
-            known[key] = unfitted(name, kind).fit(X[FIRST].astype(np.float32), labels(name)[FIRST])
+            rows = X[FIRST].astype(np.float32) if kind == "net" else X[FIRST]
+            known[key] = unfitted(name, kind).fit(rows, labels(name)[FIRST])
         return known[key]
 
     return fitted
+
+
+def training(name):
+    return {"X_training": X[FIRST], "y_training": labels(name)[FIRST]}
 
 
 def select(query, model, pool=POOL, k=5, **given):
@@ -143,11 +151,12 @@ def test_a_batch_is_distinct_positions_of_the_pool(name, k, models):
 
 
 @every_query
-def test_candidates_alone_are_chosen_and_scored(name, models):
+@pytest.mark.parametrize("kind", ["net", "forest", "linear"])
+def test_candidates_alone_are_chosen_and_scored(name, kind, models):
     mask = np.arange(len(POOL)) % 3 == 0
     for candidates in (mask, np.flatnonzero(mask)[::-1]):
         query = make(name, random_state=0)
-        assert mask[select(query, models(name), candidates=candidates)].all()
+        assert mask[select(query, models(name, kind), candidates=candidates, **training(name))].all()
         np.testing.assert_array_equal(~np.isnan(query.scores_), mask)
 
 
@@ -171,6 +180,16 @@ def test_the_container_of_the_pool_makes_no_difference(name, container, models):
         warnings.filterwarnings("ignore", message="X has feature names")
         batch = select(make(name, random_state=0), model, container(POOL.copy()))
     np.testing.assert_array_equal(batch, select(make(name, random_state=0), model))
+
+
+@every_query
+@pytest.mark.parametrize("kind", ["forest", "linear"])
+def test_no_more_rows_are_looked_at_than_max_candidates_and_one_is_enough(name, kind, models):
+    for n in (1, 9):
+        query = make(name, random_state=0, max_candidates=n)
+        rows = select(query, models(name, kind), k=1, **training(name))
+        assert (~np.isnan(query.scores_)).sum() == n
+        assert not np.isnan(query.scores_[rows]).any()
 
 
 @every_query
