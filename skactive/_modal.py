@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _containers as containers
+from ._checks import kind_of_labels, mixed_labels_error, plain_labels
 
 
 def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
@@ -83,7 +84,9 @@ def repair_modal() -> list[str]:
 
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
     inside modAL's own modules are replaced: what fails on current versions, what turns lists of mixed types into text,
-    and what stores rows without labels when those have the wrong shape. Gaps in DataFrames are left to the estimator.
+    and what loses labels: those of containers that modAL does not know, or of two of them, are joined; those with an
+    index go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Gaps in
+    DataFrames of rows are left to the estimator.
 
     Returns
     -------
@@ -108,7 +111,8 @@ def repair_modal() -> list[str]:
         repaired += _replace_everywhere("data_vstack", _stacking(data.data_vstack))
         repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
         repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
-        repaired += [_make_learner_whole(learners.ActiveLearner), _repair_vote(learners.Committee)]
+        repaired += _make_learner_whole(learners.ActiveLearner)
+        repaired += [_make_committee_whole(learners.Committee), _repair_vote(learners.Committee)]
     return repaired
 
 
@@ -164,23 +168,92 @@ def _retrieving(original: Any) -> Any:
     return retrieve_rows
 
 
-def _make_learner_whole(learner_class: Any) -> str:
-    """Labels of a wrong shape leave the stored data as they were, and ``repr`` finds every parameter."""
+def _make_learner_whole(learner_class: Any) -> list[str]:
+    """Labels go by the index of their rows, in any container; bad ones leave the learner as it was.
+
+    ``repr`` finds every parameter.
+    """
     owner = next(c for c in learner_class.__mro__ if "_add_training_data" in vars(c))
-    add = owner._add_training_data
+    add, fit, fit_to_known, fit_on_new = (getattr(owner, name) for name in _TAKE_LABELS)
 
     @functools.wraps(add)
     def _add_training_data(self: Any, X: Any, y: Any) -> Any:
         before = self.X_training, self.y_training
         try:
+            y = _checked_labels(X, y)
+            if before[0] is not None:
+                self.y_training, y = _of_one_container(self.y_training, y)
             return add(self, X, y)
         except Exception:
             self.X_training, self.y_training = before
             raise
 
-    owner._add_training_data = _add_training_data
+    @functools.wraps(fit)
+    def fit_checked(self: Any, X: Any, y: Any, *args: Any, **options: Any) -> Any:
+        return fit(self, X, _checked_labels(X, y), *args, **options)
+
+    @functools.wraps(fit_to_known)
+    def _fit_to_known(self: Any, bootstrap: bool = False, **options: Any) -> Any:
+        known = self.y_training = _checked_labels(self.X_training, self.y_training)  # those of the constructor
+        try:
+            if bootstrap:
+                self.y_training = plain_labels(known, "y")  # modAL takes them by position, which a Series is not
+            return fit_to_known(self, bootstrap=bootstrap, **options)
+        finally:
+            self.y_training = known
+
+    @functools.wraps(fit_on_new)
+    def _fit_on_new(self: Any, X: Any, y: Any, bootstrap: bool = False, **options: Any) -> Any:
+        y = _checked_labels(X, y)
+        return fit_on_new(self, X, plain_labels(y, "y") if bootstrap else y, bootstrap=bootstrap, **options)
+
+    for name, function in zip(_TAKE_LABELS, (_add_training_data, fit_checked, _fit_to_known, _fit_on_new), strict=True):
+        setattr(owner, name, function)
     owner.bootstrap_init = False
+    return [f"{owner.__module__}.{owner.__name__}.{name}" for name in _TAKE_LABELS]
+
+
+_TAKE_LABELS = ("_add_training_data", "fit", "_fit_to_known", "_fit_on_new")
+
+
+def _make_committee_whole(committee_class: Any) -> str:
+    """What one learner of a committee refuses, none of them keeps."""
+    owner = next(c for c in reversed(committee_class.__mro__) if "_add_training_data" in vars(c))
+    add = owner._add_training_data
+
+    @functools.wraps(add)
+    def _add_training_data(self: Any, X: Any, y: Any) -> Any:
+        before = [(learner.X_training, learner.y_training) for learner in self.learner_list]
+        try:
+            return add(self, X, y)
+        except Exception:
+            for learner, (X_before, y_before) in zip(self.learner_list, before, strict=True):
+                learner.X_training, learner.y_training = X_before, y_before
+            raise
+
+    owner._add_training_data = _add_training_data
     return f"{owner.__module__}.{owner.__name__}._add_training_data"
+
+
+def _checked_labels(X: Any, y: Any) -> Any:
+    """Labels in the order of their rows, none missing; as an array where modAL does not know their container."""
+    y = containers.aligned(y, X, "y")
+    plain = plain_labels(y, "y")
+    is_known = hasattr(y, "iloc") or isinstance(y, list) or hasattr(y, "detach") or sp.issparse(y)
+    return y if is_known else plain
+
+
+def _of_one_container(known: Any, new: Any) -> tuple[Any, Any]:
+    """The labels of a learner and those to be added, as arrays unless they can be joined as they are."""
+    before, after = plain_labels(known, "y"), plain_labels(new, "y")
+    if before.size and after.size and {kind_of_labels(before), kind_of_labels(after)} == {"numbers", "text"}:
+        raise mixed_labels_error("y", [before.item(0), after.item(0)])
+    if type(known) is type(new) and list(getattr(known, "columns", ())) == list(getattr(new, "columns", ())):
+        return known, new
+    if before.ndim == 2 and before.shape[1] == 1 and after.ndim == 1:
+        return before, after[:, np.newaxis]
+    is_column = hasattr(new, "iloc") and after.shape[1:] == (1,)
+    return before, after.ravel() if is_column and before.ndim == 1 else after
 
 
 def _repair_vote(committee_class: Any) -> str:

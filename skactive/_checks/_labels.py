@@ -21,7 +21,7 @@ def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[An
     among objects become an array of numbers; text stays what it is.
     """
     if isinstance(y, list | tuple):
-        y = [as_array(value) if hasattr(value, "detach") else value for value in y]
+        y = [value.tolist() if hasattr(value, "detach") else value for value in y]
     given = _opened(y)
     missing = _missing(given) | _marked_as_missing(y, given)
     if missing.any():
