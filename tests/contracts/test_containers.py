@@ -191,7 +191,7 @@ def test_a_pool_of_dask_is_not_changed():
     whole = dask.array.from_array(X, chunks=(2, 3))
     unknown = whole[dask.array.from_array(X[:, 0] > 5, chunks=2)]
     before = unknown.chunks
-    query = StochasticBatchQuery(posterior="bootstrap", n_draws=2, random_state=0)
+    query = StochasticBatchQuery("entropy", posterior="bootstrap", n_draws=2, beta=0, random_state=0)
     query.select(
         RandomForestClassifier(2).fit(X, X[:, 0] > 5), unknown, 2, X_training=unknown, y_training=np.arange(5) % 2
     )
