@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -126,6 +127,8 @@ def _replace_check(module: ModuleType) -> str:
 
     def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
         finite = False if hasattr(X, "iloc") else force_all_finite
+        if isinstance(X, Mapping):  # no array, so that its length is all there is to check
+            X = np.zeros((containers.count_rows(X), 1))
         return check(X, y, **{keyword: finite}, **options)
 
     module.check_X_y = checked  # type: ignore[attr-defined]

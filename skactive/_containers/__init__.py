@@ -18,6 +18,7 @@ from sklearn import get_config
 from .._checks import is_integer
 from ._joining import join_sparse
 from ._kinds import KINDS as KINDS
+from ._kinds import Arrays as Arrays
 from ._kinds import Indices, Others, kind_of
 
 _MAX_CHUNK_BYTES = 64 * 2**20

@@ -27,7 +27,7 @@ class Arrays:
 
     def prepare(self, X: Any, name: str) -> Any:
         """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
-        if not X.shape:
+        if getattr(X, "shape", None) == ():
             raise no_rows_error(X, name)
         return X
 

@@ -203,8 +203,8 @@ class BatchQuery(BaseEstimator, ABC):
         ----------
         estimator : fitted estimator
         X_pool : array-like of shape (n_points, ...)
-            numpy array or memory map of any number of axes, torch tensor, DataFrame, list, scipy sparse or dask array.
-            Never copied as a whole, never changed.
+            numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
+            list, tuple, scipy sparse or dask array. Never copied as a whole, never changed.
         n_instances : int or "auto", default=1
             Rows to choose. "auto": as many as `StochasticBatchQuery.suggest_batch_size` says.
         X_training, y_training : array-like, optional

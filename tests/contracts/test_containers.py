@@ -187,6 +187,18 @@ def test_dask_arrays_are_read_chunk_by_chunk():
     assert chunks.count_rows(unknown) == 5
 
 
+def test_a_pool_of_dask_is_not_changed():
+    whole = dask.array.from_array(X, chunks=(2, 3))
+    unknown = whole[dask.array.from_array(X[:, 0] > 5, chunks=2)]
+    before = unknown.chunks
+    query = StochasticBatchQuery("entropy", posterior="bootstrap", n_draws=2, beta=0, random_state=0)
+    query.select(
+        RandomForestClassifier(2).fit(X, X[:, 0] > 5), unknown, 2, X_training=unknown, y_training=np.arange(5) % 2
+    )
+    assert np.isnan(before[0]).all()
+    np.testing.assert_array_equal(unknown.chunks[0], before[0])
+
+
 def test_a_dask_frame_is_refused_with_the_way_out():
     dd = pytest.importorskip("dask.dataframe", reason="dask is an extra")
     with pytest.raises(TypeError, match="to_dask_array"):

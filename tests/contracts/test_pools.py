@@ -17,6 +17,8 @@ from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from skorch.helper import SliceDict
 
 import skactive
 from skactive import StochasticBatchQuery, run_experiment
@@ -225,6 +227,14 @@ def pairs(containers, entries):
     ]
 
 
+def arrays_by_name(X):
+    return SliceDict(left=X[:, :2], right=X[:, 2:])
+
+
+def joined(X):
+    return np.concatenate([X["left"], X["right"]], axis=1)
+
+
 @functools.cache
 def of_arrays(entry):
     return ON_TABLES[entry](np.asarray, TABLE, classifier())
@@ -247,6 +257,14 @@ def test_every_container_of_a_table_gives_the_same_rows_at_every_entry_point(con
 def test_every_container_of_texts_gives_the_same_rows_at_every_entry_point(container, entry):
     found = ON_TEXTS[entry](OF_TEXT[container], TEXTS, text_classifier())
     np.testing.assert_allclose(found, of_lists(entry), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("entry", ENTRIES.keys() - QUERIES.keys())
+def test_arrays_by_name_give_the_same_rows_at_every_entry_point(entry):
+    found = ENTRIES[entry](arrays_by_name, TABLE, make_pipeline(FunctionTransformer(joined), classifier()))
+    expected = ENTRIES[entry](np.asarray, TABLE, make_pipeline(FunctionTransformer(), classifier()))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 # --- what is no pool ------------------------------------------------------------------------------
