@@ -142,8 +142,9 @@ def run_experiment(
     checkpoint : path, optional
         File to which each finished round is written before the next one starts, an SQLite database. After an
         interruption of any kind the same call continues from there, and gives the result of a run without interruption.
-        Queries and trials can be added later; any other change is an error. `checkpoint_to_json` shows the rounds in
-        the file. The file holds pickles: use only files that you trust.
+        Queries, trials and rounds can be added later; any other change is an error, as far as it can be seen (see the
+        user guide). `checkpoint_to_json` shows the rounds in the file. Reading it runs no code. Queries with a memory
+        that are not of this package need ``get_state`` and ``set_state``, or are asked for their finished rounds again.
     verbose : int, default=0
         If not 0, show a progress bar over runs.
 
@@ -163,6 +164,8 @@ def run_experiment(
         pool.
     OSError
         If the checkpoint cannot be read or written.
+    KeyboardInterrupt
+        After Ctrl-C, with a line that says how many rounds are safe in the checkpoint.
     RuntimeError
         If every run failed.
 

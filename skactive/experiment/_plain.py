@@ -168,6 +168,8 @@ def _column_parts(column: Any) -> list[Any]:
     """Values and type of a Series or an Index, if these say all of it."""
     import pandas
 
+    if isinstance(column, pandas.MultiIndex):
+        raise NoPlainFormError("a MultiIndex")
     if isinstance(column.dtype, pandas.CategoricalDtype):
         categories = _column_parts(column.dtype.categories)
         return [np.asarray(getattr(column, "cat", column).codes), "category", categories, bool(column.dtype.ordered)]

@@ -5,22 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import killed_experiment
 import numpy as np
+import pandas as pd
 import pytest
 from killed_experiment import experiment, keep_records, records_of
+from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive.experiment import checkpoint_to_json
+from skactive.experiment._journal import Journal, Record
 from skactive.query._fingerprint import versions
 
 ROOT = Path(__file__).parents[2]
@@ -211,7 +217,8 @@ def test_a_checkpoint_that_was_replaced_by_that_of_another_experiment_gets_no_re
         return np.arange(n_instances)
 
     def replaces(learner, X_pool, n_instances):
-        shutil.copy(elsewhere, path)
+        if path.exists():
+            shutil.copy(elsewhere, path)
         return np.arange(n_instances)
 
     other = {"queries": {"replaces": another}} if "queries" in other else other
@@ -267,3 +274,137 @@ def test_records_do_not_grow_with_the_pool(posterior, tmp_path):
     query = StochasticBatchQuery("entropy", posterior=posterior, n_draws=2 if posterior == "bootstrap" else None)
     small(path, X=X_big, y=np.sign(X_big[:, 0]), queries={"query": query}, n_trials=1)
     assert path.stat().st_size < 16_000
+
+
+# --- more rounds, interruptions, and what queries remember ----------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [4, "auto"])
+def test_more_rounds_go_on_and_fewer_show_what_is_there(batch_size, tmp_path):
+    path = tmp_path / "run.sqlite"
+    queries = {"power": StochasticBatchQuery("entropy", "softmax", beta="auto")} if batch_size == "auto" else {}
+    changes = {"batch_size": batch_size, **({"queries": queries} if queries else {})}
+    first = small(path, n_rounds=1, **changes)
+    assert numbers(small(path, n_rounds=3, **changes)) == numbers(small(None, n_rounds=3, **changes))
+    assert ExperimentResult.from_json(checkpoint_to_json(path)).settings["n_rounds"] == 3
+    CountingTree.n_fits = 0
+    assert small(path, n_rounds=1, **changes) == first
+    assert small(path, n_rounds=3, **changes).settings["n_rounds"] == 3
+    assert CountingTree.n_fits == 0
+
+
+def test_an_interrupted_run_that_went_on_equals_an_undisturbed_one_whatever_time_it_took(tmp_path):
+    path = tmp_path / "run.sqlite"
+    small(path)
+    keep_records(path, 6)
+    assert small(path) == small(None)
+    assert small(None) != small(None, random_state=1)
+
+
+class Interrupted(DecisionTreeClassifier):
+    def fit(self, X, y):
+        if "INTERRUPT" in os.environ and len(y) > 9:
+            raise KeyboardInterrupt
+        return super().fit(X, y)
+
+
+def test_an_interruption_says_how_many_rounds_are_safe_and_the_same_call_goes_on(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.sqlite"
+    monkeypatch.setenv("INTERRUPT", "1")
+    with pytest.raises(KeyboardInterrupt):
+        small(path, estimator=Interrupted(max_features=2))
+    assert capsys.readouterr().err == f"2 rounds are safe in {str(path)!r}: the same call goes on from there.\n"
+    with pytest.raises(KeyboardInterrupt):
+        small(None, estimator=Interrupted(max_features=2))
+    assert capsys.readouterr().err == ""
+    monkeypatch.delenv("INTERRUPT")
+    resumed = small(path, estimator=Interrupted(max_features=2))
+    assert numbers(resumed) == numbers(small(None))
+
+
+class Remembers:
+    """A query with a state, and `more` methods maybe."""
+
+    def __init__(self, kept=None):
+        self.rng, self.kept = np.random.default_rng(5), kept
+
+    def __call__(self, learner, X_pool, n_instances):
+        asked(len(X_pool))
+        return self.rng.choice(len(X_pool), n_instances, replace=False)
+
+
+class HandsItOut(Remembers):
+    def get_state(self):
+        return {"rng": self.rng, "kept": self.kept}
+
+    def set_state(self, state):
+        self.rng, self.kept = state["rng"], state["kept"]
+
+
+def asked(n):
+    """How many rows the pool had, noted where no fingerprint looks."""
+    os.environ["ASKED"] = f"{os.environ.get('ASKED', '')} {n}"
+
+
+@pytest.mark.parametrize(
+    ("query", "calls"),
+    [
+        (HandsItOut(), "32"),  # the state is read
+        (HandsItOut(kept=killed_experiment.Learning()), "40 36 32"),  # no plain state: asked for its rounds again
+        (Remembers(), "40 36 32"),
+        (lambda learner, X_pool, n_instances: asked(len(X_pool)) or np.arange(n_instances), "32"),  # no state
+    ],
+    ids=["plain state", "state with an object", "no methods", "function"],
+)
+def test_a_query_goes_on_with_its_state_or_is_asked_again(query, calls, tmp_path, monkeypatch):
+    path = tmp_path / "run.sqlite"
+    options = {"queries": {"query": query}, "n_rounds": 3, "n_trials": 1}
+    first = small(path, **options)
+    keep_records(path, 2 + 3)
+    monkeypatch.setenv("ASKED", "")
+    assert small(path, **options) == first
+    assert os.environ["ASKED"].split() == calls.split()
+
+
+def test_a_query_that_answers_otherwise_when_asked_again_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.sqlite"
+
+    class Fickle(Remembers):
+        def __call__(self, learner, X_pool, n_instances):
+            self.kept = os.environ["FICKLE"]
+            return np.arange(n_instances) + int(os.environ["FICKLE"])
+
+    options = {"queries": {"fickle": Fickle()}, "n_trials": 1}
+    monkeypatch.setenv("FICKLE", "0")
+    small(path, **options)
+    keep_records(path, 4)
+    monkeypatch.setenv("FICKLE", "1")
+    with pytest.raises(ValueError, match=r"`queries`\['fickle'\] remembers what cannot be written .* in round 1 of"):
+        small(path, **options)
+
+
+@pytest.mark.parametrize("rows", [list, pd.DataFrame, sparse.csr_array, np.asarray], ids=str)
+def test_queries_of_this_package_are_written_down_whatever_holds_the_pool(rows, tmp_path):
+    path = tmp_path / "run.sqlite"
+    queries = {"auto": StochasticBatchQuery("entropy", "softmax", beta="auto")}
+    small(path, X=rows(X), queries=queries, n_trials=1)
+    with closing(sqlite3.connect(path)) as connection:
+        memories = [row[0] for row in connection.execute("SELECT memory FROM records WHERE memory IS NOT NULL")]
+    assert [memory[:6] for memory in memories] == [b"state "] * 2
+    keep_records(path, 4)
+    assert small(path, X=rows(X), queries=queries, n_trials=1) == small(None, X=rows(X), queries=queries, n_trials=1)
+
+
+def test_a_checkpoint_with_a_pickle_in_it_runs_no_code(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return os.putenv, ("HOSTILE", "1")
+
+    path = tmp_path / "run.sqlite"
+    small(path, queries={"power": StochasticBatchQuery("entropy", "softmax")}, n_trials=1)
+    journal, records = Journal.open(path)
+    path.unlink()
+    hostile = Record(records[-2].part_of, records[-2].content, b"state " + pickle.dumps(Hostile()))
+    journal.begin(lambda _: [*records[:-2], hostile])
+    with pytest.raises(RuntimeError, match="Every run failed"):
+        small(path, queries={"power": StochasticBatchQuery("entropy", "softmax")}, n_trials=1)
