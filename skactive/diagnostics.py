@@ -7,7 +7,7 @@ ones; `FrozenQuery` lets an experiment buy from old scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,13 +30,17 @@ from ._checks import (
     check_part,
     check_positions,
     check_query_answer,
+    float64_array,
     integer,
     is_integer,
+    look_up,
+    shown,
 )
 from ._random import check_random_state, seeded_clone
 from ._statistics import area
 from .posterior._unwrap import labels_to_fit
 from .query import score_pool
+from .scores import SCORES
 
 __all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "score_history"]
 
@@ -106,6 +110,7 @@ def score_history(
     (3, 150)
     """
     check_cloneable(estimator)
+    look_up("score", score, SCORES)
     X = chunks.prepare_pool(X, "X")
     n_points = chunks.count_rows(X)
     y = labels_to_fit(estimator, check_labels_of(n_points, chunks.aligned(y, X, "y")))
@@ -274,7 +279,7 @@ def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     Raises
     ------
     ValueError, TypeError
-        If ``window`` is not a positive integer.
+        If ``values`` are no series of numbers, or ``window`` is not a positive integer.
 
     Examples
     --------
@@ -283,7 +288,7 @@ def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     array([1.5, 2. , 4. , 5. ])
     """
     integer().check("window", window)
-    values = np.asarray(values, dtype=np.float64)
+    values = _check_series(values)
     around = [values[max(0, i - window // 2) : i + (window + 1) // 2] for i in range(len(values))]
     known = [part[~np.isnan(part)] for part in around]
     return np.array([part.mean() if len(part) else np.nan for part in known])
@@ -430,11 +435,20 @@ def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 def _check_batches(batches: Any, n_points: int) -> list[NDArray[np.int64]]:
     """Positions of the first labels and of each batch, which may be empty."""
-    batches = [np.asarray(batch) if len(batch) else np.empty(0, dtype=np.int64) for batch in batches]
+    if isinstance(batches, str | bytes | Mapping | Set) or not isinstance(batches, Iterable):
+        raise TypeError(f"`batches` must be a list of arrays of positions, one for each batch. Got {shown(batches)}.")
+    batches = [check_positions("batches", batch, n_points, at_least=0) for batch in batches]
     if not batches or not len(batches[0]):
         raise ValueError("`batches` must start with the positions of the first labels. Got none.")
     check_positions("batches", np.concatenate(batches), n_points)
-    return [batch.astype(np.int64) for batch in batches]
+    return batches
+
+
+def _check_series(values: Any) -> NDArray[np.float64]:
+    values = float64_array("values", values)
+    if values.ndim != 1:
+        raise ValueError(f"`values` must have shape (n_steps,), one number for each step. Got shape {values.shape}.")
+    return values
 
 
 def _check_any_left(unlabelled: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
@@ -447,7 +461,7 @@ def _check_any_left(unlabelled: NDArray[np.bool_], step: int) -> NDArray[np.bool
 
 
 def _check_history(scores: Any) -> NDArray[np.float64]:
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = float64_array("scores", scores)
     if scores.ndim != 2 or not len(scores):
         raise ValueError(
             "`scores` must have shape (n_steps, n_points): a row of scores for each step, one or more. "

@@ -20,11 +20,17 @@ from scipy import stats
 from . import _containers as chunks
 from . import _modal as modal
 from ._checks import (
+    FLAG,
     ParameterError,
     Rule,
+    Rules,
     as_array,
+    check_parameters,
     check_positions,
+    float64_array,
+    integer,
     is_integer,
+    is_number,
     kind_of_labels,
     look_up,
     mixed_labels_error,
@@ -147,6 +153,11 @@ class RiskEstimate:
     n_pool: int
     greater_is_better: bool = False
 
+    def __post_init__(self) -> None:
+        check_parameters(_OF_ESTIMATES, vars(self))
+        if self.n_pool < self.n_labelled:
+            raise ValueError(f"`n_pool` must be `n_labelled`={self.n_labelled} or more. Got {self.n_pool}.")
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of the risk on the pool, by Student's t."""
         _LEVEL.check("level", level)
@@ -207,10 +218,11 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     >>> print(estimate_risk(losses[batch.indices], batch.log_proba(), n_pool=500))
     0.3459 ± 0.024 (95 % interval 0.299 to 0.393), from 50 labels, for a pool of 500 rows
     """
+    log_proba = _check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)
     losses = _check_losses(losses, len(weights))
     value = float(np.mean(weights * losses))
-    error = _standard_error(losses, np.asarray(log_proba, dtype=np.float64), n_pool, value)
+    error = _standard_error(losses, log_proba, n_pool, value)
     if 1 < len(losses) < n_pool and np.ptp(losses) == 0:
         warn(
             f"All {len(losses)} losses are equal, so their spread gives no standard error: 0.0 is too small. Buy more "
@@ -573,6 +585,15 @@ _GAPS = (
     "own, which counts as an error."
 )
 _LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
+_OF_ESTIMATES: Rules = {
+    "value": number(),
+    "standard_error": Rule(
+        lambda value: number(0).holds(value) or (is_number(value) and value != value), "a number, 0 or larger, or NaN"
+    ),
+    "n_labelled": integer(),
+    "n_pool": integer(),
+    "greater_is_better": FLAG,
+}
 
 
 def _check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
@@ -582,7 +603,7 @@ def _check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
             "`log_proba` must be the log-probability of each pick, `query.log_proba_`. Got None: the law of a "
             "custom sampler is unknown."
         )
-    log_proba = np.asarray(as_array(log_proba), dtype=np.float64)
+    log_proba = float64_array("log_proba", log_proba, booleans=False)
     if log_proba.ndim != 1 or len(log_proba) == 0:
         raise ValueError(
             "`log_proba` must have shape (n_labelled,), one number for each label in the order of purchase, "
@@ -617,7 +638,7 @@ def _check_possible(log_proba: Weights) -> None:
 
 
 def _check_losses(losses: ArrayLike, n_labelled: int) -> Weights:
-    values = np.asarray(as_array(losses), dtype=np.float64)
+    values = float64_array("losses", losses)
     if values.shape != (n_labelled,):
         raise ValueError(
             f"`losses` must be one number for each of the {n_labelled} labels, in the order of purchase. "

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._numbers import as_array, float64_array, plain_array, real_array
+from ._rules import shown
+
 
 def check_scores(
     scores: Any, name: str = "scores", *, minus_inf: bool = False, non_negative: bool = False
 ) -> NDArray[np.float64]:
     """One float64 a row, from an array-like or a tensor on any device; no copy of what is float64 already."""
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu().double().numpy()
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = float64_array(name, scores)
     if scores.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n_points,). Got shape {scores.shape} instead.")
     lowest, highest = scores.min(initial=0.0), scores.max(initial=0.0)  # NaN if any is
@@ -52,9 +53,7 @@ def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_],
 
 def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     """Draws as an array or tensor of the number of axes that a score can take."""
-    if not hasattr(draws, "detach"):
-        draws = np.asarray(draws)
-    check_numbers("draws", draws)
+    draws = real_array("draws", draws, objects=False)
     axes = {
         "classifier": "(n_draws, n_points, n_classes)",
         "regressor": "(n_draws, n_points)",
@@ -69,22 +68,6 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     if draws.shape[0] == 0 or (draws.shape[-1] == 0 and draws.ndim == 3):
         raise ValueError(f"`draws` must hold at least one draw and one class. Got shape {tuple(draws.shape)} instead.")
     return draws
-
-
-def is_real(array: Any) -> bool:
-    """Whether the type of an array's or a tensor's elements is one of real numbers."""
-    if hasattr(array.dtype, "is_complex"):  # torch's
-        return not array.dtype.is_complex
-    return array.dtype.kind in "fiub"
-
-
-def check_numbers(name: str, array: Any) -> None:
-    """Check that an array or a tensor holds real numbers, not what can be taken for some."""
-    if not is_real(array):
-        raise TypeError(
-            f"`{name}` must be an array of real numbers. Got dtype {array.dtype} instead. Convert it if it holds "
-            "numbers, with .astype(float), say."
-        )
 
 
 def sum_tolerance(draws: Any) -> float:
@@ -132,14 +115,6 @@ def probabilities_of(estimator: Any) -> Iterator[None]:
         yield
     except ProbabilityError as error:
         raise error.of_model(estimator) from None
-
-
-def as_array(draws: Any) -> NDArray[Any]:
-    """An array of a tensor on any device, or of what else can be one; bfloat16, which numpy lacks, as float32."""
-    if not hasattr(draws, "detach"):
-        return np.asarray(draws)
-    draws = draws.detach().cpu()
-    return (draws.float() if str(draws.dtype) == "torch.bfloat16" else draws).numpy()
 
 
 def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_draws: int | None = None) -> None:
@@ -211,15 +186,18 @@ def weights_error(name: str, got: str) -> ValueError:
     return ValueError(f"`{name}` must be finite, never negative, and not all of the weights may be zero. Got {got}.")
 
 
-def check_positions(name: str, rows: Any, n_points: int) -> NDArray[np.int64]:
+def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -> NDArray[np.int64]:
     """Distinct positions of rows, in the order given."""
     if hasattr(rows, "get_indexer"):  # a pandas Index
         raise TypeError(f"`{name}` must be positions of rows, and a pandas Index holds ids.")
-    rows = np.asarray(rows)
+    given, rows = rows, as_array(plain_array(name, rows))
+    if rows.shape == (0,) and at_least == 0:
+        return np.empty(0, dtype=np.int64)
     if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "iu":
+        got = f"an array of shape {rows.shape} and dtype {rows.dtype}" if rows.ndim else shown(given)
         raise ValueError(
-            f"`{name}` must be positions of rows, one or more integers. "
-            f"Got an array of shape {rows.shape} and dtype {rows.dtype} instead."
+            f"`{name}` must be positions of rows, {'one or more' if at_least else 'any number of'} integers. "
+            f"Got {got} instead."
         )
     if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < len(rows):
         raise ValueError(

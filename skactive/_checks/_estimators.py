@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ._messages import warn
-from ._rules import is_integer
+from ._rules import is_integer, shown
 
 
 def is_committee(learner: Any) -> bool:
@@ -129,6 +130,14 @@ def warn_wide_draws(estimator: Any, remedy: str) -> None:
         "labels of the training data, because the likelihood is flat where probabilities are near 0 or 1. Use "
         f'{remedy} or posterior="bootstrap" in the query.',
     )
+
+
+def check_is_model(estimator: Any) -> None:
+    """Refuse what can be no fitted model, whatever it may be registered as."""
+    if estimator is None or isinstance(
+        estimator, type | str | bytes | numbers.Number | list | tuple | dict | set | np.ndarray
+    ):
+        raise TypeError(f"`estimator` must be a fitted model or a modAL learner. Got {shown(estimator)} instead.")
 
 
 def check_cloneable(estimator: Any) -> None:

@@ -12,11 +12,14 @@ import numpy as np
 
 
 def is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, numbers.Integral) and not isinstance(value, _NO_NUMBERS)
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, numbers.Real) and not isinstance(value, _NO_NUMBERS)
+
+
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # numpy calls a duration an integer
 
 
 class ParameterError(ValueError, TypeError):
@@ -80,7 +83,14 @@ def number(
         above = value >= low if ends[0] == "[" else value > low
         return above and (value <= high if ends[1] == "]" else value < high)
 
-    return Rule(lambda v: is_number(v) and math.isfinite(v) and holds(v), text or _span(low, high, ends), remedy)
+    return Rule(lambda v: is_number(v) and _is_finite(v) and holds(v), text or _span(low, high, ends), remedy)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float64 can hold
+        return False
 
 
 def _span(low: float, high: float, ends: str) -> str:
@@ -108,6 +118,7 @@ def name_or_callable(names: Iterable[str], *, what: str = "a callable") -> Rule:
     return Rule(lambda value: callable(value) or rule.holds(value), f"{what} or {rule.text}")
 
 
+N_JOBS = Rule(lambda v: v is None or (is_integer(v) and v != 0), "None or an integer other than 0")
 FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
 
 
@@ -134,11 +145,11 @@ def check_n_instances(n_instances: Any, n_candidates: int, n_points: int) -> int
 
 def look_up(kind: str, value: Any, registry: Mapping[str, Any]) -> Any:
     """A registered function by its name, or a callable as it is."""
-    if callable(value):
+    if callable(value) and not isinstance(value, type):
         return value
     names = ", ".join(repr(name) for name in sorted(registry))
     if not isinstance(value, str):
-        raise TypeError(f"`{kind}` must be a callable or one of {names}. Got {value!r} instead.")
+        raise TypeError(f"`{kind}` must be a callable or one of {names}. Got {shown(value)} instead.")
     if value not in registry:
         raise ValueError(f"`{kind}` must be a callable or one of {names}. Got {value!r} instead.")
     return registry[value]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .._checks import ProbabilityError, check_numbers, warn
+from .._checks import ProbabilityError, real_array, warn
 from ..query._embeddings import as_numbers
 
 
 def check_probabilities(probabilities: Any) -> Any:
     """An array or tensor (n_points, n_classes); its rows are checked as they are read."""
-    if not hasattr(probabilities, "dtype"):
-        probabilities = np.asarray(probabilities)
-    check_numbers("probabilities", probabilities)
+    probabilities = real_array("probabilities", probabilities, objects=False)
     if len(probabilities.shape) != 2 or probabilities.shape[1] == 0:
         raise ValueError(
             "`probabilities` must have shape (n_points, n_classes): the mean over draws, or predict_proba. "

@@ -30,9 +30,11 @@ from .._checks import (
     check_n_instances,
     check_parameters,
     failure_explained,
+    float64_array,
     look_up,
     name_or_callable,
     number,
+    shown,
 )
 from .._random import check_random_state, seeded_clone, spawn
 from ..posterior._registry import PredictDraws
@@ -48,6 +50,7 @@ from ._checks import (
     check_binary,
     check_both_treatments,
     check_effects,
+    check_one_a_row,
     check_outcome_model,
     check_predictor,
     check_propensity_classes,
@@ -310,6 +313,8 @@ def potential_outcomes(predict_draws: PredictDraws, X: Any, treatment: int | str
     >>> potential_outcomes(predict_draws, X, treatment=1).shape
     (5, 100, 2)
     """
+    if not callable(predict_draws):
+        raise TypeError(f"`predict_draws` must be what `sample_posterior` returns. Got {shown(predict_draws)} instead.")
     X = containers.prepare_pool(X, "X")
     position = containers.column_position(X, treatment, "treatment")
     untreated, treated = (predict_draws(containers.set_column(X, position, value)) for value in (0, 1))
@@ -351,7 +356,8 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     X = containers.prepare_pool(X, "X")
     position = containers.column_position(X, treatment, "treatment")
     untreated, treated = (
-        np.asarray(estimator.predict(containers.set_column(X, position, value)), np.float64) for value in (0, 1)
+        float64_array("estimator", estimator.predict(containers.set_column(X, position, value)), rule="predict numbers")
+        for value in (0, 1)
     )
     return (treated - untreated).reshape(containers.count_rows(X))
 
@@ -500,12 +506,16 @@ def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., 
     >>> run_experiment(RandomForestRegressor(20), queries, X, y, scoring=scoring, **options).score_names
     ['minus sqrt PEHE']
     """
-    return functools.partial(_minus_sqrt_pehe, effects=np.asarray(effects, dtype=np.float64), treatment=treatment)
+    return functools.partial(_minus_sqrt_pehe, effects=check_one_a_row("effects", effects), treatment=treatment)
 
 
 def _minus_sqrt_pehe(
     estimator: BaseEstimator, X: Any, y: Any, *, rows: NDArray[np.int64], effects: Floats, treatment: int | str
 ) -> float:
+    if len(effects) <= max(rows):
+        raise ValueError(
+            f"`effects` must have an effect for each row of X, {max(rows) + 1} or more. Got {len(effects)} effects."
+        )
     return -sqrt_pehe(effects[rows], predict_effects(estimator, X, treatment))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import not_binary_error, task
+from .._checks import float64_array, not_binary_error, shown, task
 
 
 def check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
@@ -69,21 +69,27 @@ def check_propensity_classes(classes: Any) -> int:
 
 def check_effects(true_effects: Any, effects: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two arrays of finite effects, one a row."""
-    true_effects, effects = np.asarray(true_effects, dtype=np.float64), np.asarray(effects, dtype=np.float64)
+    true_effects, effects = float64_array("true_effects", true_effects), float64_array("effects", effects)
     if true_effects.ndim != 1 or true_effects.shape != effects.shape or not len(effects):
         raise ValueError(
             "`true_effects` and `effects` must have the same shape (n_points,), with a point or more. Got "
             f"{true_effects.shape} and {effects.shape}."
         )
-    for name, values in (("true_effects", true_effects), ("effects", effects)):
-        if not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ValueError(f"`{name}` must be finite. Got {values[row]} in row {row}.")
-    return true_effects, effects
+    return check_one_a_row("true_effects", true_effects), check_one_a_row("effects", effects)
+
+
+def check_one_a_row(name: str, effects: Any) -> NDArray[np.float64]:
+    """Finite effects of shape (n_points,)."""
+    effects = float64_array(name, effects)
+    if effects.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (n_points,). Got {effects.shape} instead.")
+    if not np.isfinite(effects).all():
+        row = int(np.flatnonzero(~np.isfinite(effects))[0])
+        raise ValueError(f"`{name}` must be finite. Got {effects[row]} in row {row}.")
+    return effects
 
 
 def check_predictor(estimator: Any) -> None:
-    if not hasattr(estimator, "predict"):
-        raise TypeError(
-            f"`estimator` must be a fitted regressor with `predict`. Got a {type(estimator).__name__} without it."
-        )
+    if not hasattr(estimator, "predict") or isinstance(estimator, type):
+        got = shown(estimator) if isinstance(estimator, type) else f"a {type(estimator).__name__} without it"
+        raise TypeError(f"`estimator` must be a fitted regressor with `predict`. Got {got}.")

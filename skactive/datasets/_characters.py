@@ -119,7 +119,8 @@ def make_characters(
 
 
 def _check_characters(characters: Any) -> list[str]:
-    if isinstance(characters, bytes) or not all(isinstance(character, str) for character in characters):
+    is_listed = isinstance(characters, Iterable) and not isinstance(characters, bytes)
+    if not is_listed or not all(isinstance(character, str) for character in characters):
         raise TypeError(f"`characters` must be a string or a list of strings. Got {characters!r} instead.")
     if len(characters) < 2 or len(set(characters)) < len(characters) or "" in list(characters):
         raise ValueError(f"`characters` must be two or more, all different. Got {characters!r} instead.")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import integer, number
+from .._checks import as_array, integer, number, real_array
 from .._random import check_rng
 
 
@@ -39,7 +39,8 @@ def make_repeated(
     Raises
     ------
     ValueError, TypeError
-        If ``repeats`` is not a positive integer, ``noise_std`` negative, or ``rng`` not a numpy Generator.
+        If ``X`` are no numbers, ``y`` has another length, ``repeats`` is not a positive integer, ``noise_std`` is
+        negative, or ``rng`` is not a numpy Generator.
 
     References
     ----------
@@ -56,7 +57,11 @@ def make_repeated(
     integer().check("repeats", repeats)
     number(0).check("noise_std", noise_std)
     check_rng(rng)
-    X, y = np.asarray(X), np.asarray(y)
+    X, y = as_array(real_array("X", X)), np.asarray(y)
+    if X.ndim == 0 or y.shape[:1] != X.shape[:1]:
+        raise ValueError(
+            f"`X` and `y` must have a row and a label for each point. Got arrays of shapes {X.shape} and {y.shape}."
+        )
     X = X if X.dtype.kind == "f" else X.astype(np.float64)
     repeated = np.concatenate([X] * repeats)
     repeated += noise_std * rng.standard_normal(repeated.shape, dtype=np.result_type(X.dtype, np.float32))

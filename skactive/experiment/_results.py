@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_reference, import_optional
+from .._checks import Rule, check_reference, import_optional, number, shown
 from ._summary import Curve, Summary, compare, savings, with_holm
+
+_LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +162,14 @@ class ExperimentResult:
         -------
         ExperimentResult
         """
-        parts = json.loads(text)
-        rounds = tuple(map(Round.from_dict, parts["rounds"]))
-        return cls(rounds, tuple(Failure(**f) for f in parts["failures"]), parts["settings"])
+        try:
+            parts = json.loads(text)
+            rounds = tuple(map(Round.from_dict, parts["rounds"]))
+            return cls(rounds, tuple(Failure(**f) for f in parts["failures"]), parts["settings"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"`text` must be what `to_json` returned, or the content of such a file. Got {shown(text)} ({error!r})."
+            ) from error
 
     def summary(self, reference: str | None = None, *, level: float | None = None) -> Summary:
         """Compare the queries over all trials.
@@ -189,6 +196,7 @@ class ExperimentResult:
         ----------
         Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure.
         """
+        _LEVEL.check("level", level)
         reference = check_reference(reference, self.queries)
         rows: list[dict[str, Any]] = []
         for score in self.score_names:
@@ -217,6 +225,7 @@ class ExperimentResult:
             For each score and query: ``saved``, labels of the reference's first evaluation at the level minus those of
             the query's, over the ``n_trials`` trials in which both reach it, with p-values as in `summary`.
         """
+        _LEVEL.check("level", level)
         reference = check_reference(reference, self.queries)
         rows: list[dict[str, Any]] = []
         for score in self.score_names:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import numbers
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
+
+from .._checks import is_number
 
 _COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
 
@@ -72,8 +73,13 @@ def _check_scorers(estimator: Any, scorers: dict[str, Any]) -> None:
 
 
 def _checked_score(name: str, value: Any) -> float:
-    if np.ndim(value) != 0 or not isinstance(value, numbers.Real | np.bool_):
+    if np.ndim(value) != 0 or not (is_number(value) or isinstance(value, bool | np.bool_)):
         raise ValueError(f"`scoring`: {name!r} must return a number. Got {value!r} instead.")
+    if not np.isfinite(value):
+        raise ValueError(
+            f"`scoring`: {name!r} must return a finite number, which means are taken of. Got {value!r}: perhaps the "
+            "test rows lack a class, or are too few for it."
+        )
     return float(value)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from .._checks import check_positions, is_integer
+from .._checks import check_positions, float64_array, is_integer, shown
 from . import _drawing as drawing
 from ._runs import check_query_names, check_result
 
@@ -133,6 +133,8 @@ class BatchDisplay:
         ValueError, TypeError
             If positions are not distinct rows of X, other arrays do not fit, or X cannot be projected.
         """
+        if not isinstance(batches, Mapping):
+            raise TypeError(f"`batches` must be a dict of positions, by query. Got {shown(batches)} instead.")
         if not batches:
             raise ValueError("`batches` must hold at least one batch. Got none.")
         coordinates, axis_names = _place(X, coordinates, axis_names)
@@ -140,7 +142,7 @@ class BatchDisplay:
         return cls(
             coordinates=coordinates,
             batches={q: check_positions(f"batches[{q!r}]", b, n_points) for q, b in batches.items()},
-            labelled={query: _positions("labelled", labelled, n_points) for query in batches},
+            labelled={query: check_positions("labelled", labelled, n_points, at_least=0) for query in batches},
             scores=None if scores is None else _check_scores(scores, n_points),
             axis_names=axis_names,
             score_name=score_name,
@@ -189,7 +191,7 @@ class BatchDisplay:
         coordinates, axis_names = _place(X, coordinates, axis_names)
         return cls(
             coordinates=coordinates,
-            batches={q: _positions("result", b[-1], len(coordinates)) for q, b in bought.items()},
+            batches={q: check_positions("result", b[-1], len(coordinates)) for q, b in bought.items()},
             labelled={q: np.concatenate(b[:-1]) for q, b in bought.items()},
             axis_names=axis_names,
         ).plot(ax, **kwargs)
@@ -245,9 +247,12 @@ def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | 
 
 
 def _check_coordinates(coordinates: Any) -> Floats:
-    coordinates = np.asarray(coordinates, dtype=np.float64)
+    coordinates = float64_array("coordinates", coordinates)
     if coordinates.ndim != 2 or coordinates.shape[1] != 2:
         raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {coordinates.shape} instead.")
+    if not np.isfinite(coordinates).all():
+        row = int(np.flatnonzero(~np.isfinite(coordinates).all(axis=1))[0])
+        raise ValueError(f"`coordinates` must be finite. Got {coordinates[row]} in row {row}.")
     return coordinates
 
 
@@ -264,14 +269,12 @@ def _projection_explained() -> Iterator[None]:
 
 
 def _check_scores(scores: ArrayLike, n_points: int) -> Floats:
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = float64_array("scores", scores)
     if scores.shape != (n_points,):
         raise ValueError(f"`scores` must have shape ({n_points},), one for each row. Got shape {scores.shape} instead.")
+    if np.isinf(scores).any():
+        raise ValueError("`scores` must be finite, or NaN for rows without one. Got infinity.")
     return scores
-
-
-def _positions(name: str, rows: ArrayLike, n_points: int) -> NDArray[np.int64]:
-    return check_positions(name, rows, n_points) if np.size(rows) else np.empty(0, dtype=np.int64)
 
 
 def _bought(result: Any, query: str, trial: int, round_: int) -> list[NDArray[np.int64]]:

@@ -118,11 +118,13 @@ class LearningCurveDisplay:
         LearningCurveDisplay
             Itself.
         """
+        curves = drawing.checked_curves(self.n_labelled, self.scores, "scores")
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
-        curves = {query: (self.n_labelled[query], scores) for query, scores in self.scores.items()}
         self.lines_, self.bands_ = drawing.draw_curves(self.ax_, curves, kwargs, order=self.order)
         canvas.label(drawing.LABELS, f"{self.score_name} on test rows")
         drawing.set_whole_ticks(self.ax_.xaxis)
-        self.legend_ = canvas.legend([*self.lines_.values()], drawing.describe_trials(self.scores.values()))
+        self.legend_ = canvas.legend(
+            [*self.lines_.values()], drawing.describe_trials(values for _, values in curves.values())
+        )
         return self

@@ -126,15 +126,15 @@ class PairedDifferenceDisplay:
         PairedDifferenceDisplay
             Itself.
         """
+        curves = drawing.checked_curves(self.n_labelled, self.differences, "differences")
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
         self.zero_line_ = self.ax_.axhline(0.0, color=drawing.GREY, linewidth=1.2, label=self.reference)
-        curves = {query: (self.n_labelled[query], values) for query, values in self.differences.items()}
         self.lines_, self.bands_ = drawing.draw_curves(self.ax_, curves, kwargs, order=self.order, level=0.0)
         canvas.label(drawing.LABELS, f"{self.score_name} minus that of {self.reference}")
         drawing.set_whole_ticks(self.ax_.xaxis)
         handles = [*self.lines_.values(), self.zero_line_]
-        self.legend_ = canvas.legend(handles, drawing.describe_trials(self.differences.values()))
+        self.legend_ = canvas.legend(handles, drawing.describe_trials(values for _, values in curves.values()))
         return self
 
 

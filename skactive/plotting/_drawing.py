@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _statistics as statistics
-from .._checks import import_optional
+from .._checks import as_array, import_optional, real_array, shown
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 GREY = "0.45"
@@ -90,6 +90,8 @@ class Canvas:
 
 def _given_axes(ax: Any, n: int) -> NDArray[Any]:
     axes = np.ravel(np.asarray(ax, dtype=object))
+    if not all(hasattr(one, "plot") and hasattr(one, "figure") for one in axes):
+        raise TypeError(f"`ax` must be matplotlib axes, or a list of these. Got {shown(ax)} instead.")
     if len(axes) != n:
         raise ValueError(f"`ax` must be {n} axes, one for each panel. Got {len(axes)}. None makes a new figure.")
     return axes
@@ -119,6 +121,38 @@ def _make_room_below(ax: Any, legend: Any) -> None:
     part = min(0.6, legend.get_window_extent().height / ax.get_window_extent().height + 0.04)
     below = ax.transAxes.transform((0, -part / (1 - part)))
     ax.set_ylim(bottom=ax.transData.inverted().transform(below)[1])
+
+
+def checked_curves(
+    n_labelled: Mapping[str, Any], values: Mapping[str, Any], name: str
+) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    """Numbers of labels and values of shape (n_trials, n_evaluations), by query."""
+    for what, given in (("n_labelled", n_labelled), (name, values)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"`{what}` must be a dict of arrays, by query. Got {shown(given)} instead.")
+    if missing := values.keys() - n_labelled.keys():
+        raise ValueError(f"`n_labelled` must have the queries of `{name}`. Got none for {sorted(missing)}.")
+    return {query: _checked_curve(query, n_labelled[query], of, name) for query, of in values.items()}
+
+
+def _checked_curve(query: str, n_labelled: Any, values: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    x = as_array(real_array(f"n_labelled[{query!r}]", n_labelled, booleans=False))
+    values = as_array(real_array(f"{name}[{query!r}]", values))
+    if x.ndim != 1 or values.shape[1:] != x.shape or not np.isfinite(x).all():
+        raise ValueError(
+            f"`n_labelled[{query!r}]` must have shape (n_evaluations,), of finite numbers, and `{name}[{query!r}]` "
+            f"shape (n_trials, n_evaluations). Got shapes {x.shape} and {values.shape}."
+        )
+    if np.isinf(values).any():
+        raise ValueError(f"`{name}[{query!r}]` must be finite, or NaN where there is none. Got infinity.")
+    return x, values
+
+
+def listed(name: str, values: Any, what: str) -> list[Any]:
+    """The parts of a list, an array or the like."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise TypeError(f"`{name}` must be a list of {what}. Got {shown(values)} instead.")
+    return list(values)
 
 
 def draw_curves(

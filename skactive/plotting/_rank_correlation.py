@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from .._checks import check_part, look_up
+from .._checks import as_array, check_part, float64_array, look_up, real_array, shown
 from ..diagnostics import MEASURES, moving_mean
 from . import _drawing as drawing
 
@@ -106,8 +106,9 @@ class RankCorrelationDisplay:
             If ``measure`` is unknown, or a parameter does not suit `rank_correlation`.
         """
         function = look_up("measure", measure, MEASURES)
-        trials = [np.asarray(of, dtype=np.float64) for of in ([scores] if np.ndim(scores[0]) == 1 else scores)]
-        parts = [{"top": part} for part in top] + [{"bottom": part} for part in bottom]
+        trials = _by_trial(scores)
+        parts = [{"top": part} for part in drawing.listed("top", top, "fractions")]
+        parts += [{"bottom": part} for part in drawing.listed("bottom", bottom, "fractions")]
         values = {
             _part_name(**part): np.array(
                 [moving_mean(function(of, start, **part, decimals=decimals), window) for of in trials]
@@ -115,9 +116,7 @@ class RankCorrelationDisplay:
             for part in parts
         }
         values = {name: of_part for name, of_part in values.items() if not np.isnan(of_part).all()}
-        steps = np.arange(len(trials[0])) if n_labelled is None else np.asarray(n_labelled)
-        if len(steps) != len(trials[0]):
-            raise ValueError(f"`n_labelled` must have as many entries as `scores`, {len(trials[0])}. Got {len(steps)}.")
+        steps = np.arange(len(trials[0])) if n_labelled is None else _numbers_of_labels(n_labelled, len(trials[0]))
         unit = "steps" if n_labelled is None else "labels bought"
         return cls(bought=steps[start:] - steps[start], values=values, measure=measure, unit=unit).plot(ax, **kwargs)
 
@@ -145,6 +144,30 @@ class RankCorrelationDisplay:
         handles = [*self.lines_.values(), self.nothing_left_]
         self.legend_ = canvas.legend(handles, drawing.describe_trials(self.values.values()))
         return self
+
+
+def _by_trial(scores: Any) -> list[NDArray[np.float64]]:
+    """Scores of each trial, (n_steps, n_points), from those of one or of several."""
+    several = getattr(scores, "ndim", 0) == 3
+    if isinstance(scores, list | tuple) and len(scores):
+        several = getattr(scores[0], "ndim", 1) == 2 or (isinstance(scores[0], list) and np.ndim(scores[0][:1]) == 2)
+    trials = [float64_array("scores", of) for of in (scores if several else [scores])]
+    if not trials or any(of.ndim != 2 or of.shape[:1] != trials[0].shape[:1] for of in trials):
+        raise ValueError(
+            "`scores` must have shape (n_steps, n_points), or be a list of such arrays, one for each trial, of as many "
+            f"steps. Got shapes {[of.shape for of in trials]}."
+        )
+    return trials
+
+
+def _numbers_of_labels(n_labelled: ArrayLike, n_steps: int) -> NDArray[Any]:
+    steps = as_array(real_array("n_labelled", n_labelled, booleans=False))
+    if steps.shape != (n_steps,) or not np.isfinite(steps).all():
+        raise ValueError(
+            f"`n_labelled` must hold {n_steps} finite numbers, as many as `scores` have steps. "
+            f"Got {shown(steps)} instead."
+        )
+    return steps
 
 
 def _part_name(top: float | None = None, bottom: float | None = None) -> str:

@@ -24,7 +24,7 @@ def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
     """Names of queries of a result, by default all."""
     if queries is None:
         return list(names)
-    chosen = [queries] if isinstance(queries, str) else list(queries)
+    chosen = [queries] if isinstance(queries, str) or not isinstance(queries, Iterable) else list(queries)
     unknown = [query for query in chosen if query not in names]
     if unknown or not chosen:
         raise ValueError(f"`queries` must be among those of the result, {list(names)}. Got {queries!r} instead.")

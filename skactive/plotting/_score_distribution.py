@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import look_up
+from .._checks import BETA, float64_array, look_up
 from ..samplers import SAMPLERS
 from . import _drawing as drawing
 
@@ -89,10 +89,14 @@ class ScoreDistributionDisplay:
         ValueError, TypeError
             If a sampler is unknown, has no law or cannot use the scores, or ``betas`` are not numbers >= 0.
         """
-        scores = np.asarray(scores, dtype=np.float64)
+        scores = float64_array("scores", scores)
+        if scores.ndim != 1:
+            raise ValueError(f"`scores` must have shape (n_points,). Got shape {scores.shape} instead.")
         descending = np.sort(scores[~np.isnan(scores)])[::-1]
         if not len(descending):
             raise ValueError("`scores` must hold at least one score that is not NaN. Got none.")
+        betas = [BETA.check("beta", beta) for beta in drawing.listed("betas", betas, "numbers")]
+        samplers = drawing.listed("samplers", samplers, "samplers")
         laws = {_name(s): {beta: _law(s, descending, beta) for beta in betas} for s in samplers}
         return cls(scores=descending, laws=laws, score_name=score_name).plot(ax, **kwargs)
 

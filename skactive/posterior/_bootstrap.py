@@ -12,8 +12,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .._checks import check_n_draws
-from .._random import seeded_clone
+from .._checks import N_JOBS, check_cloneable, check_n_draws
+from .._random import check_rng, seeded_clone
 from ._ensembles import member_probabilities
 from ._registry import PredictDraws
 from ._unwrap import labels_to_fit, without_searches
@@ -62,9 +62,12 @@ def bootstrap(
     >>> predict_draws(X).shape
     (4, 150, 3)
     """
+    check_cloneable(estimator)
+    check_rng(rng)
+    N_JOBS.check("n_jobs", n_jobs)
     n_draws = BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
     estimator = without_searches(estimator)
-    X, y = chunks.prepare_pool(X), labels_to_fit(estimator, y)
+    X, y = chunks.prepare_pool(X, "X"), labels_to_fit(estimator, y)
     labels = y if is_classifier(estimator) else np.zeros(len(y))
     resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import NoPosteriorError, check_one_output, committee_members, is_committee
+from .._checks import NoPosteriorError, check_is_model, check_one_output, committee_members, is_committee
 from .._random import check_rng
 from ._unwrap import inside
 
@@ -207,6 +207,7 @@ def sample_posterior(
     >>> predict_draws(X).shape
     (5, 150, 3)
     """
+    check_is_model(estimator)
     check_rng(rng)
     if hasattr(estimator, "sample_posterior"):
         return estimator.sample_posterior(DEFAULT_DRAWS if n_draws is None else n_draws, rng)

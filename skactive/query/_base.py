@@ -23,8 +23,10 @@ from sklearn.base import BaseEstimator
 
 from .. import _modal as modal
 from .._checks import (
+    N_JOBS,
     Rule,
     Rules,
+    check_is_model,
     check_n_instances,
     check_parameters,
     integer,
@@ -73,7 +75,7 @@ RULES: Rules = {
     "chunk_size": integer().or_none(),
     "predict_batch_size": integer().or_none(),
     "max_candidates": integer().or_none(),
-    "n_jobs": Rule(lambda v: v is None or (is_integer(v) and v != 0), "None or an integer other than 0"),
+    "n_jobs": N_JOBS,
     "random_state": Rule(_is_random_state, "None, a non-negative integer, a numpy Generator or a RandomState"),
     "verbose": Rule(lambda v: isinstance(v, bool) or (is_integer(v) and v >= 0), "an integer, 0 or larger"),
 }
@@ -459,6 +461,7 @@ def pool_for(
 
 def check_fits(model: Any, pool: Pool) -> None:
     """Check that a model is fitted, and to rows like those of the pool."""
+    check_is_model(model)
     if not is_fitted(model):
         raise not_fitted_error(model)
     fitted_on = getattr(model, "n_features_in_", None)

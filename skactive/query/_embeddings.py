@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .. import _containers as containers
-from .._checks import failure_explained, is_real
+from .._checks import failure_explained, float64_array, is_real
 from ..posterior._embeddings import embed_by
 from ..posterior._unwrap import in_batches
 from ._base import model_of
@@ -55,13 +55,11 @@ def embeddings_of(
 
 def as_numbers(embeddings: Any) -> Any:
     """What rows can be taken from by position: the array of numbers that it is, or a copy."""
-    if hasattr(embeddings, "dtype") and not hasattr(embeddings, "iloc") and is_real(embeddings):
+    masked = np.ma.isMaskedArray(embeddings)
+    if hasattr(embeddings, "dtype") and not hasattr(embeddings, "iloc") and is_real(embeddings) and not masked:
         return embeddings
     try:
-        embeddings = np.asarray(embeddings)
-        if embeddings.dtype.kind not in "fiubO":  # text and complex numbers can be cast as well
-            raise TypeError(f"dtype {embeddings.dtype}")
-        return embeddings.astype(np.float64)
+        return float64_array("embeddings", embeddings)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"`embeddings` must be an array of numbers. Got a {type(embeddings).__name__} of something else: {error}. "

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from .. import _containers as containers
-from .._checks import plain_labels
+from .._checks import as_array, plain_array, plain_labels
 
 Indices = NDArray[np.int64]
 
@@ -174,7 +174,7 @@ def _as_array(candidates: Any) -> NDArray[Any]:
         raise ValueError(
             "`candidates` must say yes or no for every row. Got missing values: fill them, with `.fillna(False)` say."
         )
-    given = np.asarray(candidates)
+    given = as_array(plain_array("candidates", candidates, objects=False))
     if given.dtype == object and all(isinstance(value, bool | np.bool_) for value in given.flat):
         return given.astype(bool)
     return given

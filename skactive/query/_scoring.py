@@ -20,10 +20,10 @@ from .. import posterior as posteriors
 from .._checks import (
     ParameterError,
     Rule,
-    as_array,
     check_enough_draws,
     check_parameters,
     failure_explained,
+    float64_array,
     look_up,
     task,
 )
@@ -69,7 +69,7 @@ def score_rows(
 
 
 def _one_a_row(scores: Any, n_points: int) -> Values:
-    scores = as_array(scores)
+    scores = float64_array("score", scores, rule="return real numbers")
     if scores.shape != (n_points,):
         raise ValueError(
             f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
@@ -111,7 +111,15 @@ def ready_scores(scores: Mapping[str, Score], learner: Any, sources: Mapping[str
 
 
 def _of_draws(score: Score, sources: Mapping[str, Callable[[Any], Any]], draws: Any, chunk: Any) -> Any:
-    return score(draws, **{keyword: source(chunk) for keyword, source in sources.items()})
+    """A score of the user's may write into what it gets, which others get as well: it gets a copy of its own."""
+    given = {keyword: source(chunk) for keyword, source in sources.items()}
+    if not any(score is known for known in SCORES.values()):
+        draws, given = _own(draws), {keyword: _own(value) for keyword, value in given.items()}
+    return score(draws, **given)
+
+
+def _own(values: Any) -> Any:
+    return values.clone() if hasattr(values, "clone") else values.copy() if hasattr(values, "copy") else values
 
 
 def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any) -> Any:

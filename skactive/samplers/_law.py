@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import BETA, check_k, check_scores
+from .._checks import BETA, check_k, check_positions, check_scores
 from .._random import check_rng
 from ._ranks import rows_of_ranks
 from ._selection import Indices, Scores, Weights, descending, draw_rows, top_rows
@@ -200,7 +200,7 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     values : array-like of shape (n_points,)
         Unnormalised log-weights at beta = 1; rows of value -inf are picked uniformly once nothing else is left.
     positions : array-like of shape (k,), int
-        The picks, in order.
+        The picks, in order: distinct integers, from 0 to n_points - 1.
     beta : float, default=1.0
         Coldness; at 0 every row that is left is as probable as any other.
 
@@ -211,7 +211,7 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     Raises
     ------
     ValueError, TypeError
-        If ``values`` hold NaN or +inf, or beta is not a number >= 0.
+        If ``values`` hold NaN or +inf, ``positions`` are not distinct rows, or beta is not a number >= 0.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     array([0.4, 0.5])
     """
     law = Law(check_scores(values, "values", minus_inf=True), float(BETA.check("beta", beta)))
-    return law.log_proba(np.asarray(positions, dtype=np.int64))
+    return law.log_proba(check_positions("positions", positions, len(law.scores), at_least=0))
 
 
 def _log_proba(values: Scores, picks: Indices, beta: float) -> Scores:

@@ -61,8 +61,10 @@ def _draw(law: Law, k: int, rng: np.random.Generator) -> Batch:
 def _kept(scores: Any) -> Any:
     """The scores that a batch keeps for its probabilities: a copy, unless nobody can change them."""
     if hasattr(scores, "detach"):
-        return scores.clone()
-    return scores.copy() if isinstance(scores, np.ndarray) and scores.flags.writeable else scores
+        return scores.detach().clone()
+    if isinstance(scores, np.ndarray) and not scores.flags.writeable:
+        return scores
+    return scores.copy() if hasattr(scores, "copy") else scores
 
 
 class _PowerLaw(Law):

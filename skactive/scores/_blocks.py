@@ -23,7 +23,7 @@ def device_of(draws: Any) -> torch.device:
     return draws.device if isinstance(draws, Tensor) else torch.device("cpu")
 
 
-def blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, slice]]:
+def blocks(draws: Any, *, outcomes: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
     """Checked float64 blocks (K, C, n), or (K, n), each with the slice of its points.
 
     Potential ``outcomes`` (K, 2, n) are any finite numbers; other draws with classes must be probabilities.
@@ -34,7 +34,7 @@ def blocks(draws: Any, *, outcomes: bool = False) -> Iterator[tuple[Tensor, slic
     for start in range(0, n_points, step):
         points = slice(start, min(start + step, n_points))
         block = _copied(draws[:, points])
-        check_block(block, start, tolerance)
+        check_block(block, start, tolerance, name)
         yield block, points
 
 
@@ -46,13 +46,13 @@ def _copied(part: Any) -> Tensor:
     return torch.from_numpy(np.array(part, np.float64, order="C"))
 
 
-def check_block(block: Any, first_point: int, tolerance: float | None) -> None:
+def check_block(block: Any, first_point: int, tolerance: float | None, name: str = "draws") -> None:
     """Check that a block holds probabilities, summing to 1 to within ``tolerance``; finite numbers if that is None."""
     if tolerance is None:
         if not bool(block.isfinite().all()):
             where = (~block.isfinite()).nonzero()[0].tolist()
             raise ValueError(
-                f"`draws` must be finite. "
+                f"`{name}` must be finite. "
                 f"Got {block[tuple(where)].item()} in draw {where[0]} of point {first_point + where[-1]}."
             )
         return
@@ -61,7 +61,7 @@ def check_block(block: Any, first_point: int, tolerance: float | None) -> None:
         return
     wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
     draw, point = wrong.nonzero()[0].tolist()
-    raise ProbabilityError("draws", block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
+    raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
 
 
 def fold(x: Tensor) -> Tensor:

@@ -58,11 +58,15 @@ def _side_information(
 ) -> Callable[[dict[str, Any], Any], Callable[[slice], dict[str, Tensor]]]:
     """A function that checks what is given by keyword, and returns the part of it that a block of points gets."""
     parameters = inspect.signature(kernel).parameters.values()
+    asked = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     readers = {p.name: SIDE_INFORMATION[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def read(given: dict[str, Any], draws: Any) -> Callable[[slice], dict[str, Tensor]]:
         for unknown in given.keys() - readers.keys():
             raise TypeError(f"{kernel.__name__}() got an unexpected keyword argument {unknown!r}")
+        for name in asked:
+            if given.get(name) is None:
+                raise TypeError(f"`{name}` must be given for {kernel.__name__}, as a keyword. Got none.")
         parts = {name: readers[name](name, value, draws) for name, value in given.items() if value is not None}
         return lambda points: {name: part(points) for name, part in parts.items()}
 

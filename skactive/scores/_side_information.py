@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import not_binary_error, weights_error
+from .._checks import not_binary_error, real_array, weights_error
 from .._devices import best_float
 from ._blocks import blocks, device_of
 
@@ -20,11 +20,11 @@ Part = Callable[[slice], Tensor]
 Reader = Callable[[str, Any, Any], Part]  # (name, value, draws) -> part of a block
 
 
-def _by_point(check: Callable[[str, Tensor, Any], None]) -> Reader:
+def _by_point(check: Callable[[str, Tensor, Any], None], *, booleans: bool = False) -> Reader:
     """Numbers with points on the last axis, cut into blocks along with the draws."""
 
     def read(name: str, value: Any, draws: Any) -> Part:
-        tensor = _tensor(value, draws)
+        tensor = _tensor(name, value, draws, booleans=booleans)
         check(name, tensor, draws.shape[:2])
         tensor = tensor.expand(*tensor.shape[:-1], draws.shape[1])
         return lambda points: tensor[..., points]
@@ -32,19 +32,23 @@ def _by_point(check: Callable[[str, Tensor, Any], None]) -> Reader:
     return read
 
 
-def _whole(prepare: Callable[[Any, Any], Tensor]) -> Reader:
+def _whole(prepare: Callable[[str, Any, Any], Tensor]) -> Reader:
     """Something that is not about the points, but the same for every block."""
 
     def read(name: str, value: Any, draws: Any) -> Part:
-        tensor = prepare(value, draws)
+        tensor = prepare(name, value, draws)
         return lambda points: tensor
 
     return read
 
 
-def _tensor(value: Any, draws: Any) -> Tensor:
+def _tensor(name: str, value: Any, draws: Any, *, booleans: bool) -> Tensor:
+    """Real numbers in any array or tensor; one that torch cannot share, as it is read-only, say, is copied."""
+    value = real_array(name, value, booleans=booleans)
+    if not isinstance(value, Tensor):
+        value = torch.from_numpy(np.require(value, np.float64, ["C_CONTIGUOUS", "WRITEABLE"]))
     device = device_of(draws)
-    return torch.as_tensor(value, dtype=best_float(device), device=device)
+    return value.to(device, best_float(device))
 
 
 def _check_positive(name: str, value: Tensor, shape: Any) -> None:
@@ -82,24 +86,28 @@ def _check_one_a_point(name: str, value: Tensor, shape: Any) -> None:
         )
 
 
-def _target_draws(value: Any, draws: Any) -> Tensor:
+def _target_draws(name: str, value: Any, draws: Any) -> Tensor:
     """Draws at targets as one block (K, C, T)."""
-    value = value if hasattr(value, "detach") else np.asarray(value)
+    value = real_array(name, value, objects=False)
     shape, wanted = tuple(value.shape), (draws.shape[0], draws.shape[2])
     if len(shape) != 3 or (shape[0], shape[2]) != wanted or shape[1] == 0:
         raise ValueError(
-            f"`target_draws` must have shape ({wanted[0]}, n_targets, {wanted[1]}), with one target or more: the same "
+            f"`{name}` must have shape ({wanted[0]}, n_targets, {wanted[1]}), with one target or more: the same "
             f"draws and classes as `draws`. Got shape {shape} instead."
         )
     device = device_of(draws)
-    return torch.cat([block for block, _ in blocks(value)], dim=2).to(device, best_float(device))
+    return torch.cat([block for block, _ in blocks(value, name=name)], dim=2).to(device, best_float(device))
 
 
-def _target_weights(value: Any, draws: Any) -> Tensor:
+def _target_weights(name: str, value: Any, draws: Any) -> Tensor:
     """Weights (T,) that sum to 1."""
-    weights_T = _tensor(value, draws)
+    weights_T = _tensor(name, value, draws, booleans=True)
+    if weights_T.ndim != 1 or not len(weights_T):
+        raise ValueError(f"`{name}` must have shape (n_targets,). Got shape {tuple(weights_T.shape)} instead.")
     if not bool(((weights_T >= 0) & (weights_T < float("inf"))).all()) or not bool(weights_T.sum() > 0):
-        raise weights_error("target_weights", str(weights_T.min().item()) + " as the smallest")
+        raise weights_error(name, str(weights_T.min().item()) + " as the smallest")
+    if weights_T.sum().isinf():  # finite weights can have a sum that is not
+        weights_T = weights_T / weights_T.max()
     return weights_T / weights_T.sum()
 
 
@@ -108,6 +116,6 @@ SIDE_INFORMATION: dict[str, Reader] = {
     "propensity": _by_point(_check_propensity),
     "target_draws": _whole(_target_draws),
     "target_weights": _whole(_target_weights),
-    "treatment": _by_point(_check_binary),
+    "treatment": _by_point(_check_binary, booleans=True),
 }
 """Each keyword with a function ``(name, value, draws)`` that checks its value and returns ``part(points)``."""

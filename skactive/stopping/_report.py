@@ -10,7 +10,18 @@ from scipy import stats
 
 from .. import _containers as chunks
 from .. import _modal as modal
-from .._checks import Rule, Rules, check_parameters, integer, is_fitted, not_fitted_error, number, plain_labels, task
+from .._checks import (
+    Rule,
+    Rules,
+    check_is_model,
+    check_parameters,
+    integer,
+    is_fitted,
+    not_fitted_error,
+    number,
+    plain_labels,
+    task,
+)
 from .._random import check_random_state
 from ..risk import RiskEstimate
 from ._changes import Change, Kept
@@ -211,6 +222,7 @@ class StoppingReport:
                 "`X_training` and `y_training` must be given with an estimator: a report counts the labels that it was "
                 "fitted to. A modAL learner has its own."
             )
+        check_is_model(estimator)
         if not is_fitted(estimator):
             raise not_fitted_error(estimator)
         y_training = plain_labels(chunks.aligned(y_training, X_training, "y_training"), "y_training")

@@ -190,6 +190,20 @@ def test_a_scorer_that_returns_no_number_is_named():
         experiment(estimator=KNeighborsClassifier(1), scoring={"names": lambda estimator, X, y: "accuracy"})
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_scorer_that_returns_no_finite_number_is_named(value):
+    with pytest.raises(RuntimeError, match=rf"`scoring`: 'mine' must return a finite number.* Got {value}"):
+        experiment(estimator=KNeighborsClassifier(1), scoring={"mine": lambda estimator, X, y: value})
+
+
+@pytest.mark.parametrize("level", [math.nan, math.inf, "0.9", True, [0.9]])
+def test_a_level_that_is_no_score_is_refused(level):
+    result = experiment(estimator=KNeighborsClassifier(1))
+    for compare in (result.summary, result.label_savings):
+        with pytest.raises((TypeError, ValueError), match="`level` must be None or a finite number"):
+            compare(level=level)
+
+
 def test_an_unknown_reference_of_a_summary_is_refused_with_the_names_there_are():
     result = experiment(estimator=KNeighborsClassifier(1))
     for compare in (result.summary, result.label_savings):

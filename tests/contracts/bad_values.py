@@ -1,0 +1,841 @@
+"""Every public function with a good call, and the bad values that each kind of parameter gets in its turn.
+
+`CALLS` has an entry for each function: its parameters, each with a kind and a good value. A bad value takes the place
+of one good value at a time, and `outcome_of` says what came of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import functools
+import re
+import warnings
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+
+import skactive
+from skactive import plotting
+from skactive.acsfw import acs_fw
+from skactive.badge import badge
+from skactive.batchbald import batchbald
+from skactive.causal import (
+    estimate_effects,
+    potential_outcomes,
+    predict_effects,
+    sqrt_pehe,
+    sqrt_pehe_scorer,
+)
+from skactive.datasets import load_table, make_causal, make_characters, make_repeated
+from skactive.diagnostics import FrozenQuery, auroc, moving_mean, rank_correlation, score_history
+from skactive.experiment import ExperimentResult, Round, run_experiment
+from skactive.posterior import bootstrap, sample_posterior
+from skactive.query import Pool, score_pool
+from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, lure_weights, pure_weights
+from skactive.samplers import SAMPLERS, gumbel_top_k, log_proba
+from skactive.scores import SCORES
+
+# --- good values ----------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+CLASSES, OTHERS = RNG.dirichlet(np.ones(3), size=(2, 4, 6))
+VALUES, OUTCOMES = RNG.normal(size=(4, 6)), RNG.normal(size=(4, 6, 2))
+SIX = np.array([0.3, 0.1, 0.4, 0.15, 0.9, 0.2])
+HISTORY = np.array([[4.0, 3, 2, 1], [4, 2, 3, 1], [1, 2, 3, 4]])
+TREATMENT = np.array([0, 1, 0, 1, 1, 0])
+X = np.column_stack([RNG.normal(size=(40, 2)), np.arange(40) % 2])
+Y = np.arange(40) % 3
+FOREST = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, Y)
+REGRESSOR = RandomForestRegressor(4, max_depth=3, random_state=0).fit(X, X[:, 0] + X[:, 2])
+AXES = Figure((1, 1)).add_subplot()
+ROUNDS = tuple(
+    Round(t, query, i, 3 + 2 * i, batch, {"score": 0.5 + 0.1 * i + 0.01 * t}, 0.0, 0.0)
+    for query in ("power", "uniform")
+    for t in (0, 1)
+    for i, batch in enumerate([(0, 1, 2), (3, 4)])
+)
+RESULT = ExperimentResult(ROUNDS)
+
+
+# --- kinds of parameters, and what each refuses ---------------------------------------------------
+
+
+class P(NamedTuple):
+    """A parameter: its kind, and a good value."""
+
+    kind: str
+    good: Any
+
+
+def masked(values: Any) -> Any:
+    return np.ma.masked_array(values, mask=np.arange(np.size(values)).reshape(np.shape(values)) == 0)
+
+
+def with_first(values: Any, first: Any, dtype: Any = None) -> Any:
+    changed = np.array(values, dtype=dtype)
+    changed.flat[0] = first
+    return changed
+
+
+NO_NUMBERS = {
+    "None": lambda a: None,
+    "text": lambda a: "x",
+    "an object": lambda a: object(),
+    "a set": lambda a: {1.0, 2.0},
+    "a dict": lambda a: {"a": 1.0},
+    "a generator": lambda a: (x for x in (1.0, 2.0)),
+    "a function": lambda a: len,
+    "a ragged list": lambda a: [[1.0], [1.0, 2.0]],
+    "masked": masked,
+    "a list with masked": lambda a: list(masked(a)),
+    "text of numbers": lambda a: np.asarray(a).astype(str),
+    "a list of text": lambda a: np.asarray(a).astype(str).tolist(),
+    "bytes of numbers": lambda a: np.asarray(a).astype("S"),
+    "text objects": lambda a: np.asarray(a).astype(str).astype(object),
+    "complex": lambda a: np.asarray(a).astype(complex),
+    "complex tensor": lambda a: torch.as_tensor(np.asarray(a)).to(torch.complex128),
+    "dates": lambda a: np.asarray(a).astype(int).astype("M8[D]"),
+    "durations": lambda a: np.asarray(a).astype(int).astype("m8[D]"),
+    "structured": lambda a: np.zeros(np.shape(a), dtype=[("a", float)]),
+    "objects with None": lambda a: with_first(a, None, object),
+    "objects with NA": lambda a: with_first(a, pd.NA, object),
+    "objects with NaT": lambda a: with_first(a, pd.NaT, object),
+    "objects with text": lambda a: with_first(a, "1", object),
+    "objects of lists": lambda a: with_first(np.zeros(np.shape(a)), [1.0], object) if np.ndim(a) else [[1.0]],
+    "a huge integer": lambda a: with_first(a, 10**400, object),
+    "sparse": lambda a: sparse.csr_array(np.atleast_2d(np.ravel(a))),
+    "a scalar": lambda a: 0.5,
+    "two axes more": lambda a: np.asarray(a)[None, None],
+    "empty": lambda a: [],
+    "one too few": lambda a: np.asarray(a)[..., :-1],
+    "inf": lambda a: with_first(a, np.inf, float),
+    "-inf": lambda a: with_first(a, -np.inf, float),
+}
+NAN = {"nan": lambda a: with_first(a, np.nan, float), "Float64 with NA": lambda a: frame(a, NA=True)}
+BOOLEAN = {"booleans": lambda a: np.asarray(a) > np.mean(a)}
+
+
+def frame(a: Any, *, NA: bool = False) -> Any:
+    """Numbers as pandas would hold them, where it can."""
+    a = with_first(a, pd.NA, object) if NA else np.asarray(a)
+    if a.ndim == 1:
+        return pd.Series(pd.array(list(a), dtype="Float64"))
+    return pd.DataFrame(list(a)).astype("Float64") if a.ndim == 2 else a
+
+
+ODD = {
+    "a list": lambda a: np.asarray(a).tolist(),
+    "pandas": lambda a: frame(np.asarray(a).astype(float)),
+    "a tensor": lambda a: torch.as_tensor(np.asarray(a)),
+    "a tensor with grad": lambda a: torch.as_tensor(np.asarray(a, dtype=float)).requires_grad_(),
+    "byte-swapped": lambda a: np.asarray(a).astype(np.asarray(a).dtype.newbyteorder()),
+    "strided": lambda a: np.ascontiguousarray(np.asarray(a)[::-1])[::-1],
+    "read-only": lambda a: read_only(a),
+    "objects": lambda a: np.asarray(a).astype(object),
+    "decimals": lambda a: np.vectorize(decimal.Decimal, otypes=[object])(np.asarray(a)),
+}
+"""The same numbers in other clothes: all of them must give the result of the plain array."""
+
+
+def read_only(a: Any) -> Any:
+    copied = np.array(a)
+    copied.flags.writeable = False
+    return copied
+
+
+def fixed(*values: Any) -> dict[str, Any]:
+    return {repr(value)[:40]: (lambda a, value=value: value) for value in values}
+
+
+NO_NUMBER = fixed(None, "1", b"1", [1.0], (1.0,), {}, {1.0}, 1j, True, np.nan, np.inf, object, np.array([1.0, 2.0]))
+NO_NUMBER |= {"a date": lambda a: np.datetime64("2020-01-01"), "a duration": lambda a: np.timedelta64(1, "D")}
+NO_NUMBER |= {"NA": lambda a: pd.NA, "masked": lambda a: np.ma.masked, "1-d": lambda a: np.array([0.5])}
+NO_INTEGER = NO_NUMBER | fixed(1.5, 2.0, -1, 0)
+NO_INTEGER = {name: value for name, value in NO_INTEGER.items() if name != "1j"} | fixed(1j)
+NO_POSITIONS = {
+    name: bad
+    for name, bad in NO_NUMBERS.items()
+    if name not in {"inf", "-inf", "one too few", "empty", "a list with masked"}
+}
+NO_POSITIONS |= {
+    "floats": lambda a: np.asarray(a, dtype=float),
+    "mask": lambda a: np.isin(np.arange(len(a)), a),
+    "negative": lambda a: with_first(a, -1),
+    "out of range": lambda a: with_first(a, 10**6),
+    "doubled": lambda a: with_first(a, np.asarray(a)[-1]),
+    "a list with masked": lambda a: [np.ma.masked, *np.asarray(a)[1:].tolist()],
+}
+NO_NAME = fixed("no such", "", 5, None, ["x"], 1.5, object, b"power")
+
+BAD: dict[str, dict[str, Any]] = {
+    "numbers": NO_NUMBERS | NAN,
+    "plain numbers": NO_NUMBERS | NAN | BOOLEAN,
+    "numbers or nan": NO_NUMBERS,
+    "log weights": {name: bad for name, bad in (NO_NUMBERS | NAN).items() if name not in {"-inf", "one too few"}},
+    "scores": {name: bad for name, bad in (NO_NUMBERS | NAN).items() if name != "one too few"},
+    "positions": NO_POSITIONS,
+    "k": NO_INTEGER | fixed(7, 10**30),
+    "count": NO_INTEGER,
+    "step": {name: bad for name, bad in NO_INTEGER.items() if name != "0"} | fixed(10**30),
+    "decimals": {name: bad for name, bad in NO_INTEGER.items() if name not in {"None", "-1", "0"}},
+    "level": NO_NUMBER | fixed(0, 1, -1, 2, 95, 0.0, 1.0),
+    "number": NO_NUMBER,
+    "number or none": {name: bad for name, bad in NO_NUMBER.items() if name != "None"},
+    "part or none": {name: bad for name, bad in NO_NUMBER.items() if name != "None"} | fixed(-0.1, 1.1),
+    "part": {name: bad for name, bad in NO_NUMBER.items() if name != "None"} | fixed(0, -0.1, 1.1),
+    "not negative": NO_NUMBER | fixed(-1, -1e-9, 10**400),
+    "rng": fixed(None, 0, "x", np.random, np.random.RandomState),
+    "rng or none": fixed(0, "x", np.random),
+    "random_state": fixed(-1, 1.5, "x", [], {}, object),
+    "n_draws": {name: bad for name, bad in NO_INTEGER.items() if name != "None"} | fixed(10**6),
+    "count or none": {name: bad for name, bad in NO_INTEGER.items() if name != "None"},
+    "n_jobs": fixed(0, 1.5, "x", [1], True, np.nan),
+    "name": NO_NAME,
+    "posterior": fixed(None, 5, "x", [], object),
+    "estimator": fixed(None, 5, "x", [], object, RandomForestClassifier),
+    "column": fixed(None, 3, -4, 1.5, "x", [1], True, np.nan, object),
+    "numbers list": {name: lambda a, bad=bad: [bad(a)] for name, bad in NO_NUMBER.items()}
+    | fixed(None, 5, "x", object),
+    "fractions": {name: lambda a, bad=bad: [bad(a)] for name, bad in NO_NUMBER.items()}
+    | fixed(None, 5, "x", object, [0], [1.1]),
+    "batches": {name: lambda a, bad=bad: {"a": bad(a["a"])} for name, bad in NO_POSITIONS.items()}
+    | fixed(None, 5, {}, "x", []),
+    "history batches": {name: lambda a, bad=bad: [bad(a[0]), a[1]] for name, bad in NO_POSITIONS.items()}
+    | fixed(None, 5, {}, "x", []),
+    "curves": {
+        name: lambda a, bad=bad: {"a": bad(a["a"])} for name, bad in NO_NUMBERS.items() if name not in {"two axes more"}
+    }
+    | fixed(None, 5, "x", [1.0]),
+    "ax": fixed(5, "x", [], [1, 2], object),
+    "result": fixed(None, 5, "x", [], {}),
+    "risk": fixed(5, "x", 0.5, {}),
+    "rows": fixed(None, 5, "x", object, 1.5),
+    "labels": {
+        "None": lambda a: None,
+        "a scalar": lambda a: 5,
+        "one too few": lambda a: a[:-1],
+        "two axes": lambda a: np.stack([a, a], 1),
+        "empty": lambda a: [],
+    },
+    "text": fixed(None, 5, b"x", [1], {}),
+}
+
+
+# --- good calls -----------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """How a function is called: with ``parameters`` by name, but ``first`` ones by place."""
+
+    function: Any
+    parameters: dict[str, P]
+
+
+RNG_P = P("rng", None)
+DRAWS = {"classes": P("numbers", CLASSES), "means": P("numbers", VALUES), "outcomes": P("numbers", OUTCOMES)}
+SIDE = {
+    "noise_variance": P("plain numbers", np.full(6, 0.5)),
+    "treatment": P("numbers", TREATMENT),
+    "propensity": P("numbers", np.linspace(0.2, 0.8, 6)),
+    "target_draws": P("numbers", OTHERS),
+    "target_weights": P("numbers", np.array([1.0, 2, 3, 4, 5, 6])),
+}
+OF_SCORES = {
+    "classes": ["bald", "entropy", "margin", "variation_ratio", "std_dev", "epig"],
+    "means": ["variance", "gaussian_bald"],
+    "outcomes": ["mu", "mu_pi", "mu_rho", "rho", "tau"],
+}
+ASKED = {
+    "epig": ["target_draws", "target_weights"],
+    "gaussian_bald": ["noise_variance"],
+    "mu": ["treatment"],
+    "mu_pi": ["treatment", "propensity"],
+    "mu_rho": ["treatment"],
+    "rho": ["treatment"],
+}
+K, BETA = P("k", 2), P("not negative", 1.0)
+START, PARTS, DECIMALS = P("step", 0), P("part", 0.5), P("decimals", 2)
+OF_SOURCE = {"n_draws": P("n_draws", 4), "posterior": P("posterior", "auto"), "random_state": P("random_state", 0)}
+ROWS = X[:6]
+
+
+def scorer_of(effects: Any, treatment: Any) -> float:
+    return sqrt_pehe_scorer(effects, treatment)(REGRESSOR, ROWS, None, rows=np.arange(6))
+
+
+def interval(level: Any) -> Any:
+    return RiskEstimate(0.5, 0.1, 10, 100).interval(level)
+
+
+def changed_interval(level: Any) -> Any:
+    return report().changed_interval(level)
+
+
+def report(
+    tolerance: Any = 0.05,
+    patience: Any = 30,
+    risk: Any = None,
+    target_risk: Any = None,
+    n_draws: Any = 4,
+    random_state: Any = 0,
+    learner: Any = FOREST,
+    X_pool: Any = X,
+) -> Any:
+    return skactive.StoppingReport.from_learner(
+        learner,
+        X_pool,
+        None,
+        tolerance=tolerance,
+        patience=patience,
+        risk=risk,
+        target_risk=target_risk,
+        n_draws=n_draws,
+        X_training=X,
+        y_training=Y,
+        random_state=random_state,
+    ).best_score
+
+
+def frozen(n_batches: Any, random_state: Any) -> Any:
+    return FrozenQuery(skactive.StochasticBatchQuery("entropy", random_state=0), n_batches, random_state=random_state)(
+        FOREST, ROWS, 1
+    )
+
+
+def select(**params: Any) -> Any:
+    k, candidates = params.pop("n_instances", 2), params.pop("candidates", None)
+    return skactive.StochasticBatchQuery(**{"random_state": 0, **params}).select(FOREST, ROWS, k, candidates=candidates)
+
+
+def user_score(returned: Any) -> Any:
+    return score_pool(FOREST, ROWS, {"own": lambda draws: returned}, random_state=0)["own"]
+
+
+def loss(losses: Any) -> Any:
+    tester = ActiveTester(skactive.StochasticBatchQuery("entropy", random_state=0), ROWS)
+    tester.tell(Y[:6][tester.ask(FOREST, 3)])
+    return tester.risk(FOREST, lambda estimator, X, y: losses).value
+
+
+def made(make: Any, **given: Any) -> Any:
+    """What a display would draw; it draws only where the axes are in question."""
+    plot = contextlib.nullcontext()
+    if given.get("ax") is None:
+        plot = mock.patch.object(make.__self__, "plot", lambda display, ax=None: display)
+    with plot:
+        return vars(make(**given))
+
+
+def curves(n_labelled: Any, scores: Any) -> Any:
+    return checked_curves(plotting.LearningCurveDisplay(n_labelled=n_labelled, scores=scores))
+
+
+def differences(n_labelled: Any, differences: Any) -> Any:
+    display = plotting.PairedDifferenceDisplay(n_labelled=n_labelled, differences=differences, reference="u")
+    return checked_curves(display)
+
+
+def checked_curves(display: Any) -> Any:
+    """The lines of a display, drawn on axes that are there already."""
+    return [line.get_ydata() for line in display.plot(AXES).lines_.values()]
+
+
+def summary(**given: Any) -> Any:
+    return RESULT.summary(**given).rows[0]["reached"]
+
+
+def label_savings(**given: Any) -> Any:
+    return RESULT.label_savings(**given).rows[0]["n_trials"]
+
+
+def experiment(**given: Any) -> Any:
+    queries = {"uniform": skactive.StochasticBatchQuery("entropy", "uniform")}
+    options = {"n_initial": 6, "n_rounds": 1, "batch_size": 2, "n_trials": 1, "random_state": 0, "stratify": True}
+    return run_experiment(FOREST, queries, X, Y, **{**options, **given}).rounds[-1].scores
+
+
+def posterior_draws(**given: Any) -> Any:
+    return sample_posterior(**given)(ROWS)
+
+
+def bootstrapped(**given: Any) -> Any:
+    return bootstrap(**given)(ROWS)
+
+
+CALLS: dict[str, Entry] = {
+    **{
+        f"scores.{name}": Entry(SCORES[name], {"draws": DRAWS[kind], **{key: SIDE[key] for key in ASKED.get(name, ())}})
+        for kind, names in OF_SCORES.items()
+        for name in names
+    },
+    **{
+        f"samplers.{name}": Entry(SAMPLERS[name], {"scores": P("scores", SIX), "k": K, "rng": RNG_P, "beta": BETA})
+        for name in ("power", "softmax", "softrank", "topk", "uniform")
+    },
+    "samplers.gumbel_top_k": Entry(gumbel_top_k, {"values": P("log weights", SIX), "k": K, "rng": RNG_P, "beta": BETA}),
+    "samplers.log_proba": Entry(
+        log_proba, {"values": P("log weights", SIX), "positions": P("positions", np.array([3, 2])), "beta": BETA}
+    ),
+    "batchbald.batchbald": Entry(
+        batchbald, {"draws": DRAWS["classes"], "k": K, "rng": RNG_P, "max_outcomes": P("count", 100)}
+    ),
+    "badge.badge": Entry(
+        badge,
+        {"probabilities": P("numbers", CLASSES[0]), "embeddings": P("matrix", X[:6]), "k": K, "rng": RNG_P},
+    ),
+    "acsfw.acs_fw": Entry(acs_fw, {"draws": DRAWS["classes"], "k": K, "rng": P("rng or none", None)}),
+    "risk.lure_weights": Entry(
+        lure_weights, {"log_proba": P("chances", np.log([0.3, 0.4, 0.5])), "n_pool": P("count", 10)}
+    ),
+    "risk.pure_weights": Entry(
+        pure_weights, {"log_proba": P("chances", np.log([0.3, 0.4, 0.5])), "n_pool": P("count", 10)}
+    ),
+    "risk.estimate_risk": Entry(
+        estimate_risk,
+        {
+            "losses": P("numbers", np.array([0.1, 0.5, 0.2])),
+            "log_proba": P("plain numbers", np.log([0.3, 0.4, 0.5])),
+            "n_pool": P("count", 10),
+        },
+    ),
+    "risk.RiskEstimate": Entry(
+        RiskEstimate,
+        {
+            "value": P("number", 0.5),
+            "standard_error": P("not negative", 0.1),
+            "n_labelled": P("count", 10),
+            "n_pool": P("count", 100),
+        },
+    ),
+    "risk.RiskEstimate.interval": Entry(interval, {"level": P("level", 0.9)}),
+    "risk.ActiveTester.risk": Entry(loss, {"losses": P("numbers", np.array([0.1, 0.5, 0.2]))}),
+    "diagnostics.rank_correlation": Entry(
+        rank_correlation,
+        {"scores": P("history", HISTORY), "start": START, "top": PARTS, "decimals": DECIMALS},
+    ),
+    "diagnostics.rank_correlation, bottom": Entry(rank_correlation, {"scores": P("history", HISTORY), "bottom": PARTS}),
+    "diagnostics.auroc": Entry(
+        auroc, {"scores": P("history", HISTORY), "start": START, "top": PARTS, "decimals": DECIMALS}
+    ),
+    "diagnostics.auroc, bottom": Entry(auroc, {"scores": P("history", HISTORY), "bottom": PARTS}),
+    "diagnostics.moving_mean": Entry(moving_mean, {"values": P("series", SIX), "window": P("count", 3)}),
+    "diagnostics.score_history": Entry(
+        score_history,
+        {
+            "estimator": P("estimator", FOREST),
+            "X": P("rows", X),
+            "y": P("labels", Y),
+            "batches": P("history batches", [np.array([0, 1, 2, 3]), np.array([4, 5])]),
+            "rows": P("positions or none", np.array([7, 8, 9])),
+            "score": P("name", "bald"),
+            **OF_SOURCE,
+        },
+    ),
+    "diagnostics.FrozenQuery": Entry(frozen, {"n_batches": P("count", 2), "random_state": P("random_state", 0)}),
+    "causal.sqrt_pehe": Entry(sqrt_pehe, {"true_effects": P("numbers", SIX), "effects": P("numbers", SIX + 1)}),
+    "causal.sqrt_pehe_scorer": Entry(scorer_of, {"effects": P("effects", SIX), "treatment": P("column", 2)}),
+    "causal.predict_effects": Entry(
+        predict_effects, {"estimator": P("estimator", REGRESSOR), "X": P("rows", ROWS), "treatment": P("column", 2)}
+    ),
+    "causal.potential_outcomes": Entry(
+        potential_outcomes,
+        {
+            "predict_draws": P("callable", lambda X: np.stack([X[:, 0], X[:, 2]])),
+            "X": P("rows", ROWS),
+            "treatment": P("column", 2),
+        },
+    ),
+    "causal.estimate_effects": Entry(
+        lambda **given: estimate_effects(**given).mean,
+        {
+            "estimator": P("estimator", REGRESSOR),
+            "X": P("rows", ROWS),
+            "treatment": P("column", 2),
+            "level": P("level", 0.9),
+            "n_jobs": P("n_jobs", 1),
+            "chunk_size": P("count or none", 3),
+            **OF_SOURCE,
+        },
+    ),
+    "query.score_pool": Entry(
+        lambda **given: score_pool(**given).popitem()[1],
+        {
+            "estimator": P("estimator", FOREST),
+            "X_pool": P("rows", ROWS),
+            "scores": P("name", "bald"),
+            "n_jobs": P("n_jobs", 1),
+            "chunk_size": P("count or none", 3),
+            "predict_batch_size": P("count or none", 3),
+            "candidates": P("candidates", np.array([3, 1])),
+            **OF_SOURCE,
+        },
+    ),
+    "query.score_pool, a score of the user's": Entry(user_score, {"returned": P("returned", SIX)}),
+    "query.StochasticBatchQuery": Entry(
+        select,
+        {
+            "score": P("name", "bald"),
+            "sampler": P("name", "power"),
+            "beta": BETA,
+            "epsilon": P("part or none", 0.1),
+            "hold": P("number or none", 0.9),
+            "n_instances": P("k", 2),
+            "candidates": P("candidates", np.array([3, 1, 2])),
+            "max_candidates": P("count or none", 5),
+            "chunk_size": P("count or none", 3),
+            "n_jobs": P("n_jobs", 1),
+            **OF_SOURCE,
+        },
+    ),
+    "query.Pool.of": Entry(
+        lambda **given: len(Pool.of(**given)),
+        {"X_pool": P("rows", ROWS), "candidates": P("candidates", np.array([3, 1]))},
+    ),
+    "posterior.sample_posterior": Entry(
+        posterior_draws, {"estimator": P("estimator", FOREST), "n_draws": P("n_draws", 4), "rng": RNG_P}
+    ),
+    "posterior.bootstrap": Entry(
+        bootstrapped,
+        {
+            "estimator": P("estimator", FOREST),
+            "X": P("rows", X),
+            "y": P("elsewhere", Y),
+            "n_draws": P("count or none", 3),
+            "rng": RNG_P,
+            "n_jobs": P("n_jobs", 1),
+        },
+    ),
+    "experiment.run_experiment": Entry(
+        experiment,
+        {
+            "n_initial": P("count or none", 6),
+            "n_rounds": P("count or none", 1),
+            "batch_size": P("count", 2),
+            "n_trials": P("count", 1),
+            "random_state": P("random_state", 0),
+            "n_jobs": P("n_jobs", 1),
+            "stratify": P("flag", True),
+        },
+    ),
+    "experiment.ExperimentResult.summary": Entry(
+        summary, {"reference": P("query name", "uniform"), "level": P("number or none", 0.55)}
+    ),
+    "experiment.ExperimentResult.label_savings": Entry(
+        label_savings, {"reference": P("query name", "uniform"), "level": P("number or none", 0.55)}
+    ),
+    "experiment.ExperimentResult.from_json": Entry(ExperimentResult.from_json, {"text": P("text", RESULT.to_json())}),
+    "stopping.StoppingReport.from_learner": Entry(
+        report,
+        {
+            "learner": P("estimator", FOREST),
+            "X_pool": P("rows", X),
+            "tolerance": P("part or zero", 0.05),
+            "patience": P("count", 30),
+            "risk": P("risk", None),
+            "target_risk": P("number or none", 0.1),
+            "n_draws": P("n_draws", 4),
+            "random_state": P("random_state", 0),
+        },
+    ),
+    "datasets.make_repeated": Entry(
+        make_repeated,
+        {
+            "X": P("matrix of rows", ROWS),
+            "y": P("labels", Y[:6]),
+            "repeats": P("count", 2),
+            "noise_std": P("not negative", 0.1),
+            "rng": RNG_P,
+        },
+    ),
+    "datasets.make_causal": Entry(make_causal, {"n": P("count", 5), "rng": RNG_P}),
+    "datasets.make_characters": Entry(
+        lambda **given: make_characters(**{"fonts": None, **given})[1],
+        {
+            "n": P("count", 2),
+            "setting": P("name", "minority"),
+            "rng": RNG_P,
+            "p": P("part or none", 0.3),
+            "size": P("count", 8),
+            "characters": P("characters", "ad"),
+        },
+    ),
+    "datasets.load_table": Entry(lambda name: load_table(name)[1], {"name": P("name", "penguins")}),
+    "plotting.LearningCurveDisplay": Entry(
+        curves, {"n_labelled": P("curves", {"a": np.array([20, 30])}), "scores": P("curves", {"a": HISTORY[:, :2]})}
+    ),
+    "plotting.PairedDifferenceDisplay": Entry(
+        differences,
+        {"n_labelled": P("curves", {"a": np.array([20, 30])}), "differences": P("curves", {"a": HISTORY[:, :2]})},
+    ),
+    "plotting.RankCorrelationDisplay.from_scores": Entry(
+        functools.partial(made, plotting.RankCorrelationDisplay.from_scores),
+        {
+            "scores": P("history", HISTORY),
+            "n_labelled": P("plain numbers or none", np.array([10, 20, 30])),
+            "start": START,
+            "measure": P("name", "rank_correlation"),
+            "top": P("fractions", [0.5]),
+            "bottom": P("fractions", [0.5]),
+            "decimals": DECIMALS,
+            "window": P("count", 1),
+            "ax": P("ax", None),
+        },
+    ),
+    "plotting.ScoreDistributionDisplay.from_scores": Entry(
+        functools.partial(made, plotting.ScoreDistributionDisplay.from_scores),
+        {
+            "scores": P("pool scores", SIX),
+            "samplers": P("samplers", ["power"]),
+            "betas": P("numbers list", [1.0]),
+            "ax": P("ax", None),
+        },
+    ),
+    "plotting.BatchDisplay.from_batches": Entry(
+        functools.partial(made, plotting.BatchDisplay.from_batches, X=X),
+        {
+            "batches": P("batches", {"a": np.array([0, 1])}),
+            "labelled": P("positions", np.array([3, 2])),
+            "scores": P("shades", np.linspace(0, 1, 40)),
+            "coordinates": P("coordinates", X[:, :2]),
+            "ax": P("ax", None),
+        },
+    ),
+    "plotting.BatchDisplay.from_result": Entry(
+        functools.partial(made, plotting.BatchDisplay.from_result),
+        {
+            "result": P("result", RESULT),
+            "X": P("rows", X),
+            "round": P("count", 1),
+            "trial": P("trial", 0),
+            "queries": P("query names", ["power"]),
+        },
+    ),
+    "plotting.LearningCurveDisplay.from_result": Entry(
+        functools.partial(made, plotting.LearningCurveDisplay.from_result),
+        {"result": P("result", RESULT), "scoring": P("score name", "score"), "queries": P("query names", ["power"])},
+    ),
+    "plotting.PairedDifferenceDisplay.from_result": Entry(
+        functools.partial(made, plotting.PairedDifferenceDisplay.from_result),
+        {
+            "result": P("result", RESULT),
+            "scoring": P("score name", "score"),
+            "queries": P("query names", ["power"]),
+            "reference": P("query name", "uniform"),
+        },
+    ),
+}
+BAD |= {
+    "chances": {name: bad for name, bad in BAD["plain numbers"].items() if name != "one too few"},
+    "matrix": {name: bad for name, bad in BAD["numbers"].items() if name not in {"one too few", "sparse"}},
+    "matrix of rows": {
+        name: bad for name, bad in BAD["numbers"].items() if name not in {"one too few", "two axes more"}
+    },
+    "history": {name: bad for name, bad in NO_NUMBERS.items() if name != "one too few"},
+    "series": {name: bad for name, bad in NO_NUMBERS.items() if name not in {"one too few", "empty"}},
+    "effects": BAD["numbers"],
+    "returned": {
+        name: bad for name, bad in BAD["numbers"].items() if name not in {"nan", "inf", "-inf", "Float64 with NA"}
+    }
+    | {"Float64 with NA": lambda a: frame(a, NA=True)},
+    "pool scores": {name: bad for name, bad in NO_NUMBERS.items() if name != "one too few"},
+    "shades": {name: bad for name, bad in NO_NUMBERS.items() if name not in {"None"}},
+    "coordinates": {name: bad for name, bad in BAD["numbers"].items() if name not in {"None"}},
+    "plain numbers or none": {name: bad for name, bad in BAD["plain numbers"].items() if name != "None"},
+    "positions or none": {name: bad for name, bad in NO_POSITIONS.items() if name != "None"},
+    "candidates": {name: bad for name, bad in NO_POSITIONS.items() if name not in {"None", "doubled", "mask"}},
+    "samplers": fixed(None, 5, ["x"], [5], object),
+    "flag": fixed(None, "x", 1.5, 2, []),
+    "callable": fixed(None, 5, "x", []),
+    "characters": fixed("", "a", "aa", 5, b"ab", [1, 2], ["a", 1], []),
+    "query name": fixed("no such", 5, 1.5, ["x"]),
+    "query names": fixed("no such", 5, [], [5]),
+    "score name": fixed("no such", 5, ["x"]),
+    "trial": fixed(-1, 99, "x", None, 0.5, [0]),
+    "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
+    "elsewhere": {},
+}
+
+
+ODD_KINDS = {
+    "numbers",
+    "plain numbers",
+    "numbers or nan",
+    "log weights",
+    "scores",
+    "chances",
+    "matrix",
+    "history",
+    "series",
+    "effects",
+    "returned",
+    "pool scores",
+    "shades",
+    "coordinates",
+    "matrix of rows",
+}
+
+
+# --- what comes of a value ------------------------------------------------------------------------
+
+NAMED = re.compile(r"`[\w.]+(\[[^`]*\])?`|^Cannot choose `")
+SKLEARN = re.compile(
+    r"Input X contains|Found array with|Expected 2D array|estimator requires y|X has \d+ features|Reshape"
+)
+
+
+def call(entry: Entry, **changed: Any) -> Any:
+    given = {name: parameter.good for name, parameter in entry.parameters.items()} | changed
+    given |= {
+        name: np.random.default_rng(0)
+        for name, p in entry.parameters.items()
+        if p.kind.startswith("rng") and name not in changed
+    }
+    return entry.function(**given)
+
+
+def outcome_of(entry: Entry, parameter: str, value: Any) -> tuple[str, str]:
+    """Say "clear", "sklearn" or "unclear" of an error; "silent" or "warned" if there was none. And what was said."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = call(entry, **{parameter: value})
+    except (ValueError, TypeError, NotFittedError) as error:
+        text = str(error)
+        if names(text, parameter) or text.startswith("Cannot choose `k`"):
+            return "clear", text
+        return ("sklearn" if SKLEARN.search(text) else "unclear"), f"{type(error).__name__}: {text}"
+    except Exception as error:
+        return "unclear", f"{type(error).__name__}: {error}"
+    if caught:
+        return "warned", f"{caught[0].category.__name__}: {caught[0].message} -> {result!r}"[:300]
+    return "silent", repr(result)[:200]
+
+
+ALSO_CALLED = {
+    "X": "X_pool|treatment",
+    "betas": "beta",
+    "draws": "noise_variance",
+    "log_proba": "losses",
+    "returned": "score",
+    "scores": "score",
+    "values": "positions",
+    "positions": "values",
+    "learner": "estimator",
+    "n_instances": "n_instances",
+    "result": "result",
+    "top": "bottom",
+}
+"""A second name by which an error may call a parameter."""
+
+
+def names(text: str, parameter: str) -> bool:
+    """Whether an error names the parameter in backticks."""
+    wanted = "|".join([parameter, *filter(None, [ALSO_CALLED.get(parameter)])])
+    return re.search(rf"`({wanted})(\[[^`]*\])?`", text) is not None
+
+
+def odd_outcome_of(entry: Entry, parameter: str, value: Any, expected: Any) -> tuple[str, str]:
+    """Say "right" if the result is the expected one, else "wrong", "refused" or "unclear"."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = call(entry, **{parameter: value})
+    except Exception as error:
+        return ("refused" if names(str(error), parameter) else "unclear"), f"{type(error).__name__}: {error}"
+    return ("right" if same(result, expected) else "wrong"), repr(result)[:200]
+
+
+def same(a: Any, b: Any) -> bool:
+    a, b = (vars(x) if hasattr(x, "__dict__") and not hasattr(x, "shape") else x for x in (a, b))
+    if isinstance(a, dict):
+        return all(same(a[key], b[key]) for key in b)
+    if isinstance(a, tuple | list) and not np.isscalar(b):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    a, b = (x.detach().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for x in (a, b))
+    return bool(np.allclose(a, b, rtol=1e-6, equal_nan=True)) if b.dtype.kind in "fiub" else bool(np.array_equal(a, b))
+
+
+# --- what is taken, and why -----------------------------------------------------------------------
+
+ACCEPTED = {
+    ("scores.epig", "target_weights", "None"): "the default: all targets weigh the same",
+    ("scores.variance", "draws", "one too few"): "a row less is another pool",
+    ("scores.gaussian_bald", "noise_variance", "a scalar"): "one variance for all rows",
+    ("samplers.softmax", "scores", "-inf"): "a row of no mass, which is documented",
+    ("samplers.softrank", "scores", "-inf"): "a row of no mass, which is documented",
+    ("samplers.topk", "scores", "-inf"): "a row of no mass, which is documented",
+    ("samplers.uniform", "scores", "-inf"): "a row of no mass, which is documented",
+    ("risk.RiskEstimate", "standard_error", "nan"): "that of a single label, which is documented",
+    ("diagnostics.moving_mean", "values", "inf"): "means around it are infinite, too",
+    ("diagnostics.moving_mean", "values", "-inf"): "means around it are infinite, too",
+    ("query.score_pool, a score of the user's", "returned", "Float64 with NA"): "pandas makes it NaN: no score",
+    ("datasets.make_repeated", "X", "nan"): "features may have gaps, and copies have them as well",
+    ("datasets.make_repeated", "X", "inf"): "features are not looked at",
+    ("datasets.make_repeated", "X", "-inf"): "features are not looked at",
+    ("datasets.make_repeated", "y", "two axes"): "labels of several targets are repeated row by row",
+    ("*", "random_state", "[]"): "numpy takes lists of integers, the empty one included, as seeds",
+}
+"""(function, parameter, bad value): why it is right to take it."""
+
+ODD_REFUSED = {"objects", "decimals", "pandas"}
+"""Clothes in which draws and probabilities, which are large, are refused: arrays of objects, and what becomes one."""
+
+_FILES = "reads files: tests/datasets"
+_RECORD = "a record that the package makes"
+_QUERY = "a query, checked by its table of rules: tests/contracts/test_queries.py and tests/test_bad_input.py"
+_ESTIMATOR = "an estimator: tests of its room and scikit-learn's own checks"
+_INSIDE = "a building block of queries, which gets what was checked: tests/query"
+NOT_HERE = {
+    "samplers.Batch": _RECORD,
+    "batchbald.BatchBALDResult": _RECORD,
+    "acsfw.CoreSet": _RECORD,
+    "causal.EffectEstimate": _RECORD,
+    "experiment.Failure": _RECORD,
+    "experiment.Round": _RECORD,
+    "experiment.Summary": _RECORD,
+    "query.PoolDraws": _RECORD,
+    "query.Streams": _RECORD,
+    "query.BatchQuery": _QUERY,
+    "batchbald.BatchBALDQuery": _QUERY,
+    "badge.BADGEQuery": _QUERY,
+    "acsfw.ACSFWQuery": _QUERY,
+    "kcenter.KCenterQuery": _QUERY,
+    "causal.CausalBALDQuery": _QUERY,
+    "mc_dropout.MCDropoutClassifier": _ESTIMATOR,
+    "mc_dropout.MCDropoutRegressor": _ESTIMATOR,
+    "last_layer.LastLayerClassifier": _ESTIMATOR,
+    "query.choose_by_scores": _INSIDE,
+    "query.draws_of": _INSIDE,
+    "query.embeddings_of": _INSIDE,
+    "query.model_of": _INSIDE,
+    "query.score_rows": _INSIDE,
+    "posterior.check_posterior": "a check for tests",
+    "posterior.noise_variance": "takes an estimator alone, and answers None for others",
+    "experiment.checkpoint_to_json": _FILES,
+    "datasets.list_image_folder": _FILES,
+    "datasets.load_clinc150": _FILES,
+    "datasets.load_images": _FILES,
+    "datasets.make_ihdp": _FILES,
+    "datasets.read_images": _FILES,
+}
+"""Public names without a line in the table, and where they are tested."""
+
+TESTED_ELSEWHERE = {
+    "experiment.run_experiment": {
+        "estimator", "queries", "X", "y", "X_test", "y_test", "test_size", "splits", "initial", "budget", "scoring",
+        "checkpoint",
+    },
+}  # fmt: skip
+"""Parameters that need data of their own to be good: tests/experiment/test_refusals.py."""
+
+
+def accepted(name: str, parameter: str, label: str) -> bool:
+    return (name, parameter, label) in ACCEPTED or ("*", parameter, label) in ACCEPTED
