@@ -7,9 +7,11 @@ copies of each other, which wastes labels of top-k. All strategies start from th
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import joblib
 import numpy as np
@@ -19,10 +21,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from . import __version__
+from ._checks import Rules, number
 from .datasets import make_repeated
 from .scores import SCORES
 
 if TYPE_CHECKING:
+    from ._statistics import Estimate
     from .experiment import ExperimentResult
 
 STRATEGIES: dict[str, tuple[str, float]] = {
@@ -42,13 +47,39 @@ CLASS_SCORES = sorted(
 )
 
 
+RULES: Rules = {
+    "trials": number(1, 1000),
+    "rounds": number(1, text="1 or more"),
+    "batch_size": number(1, text="1 or more"),
+    "initial": number(10, text="10 or more, one of each digit"),
+    "repeats": number(1, 100),
+    "noise": number(0, 1000),
+    "draws": number(1, 10_000),
+    "epochs": number(1, 100_000),
+    "seed": number(0, 2**31, text=f"a number from 0 to {2**31}"),
+}
+N_CLEAN, N_TEST = 1797, 500  # digits in all, and in a test set
+MOST_HOURS = 24.0
+
+
+class Parser(argparse.ArgumentParser):
+    """Says on one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the process without the usage, which ``--help`` prints."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """Options of the command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m skactive",
         description="A modAL loop on Repeated-digits buys labels in batches, by several strategies on the same trials.",
+        epilog='Next: a loop on your own data is in README.md, "In a modAL loop"; skactive.run_experiment compares '
+        "strategies on them, with checkpoints for long runs.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"skactive {__version__}")
     parser.add_argument("--trials", type=int, default=3, help="paired trials: split, first labels, weights")
     parser.add_argument("--rounds", type=int, default=15, help="batches bought in a trial")
     parser.add_argument("--batch-size", type=int, default=10, help="labels bought in a round")
@@ -58,17 +89,63 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--score", choices=CLASS_SCORES, default="bald", help="what makes a row worth a label")
     parser.add_argument("--draws", type=int, default=50, help="posterior draws in a query")
     parser.add_argument("--epochs", type=int, default=150, help="full-batch training steps of a refit")
-    parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes, of one thread each")
+    parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes, of one thread each; -1: all")
     parser.add_argument("--seed", type=int, default=0, help="seed of everything")
     parser.add_argument("--output", default="learning_curves.png", help="where the picture goes")
+    parser.add_argument("--force", action="store_true", help="overwrite the picture if it exists")
+    parser.add_argument("--json", action="store_true", help="print the result for ExperimentResult.from_json, no table")
     options = parser.parse_args(arguments)
+    for check in (check_values, check_picture, check_size):
+        check(options, parser.error)
+    return options
+
+
+def check_values(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
+    """Each option by itself."""
+    for name, rule in RULES.items():
+        if not rule.holds(getattr(options, name)):
+            error(f"--{name.replace('_', '-')} must be {rule.text}. Got {getattr(options, name)}.")
+    n_cpus = joblib.cpu_count()
+    if options.jobs == 0 or not -n_cpus <= options.jobs <= 4 * n_cpus:
+        error(f"--jobs must be from 1 to {4 * n_cpus}, four for a processor, or -1 for all. Got {options.jobs}.")
+    if options.draws == 1 and not getattr(SCORES[options.score], "one_draw", True):
+        error(f"--draws must be 2 or more for --score {options.score}. Got 1.")
+
+
+def check_picture(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
+    """A picture can be made, and none is there already."""
     picture = Path(options.output)
     if not picture.absolute().parent.is_dir() or picture.suffix.lower() not in PICTURES:
-        parser.error(f"--output must be a file {', '.join(PICTURES)} in a folder that exists. Got {options.output!r}.")
-    for name in ("trials", "rounds", "batch_size", "repeats", "draws", "epochs"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be 1 or more. Got {getattr(options, name)}.")
-    return options
+        error(f"--output must be a file {', '.join(PICTURES)} in a folder that exists. Got {options.output!r}.")
+    if picture.exists() and not picture.is_file():
+        error(f"--output must be a file. Got {options.output!r}, which is none.")
+    if picture.exists() and not options.force:
+        error(f"{options.output!r} exists. --force overwrites it, --output names another file.")
+
+
+def check_size(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
+    """The pool has enough rows, and the end can be waited for."""
+    n_pool = (N_CLEAN - N_TEST) * options.repeats
+    n_labels = options.initial + options.rounds * options.batch_size
+    if n_labels > n_pool:
+        error(
+            f"--initial and --rounds times --batch-size must be at most the rows of the pool, {n_pool}. Got {n_labels}."
+        )
+    hours = estimated_hours(options)
+    if hours > MOST_HOURS:
+        error(
+            f"This would take about {hours:,.0f} hours, more than {MOST_HOURS:.0f}: lower --trials, --rounds, --draws "
+            "or --epochs, or call skactive.run_experiment, which can go on after a break."
+        )
+
+
+def estimated_hours(options: argparse.Namespace) -> float:
+    """How long all trials take, on the order of magnitude: measured on a processor of 2020."""
+    n_labels = options.initial + options.rounds * options.batch_size / 2
+    fit = options.epochs * (5e-4 + 1e-5 * n_labels)
+    query = 2e-6 * options.draws * (N_CLEAN - N_TEST) * options.repeats
+    n_runs = len(STRATEGIES) * options.trials
+    return n_runs * options.rounds * (fit + query) / min(n_runs, joblib.effective_n_jobs(options.jobs)) / 3600
 
 
 def repeated_digits(options: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -86,7 +163,8 @@ def split_digits(
     n = len(y) // (options.repeats + 1)
     splits = []
     for trial in range(options.trials):
-        digits, test = train_test_split(np.arange(n), test_size=500, stratify=y[:n], random_state=options.seed + trial)
+        rows, seed = np.arange(n), options.seed + trial
+        digits, test = train_test_split(rows, test_size=N_TEST, stratify=y[:n], random_state=seed)
         splits.append((np.concatenate([digits + n * copy for copy in range(1, options.repeats + 1)]), test))
     return splits
 
@@ -113,7 +191,7 @@ def run_all(options: argparse.Namespace) -> ExperimentResult:
         n_trials=options.trials,
         scoring="accuracy",
         random_state=options.seed,
-        n_jobs=options.jobs,
+        n_jobs=min(options.jobs, len(STRATEGIES) * options.trials),
         verbose=1,
     )
 
@@ -129,6 +207,14 @@ def labels_of(result: ExperimentResult) -> NDArray[np.int64]:
     return np.unique([r.n_labelled for r in result.rounds])
 
 
+EXPLAINED = """\
+mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),
+which are wide with few trials: --trials 8 tells more."""
+EXPLAINED_WITHOUT_INTERVALS = """\
+mean: over all acquisitions, the first labels left out; no intervals, because these need two trials or more:
+--trials 8 tells more."""
+
+
 def format_table(result: ExperimentResult) -> str:
     """Accuracy against labels, mean over acquisitions, paired difference to top-k, seconds a query."""
     labels = labels_of(result)
@@ -142,13 +228,17 @@ def format_table(result: ExperimentResult) -> str:
         lines.append(
             f"{strategy:17}"
             + "".join(f"{a:7.3f}" for a in curves_of(result, strategy).mean(axis=0)[shown])
-            + f"{mean.mean:10.3f} ± {mean.half_width:.3f}"
-            + (f"{gain.mean:+10.3f} ± {gain.half_width:.3f}" if strategy != "topk" else f"{'':18}")
+            + f"{mean.mean:10.3f}{half_width(mean)}"
+            + (f"{gain.mean:+10.3f}{half_width(gain)}" if strategy != "topk" else f"{'':18}")
             + f"{np.mean(seconds):9.2f}"
         )
-    lines.append("mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),")
-    lines.append("which are wide with few trials: --trials 8 tells more.")
+    lines.append(EXPLAINED if n_trials > 1 else EXPLAINED_WITHOUT_INTERVALS)
     return "\n".join(lines)
+
+
+def half_width(estimate: Estimate) -> str:
+    """Half of an interval; one trial has none."""
+    return f" ± {estimate.half_width:.3f}" if np.isfinite(estimate.half_width) else f"{'':8}"
 
 
 def plot_curves(result: ExperimentResult, options: argparse.Namespace) -> None:
@@ -170,13 +260,15 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse_arguments(arguments)
     start = time.perf_counter()
     result = run_all(options)
-    print(format_table(result))
+    print(result.to_json() if options.json else format_table(result))
+    about_the_picture = sys.stderr if options.json else sys.stdout
     try:
         plot_curves(result, options)
     except ImportError:
-        print('No picture: matplotlib is not installed. Install the extra "plot": python -m pip install ".[plot]"')
+        text = 'No picture: matplotlib is not installed. Install the extra "plot": python -m pip install ".[plot]"'
     else:
-        print(f"{options.output} has the learning curves. {time.perf_counter() - start:.0f} seconds in all.")
+        text = f"{options.output} has the learning curves. {time.perf_counter() - start:.0f} seconds in all."
+    print(text, file=about_the_picture)
 
 
 if __name__ == "__main__":

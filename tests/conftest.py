@@ -48,3 +48,18 @@ def global_state_untouched():
     after = snapshot()
     changed = [name for name in before if before[name] != after[name]]
     assert not changed, f"global state was changed: {changed}"
+
+
+@pytest.fixture(scope="module")
+def estimators():
+    """A small fitted model of each of four kinds, by kind."""
+    from small_models import make_estimator
+
+    return {kind: make_estimator(kind) for kind in ("forest", "pipeline", "net", "skorch")}
+
+
+@pytest.fixture(scope="module")
+def forest():
+    from small_models import make_estimator
+
+    return make_estimator("forest")

@@ -3,19 +3,23 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pytest
 
+import skactive
+from skactive import ExperimentResult
 from skactive import __main__ as main
 from skactive.datasets import make_repeated
+from skactive.experiment import Round
 
 SMALL = ["--trials", "2", "--rounds", "2", "--epochs", "20", "--draws", "5", "--repeats", "2"]
 
 
 def options(*more):
-    return main.parse_arguments([*SMALL, *more])
+    return main.parse_arguments([*SMALL, "--force", *more])
 
 
 @pytest.mark.slow
@@ -40,6 +44,116 @@ def test_a_score_that_does_not_exist_is_refused_with_the_names():
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert "bald" in run.stderr
+
+
+BAD = {
+    "--initial 3": r"--initial must be 10 or more, one of each digit\. Got 3",
+    "--initial 5188": r"at most the rows of the pool, 5188\. Got 5338",
+    "--seed -1": r"--seed must be a number from 0 to \d+\. Got -1",
+    "--seed 99999999999999999999": "--seed must be",
+    "--jobs 0": r"--jobs must be from 1 to \d+, .*-1 for all\. Got 0",
+    "--jobs 100000": "--jobs must be from 1 to",
+    "--noise nan": r"--noise must be a number from 0 to 1000\. Got nan",
+    "--noise inf": "--noise must be",
+    "--noise=-1": "--noise must be",
+    "--draws 0": "--draws must be",
+    "--draws 1": "--draws must be 2 or more for --score bald",
+    "--draws 1000000000": "--draws must be",
+    "--rounds 0": "--rounds must be 1 or more",
+    "--rounds 100000": r"at most the rows of the pool, 5188\. Got 1000020",
+    "--batch-size 6000": "rows of the pool",
+    "--repeats 1000000": "--repeats must be",
+    "--epochs 1000000000": "--epochs must be",
+    "--trials 1000000": "--trials must be",
+    "--trials 1000 --epochs 100000": r"would take about [\d,]+ hours, more than 24: .*run_experiment",
+    "--trials 1e3": "--trials: invalid int value",
+    "--output nowhere/x.png": "--output must be a file .* in a folder that exists",
+    "--output x.doc": "--output must be a file .png, .pdf, .svg",
+    "--output folder.png": "--output must be a file. Got 'folder.png', which is none",
+    "--output folder.png --force": "which is none",
+    "--output old.png": "'old.png' exists. --force overwrites it, --output names another file",
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_options_are_refused_on_one_line_before_any_work(bad, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("folder.png").mkdir()
+    Path("old.png").write_text("another picture")
+    with pytest.raises(SystemExit) as caught:
+        main.main(bad.split())
+    assert caught.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(rf"python -m skactive: error: .*{BAD[bad]}.*\n", err)
+    assert Path("old.png").read_text() == "another picture"
+
+
+def test_options_that_are_large_but_can_be_waited_for_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in ("", "--trials 40", "--rounds 516", "--jobs -1", "--draws 1 --score entropy", "--noise 0"):
+        main.parse_arguments(line.split())
+
+
+def test_force_allows_to_overwrite(tmp_path):
+    (tmp_path / "old.png").write_text("another picture")
+    assert options("--output", str(tmp_path / "old.png")).force
+
+
+def test_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"skactive {skactive.__version__}\n"
+
+
+def result_of(n_trials):
+    """A result made by hand: strategy s has the accuracy (s + t + r) / 20 in round r of trial t."""
+    rounds = [
+        Round(t, name, r, 20 + 10 * r, (), {"accuracy": (s + t + r) / 20}, 0.5 if r else None, 0.1)
+        for s, name in enumerate(main.STRATEGIES)
+        for t in range(n_trials)
+        for r in range(3)
+    ]
+    return ExperimentResult(tuple(rounds), (), {"n_trials": n_trials})
+
+
+def test_the_table_has_means_differences_and_intervals_in_its_columns():
+    lines = main.format_table(result_of(3)).splitlines()
+    assert lines[0] == "accuracy, mean of 3 paired trials, by number of labels"
+    assert lines[1] == "                      20     30     40              mean        minus topk  s/query"
+    # t + r over t = 0, 1, 2 and r = 1, 2: 2.5 on average, with a deviation of 1 over t. 4.303 / sqrt(3) / 20 = 0.124.
+    assert lines[2] == "power, beta=1      0.050  0.100  0.150     0.125 ± 0.124    -0.200 ± 0.000     0.50"
+    assert lines[6] == "topk               0.250  0.300  0.350     0.325 ± 0.124                       0.50"
+    assert lines[-2:] == [
+        "mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),",
+        "which are wide with few trials: --trials 8 tells more.",
+    ]
+
+
+def test_one_trial_has_no_interval_and_the_table_says_why():
+    table = main.format_table(result_of(1))
+    lines = table.splitlines()
+    assert "nan" not in table
+    assert "±" not in table
+    assert lines[2] == "power, beta=1      0.000  0.050  0.100     0.075            -0.200             0.50"
+    assert "no intervals, because these need two trials or more" in table
+
+
+def test_json_is_the_whole_result_and_nothing_else_on_stdout(tmp_path, monkeypatch, capsys):
+    result = result_of(2)
+    monkeypatch.setattr(main, "run_all", lambda options: result)
+    monkeypatch.setattr(main, "plot_curves", lambda result, options: None)
+    main.main(["--json", "--output", str(tmp_path / "a.png")])
+    out, err = capsys.readouterr()
+    assert ExperimentResult.from_json(out) == result
+    assert "a.png has the learning curves" in err
+
+
+def test_help_names_a_next_step(capsys):
+    with pytest.raises(SystemExit):
+        main.main(["--help"])
+    assert "README.md" in capsys.readouterr().out
 
 
 def test_strategies_share_the_first_labels_and_the_first_model_of_a_trial():

@@ -135,6 +135,20 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = skactive.no_such_name
 
 
+def test_public_functions_and_classes_are_in_the_api_reference():
+    reference = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^   ([\w.]+)$", reference, re.MULTILINE))
+    at_top = {id(getattr(skactive, name)): name for name in skactive.__all__}
+    exported = {
+        f"{module}.{name}": getattr(import_module(f"skactive.{module}"), name)
+        for module in PUBLIC
+        for name in import_module(f"skactive.{module}").__all__
+        if not name.isupper()
+    }
+    missing = {name for name, thing in exported.items() if name not in listed and at_top.get(id(thing)) not in listed}
+    assert missing == set()
+
+
 def test_typed_marker_is_there():
     assert (ROOT / "skactive" / "py.typed").is_file()
 

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import Callback, EarlyStopping
+from small_models import LABELS, X_POOL, X_TRAIN
 from torch import nn
 from torch.nn import functional as F
 
@@ -1180,3 +1181,9 @@ def test_dropout_in_place_drops_in_training_what_goes_on():
     X, y = iris()
     MCDropoutClassifier(module=Watched, max_epochs=1, random_state=0).fit(X, y)
     assert [0.0, 2.0] in seen
+
+
+@pytest.mark.usefixtures("global_state_untouched")
+def test_fitting_a_net_consumes_no_global_random_state():
+    net = MCDropoutClassifier((8,), max_epochs=2, random_state=0, device="cpu").fit(X_TRAIN, LABELS)
+    assert net.predict_proba(X_POOL).shape == (30, 3)

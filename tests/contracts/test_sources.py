@@ -1,6 +1,6 @@
 """Every classifier and regressor of scikit-learn in a query: a valid batch, or an error that says what to do.
 
-``python tests/test_all_estimators.py`` prints how many have draws of their own, are bootstrapped, or are refused.
+``python tests/contracts/test_sources.py`` prints how many have draws of their own, are bootstrapped, or are refused.
 """
 
 import collections

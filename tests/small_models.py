@@ -1,0 +1,148 @@
+"""Small fitted models, a pool in every container, and what a query must leave as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from skactive import ACSFWQuery, BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
+
+
+def table(n_rows=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)).astype(np.float32)
+    y = np.clip(np.rint(X[:, 0] + 1 + rng.normal(scale=0.3, size=n_rows)), 0, 2).astype(np.int64)
+    return X, y
+
+
+X_TRAIN, Y_TRAIN = table()
+LABELS = np.array(["ash", "elm", "oak"])[Y_TRAIN]
+X_POOL, _ = table(30, seed=1)
+
+
+def skorch_net(*layers, **params):
+    """A fitted skorch net: deterministic weights, without a training step unless asked for."""
+    torch.manual_seed(0)
+    params = {"criterion": nn.CrossEntropyLoss, "max_epochs": 0, "train_split": None, "verbose": 0, **params}
+    return NeuralNetClassifier(nn.Sequential(*layers), **params).fit(X_TRAIN, Y_TRAIN)
+
+
+def batch_norm_net(**params):
+    return skorch_net(
+        nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3), max_epochs=1, **params
+    )
+
+
+def make_estimator(kind):
+    if kind == "forest":
+        return RandomForestClassifier(10, max_depth=4, random_state=0).fit(X_TRAIN, LABELS)
+    if kind == "pipeline":
+        forest = RandomForestClassifier(10, max_depth=4, random_state=0)
+        return make_pipeline(StandardScaler(), forest).fit(X_TRAIN, LABELS)
+    if kind == "net":
+        return MCDropoutClassifier((8,), max_epochs=5, n_draws=5, random_state=0, device="cpu").fit(X_TRAIN, LABELS)
+    if kind == "skorch":
+        return batch_norm_net()
+    raise KeyError(kind)
+
+
+every_estimator = pytest.mark.parametrize("kind", ["forest", "pipeline", "net", "skorch"])
+
+
+class Echo(ClassifierMixin, BaseEstimator):
+    """Its draws say of each row what the row says of itself: P(yes) is the first column."""
+
+    def fit(self, X, y=None):
+        self.classes_ = np.array(["no", "yes"])
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def predict_proba(self, X):
+        yes = np.asarray(X, dtype=float)[:, 0]
+        return np.stack([1 - yes, yes], axis=-1)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def sample_posterior(self, n_draws, rng):
+        return lambda X: np.repeat(self.predict_proba(X)[None], n_draws or 3, axis=0)
+
+
+def echo(values):
+    """A fitted Echo and a pool for which the score of row i, `first_column`, is values[i]."""
+    X = np.zeros((len(values), 2))
+    X[:, 0] = np.linspace(0.1, 0.9, len(values))
+
+    def first_column(draws):
+        rows = np.abs(np.asarray(draws)[0, :, 1][:, None] - X[:, 0]).argmin(axis=1)
+        return np.asarray(values, dtype=float)[rows]
+
+    return Echo().fit(X), X, first_column
+
+
+def pools():
+    """One pool in every container, with what is to be compared afterwards."""
+    unsorted = sparse.csr_matrix(X_POOL)
+    unsorted.indices = unsorted.indices.reshape(30, 4)[:, ::-1].ravel().copy()
+    unsorted.data = unsorted.data.reshape(30, 4)[:, ::-1].ravel().copy()
+    unsorted.has_sorted_indices = False
+    return {
+        "array": X_POOL.copy(),
+        "float64": X_POOL.astype(np.float64),
+        "Fortran order": np.asfortranarray(X_POOL),
+        "list": X_POOL.tolist(),
+        "frame": pd.DataFrame(X_POOL.copy(), index=[7] * 30),
+        "csr, unsorted": unsorted,
+        "csc": sparse.csc_matrix(X_POOL),
+    }
+
+
+def contents(pool):
+    if sparse.issparse(pool):
+        return [pool.data.copy(), pool.indices.copy(), pool.indptr.copy()]
+    if isinstance(pool, pd.DataFrame):
+        return [pool.to_numpy().copy(), pool.index.to_numpy().copy()]
+    return [np.array(pool)]
+
+
+def state_of(module):
+    """All that a query must leave as it was."""
+    return {
+        "tensors": {name: value.detach().clone() for name, value in module.state_dict().items()},
+        "modes": [part.training for part in module.modules()],
+        "requires grad": [p.requires_grad for p in module.parameters()],
+        "grads": [None if p.grad is None else p.grad.clone() for p in module.parameters()],
+        "identity": [id(p) for p in module.parameters()],
+        "hooks": [
+            len(part._forward_hooks) + len(part._forward_pre_hooks) + ("forward" in vars(part))
+            for part in module.modules()
+        ],
+    }
+
+
+def assert_same_state(module, before):
+    after = state_of(module)
+    for name, value in before["tensors"].items():
+        assert torch.equal(after["tensors"][name], value), name
+    for key in ("modes", "requires grad", "identity", "hooks"):
+        assert after[key] == before[key], key
+    for was, is_now in zip(before["grads"], after["grads"], strict=True):
+        assert (was is None) == (is_now is None)
+        assert was is None or torch.equal(was, is_now)
+
+
+every_method = pytest.mark.parametrize("method", [BADGEQuery, ACSFWQuery, BatchBALDQuery])
+every_query = pytest.mark.parametrize("query", [StochasticBatchQuery, BADGEQuery, ACSFWQuery, BatchBALDQuery])
+
+
+def first_rows(scores, k, rng, *, beta=1.0):
+    return np.arange(k)
