@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from . import _containers as containers
 
+_FIT_KEYWORDS, _FIT_FAILURE = "_skactive_fit_keywords", "_skactive_fit_failure"
+
 
 def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
     """The estimator of a modAL learner, or an estimator by itself; training data as given, else the learner's own."""
@@ -28,6 +30,16 @@ def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
         known = getattr(learner, "X_training", None), getattr(learner, "y_training", None)
         return learner.estimator, known[0] if X is None else X, known[1] if y is None else y
     return learner, X, y
+
+
+def fit_keywords(learner: Any) -> dict[str, Any]:
+    """Keywords that the estimator of a learner was last fitted with; nothing where that is not known."""
+    return dict(getattr(learner, _FIT_KEYWORDS, {}))
+
+
+def fit_failure(learner: Any) -> str:
+    """What the last fit of a learner's estimator failed with; empty if it did not, or that is not known."""
+    return getattr(learner, _FIT_FAILURE, "")
 
 
 def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
@@ -67,11 +79,11 @@ def committee_types() -> tuple[type, ...]:
     return models.Committee, models.CommitteeRegressor
 
 
-def fitted_learner(estimator: Any, X: Any, y: Any) -> Any:
+def fitted_learner(estimator: Any, X: Any, y: Any, **fit_keywords: Any) -> Any:
     """A modAL learner that has fitted this estimator to these rows, without a query strategy yet."""
     repair_modal()
     learner_class = importlib.import_module("modAL.models").ActiveLearner
-    return learner_class(estimator=estimator, query_strategy=_no_strategy, X_training=X, y_training=y)
+    return learner_class(estimator=estimator, query_strategy=_no_strategy, X_training=X, y_training=y, **fit_keywords)
 
 
 def _no_strategy(learner: Any, X_pool: Any, **options: Any) -> Any:
@@ -83,7 +95,8 @@ def repair_modal() -> list[str]:
 
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
     inside modAL's own modules are replaced: what fails on current versions, what turns lists of mixed types into text,
-    and what stores rows without labels when those have the wrong shape. Gaps in DataFrames are left to the estimator.
+    what stores rows without labels when those have the wrong shape, and what forgets the keywords of the last fit, such
+    as weights, and its error, which queries ask for. Gaps in DataFrames are left to the estimator.
 
     Returns
     -------
@@ -109,6 +122,7 @@ def repair_modal() -> list[str]:
         repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
         repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
         repaired += [_make_learner_whole(learners.ActiveLearner), _repair_vote(learners.Committee)]
+        repaired += [_keep_record(learners.ActiveLearner, name) for name in ("_fit_to_known", "_fit_on_new")]
     return repaired
 
 
@@ -181,6 +195,25 @@ def _make_learner_whole(learner_class: Any) -> str:
     owner._add_training_data = _add_training_data
     owner.bootstrap_init = False
     return f"{owner.__module__}.{owner.__name__}._add_training_data"
+
+
+def _keep_record(learner_class: Any, name: str) -> str:
+    """A fit whose keywords, weights of rows among them, stay with the learner, as does the error if it fails."""
+    owner = next(c for c in learner_class.__mro__ if name in vars(c))
+    fit = vars(owner)[name]
+
+    @functools.wraps(fit)
+    def keeping(self: Any, *args: Any, **options: Any) -> Any:
+        setattr(self, _FIT_KEYWORDS, {key: value for key, value in options.items() if key != "bootstrap"})
+        setattr(self, _FIT_FAILURE, "")
+        try:
+            return fit(self, *args, **options)
+        except Exception as error:
+            setattr(self, _FIT_FAILURE, str(error).strip().partition("\n")[0] or type(error).__name__)
+            raise
+
+    setattr(owner, name, keeping)
+    return f"{owner.__module__}.{owner.__name__}.{name}"
 
 
 def _repair_vote(committee_class: Any) -> str:

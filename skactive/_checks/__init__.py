@@ -15,6 +15,7 @@ from ._arrays import (
     check_numbers,
     check_positions,
     check_same_functions,
+    check_sample_weight,
     check_scores,
     is_real,
     not_binary_error,
@@ -24,14 +25,17 @@ from ._arrays import (
 )
 from ._estimators import (
     BatchError,
+    FewMembersError,
     NetError,
     NoDropoutError,
     NoPosteriorError,
     NoTrainingDataError,
+    UnfittedError,
     check_classifier,
     check_cloneable,
     check_n_draws,
     check_one_output,
+    check_one_target,
     check_query_answer,
     committee_members,
     few_rows,
@@ -42,6 +46,7 @@ from ._estimators import (
     several_outputs_error,
     task,
     warn_wide_draws,
+    whole_fit,
     why_filled_up,
 )
 from ._labels import (
@@ -80,6 +85,7 @@ __all__ = [
     "BETA",
     "FLAG",
     "BatchError",
+    "FewMembersError",
     "NetError",
     "NoDropoutError",
     "NoPosteriorError",
@@ -89,6 +95,7 @@ __all__ = [
     "Rule",
     "Rules",
     "ScoreError",
+    "UnfittedError",
     "as_array",
     "check_classes",
     "check_classifier",
@@ -105,12 +112,14 @@ __all__ = [
     "check_numbers",
     "check_one_of",
     "check_one_output",
+    "check_one_target",
     "check_parameters",
     "check_part",
     "check_positions",
     "check_query_answer",
     "check_reference",
     "check_same_functions",
+    "check_sample_weight",
     "check_scores",
     "committee_members",
     "failure_explained",
@@ -141,10 +150,12 @@ __all__ = [
     "warn",
     "warn_wide_draws",
     "weights_error",
+    "whole_fit",
     "why_filled_up",
 ]
 
 for _error in (
+    FewMembersError,
     NetError,
     NoDropoutError,
     NoPosteriorError,
@@ -152,5 +163,6 @@ for _error in (
     ParameterError,
     ProbabilityError,
     ScoreError,
+    UnfittedError,
 ):
     _error.__module__ = __name__  # shorter in a traceback
