@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from . import _containers as containers
 from ._checks import kind_of_labels, mixed_labels_error, plain_labels
 
+_FIT_KEYWORDS, _FIT_FAILURE = "_skactive_fit_keywords", "_skactive_fit_failure"
+
 
 def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
     """The estimator of a modAL learner, or an estimator by itself; training data as given, else the learner's own."""
@@ -30,6 +32,16 @@ def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
         known = getattr(learner, "X_training", None), getattr(learner, "y_training", None)
         return learner.estimator, known[0] if X is None else X, known[1] if y is None else y
     return learner, X, y
+
+
+def fit_keywords(learner: Any) -> dict[str, Any]:
+    """Keywords that the estimator of a learner was last fitted with; nothing where that is not known."""
+    return dict(getattr(learner, _FIT_KEYWORDS, {}))
+
+
+def fit_failure(learner: Any) -> str:
+    """What the last fit of a learner's estimator failed with; empty if it did not, or that is not known."""
+    return getattr(learner, _FIT_FAILURE, "")
 
 
 def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
@@ -69,11 +81,11 @@ def committee_types() -> tuple[type, ...]:
     return models.Committee, models.CommitteeRegressor
 
 
-def fitted_learner(estimator: Any, X: Any, y: Any) -> Any:
+def fitted_learner(estimator: Any, X: Any, y: Any, **fit_keywords: Any) -> Any:
     """A modAL learner that has fitted this estimator to these rows, without a query strategy yet."""
     repair_modal()
     learner_class = importlib.import_module("modAL.models").ActiveLearner
-    return learner_class(estimator=estimator, query_strategy=_no_strategy, X_training=X, y_training=y)
+    return learner_class(estimator=estimator, query_strategy=_no_strategy, X_training=X, y_training=y, **fit_keywords)
 
 
 def _no_strategy(learner: Any, X_pool: Any, **options: Any) -> Any:
@@ -85,9 +97,10 @@ def repair_modal() -> list[str]:
 
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
     inside modAL's own modules are replaced: what fails on current versions, what turns lists of mixed types into text,
-    and what loses labels: those of containers that modAL does not know, or of two of them, are joined; those with an
-    index go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Gaps in
-    DataFrames of rows are left to the estimator.
+    what loses labels, and what forgets how the last fit was made: its keywords, such as weights, and its error, which
+    queries ask for. Labels of containers that modAL does not know, or of two of them, are joined; those with an index
+    go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Gaps in DataFrames
+    of rows are left to the estimator.
 
     Returns
     -------
@@ -114,6 +127,7 @@ def repair_modal() -> list[str]:
         repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
         repaired += _make_learner_whole(learners.ActiveLearner)
         repaired += [_make_committee_whole(learners.Committee), _repair_vote(learners.Committee)]
+        repaired += [_keep_record(learners.ActiveLearner, name) for name in ("_fit_to_known", "_fit_on_new")]
     return repaired
 
 
@@ -257,6 +271,25 @@ def _of_one_container(known: Any, new: Any) -> tuple[Any, Any]:
         return before, after[:, np.newaxis]
     is_column = hasattr(new, "iloc") and after.shape[1:] == (1,)
     return before, after.ravel() if is_column and before.ndim == 1 else after
+
+
+def _keep_record(learner_class: Any, name: str) -> str:
+    """A fit whose keywords, weights of rows among them, stay with the learner, as does the error if it fails."""
+    owner = next(c for c in learner_class.__mro__ if name in vars(c))
+    fit = vars(owner)[name]
+
+    @functools.wraps(fit)
+    def keeping(self: Any, *args: Any, **options: Any) -> Any:
+        setattr(self, _FIT_KEYWORDS, {key: value for key, value in options.items() if key != "bootstrap"})
+        setattr(self, _FIT_FAILURE, "")
+        try:
+            return fit(self, *args, **options)
+        except Exception as error:
+            setattr(self, _FIT_FAILURE, str(error).strip().partition("\n")[0] or type(error).__name__)
+            raise
+
+    setattr(owner, name, keeping)
+    return f"{owner.__module__}.{owner.__name__}.{name}"
 
 
 def _repair_vote(committee_class: Any) -> str:

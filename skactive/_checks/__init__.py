@@ -13,6 +13,7 @@ from ._arrays import (
     check_joint_draws,
     check_positions,
     check_same_functions,
+    check_sample_weight,
     check_scores,
     not_binary_error,
     probabilities_of,
@@ -21,15 +22,18 @@ from ._arrays import (
 )
 from ._estimators import (
     BatchError,
+    FewMembersError,
     NetError,
     NoDropoutError,
     NoPosteriorError,
     NoTrainingDataError,
+    UnfittedError,
     check_classifier,
     check_cloneable,
     check_is_model,
     check_n_draws,
     check_one_output,
+    check_one_target,
     check_query_answer,
     committee_members,
     few_rows,
@@ -40,6 +44,7 @@ from ._estimators import (
     several_outputs_error,
     task,
     warn_wide_draws,
+    whole_fit,
     why_filled_up,
 )
 from ._labels import (
@@ -81,6 +86,7 @@ __all__ = [
     "FLAG",
     "N_JOBS",
     "BatchError",
+    "FewMembersError",
     "NetError",
     "NoDropoutError",
     "NoPosteriorError",
@@ -90,6 +96,7 @@ __all__ = [
     "Rule",
     "Rules",
     "ScoreError",
+    "UnfittedError",
     "as_array",
     "check_classes",
     "check_classifier",
@@ -106,12 +113,14 @@ __all__ = [
     "check_n_instances",
     "check_one_of",
     "check_one_output",
+    "check_one_target",
     "check_parameters",
     "check_part",
     "check_positions",
     "check_query_answer",
     "check_reference",
     "check_same_functions",
+    "check_sample_weight",
     "check_scores",
     "committee_members",
     "failure_explained",
@@ -145,10 +154,12 @@ __all__ = [
     "warn",
     "warn_wide_draws",
     "weights_error",
+    "whole_fit",
     "why_filled_up",
 ]
 
 for _error in (
+    FewMembersError,
     NetError,
     NoDropoutError,
     NoPosteriorError,
@@ -156,5 +167,6 @@ for _error in (
     ParameterError,
     ProbabilityError,
     ScoreError,
+    UnfittedError,
 ):
     _error.__module__ = __name__  # shorter in a traceback

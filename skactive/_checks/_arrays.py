@@ -186,6 +186,23 @@ def weights_error(name: str, got: str) -> ValueError:
     return ValueError(f"`{name}` must be finite, never negative, and not all of the weights may be zero. Got {got}.")
 
 
+def check_sample_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> NDArray[np.float64] | None:
+    """Weights of rows as float64; None if there are none, or all are 1, which is the same."""
+    if weight is None:
+        return None
+    weight = float64_array(name, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"`{name}` must have shape ({n_rows},), one weight for each training row. Got shape {weight.shape} instead."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise weights_error(name, f"{weight[bad[0]]} in row {bad[0]}, and {len(bad)} such rows in all")
+    if not weight.any():
+        raise weights_error(name, f"0 in all of {n_rows} rows")
+    return None if (weight == 1).all() else weight
+
+
 def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -> NDArray[np.int64]:
     """Distinct positions of rows, in the order given."""
     if hasattr(rows, "get_indexer"):  # a pandas Index

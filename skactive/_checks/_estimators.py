@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ._messages import warn
-from ._rules import is_integer, shown
+from ._rules import ParameterError, is_integer, shown
 
 
 def is_committee(learner: Any) -> bool:
@@ -59,11 +61,65 @@ def _is_composed(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_is_fitted__")
 
 
-def not_fitted_error(estimator: Any) -> NotFittedError:
-    return NotFittedError(
-        f"This {type(estimator).__name__} is not fitted yet. Fit it to the labels you have, or choose the first batch "
-        "at random, as a query does for a modAL learner that is not fitted."
+class UnfittedError(NotFittedError):
+    """A model that is not fitted, or whose fit has failed.
+
+    ``why`` is the first sentence, for a warning that goes on.
+    """
+
+    def __init__(self, why: str, remedy: str) -> None:
+        self.why = why
+        super().__init__(f"{why}. {remedy}")
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.why, str(self).removeprefix(f"{self.why}. "))
+
+
+def not_fitted_error(estimator: Any) -> UnfittedError:
+    return UnfittedError(
+        f"This {type(estimator).__name__} is not fitted yet",
+        "Fit it to the labels you have, or choose the first batch at random, as a query does for a model that is not "
+        "fitted.",
     )
+
+
+@contextmanager
+def whole_fit(estimator: Any, y_training: Any = None) -> Iterator[None]:
+    """Say that a fit has failed where a model turns out to lack what it predicts with.
+
+    Estimators whose ``fit`` failed on the way, at labels of one class alone, pass for fitted.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, UnfittedError) or not (lack := _lack_of_fit(error)):
+            raise
+        kind, one_class = type(estimator).__name__, _one_class(y_training)
+        raise UnfittedError(
+            f"The last fit of this {kind} failed: {lack}{one_class}",
+            f"Fit it again, {'with labels of another class' if one_class else 'and see the error of that fit'}.",
+        ) from error
+
+
+def _lack_of_fit(error: BaseException | None) -> str:
+    """What a fitted model would have, by an error or what caused it; empty if that was something else."""
+    while error is not None:
+        lacks = getattr(error, "name", None) if isinstance(error, AttributeError) else None
+        if isinstance(lacks, str) and _is_left_by_fits(lacks) and hasattr(error.obj, "fit"):  # type: ignore[attr-defined]
+            return f"it has no `{lacks}`"
+        if isinstance(error, NotFittedError):
+            return "it is fitted in part"
+        error = error.__cause__
+    return ""
+
+
+def _is_left_by_fits(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _one_class(y_training: Any) -> str:
+    labels = [] if y_training is None else np.unique(np.asarray(y_training)).tolist()
+    return f", and its labels are all {labels[0]!r}" if len(labels) == 1 else ""
 
 
 class NoPosteriorError(TypeError):
@@ -100,6 +156,29 @@ def several_outputs_error(estimator: Any) -> ValueError:
         f"`estimator` must predict one target, and this {type(estimator).__name__} has several outputs. Fit one "
         "estimator for each target, or only one for the target whose labels you ask for."
     )
+
+
+def check_one_target(estimator: Any) -> None:
+    """Refuse classifiers of several labels at once, by what they carry once they are fitted."""
+    model = estimator
+    while hasattr(model, "steps") or hasattr(model, "best_estimator_"):
+        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
+    is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
+    if isinstance(getattr(model, "classes_", None), list) or getattr(model, "multilabel_", False) or is_net_of_labels:
+        raise several_outputs_error(estimator)
+
+
+class FewMembersError(ParameterError):
+    """More draws than an ensemble has members."""
+
+    def __init__(self, n_draws: int, n_members: int) -> None:
+        super().__init__(
+            f"`n_draws` must be an integer from 1 to the number of members of the ensemble, {n_members}. Got {n_draws} "
+            "instead."
+        )
+
+    def __reduce__(self) -> Any:
+        return ParameterError, self.args
 
 
 class NetError(ValueError):

@@ -11,7 +11,7 @@ An effect found so is causal if covariates hold all that treatment and outcome h
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -185,9 +185,12 @@ class CausalBALDQuery(BatchQuery):
         X_training: Any = None,
         y_training: Any = None,
         candidates: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        fit_params: Mapping[str, Any] | None = None,
     ) -> int:
         """Say how large the next batch should be, as `StochasticBatchQuery.suggest_batch_size` does."""
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
         return suggested_batch_size(self, learner, X_pool, **given)
 
     @property
@@ -372,6 +375,8 @@ def estimate_effects(
     posterior: Any = "auto",
     X_training: Any = None,
     y_training: Any = None,
+    sample_weight: ArrayLike | None = None,
+    fit_params: Mapping[str, Any] | None = None,
     chunk_size: int | None = None,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -392,6 +397,9 @@ def estimate_effects(
         As in `StochasticBatchQuery`.
     X_training, y_training : array-like, optional
         What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
+    sample_weight, fit_params : optional
+        Weights of the training rows in the fit, and further keywords for refits, as `StochasticBatchQuery.select` takes
+        them.
 
     Returns
     -------
@@ -429,7 +437,8 @@ def estimate_effects(
         },
     )
     X = containers.prepare_pool(X, "X")
-    model, pool = pool_for(estimator, X, X_training=X_training, y_training=y_training)
+    given = {"X_training": X_training, "y_training": y_training}
+    model, pool = pool_for(estimator, X, **given, sample_weight=sample_weight, fit_params=fit_params)
     check_n_instances(1, len(pool), pool.n_points)
     check_fits(model, pool)
     check_outcome_model(model)

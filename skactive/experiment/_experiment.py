@@ -70,6 +70,7 @@ def run_experiment(
     *,
     X_test: Any = None,
     y_test: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     test_size: float | int | None = None,
     splits: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
     n_initial: int | None = None,
@@ -111,6 +112,8 @@ def run_experiment(
         this package, get shape (n_points,).
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
+    sample_weight : array-like of shape (n_points,), optional
+        Weights of the rows of X in every fit, and in the draws of queries. Scores on test rows are not weighted.
     test_size : float or int, optional
         Fraction or number of the rows of X to test on, chosen again in each trial. 0.25 by default.
     splits : sequence of (train, test), optional
@@ -191,7 +194,7 @@ def run_experiment(
     check_one_of("n_rounds", n_rounds, "budget", budget)
     check_one_of("n_initial", n_initial, "initial", initial)
     _check_test_set(X_test, y_test, test_size, splits)
-    data = Data.checked(estimator, X, y, X_test, y_test)
+    data = Data.checked(estimator, X, y, X_test, y_test, sample_weight)
     scorers = name_scorers(scoring, estimator)
     copies = {name: query_state.copied(name, query) for name, query in queries.items()}
     saved = None if checkpoint is None else Checkpoint(checkpoint)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
-from .._checks import BatchError, check_labels_of, check_query_answer, is_integer
+from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_integer
 from .._random import seeded_clone
 from .._threads import one_thread
+from ..posterior._fits import weight_keyword
 from ..posterior._unwrap import labels_to_fit
 from ..query import _fingerprint as fingerprint
 from . import _plan as plan
@@ -32,24 +33,33 @@ from ._scoring import evaluate
 
 @dataclass(frozen=True)
 class Data:
-    """Features and labels of the caller, and those of a separate test set if there is one."""
+    """Features, labels and weights of the caller, and data of a separate test set if there is one."""
 
     X: Any
     y: NDArray[Any]
     X_test: Any
     y_test: Any
+    sample_weight: NDArray[np.float64] | None = None
 
     @classmethod
-    def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Data:
+    def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, sample_weight: Any = None) -> Data:
         """Data of the user, with labels in the shape that the estimator takes."""
         X = chunks.prepare_pool(X, "X")
+        if sample_weight is not None:
+            sample_weight = chunks.aligned(sample_weight, X, "sample_weight")
+        sample_weight = check_sample_weight(sample_weight, chunks.count_rows(X))
+        if sample_weight is not None and weight_keyword(estimator) is None:
+            raise ValueError(
+                f"`sample_weight` must be None for an estimator whose `fit` takes no weights, and that of "
+                f"{type(estimator).__name__} takes none."
+            )
         y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), chunks.aligned(y, X, "y")))
         if X_test is not None:
             X_test = chunks.prepare_pool(X_test, "X_test")
             y_test = chunks.aligned(y_test, X_test, "y_test")
             y_test = check_labels_of(chunks.count_rows(X_test), y_test, "_test")
             y_test = labels_to_fit(estimator, y_test)
-        return cls(X, y, X_test, y_test)
+        return cls(X, y, X_test, y_test, sample_weight)
 
     def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
         """Features and labels of some rows."""
@@ -63,7 +73,14 @@ class Data:
 
     def hashes(self) -> dict[str, str]:
         """Checksums by name."""
-        return {name: fingerprint.hash_data(value) for name, value in vars(self).items()}
+        values = {name: value for name, value in vars(self).items() if name != "sample_weight" or value is not None}
+        return {name: fingerprint.hash_data(value) for name, value in values.items()}
+
+    def weights(self, estimator: Any, rows: Rows) -> dict[str, Any]:
+        """Weights of some rows, as a keyword for the fit."""
+        if self.sample_weight is None:
+            return {}
+        return {str(weight_keyword(estimator)): self.sample_weight[rows]}
 
 
 @dataclass(frozen=True)
@@ -186,9 +203,10 @@ class _Run:
         seed = self._seed(plan.MODEL, number)
         model = seeded_clone(self.experiment.estimator, np.random.default_rng(seed))
         X, y = self.experiment.data.rows(labelled)
+        weights = self.experiment.data.weights(model, labelled)
         with global_random.seeded(seed):
             start = time.perf_counter()
-            learner = modal.fitted_learner(model, X, y)
+            learner = modal.fitted_learner(model, X, y, **weights)
             return learner, time.perf_counter() - start
 
     def _scores_of(self, model: Any, number: int) -> dict[str, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import joblib
@@ -12,17 +14,32 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .._checks import N_JOBS, check_cloneable, check_n_draws
+from .._checks import N_JOBS, check_cloneable, check_n_draws, check_sample_weight
 from .._random import check_rng, seeded_clone
 from ._ensembles import member_probabilities
+from ._fits import check_can_be_refitted, fit_with, of_rows, weight_keyword
 from ._registry import PredictDraws
 from ._unwrap import labels_to_fit, without_searches
 
 BOOTSTRAP_DRAWS = 20
 
+_MOST_COPIES = 20
+"""Times the labelled rows: how many a member is fitted to at most, if rows are copied as often as they were drawn."""
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
 
 def bootstrap(
-    estimator: Any, X: Any, y: Any, n_draws: int | None, rng: np.random.Generator, *, n_jobs: int | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int | None = None,
+    sample_weight: Any = None,
+    fit_params: Mapping[str, Any] | None = None,
 ) -> PredictDraws:
     """Draw functions by refitting clones of an estimator to resampled training data.
 
@@ -41,6 +58,11 @@ def bootstrap(
     rng : numpy.random.Generator
     n_jobs : int, optional
         Members fitted at once, as in joblib.
+    sample_weight : array-like of shape (n_labelled,), optional
+        How many times each row counts: a row of weight 3 is drawn as three equal rows would be. So an estimator that
+        takes no weights is bootstrapped by weight as well.
+    fit_params : dict, optional
+        Further keywords for ``fit``. Arrays with an entry for each row (not lists) are resampled with the rows.
 
     Returns
     -------
@@ -67,12 +89,16 @@ def bootstrap(
     N_JOBS.check("n_jobs", n_jobs)
     n_draws = BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
     estimator = without_searches(estimator)
+    check_can_be_refitted(estimator)
     X, y = chunks.prepare_pool(X, "X"), labels_to_fit(estimator, y)
+    weight = check_sample_weight(sample_weight, len(y))
     labels = y if is_classifier(estimator) else np.zeros(len(y))
-    resamples = [_stratified_resample(labels, rng) for _ in range(n_draws)]
+    most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
+    resamples = [_resample(labels, weight, most, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
     members = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_fitted)(member, X, y, rows) for member, rows in zip(clones, resamples, strict=True)
+        joblib.delayed(_fitted)(member, X, y, *resample, fit_params or {})
+        for member, resample in zip(clones, resamples, strict=True)
     )
     if not is_classifier(estimator):
         return functools.partial(_predictions, members)
@@ -87,10 +113,14 @@ def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> NDArray
     return np.stack([member_probabilities(member, X, classes) for member in members])
 
 
-def _fitted(member: Any, X: Any, y: NDArray[Any], rows: NDArray[np.int64]) -> Any:
+def _fitted(
+    member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats | None, fit_params: Mapping[str, Any]
+) -> Any:
     if _takes_counts(member):
-        return member.fit(X, y, sample_weight=np.bincount(rows, minlength=len(y)).astype(np.float64))
-    return member.fit(chunks.take_rows(X, rows), y[rows])
+        return member.fit(X, y, sample_weight=counts * (1.0 if unit is None else unit), **fit_params)
+    rows = np.repeat(np.arange(len(y)), counts)
+    weight = None if unit is None or weight_keyword(member) is None else unit[rows]
+    return fit_with(member, chunks.take_rows(X, rows), y[rows], weight, of_rows(fit_params, rows, len(y)))
 
 
 def _takes_counts(member: Any) -> bool:
@@ -103,8 +133,26 @@ def _takes_counts(member: Any) -> bool:
     return has_fit_parameter(member, "sample_weight") and not by_parts
 
 
-def _stratified_resample(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """As many rows of each label as there are, drawn with replacement."""
+def _resample(
+    labels: NDArray[Any], weight: Floats | None, most: float, rng: np.random.Generator
+) -> tuple[Indices, Floats | None]:
+    """How often each row is drawn, label by label, and what each draw of it weighs, None for 1."""
     _, which = np.unique(labels, return_inverse=True)
     rows_of = [np.flatnonzero(which == c) for c in range(which.max() + 1)]
-    return np.sort(np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of]))
+    if weight is None:
+        rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of])
+        return np.bincount(rows, minlength=len(labels)), None
+    counts, unit = np.zeros(len(labels), dtype=np.int64), np.ones(len(labels))
+    draws_per_weight = _draws_per_weight(weight, most)
+    for rows in rows_of:
+        total = weight[rows].sum()
+        if total > 0:
+            n = max(1, round(draws_per_weight * total))
+            counts[rows], unit[rows] = rng.multinomial(n, weight[rows] / total), total / n
+    return counts, unit
+
+
+def _draws_per_weight(weight: Floats, most: float) -> float:
+    """One, so that a row of weight 3 is as three rows; more of tiny weights, so that there is one a row, at least."""
+    total = float(weight.sum())
+    return min(max(1.0, np.count_nonzero(weight) / total), most / total)

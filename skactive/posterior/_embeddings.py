@@ -21,7 +21,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .._checks import as_array, check_one_output
+from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
 from ._checks import check_features
 from ._nets import Asked, SkorchNet, TorchModule
@@ -56,6 +56,7 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     """Find a function that returns a classifier's probabilities for rows, and their embeddings."""
+    check_one_target(estimator)
     represent = _represent(estimator)
     if callable(embedding):
         embed = embed_by(estimator, embedding)

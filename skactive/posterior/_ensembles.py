@@ -27,10 +27,19 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _modal as modal
-from .._checks import as_array, check_k, check_one_output, committee_members, several_outputs_error
+from .._checks import (
+    FewMembersError,
+    as_array,
+    check_k,
+    check_one_output,
+    committee_members,
+    is_integer,
+    several_outputs_error,
+)
 from ._checks import check_features
 from ._registry import PredictDraws, has_source, innermost, sample_posterior, source
 from ._unwrap import Through
@@ -185,8 +194,12 @@ for _type, _function in zip(modal.committee_types(), (_committee, _committee_of_
 
 def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.Generator) -> list[Any]:
     """All members, or ``n_draws`` distinct ones at random, in the ensemble's order."""
+    if len(members) == 0:
+        raise NotFittedError("The ensemble has no members yet. Fit it.")
     if n_draws is None:
         return list(members)
+    if is_integer(n_draws) and n_draws > len(members):
+        raise FewMembersError(n_draws, len(members))
     n_draws = check_k(n_draws, len(members), "n_draws", "members of the ensemble")
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 

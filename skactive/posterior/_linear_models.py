@@ -1,7 +1,7 @@
 """Linear models: random weights around a fit, or from the posterior that the model comes with.
 
-Logistic regression gets a Laplace approximation, by the curvature at the training data. Sample weights of the fit are
-not known and count as 1. An L1 penalty has no such approximation, since its corners have no curvature. Without any
+Logistic regression gets a Laplace approximation, by the curvature at the training data, each row as often as it weighs.
+An L1 penalty has no such approximation, since its corners have no curvature. Without any
 penalty, data that a hyperplane separates have no maximum to expand around; under a weak prior instead, draws would be
 random hyperplanes, wrong even for the labelled rows. BayesianRidge and ARDRegression keep their posterior.
 LinearDiscriminantAnalysis (solver "svd") is a conjugate model with an exact posterior.
@@ -16,6 +16,7 @@ Letters: n labelled rows, m rows to predict, p features, C classes (one, for a b
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,10 +30,17 @@ from scipy.special import log_expit
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV
 from sklearn.utils import check_consistent_length
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import NoPosteriorError, NoTrainingDataError, check_labels, check_n_draws, warn_wide_draws
+from .._checks import (
+    NoPosteriorError,
+    NoTrainingDataError,
+    check_labels,
+    check_n_draws,
+    check_sample_weight,
+    warn_wide_draws,
+)
 from . import _laplace as laplace
 from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
@@ -40,6 +48,7 @@ Floats = NDArray[np.float64]
 
 _MAX_ELEMENTS = 2**28  # 2 GiB of float64
 _MAX_ROWS_TO_CHECK = 1000
+_BALANCED_BY_WEIGHT = "sample_weight" in inspect.signature(compute_class_weight).parameters
 _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7)
 
 
@@ -72,14 +81,20 @@ class _Rows:
     cost="factorising the Hessian or, if smaller, the kernel of the labelled rows",
 )
 def _logistic_regression(
-    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+    estimator: Any,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
+    sample_weight: Any = None,
 ) -> PredictDraws:
     check_is_fitted(estimator)
     modes = _modes(estimator)
     if _is_penalised_by_l1(estimator) or (len(modes) > 1 and estimator.class_weight is not None):
         raise NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-    rows = _labelled_rows(estimator, X_training, y_training)
+    rows = _labelled_rows(estimator, X_training, y_training, sample_weight)
     of_modes = zip(modes, _rows_of(modes, rows), strict=True)
     weights = _joined([_draw_around(estimator, mode, n_draws, rng, its_rows) for mode, its_rows in of_modes])
     answer = _one_vs_rest if len(modes) > 1 else _softmax
@@ -143,7 +158,7 @@ def _is_penalised_by_l1(estimator: Any) -> bool:
     return any(ratio is not None and ratio > 0 for ratio in ratios)
 
 
-def _labelled_rows(estimator: Any, X_training: Any, y_training: Any) -> _Rows:
+def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any = None) -> _Rows:
     if X_training is None or y_training is None:
         raise NoTrainingDataError(estimator)
     X, y = _check_rows(estimator, X_training), check_labels(y_training)
@@ -154,8 +169,18 @@ def _labelled_rows(estimator: Any, X_training: Any, y_training: Any) -> _Rows:
             f"`y_training` must hold labels that the estimator was fitted to, {estimator.classes_}. Got {unknown} as "
             "well."
         )
-    weight = compute_sample_weight(getattr(estimator, "class_weight", None), y)
+    weight = _weights(getattr(estimator, "class_weight", None), y, check_sample_weight(sample_weight, len(y)))
     return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
+
+
+def _weights(class_weight: Any, y: NDArray[Any], sample_weight: Floats | None) -> Floats:
+    """Weight of each row: its own times that of its class, which "balanced" has by weight where the fit does."""
+    if sample_weight is None:
+        return compute_sample_weight(class_weight, y)
+    if not (isinstance(class_weight, str) and _BALANCED_BY_WEIGHT):
+        return sample_weight * compute_sample_weight(class_weight, y)
+    classes, codes = np.unique(y, return_inverse=True)
+    return sample_weight * compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)[codes]
 
 
 def _check_rows(estimator: Any, X: Any, accept_sparse: Any = "csr") -> Any:

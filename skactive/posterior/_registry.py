@@ -1,8 +1,9 @@
 """Which function draws from which estimator: the registry behind `sample_posterior`.
 
 A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type. A source that needs the
-data the estimator was fitted to has two more keyword-only parameters, ``X_training`` and ``y_training``. Wrappers need
-no source: the model inside is drawn from (`_unwrap`).
+data the estimator was fitted to has two more keyword-only parameters, ``X_training`` and ``y_training``, and a third,
+``sample_weight``, if it can use the weights of these rows. Wrappers need no source: the model inside is drawn from
+(`_unwrap`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import NoPosteriorError, check_is_model, check_one_output, committee_members, is_committee
+from .._checks import NoPosteriorError, check_is_model, check_one_output, committee_members, is_committee, warn
 from .._random import check_rng
 from ._unwrap import inside
 
@@ -42,12 +43,18 @@ SOURCES: list[Source] = []
 
 @singledispatch
 def _draw(
-    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+    estimator: Any,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
+    sample_weight: Any = None,
 ) -> PredictDraws:
     wrapped = inside(estimator)
     if wrapped is None:
         raise NoPosteriorError(estimator)
-    training = wrapped.training_data(X_training, y_training)
+    training = {**wrapped.training_data(X_training, y_training), "sample_weight": sample_weight}
     return wrapped.around(sample_posterior(wrapped.estimator, n_draws, rng, **training))
 
 
@@ -154,7 +161,13 @@ def prediction_as_draw(estimator: Any) -> PredictDraws:
 
 
 def sample_posterior(
-    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
+    estimator: Any,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
+    sample_weight: Any = None,
 ) -> PredictDraws:
     """Draw functions from what a fitted estimator believes.
 
@@ -172,6 +185,8 @@ def sample_posterior(
     rng : numpy.random.Generator
     X_training, y_training : array-like, optional
         What the estimator was fitted to: needed by logistic regressions and linear discriminant analysis.
+    sample_weight : array-like of shape (n_labelled,), optional
+        Weights that these rows had in the fit, if any. Sources that need no training data find them in the model.
 
     Returns
     -------
@@ -212,9 +227,18 @@ def sample_posterior(
     if hasattr(estimator, "sample_posterior"):
         return estimator.sample_posterior(DEFAULT_DRAWS if n_draws is None else n_draws, rng)
     function = _draw.dispatch(type(estimator))
-    if "X_training" in inspect.signature(function).parameters:
-        return function(estimator, n_draws, rng, X_training=X_training, y_training=y_training)
-    return function(estimator, n_draws, rng)
+    asked = inspect.signature(function).parameters
+    if "X_training" not in asked:
+        return function(estimator, n_draws, rng)
+    training = {"X_training": X_training, "y_training": y_training}
+    if "sample_weight" in asked:
+        training["sample_weight"] = sample_weight
+    elif sample_weight is not None:
+        warn(
+            f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
+            'posterior="bootstrap" draws by weight from any model.'
+        )
+    return function(estimator, n_draws, rng, **training)
 
 
 sample_posterior.register = _draw.register  # type: ignore[attr-defined]

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -115,6 +116,8 @@ def inside(estimator: Any) -> Inside | None:
     if _answers_by_one_model(estimator):
         return _with_classes_of(estimator, estimator.estimator_)
     if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
+        if estimator.refit:
+            raise NotFittedError(f"This {type(estimator).__name__} has no best estimator yet. Fit it.")
         raise ValueError(
             f"`estimator` is a {type(estimator).__name__} with refit={estimator.refit!r}, so it holds no fitted model "
             "to draw from. Set refit=True."
@@ -218,14 +221,14 @@ def _may_want_a_column(estimator: Any) -> bool:
     """Whether what is fitted in the end, inside pipelines, searches and transformed targets, may want labels (n, 1)."""
     if task(estimator) == "classifier":
         return False
-    part = _part_to_fit(estimator)
+    part = part_to_fit(estimator)
     if part is not None:
         return _may_want_a_column(part)
     owners = [kind for kind in type(estimator).__mro__ if "fit" in vars(kind)]
     return not any(kind.__module__.partition(".")[0] in {"sklearn", "skactive"} for kind in owners)
 
 
-def _part_to_fit(estimator: Any) -> Any:
+def part_to_fit(estimator: Any) -> Any:
     """What a wrapper hands its labels on to, by its parameters, as it may not be fitted; None for what is no wrapper.
 
     An ``estimator`` alone does not make a wrapper: bagging flattens labels before its members see them.

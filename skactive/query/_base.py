@@ -26,6 +26,7 @@ from .._checks import (
     N_JOBS,
     Rule,
     Rules,
+    UnfittedError,
     check_is_model,
     check_n_instances,
     check_parameters,
@@ -34,11 +35,13 @@ from .._checks import (
     is_integer,
     not_fitted_error,
     warn,
+    whole_fit,
 )
 from .._random import check_random_state, spawn
 from ..samplers import Batch, uniform
 from ._memory import Memory
 from ._pool import Pool
+from ._training import check_last_fit, training_of
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
@@ -46,6 +49,9 @@ _LOCK = threading.RLock()
 """Held for moments only: while a stream hands out seeds, and while a query is copied or takes over what a copy learned.
 
 It is one for all queries, as an instance with a lock could not be pickled."""
+
+_OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates")
+"""Keywords of `select`, which a call takes as well."""
 
 _REPORTS = ("scores_", "indices_", "_batch")
 """What a query reports of its last call: as large as the pool, and made again by the next."""
@@ -185,8 +191,8 @@ class BatchQuery(BaseEstimator, ABC):
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first; with their scores beside them where modAL asks for a pair.
         """
-        given = {name: overrides.pop(name) for name in ("X_training", "y_training", "candidates") if name in overrides}
-        call = self._run_on_a_copy(learner, X_pool, n_instances, overrides, cold_start=True, **given)
+        given = {name: overrides.pop(name) for name in _OF_SELECT if name in overrides}
+        call = self._run_on_a_copy(learner, X_pool, n_instances, overrides, **given)
         return modal.answer(learner, call.indices_.copy(), call.scores_[call.indices_])
 
     def select(
@@ -198,12 +204,15 @@ class BatchQuery(BaseEstimator, ABC):
         X_training: Any = None,
         y_training: Any = None,
         candidates: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        fit_params: Mapping[str, Any] | None = None,
     ) -> NDArray[np.int64]:
         """Choose rows of the pool for a fitted estimator.
 
         Parameters
         ----------
-        estimator : fitted estimator
+        estimator : estimator
+            If it is not fitted, the batch is uniform at random, with a warning.
         X_pool : array-like of shape (n_points, ...)
             numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
             list, tuple, scipy sparse or dask array. Never copied as a whole, never changed.
@@ -213,6 +222,12 @@ class BatchQuery(BaseEstimator, ABC):
             What the estimator was fitted to; needed where draws come from refitting.
         candidates : array-like of int or bool, optional
             Positions of the rows that may be chosen, or a mask of shape (n_points,); others are not even scored.
+        sample_weight : array-like of shape (n_labelled,), optional
+            Weights of the training rows in the fit, for draws that come from the training data or from refits. A
+            learner brings those it was fitted with.
+        fit_params : dict, optional
+            Further keywords for ``fit`` where models are refitted: ``eval_set``, say. Arrays with an entry for each
+            training row (not lists) are resampled with the rows. A learner brings those it was fitted with.
 
         Returns
         -------
@@ -225,11 +240,11 @@ class BatchQuery(BaseEstimator, ABC):
         ValueError, TypeError
             If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
             rows that may be chosen (or "auto", where the query suggests sizes and the training data are known),
-            ``X_training`` and ``y_training`` are not of one length, or a parameter of the query is not valid.
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
+            ``X_training``, ``y_training`` and ``sample_weight`` are not of one length, or a parameter of the query is
+            not valid.
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
         return self._run_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
     def set_params(self, **params: Any) -> BatchQuery:
@@ -306,9 +321,7 @@ class BatchQuery(BaseEstimator, ABC):
             call._select(learner, X_pool, n_instances, **options)
         return call
 
-    def _select(
-        self, learner: Any, X_pool: Any, n_instances: int | str, *, cold_start: bool = False, **given: Any
-    ) -> None:
+    def _select(self, learner: Any, X_pool: Any, n_instances: int | str, **given: Any) -> None:
         self.check_parameters()
         if isinstance(n_instances, str) and n_instances.lower() == "auto":
             if n_instances != "auto":
@@ -318,13 +331,7 @@ class BatchQuery(BaseEstimator, ABC):
         k = check_n_instances(n_instances, len(pool), pool.n_points)
         rngs = self.streams()
         pool = self.limited(pool, k, rngs.batch)
-        if cold_start and not is_fitted(model):
-            warn(f"{type(model).__name__} is not fitted yet, so there are no scores: the batch is uniform at random.")
-            self.scores_ = np.full(pool.n_points, np.nan)
-            batch = uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
-        else:
-            check_fits(model, pool)
-            batch = self.choose(learner, pool, k, rngs)
+        batch = self._choice(learner, model, pool, k, rngs)
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
         self.indices_ = pool.positions(batch.indices)
@@ -332,6 +339,18 @@ class BatchQuery(BaseEstimator, ABC):
         self.memory_ = self.memory_.with_batch(k)
         if pool.n_columns is not None:
             self.n_features_in_ = pool.n_columns
+
+    def _choice(self, learner: Any, model: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """What `choose` chooses; a uniform batch where the model is not fitted, or its fit has failed."""
+        try:
+            check_last_fit(learner, pool.y_training)
+            check_fits(model, pool)
+            with whole_fit(model, pool.y_training):
+                return self.choose(learner, pool, k, rngs)
+        except UnfittedError as error:
+            warn(f"{error.why}, so there are no scores: the batch is uniform at random.")
+        self.scores_ = np.full(pool.n_points, np.nan)
+        return uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
 
     def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
         if not hasattr(self, "suggest_batch_size"):
@@ -401,7 +420,7 @@ class BatchQuery(BaseEstimator, ABC):
         parameters = self.get_params(deep=False)
         unknown = sorted(set(overrides) - set(parameters))
         if unknown:
-            known = ", ".join([*parameters, "candidates", "X_training", "y_training"])
+            known = ", ".join([*parameters, *_OF_SELECT])
             raise TypeError(f"{type(self).__name__} takes no keyword `{unknown[0]}`. It takes: n_instances, {known}.")
 
     def _learn(self, before: dict[str, Any], after: dict[str, Any], own: frozenset[str]) -> None:
@@ -450,13 +469,12 @@ def pool_for(
     learner: Any,
     X_pool: Any,
     *,
-    X_training: Any = None,
-    y_training: Any = None,
     candidates: ArrayLike | None = None,
+    **training: Any,
 ) -> tuple[Any, Pool]:
     """The estimator of a learner, and the pool with the training data: those given, else the learner's own."""
-    model, X_training, y_training = modal.unwrap(learner, X_training, y_training)
-    return model, Pool.of(X_pool, candidates, X_training=X_training, y_training=y_training)
+    known = training_of(learner, **training)
+    return modal.unwrap(learner)[0], Pool.of(X_pool, candidates, **known)
 
 
 def check_fits(model: Any, pool: Pool) -> None:

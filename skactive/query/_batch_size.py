@@ -19,12 +19,14 @@ from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import check_cloneable, check_n_instances, is_committee, is_fitted, task
 from .._random import seeded_clone, seeded_for
+from ..posterior._fits import check_can_be_refitted, fit_with
 from ..posterior._unwrap import labels_to_fit, without_searches
 from . import _ageing as ageing
 from ._base import Streams, check_fits, pool_for
 from ._pool import Pool
 from ._reference import some_candidates
 from ._sampling import ScoringQuery
+from ._training import has_nothing_to_tell
 
 _APART = 1  # tells the random numbers of suggestions from those of batches
 
@@ -37,7 +39,7 @@ def suggested_batch_size(query: Any, learner: Any, X_pool: Any, **given: Any) ->
         model, pool = pool_for(learner, X_pool, **given)
         check_n_instances(1, len(pool), pool.n_points)
         size = float(least)
-        if is_fitted(model):
+        if is_fitted(model) and not has_nothing_to_tell(learner, pool.y_training):
             check_fits(model, pool)
             if pool.X_training is None:
                 raise ValueError(_unknown_training_data(learner))
@@ -72,8 +74,9 @@ def _seen(query: Any, learner: Any, pool: Pool) -> ageing.Ageing:
     model = modal.unwrap(learner)[0]
     X, y = containers.prepare_pool(pool.X_training), labels_to_fit(model, pool.y_training)
     older = ageing.older_labels(y, by_class=task(model) == "classifier")
-    now = Pool(pool.take(some_candidates(pool, rngs.batch)), X_training=X, y_training=y)
-    past = now.fitted_to(containers.take_rows(X, older), y[older])
+    rows = pool.take(some_candidates(pool, rngs.batch))
+    now = replace(pool, X=rows, rows=None, X_training=X, y_training=y)
+    past = now.fitted_to(older)
     return ageing.compare(
         query.row_scorer(learner, now, rngs.draws)(now),
         _scores_of_refit(query, learner, now, rngs),
@@ -86,9 +89,10 @@ def _scores_of_refit(query: ScoringQuery, learner: Any, pool: Pool, rngs: Stream
     """Scores by a model that is fitted again to the training data of the pool."""
     estimator = without_searches(modal.unwrap(learner)[0])
     check_cloneable(estimator)
+    check_can_be_refitted(estimator)
     X, y = pool.X_training, pool.y_training
     with seeded_for(estimator, int(rngs.batch.integers(2**31))), _refit_explained(estimator, len(y)):
-        model = seeded_clone(estimator, rngs.batch).fit(X, y)
+        model = fit_with(seeded_clone(estimator, rngs.batch), X, y, pool.sample_weight, pool.fit_params)
     return query.row_scorer(modal.with_estimator(learner, model, X, y), pool, rngs.draws)(pool)
 
 

@@ -13,11 +13,13 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomFo
 
 from .. import _modal as modal
 from .._checks import (
+    FewMembersError,
     NoPosteriorError,
     NoTrainingDataError,
     check_classifier,
     check_draws_of,
     check_joint_draws,
+    check_one_target,
     check_same_functions,
     failure_explained,
     few_rows,
@@ -27,6 +29,7 @@ from .._checks import (
 )
 from .._random import seeded_clone
 from ..posterior import bootstrap, sample_posterior
+from ..posterior._fits import FitParams, fit_with
 from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
 from ..posterior._unwrap import in_batches, labels_to_fit
 from . import _fingerprint as fingerprint
@@ -136,11 +139,13 @@ def draws_of(
     """
     estimator = modal.unwrap(learner)[0]
     refits = Refits() if refits is None else refits
-    finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, refits)
+    check_one_target(estimator)
+    finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, refits, pool.fit_params)
     if isinstance(posterior, str):
         model = estimator
         predict = finder.refitted(model) if posterior == "bootstrap" else finder.own(model)
     else:
+        finder.fit_params = pool.surrogate_params
         model = _fitted_surrogate(posterior, estimator, pool, rng)
         predict = finder.own(model)
     predict = in_batches(predict, predict_batch_size)
@@ -193,12 +198,12 @@ class _Finder:
     one_draw: bool
     instead: str
     refits: Refits
+    fit_params: FitParams | None
 
     def own(self, estimator: Any) -> PredictDraws:
         """The estimator's own draws; else its ``predict_proba``, if one draw will do; else those of a bootstrap."""
-        training = {"X_training": self.pool.X_training, "y_training": self.pool.y_training}
         try:
-            return sample_posterior(estimator, self.n_draws, self.rng, **training)
+            return self._sampled(estimator)
         except (NoPosteriorError, NoTrainingDataError) as error:
             if self.one_draw and hasattr(estimator, "predict_proba"):
                 return prediction_as_draw(estimator)
@@ -215,6 +220,16 @@ class _Finder:
             self._warn(error)
         return self.refitted(estimator)
 
+    def _sampled(self, estimator: Any) -> PredictDraws:
+        pool = self.pool
+        training = {"X_training": pool.X_training, "y_training": pool.y_training, "sample_weight": pool.sample_weight}
+        try:
+            return sample_posterior(estimator, self.n_draws, self.rng, **training)
+        except FewMembersError:
+            if not self.one_draw:
+                raise
+            return sample_posterior(estimator, None, self.rng, **training)  # a mean is best over all of them
+
     def _warn(self, error: Any) -> None:
         if not self.refits.is_known:
             warn(
@@ -227,15 +242,17 @@ class _Finder:
     def refitted(self, estimator: Any) -> PredictDraws:
         """Refitted members, those of the last call again if nothing has been taught since."""
         X, y = _training_data(self.pool)
+        how: dict[str, Any] = {"sample_weight": self.pool.sample_weight, "fit_params": self.fit_params}
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
         made_of = (
             str(estimator.get_params()),
             str(fingerprint.describe(estimator, classes=False)),
+            str(fingerprint.describe(how, classes=False)),
         )  # which tells long arrays apart
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         if self.refits.predict is None or self.refits.fitted_to != fitted_to:
             with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
-                predict = bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs)
+                predict = bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs, **how)
             self.refits = replace(self.refits, fitted_to=fitted_to, predict=predict)
         return self.refits.predict  # type: ignore[return-value]
 
@@ -253,7 +270,8 @@ def _fitted_surrogate(posterior: Any, estimator: Any, pool: Pool, rng: np.random
     X, y = _training_data(pool)
     surrogate = seeded_clone(posterior, rng)
     with failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
-        surrogate.fit(X, y if np.ndim(y) == 1 else labels_to_fit(surrogate, y))
+        labels = y if np.ndim(y) == 1 else labels_to_fit(surrogate, y)
+        fit_with(surrogate, X, labels, pool.sample_weight, pool.surrogate_params)
     _check_classes(surrogate, estimator)
     return surrogate
 

@@ -6,7 +6,7 @@ positions among the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from .. import _containers as containers
 from .._checks import as_array, plain_array, plain_labels
+from ..posterior._fits import of_rows
 
 Indices = NDArray[np.int64]
 
@@ -32,18 +33,34 @@ class Pool:
         Positions in the pool of the rows that may be chosen, in increasing order; None if all may be.
     X_training, y_training : array-like or None
         What the model was fitted to, if known.
+    sample_weight : ndarray of shape (n_labelled,), float64, or None
+        Weights of these rows in the fit; None if each counts once.
+    fit_params, surrogate_params : dict or None
+        Further keywords for refits of the model, and for fits of another one in its place.
     """
 
     X: Any
     rows: Indices | None = None
     X_training: Any = None
     y_training: Any = None
+    sample_weight: NDArray[np.float64] | None = None
+    fit_params: Mapping[str, Any] | None = None
+    surrogate_params: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
-        cls, X_pool: Any, candidates: ArrayLike | None = None, *, X_training: Any = None, y_training: Any = None
+        cls,
+        X_pool: Any,
+        candidates: ArrayLike | None = None,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        **fit: Any,
     ) -> Pool:
-        """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask."""
+        """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask.
+
+        ``fit`` are the attributes that tell how the model was fitted, as `training_of` leaves them.
+        """
         X = containers.prepare_pool(X_pool)
         rows = None if candidates is None else _checked_candidates(candidates, X)
         if X_training is not None:
@@ -51,7 +68,7 @@ class Pool:
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
         if y_training is not None:
             y_training = plain_labels(containers.aligned(y_training, X_training, "y_training"), "y_training")
-        return cls(X, rows, X_training, y_training)
+        return cls(X, rows, X_training, y_training, **fit)
 
     def __len__(self) -> int:
         """How many candidates there are."""
@@ -84,9 +101,17 @@ class Pool:
             return self
         return self.only(np.sort(rng.choice(len(self), n, replace=False)))
 
-    def fitted_to(self, X: Any, y: Any) -> Pool:
-        """The same pool, for a model that was fitted to other data."""
-        return replace(self, X_training=X, y_training=y)
+    def fitted_to(self, rows: Indices) -> Pool:
+        """The same pool, for a model that was fitted to some of the training rows."""
+        n_rows = containers.count_rows(self.X_training)
+        return replace(
+            self,
+            X_training=containers.take_rows(self.X_training, rows),
+            y_training=self.y_training[rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            fit_params=of_rows(self.fit_params, rows, n_rows),
+            surrogate_params=of_rows(self.surrogate_params, rows, n_rows),
+        )
 
     def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""

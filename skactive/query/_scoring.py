@@ -26,6 +26,7 @@ from .._checks import (
     float64_array,
     look_up,
     task,
+    whole_fit,
 )
 from .._random import check_random_state, spawn
 from ..posterior._registry import has_source, innermost
@@ -33,6 +34,7 @@ from ..scores import SCORES
 from ._base import RULES, check_fits, pool_for
 from ._draws import PoolDraws, draws_of, explained
 from ._pool import Pool
+from ._training import check_last_fit
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
@@ -245,6 +247,8 @@ def score_pool(
     X_training: Any = None,
     y_training: Any = None,
     candidates: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    fit_params: Mapping[str, Any] | None = None,
     chunk_size: int | None = None,
     predict_batch_size: int | None = None,
     n_jobs: int | None = None,
@@ -266,6 +270,9 @@ def score_pool(
         What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
     candidates : array-like of int or bool, optional
         Rows to score; the others get NaN.
+    sample_weight, fit_params : optional
+        Weights of the training rows in the fit, and further keywords for refits, as `StochasticBatchQuery.select` takes
+        them. A learner brings those it was fitted with.
 
     Returns
     -------
@@ -277,7 +284,7 @@ def score_pool(
     ValueError, TypeError
         As `StochasticBatchQuery.select` does; or if no score is given, or two have the same name.
     sklearn.exceptions.NotFittedError
-        If the estimator is not fitted.
+        If the estimator is not fitted, or its last fit has failed.
 
     Examples
     --------
@@ -305,20 +312,16 @@ def score_pool(
     )
     named = named_scores(scores)
     given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+    given |= {"sample_weight": sample_weight, "fit_params": fit_params}
     model, pool = pool_for(estimator, X_pool, **given)
+    check_last_fit(estimator, pool.y_training)
     check_fits(model, pool)
     for name, score in named.items():
         check_task(model, name, score)
-    draws = draws_for(
-        named,
-        pool,
-        estimator,
-        spawn(check_random_state(random_state), 2)[0],
-        n_draws=n_draws,
-        posterior=posterior,
-        predict_batch_size=predict_batch_size,
-        n_jobs=n_jobs,
-    )
-    ready = ready_scores(named, estimator, sources_of(pool, estimator, draws, X_target))
-    columns = score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose)
+    rng = spawn(check_random_state(random_state), 2)[0]
+    options = {"n_draws": n_draws, "posterior": posterior, "predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
+    with whole_fit(model, pool.y_training):
+        draws = draws_for(named, pool, estimator, rng, **options)
+        ready = ready_scores(named, estimator, sources_of(pool, estimator, draws, X_target))
+        columns = score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose)
     return {name: pool.of_pool(column) for name, column in zip(named, columns, strict=True)}

@@ -6,14 +6,14 @@ reduced to scores, and a sampler takes a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import Rules, look_up, name_or_callable
+from .._checks import Rules, look_up, name_or_callable, task
 from ..samplers import Batch
 from ..scores import SCORES
 from ._base import BatchQuery, Streams, model_of
@@ -43,8 +43,9 @@ class StochasticBatchQuery(BatchQuery):
     Parameters
     ----------
     score : str or callable, default="bald"
-        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. A
-        callable may ask for more by keyword-only parameters: ``target_draws`` gets the draws at ``X_target``,
+        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. For a
+        regressor "bald" is "std_dev": BALD with noise of any fixed variance ranks rows in the same order. A callable
+        may ask for more by keyword-only parameters: ``target_draws`` gets the draws at ``X_target``,
         ``noise_variance`` the noise of a regressor. One with two positional parameters is called as
         ``score(learner, X)``, chunk by chunk: modAL's own utilities, say, which need no draws.
     sampler : str or callable, default="power"
@@ -185,6 +186,8 @@ class StochasticBatchQuery(BatchQuery):
         X_training: Any = None,
         y_training: Any = None,
         candidates: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        fit_params: Mapping[str, Any] | None = None,
     ) -> int:
         """Say how large the next batch should be: for how many labels today's ranking is expected to hold.
 
@@ -204,6 +207,8 @@ class StochasticBatchQuery(BatchQuery):
             What the estimator was fitted to, in the order in which labels came in. A learner brings its own.
         candidates : array-like of int or bool, optional
             Rows that may be chosen, as in `select`.
+        sample_weight, fit_params : optional
+            Weights of the training rows, and further keywords for the fits, as in `select`.
 
         Returns
         -------
@@ -244,6 +249,7 @@ class StochasticBatchQuery(BatchQuery):
         >>> rows, X_batch = learner.query(X[30:], n_instances="auto")
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
         return suggested_batch_size(self, learner, X_pool, **given)
 
     @property
@@ -263,8 +269,10 @@ class StochasticBatchQuery(BatchQuery):
 
     def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
         """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""
-        scores = {name_of(self.score): look_up("score", self.score, SCORES)}
-        check_task(model_of(learner), *next(iter(scores.items())))
+        model = model_of(learner)
+        name, score = name_of(self.score), look_up("score", _score_for(model, self.score), SCORES)
+        check_task(model, name, score)
+        scores = {name: score}
         draws = draws_for(
             scores,
             pool,
@@ -280,3 +288,9 @@ class StochasticBatchQuery(BatchQuery):
             self.memory_ = replace(self.memory_, refits=draws.refits)
         ready = ready_scores(scores, learner, sources_of(pool, learner, draws, self.X_target))
         return lambda rows: score_rows(rows, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0]
+
+
+def _score_for(model: Any, score: Any) -> Any:
+    """The score that is meant: "bald" of a regressor is "std_dev", in whose order the BALD of any fixed noise is."""
+    is_bald = isinstance(score, str) and score == "bald"
+    return "std_dev" if is_bald and task(model) == "regressor" else score

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from .. import _containers as chunks
@@ -15,14 +17,17 @@ from .._checks import (
     Rules,
     check_is_model,
     check_parameters,
+    check_sample_weight,
     integer,
     is_fitted,
     not_fitted_error,
     number,
     plain_labels,
     task,
+    whole_fit,
 )
 from .._random import check_random_state
+from ..query._training import check_last_fit
 from ..risk import RiskEstimate
 from ._changes import Change, Kept
 from ._scores import PoolScores, has_draws
@@ -162,6 +167,8 @@ class StoppingReport:
         posterior: Any = "auto",
         X_training: Any = None,
         y_training: Any = None,
+        sample_weight: ArrayLike | None = None,
+        fit_params: Mapping[str, Any] | None = None,
         random_state: Any = None,
     ) -> StoppingReport:
         """Report on a learner that was just taught, and the remaining pool.
@@ -190,6 +197,10 @@ class StoppingReport:
             ``posterior="bootstrap"``.
         X_training, y_training : array-like, optional
             The training data of an estimator. A modAL learner has its own.
+        sample_weight, fit_params : optional
+            Weights of the training rows in the fit, and further keywords for refits, for the draws, as
+            `StochasticBatchQuery.select` takes them. A learner brings those it was fitted with. Gains count each row of
+            the pool once.
         random_state : None, int, numpy Generator or RandomState
             For the choice of rows, and the draws.
 
@@ -216,6 +227,8 @@ class StoppingReport:
             raise TypeError(
                 f"`previous` must be the StoppingReport after the previous batch. Got a {type(previous).__name__}."
             )
+        given = {"X_training": X_training, "y_training": y_training}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
         estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
         if X_training is None or y_training is None:
             raise ValueError(
@@ -223,31 +236,26 @@ class StoppingReport:
                 "fitted to. A modAL learner has its own."
             )
         check_is_model(estimator)
+        check_last_fit(learner, y_training)
         if not is_fitted(estimator):
             raise not_fitted_error(estimator)
         y_training = plain_labels(chunks.aligned(y_training, X_training, "y_training"), "y_training")
         X_pool, X_training = chunks.prepare_pool(X_pool), chunks.prepare_pool(X_training, "X_training")
         n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
+        check_sample_weight(sample_weight, n_labelled)
         if previous is not None:
             previous._check_earlier(X_pool, n_pool, n_labelled)
         rng = check_random_state(random_state)
-        kept = Kept.of(estimator, X_pool, rng)
-        scores = PoolScores()
-        if n_pool and has_draws(estimator, posterior):
-            scores = PoolScores.of(
-                estimator,
-                kept.X,
-                n_draws=n_draws,
-                posterior=posterior,
-                X_training=X_training,
-                y_training=y_training,
-                random_state=rng,
-            )
-        change = Change(np.nan, np.nan, "changes", 0, is_all=False)
-        if previous is not None:
-            left = previous._kept.without(X_training)
-            previous._check_recognised(left, n_pool, n_labelled)
-            change = Change.since(left, estimator, y_training)
+        scores, change = PoolScores(), Change(np.nan, np.nan, "changes", 0, is_all=False)
+        with whole_fit(estimator, y_training):
+            kept = Kept.of(estimator, X_pool, rng)
+            if n_pool and has_draws(estimator, posterior):
+                given |= {"n_draws": n_draws, "posterior": posterior, "random_state": rng}
+                scores = PoolScores.of(learner, kept.X, **given)
+            if previous is not None:
+                left = previous._kept.without(X_training)
+                previous._check_recognised(left, n_pool, n_labelled)
+                change = Change.since(left, estimator, y_training)
         return cls(
             labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
             gains=() if previous is None else (*previous.gains, change.gain),

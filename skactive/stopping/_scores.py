@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks import task
 from ..posterior._registry import has_source, innermost
-from ..query import score_pool
+from ..query import model_of, score_pool
 from ..scores import SCORES
 
 BEST = 0.1
@@ -28,15 +28,15 @@ class PoolScores:
     ceiling: float = np.nan
 
     @classmethod
-    def of(cls, estimator: Any, rows: Any, **source: Any) -> PoolScores:
+    def of(cls, learner: Any, rows: Any, **source: Any) -> PoolScores:
         """Scores by all draws, and by every second one."""
-        name = "std_dev" if task(estimator) == "regressor" else "bald"
+        name = "std_dev" if task(model_of(learner)) == "regressor" else "bald"
         parts = {
             name: _OfDraws(SCORES[name], 0, 1),
             "even": _OfDraws(SCORES[name], 0, 2),
             "odd": _OfDraws(SCORES[name], 1, 2),
         }
-        values, even, odd = score_pool(estimator, rows, parts, **source).values()
+        values, even, odd = score_pool(learner, rows, parts, **source).values()
         n_draws, *n_classes = parts[name].axes
         mean, best, floor = float(values.mean()), _best(values, values), np.nan
         if n_draws >= 4:

@@ -14,7 +14,6 @@ from modAL.models import ActiveLearner
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 import skactive
@@ -293,9 +292,11 @@ def test_a_learner_that_is_not_fitted_gets_a_uniform_batch_and_one_warning(name)
 
 
 @every_query
-def test_select_refuses_an_estimator_that_is_not_fitted(name):
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        make(name).select(unfitted(name), POOL, 2)
+def test_select_takes_a_uniform_batch_for_an_estimator_that_is_not_fitted_as_a_loop_does(name):
+    with pytest.warns(UserWarning, match="not fitted yet.* uniform at random"):
+        rows = make(name, random_state=0).select(unfitted(name), POOL, 2)
+    with pytest.warns(UserWarning, match="not fitted yet"):
+        np.testing.assert_array_equal(rows, make(name, random_state=0)(unfitted(name), POOL, 2))
 
 
 @every_query

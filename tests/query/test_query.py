@@ -306,7 +306,18 @@ def test_std_dev_of_a_regressor_buys_where_the_members_disagree():
         indices = q.select(model, POOL, 5)
         np.testing.assert_array_equal(np.sort(q.scores_)[-5:], np.sort(q.scores_[indices]))
         with pytest.raises(ValueError, match="regressor"):
-            query(score="bald").select(model, POOL, 5)
+            query(score="entropy").select(model, POOL, 5)
+
+
+@pytest.mark.parametrize("sampler", ["power", "topk", "softmax"])
+def test_the_default_score_of_a_regressor_is_std_dev(sampler):
+    model = RandomForestRegressor(10, random_state=0).fit(LABELLED, X[:100, 20] * 3)
+    q, named = StochasticBatchQuery(sampler=sampler, random_state=0), query(score="std_dev", sampler=sampler)
+    q.select(model, POOL, 5)
+    named.set_params(random_state=0).select(model, POOL, 5)
+    assert q.score == "bald"
+    np.testing.assert_array_equal(q.scores_, named.scores_)
+    np.testing.assert_array_equal(q.indices_, named.indices_)
 
 
 # --- draws that are no functions

@@ -1,0 +1,372 @@
+"""Weights of training rows, and keywords of fits, in draws and refits: a weight is how many times a row counts."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from modAL.models import ActiveLearner
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from skactive import StochasticBatchQuery, StoppingReport, run_experiment, sample_posterior
+from skactive.posterior import bootstrap
+from skactive.posterior._fits import weight_keyword
+from skactive.query import score_pool
+
+X, Y = make_classification(220, 5, n_informative=4, n_redundant=0, random_state=0)
+N = 40
+WEIGHT = np.where(Y[:N] == 1, 6.0, 1.0)
+REPEATED = np.repeat(np.arange(N), WEIGHT.astype(int))
+FIRST, POOL = X[:N], X[N : N + 60]
+
+
+class Means(ClassifierMixin, BaseEstimator):
+    """Classes at their means: as fast to fit as can be."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.array([0, 1])
+        w = np.ones(len(y)) if sample_weight is None else sample_weight
+        self.means_ = [w[y == c] @ X[y == c] / w[y == c].sum() for c in (0, 1)]
+        return self
+
+    def predict_proba(self, X):
+        p = expit(X @ (self.means_[1] - self.means_[0]))
+        return np.stack([1 - p, p], axis=-1)
+
+
+class UnweightedMeans(Means):
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
+def probabilities(estimator, rows, draws, weight=None):
+    """Mean and standard deviation over draws of the probability of class 1, on the pool."""
+    keyword = weight_keyword(estimator)
+    model = estimator.fit(X[rows], Y[rows], **({} if weight is None or keyword is None else {keyword: weight}))
+    p = draws(model, X[rows], Y[rows], weight)(POOL)[..., 1]
+    return p.mean(axis=0), p.std(axis=0)
+
+
+def laplace(model, X, y, weight):
+    return sample_posterior(model, 4000, np.random.default_rng(0), X_training=X, y_training=y, sample_weight=weight)
+
+
+def resampled(model, X, y, weight, n_draws=400):
+    return bootstrap(model, X, y, n_draws, np.random.default_rng(0), sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "draws"),
+    [
+        (LogisticRegression(), laplace),
+        (LogisticRegression(class_weight="balanced"), laplace),
+        (LogisticRegression(class_weight={0: 1, 1: 0.2}), laplace),
+        (LogisticRegression(solver="liblinear"), laplace),
+        (Means(), resampled),
+        (UnweightedMeans(), resampled),
+    ],
+    ids=["Laplace", "balanced", "class weights", "liblinear", "bootstrap", "without weights"],
+)
+def test_draws_of_a_weighted_model_are_those_of_repeated_rows(estimator, draws):
+    mean, deviation = probabilities(estimator, REPEATED, draws)
+    weighted_mean, weighted_deviation = probabilities(estimator, np.arange(N), draws, WEIGHT)
+    plain = probabilities(estimator, np.arange(N), draws)[1]
+    # Two means of n independent draws differ by deviation * sqrt(2 / n), deviations by less.
+    tolerance = 4 * deviation.max() * np.sqrt(2 / (4000 if draws is laplace else 400))
+    np.testing.assert_allclose(weighted_mean, mean, atol=tolerance)
+    np.testing.assert_allclose(weighted_deviation, deviation, atol=tolerance)
+    assert abs(plain - deviation).max() > tolerance  # the test can tell
+
+
+def test_resamples_have_the_weight_of_each_class_and_of_the_rows_on_average():
+    seen = []
+
+    class Kept(Means):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(sample_weight)
+            return super().fit(X, y, sample_weight)
+
+    for weight in (WEIGHT, WEIGHT / 100, WEIGHT * 2.5):
+        seen.clear()
+        resampled(Kept(), FIRST, Y[:N], weight, 300)
+        counts = np.stack(seen)
+        for c in (0, 1):
+            np.testing.assert_allclose(counts[:, Y[:N] == c].sum(axis=1), weight[Y[:N] == c].sum())
+        assert abs(counts.mean(axis=0) - weight).max() < 6 * counts.std(axis=0).max() / 17
+    assert counts.std(axis=0).min() > 0
+
+
+def test_tiny_weights_are_resampled_as_many_times_as_there_are_rows():
+    deviations = [probabilities(Means(), np.arange(N), resampled, WEIGHT * c)[1].mean() for c in (1e-6, 1e-3)]
+    assert deviations[0] == pytest.approx(deviations[1], rel=0.1)
+    assert deviations[0] > 0.01
+
+
+def test_huge_weights_copy_rows_no_more_than_twenty_times():
+    fitted_to = []
+
+    class Kept(KNeighborsClassifier):
+        def fit(self, X, y):
+            fitted_to.append(len(X))
+            return super().fit(X, y)
+
+    resampled(Kept(), FIRST, Y[:N], WEIGHT * 1e9, 3)
+    assert max(fitted_to) <= 20 * N + 2
+
+
+def learner_with(estimator, query, **keywords):
+    return ActiveLearner(estimator, query, FIRST, Y[:N], **keywords)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "keyword", "posterior"),
+    [
+        (LogisticRegression(), "sample_weight", "auto"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "logisticregression__sample_weight", "auto"),
+        (GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2), "sample_weight", "auto"),
+        (DecisionTreeClassifier(random_state=0), "sample_weight", "bootstrap"),
+        (LogisticRegression(), "sample_weight", RandomForestClassifier(20, random_state=0)),
+        (LogisticRegression(), "sample_weight", make_pipeline(StandardScaler(), LogisticRegression())),
+    ],
+    ids=["Laplace", "pipeline", "search", "bootstrap", "forest as a surrogate", "pipeline as a surrogate"],
+)
+def test_a_learner_brings_the_weights_that_it_was_fitted_with(estimator, keyword, posterior):
+    def scores(keywords, **options):
+        query = StochasticBatchQuery(posterior=posterior, random_state=0)
+        learner_with(estimator, query, **keywords).query(POOL, n_instances=3, **options)
+        return query.scores_
+
+    of_learner = scores({keyword: WEIGHT})
+    np.testing.assert_array_equal(of_learner, scores({keyword: WEIGHT}, sample_weight=WEIGHT))
+    assert abs(of_learner - scores({})).max() > 1e-3
+    np.testing.assert_array_equal(scores({}), scores({keyword: np.ones(N)}))  # weights of 1 are none
+
+
+def test_weights_of_the_last_teach_count():
+    query = StochasticBatchQuery(random_state=0)
+    learner = learner_with(LogisticRegression(), query, sample_weight=WEIGHT)
+    weight = np.append(WEIGHT, 5.0)
+    learner.teach(POOL[:1], Y[N : N + 1], sample_weight=weight)
+    learner.query(POOL, n_instances=3)
+    model = LogisticRegression().fit(X[: N + 1], Y[: N + 1], sample_weight=weight)
+    given = {"X_training": X[: N + 1], "y_training": Y[: N + 1], "sample_weight": pd.Series(weight)}
+    again = StochasticBatchQuery(random_state=0)
+    again.select(model, POOL, 3, **given)
+    np.testing.assert_array_equal(query.scores_, again.scores_)
+
+
+def test_weights_of_a_fit_to_new_rows_alone_are_warned_of():
+    query = StochasticBatchQuery(random_state=0)
+    learner = learner_with(LogisticRegression(), query)
+    learner.teach(X[N : N + 20], Y[N : N + 20], only_new=True, sample_weight=np.full(20, 2.0))
+    with pytest.warns(UserWarning, match="60 training rows.* last fitted with 20 weights.* counts? each row once"):
+        learner.query(POOL, n_instances=3)
+
+
+def test_members_are_refitted_when_weights_change_and_kept_while_they_do_not():
+    fits = []
+
+    class Counted(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            fits.append(1)
+            return super().fit(X, y, sample_weight)
+
+    model = Counted().fit(FIRST, Y[:N])
+    query = StochasticBatchQuery(posterior="bootstrap", random_state=0)
+    expected = 1
+    for weight, n_new in ((None, 20), (WEIGHT, 20), (WEIGHT.copy(), 0), (2 * WEIGHT, 20)):
+        query.select(model, POOL, 3, **GIVEN, sample_weight=weight)
+        expected += n_new
+        assert len(fits) == expected
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (WEIGHT[:-1], r"`sample_weight` must have shape \(40,\), one weight for each training row. Got shape \(39,\)"),
+        (np.where(np.arange(N) == 3, np.nan, 1), "`sample_weight` must be finite.* Got nan in row 3, and 1 such rows"),
+        (-WEIGHT, "never negative.* in row 0, and 40"),
+        (np.zeros(N), "not all of the weights may be zero. Got 0 in all of 40 rows"),
+        (np.full(N, "a"), "`sample_weight` must be an array of real numbers"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weight, message):
+    model, given = RandomForestClassifier(5).fit(FIRST, Y[:N]), {"X_training": FIRST, "y_training": Y[:N]}
+    for call in (
+        lambda **w: StochasticBatchQuery().select(model, POOL, 2, **given, **w),
+        lambda **w: score_pool(model, POOL, **given, **w),
+        lambda **w: StochasticBatchQuery().suggest_batch_size(model, POOL, **given, **w),
+        lambda **w: StoppingReport.from_learner(model, POOL, **given, **w),
+        lambda **w: bootstrap(model, FIRST, Y[:N], 2, np.random.default_rng(0), **w),
+        lambda **w: run_experiment(model, {"a": StochasticBatchQuery()}, FIRST, Y[:N], n_initial=5, n_rounds=1, **w),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            call(sample_weight=weight)
+
+
+def test_weights_without_the_rows_that_they_weight_are_refused():
+    with pytest.raises(ValueError, match="`sample_weight` must be given along with `X_training` and `y_training`"):
+        StochasticBatchQuery().select(RandomForestClassifier(5).fit(FIRST, Y[:N]), POOL, 2, sample_weight=WEIGHT)
+
+
+def test_a_source_and_a_surrogate_that_know_no_weights_are_warned_of():
+    given = {"X_training": FIRST, "y_training": Y[:N], "sample_weight": WEIGHT}
+    model = LinearDiscriminantAnalysis().fit(FIRST, Y[:N])
+    with pytest.warns(UserWarning, match="draws of this LinearDiscriminantAnalysis do not know `sample_weight`"):
+        StochasticBatchQuery().select(model, POOL, 2, **given)
+    model = LogisticRegression().fit(FIRST, Y[:N], sample_weight=WEIGHT)
+    with pytest.warns(UserWarning, match="`fit` of KNeighborsClassifier takes no weights of rows"):
+        StochasticBatchQuery("margin", posterior=KNeighborsClassifier()).select(model, POOL, 2, **given)
+
+
+def test_a_source_of_a_user_without_weights_goes_on_working():
+    class Mine(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+    @sample_posterior.register(Mine)
+    def draws_of_mine(estimator, n_draws, rng, *, X_training=None, y_training=None):
+        p = rng.random((n_draws or 5, 1))
+        return lambda X: np.stack([np.repeat(p, len(X), 1), 1 - np.repeat(p, len(X), 1)], axis=-1)
+
+    given = {"X_training": FIRST, "y_training": Y[:N]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StochasticBatchQuery("entropy").select(Mine().fit(FIRST, Y[:N]), POOL, 2, **given)
+    with pytest.warns(UserWarning, match="draws of this Mine do not know"):
+        StochasticBatchQuery("entropy").select(Mine().fit(FIRST, Y[:N]), POOL, 2, **given, sample_weight=WEIGHT)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "keyword"),
+    [
+        (LinearRegression(), "sample_weight"),
+        (KNeighborsClassifier(), None),
+        (make_pipeline(StandardScaler(), KNeighborsClassifier()), None),
+        (GridSearchCV(make_pipeline(StandardScaler(), GaussianNB()), {}), "gaussiannb__sample_weight"),
+        (VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())]), "sample_weight"),
+        (VotingClassifier([("a", GaussianNB()), ("b", KNeighborsClassifier())]), None),
+    ],
+)
+def test_the_keyword_of_weights_is_one_that_fit_takes(estimator, keyword):
+    assert weight_keyword(estimator) == keyword
+    if keyword:
+        estimator.fit(FIRST, Y[:N], **{keyword: WEIGHT})
+
+
+# --- keywords of fits
+
+
+class Keeping(ClassifierMixin, BaseEstimator):
+    """Fits like naive Bayes, and writes down the keywords it got."""
+
+    fits = ()
+
+    def fit(self, X, y, eval_set=None, offset=None):
+        assert eval_set is not None
+        if offset is not None:
+            assert len(offset) == len(X)
+            assert (np.asarray(offset) == np.asarray(X)[:, 0]).all()
+        type(self).fits = (*self.fits, (len(X), eval_set))
+        self.model_ = GaussianNB().fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+EVAL = [(POOL[:10], Y[N : N + 10])]
+GIVEN = {"X_training": FIRST, "y_training": Y[:N]}
+
+
+@pytest.mark.parametrize("posterior", ["bootstrap", Keeping()])
+def test_refits_and_surrogates_get_the_keywords_of_fits_and_arrays_follow_their_rows(posterior):
+    params = {"eval_set": EVAL, "offset": FIRST[:, 0]}
+    model, Keeping.fits = Keeping().fit(FIRST, Y[:N], **params), ()
+    query = StochasticBatchQuery("margin", posterior=posterior, random_state=0)
+    query.select(model, POOL, 2, **GIVEN, fit_params=params)
+    query.suggest_batch_size(model, POOL, **GIVEN, fit_params=params)
+    assert {n for n, _ in Keeping.fits} == {N, N // 2}
+    assert all(evaluated is EVAL for _, evaluated in Keeping.fits)
+
+
+def test_a_learner_brings_the_keywords_it_was_fitted_with_to_its_own_refits_alone():
+    query = StochasticBatchQuery(posterior="bootstrap", random_state=0)
+    learner = learner_with(Keeping(), query, eval_set=EVAL)
+    learner.query(POOL, n_instances=2)
+    learner.query(POOL, n_instances=2, posterior=RandomForestClassifier(5))  # whose fit knows no eval_set
+    with pytest.raises(TypeError, match=r"Fitting RandomForestClassifier, the `posterior`.*eval_set"):
+        learner.query(POOL, n_instances=2, posterior=RandomForestClassifier(5), fit_params={"eval_set": EVAL})
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ([1], "`fit_params` must be None or a dict"),
+        ({1: 2}, "`fit_params` must be None or a dict"),
+        ({"sample_weight": WEIGHT}, "`fit_params` must not hold weights.* as `sample_weight`"),
+    ],
+)
+def test_keywords_that_are_none_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        StochasticBatchQuery().select(GaussianNB().fit(FIRST, Y[:N]), POOL, 2, **GIVEN, fit_params=params)
+
+
+# --- around a query
+
+
+def test_a_stopping_report_scores_by_the_weighted_draws():
+    model = LogisticRegression().fit(FIRST, Y[:N], sample_weight=WEIGHT)
+    report = functools.partial(StoppingReport.from_learner, random_state=0)
+    weighted = report(model, POOL, **GIVEN, sample_weight=WEIGHT).mean_score
+    of_learner = report(learner_with(LogisticRegression(), print, sample_weight=WEIGHT), POOL).mean_score
+    assert of_learner == weighted
+    assert abs(weighted - report(model, POOL, **GIVEN).mean_score) > 1e-3
+
+
+def test_an_experiment_fits_and_draws_by_weight():
+    weight = np.where(Y == 1, 4.0, 1.0)
+    options = {"n_initial": 12, "n_rounds": 1, "n_trials": 1, "batch_size": 3, "random_state": 0}
+    queries = {"bald": StochasticBatchQuery("bald", beta=8)}
+    runs = {
+        name: run_experiment(LogisticRegression(), queries, X, Y, sample_weight=w, **options)
+        for name, w in (("weighted", weight), ("ones", np.ones(len(Y))), ("none", None))
+    }
+    frames = {name: run.to_frame().drop(columns=["query_seconds", "fit_seconds"]) for name, run in runs.items()}
+    pd.testing.assert_frame_equal(frames["ones"], frames["none"])
+    assert not frames["weighted"].equals(frames["none"])
+
+
+def test_an_experiment_refuses_weights_that_its_estimator_does_not_take():
+    queries, options = {"a": StochasticBatchQuery("margin")}, {"n_initial": 5, "n_rounds": 1}
+    with pytest.raises(ValueError, match=r"`sample_weight` must be None.* KNeighborsClassifier takes none"):
+        run_experiment(KNeighborsClassifier(), queries, X, Y, sample_weight=np.arange(len(Y)), **options)
+
+
+def test_a_regressor_is_bootstrapped_by_weight():
+    y = X[:N, 0] + (WEIGHT > 1)
+    draws = bootstrap(
+        DecisionTreeRegressor(max_depth=1), FIRST, y, 20, np.random.default_rng(0), sample_weight=(Y[:N] == 1) * 1.0
+    )
+    low, high = y[Y[:N] == 1].min(), y[Y[:N] == 1].max()
+    assert low <= draws(POOL).min()  # rows of weight 0 are not there
+    assert draws(POOL).max() <= high
