@@ -12,9 +12,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
-from skactive import StochasticBatchQuery, StoppingReport, run_experiment
+from skactive import MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
 from skactive._checks import check_labels, check_labels_of, kind_of_labels, plain_labels
 from skactive.diagnostics import score_history
+from skactive.last_layer import LastLayerClassifier
 from skactive.posterior import bootstrap
 from skactive.risk import ActiveTester
 
@@ -178,6 +179,23 @@ def test_missing_labels_are_refused_by_name(gap):
             enter()
     assert learner.X_training.shape == (40, 64)
     assert learner.y_training.shape == (40,)
+
+
+@pytest.mark.parametrize("net", [MCDropoutClassifier, MCDropoutRegressor, LastLayerClassifier])
+@pytest.mark.parametrize("gap", GAPS)
+def test_missing_labels_are_refused_by_nets(net, gap):
+    with pytest.raises(ValueError, match=f"`y` {MISSING}"):
+        net().fit(X[:3], GAPS[gap])
+
+
+@pytest.mark.parametrize("container", [*TEXT, *(f"{name} of numbers" for name in NUMBERS)])
+def test_nets_take_labels_of_every_container(container):
+    name = container.removesuffix(" of numbers")
+    wrap, values = (TEXT[name], NAMES) if container in TEXT else (NUMBERS[name], CODES)
+    if name == "frame":
+        pytest.skip("scikit-learn warns of columns")
+    net = MCDropoutClassifier((4,), max_epochs=1, random_state=0)
+    np.testing.assert_array_equal(net.fit(X[:12], wrap(values[:12])).classes_, np.unique(values[:12]))
 
 
 MIXED = {

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from .. import _devices as devices
-from .._checks import NoDropoutError, Rules, check_n_draws, check_parameters, shown, warn
+from .._checks import NoDropoutError, Rules, check_n_draws, check_parameters, is_real, plain_labels, shown, warn
 from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, forward_rows, row_by_row
 from .._random import check_random_state
 from .._threads import one_torch_thread
@@ -186,6 +186,8 @@ class BaseMCDropout(BaseEstimator, ABC):
         resolve_device(self.device)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Data:
+        if y is not None and not (type(y) is np.ndarray and is_real(y)):  # which scikit-learn looks at
+            y = plain_labels(y, "y")
         X, y = self._validate(X, y, reset=reset)
         weight = check_sample_weight(sample_weight, len(y))
         data = Data(X, y, weight)
