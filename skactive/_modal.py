@@ -179,7 +179,7 @@ def _retrieving(original: Any) -> Any:
         if isinstance(X, np.ndarray | sys.modules["pandas"].DataFrame):
             return original(X, I)
         if hasattr(X, "detach"):
-            return X[I]
+            return containers.prepare_pool(X)[I]
         return containers.take_rows(containers.prepare_pool(X), np.atleast_1d(np.asarray(I)))
 
     return retrieve_rows

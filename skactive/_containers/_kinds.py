@@ -29,7 +29,7 @@ class Arrays:
         """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
         if getattr(X, "shape", None) == ():
             raise no_rows_error(X, name)
-        return X
+        return X.detach() if getattr(X, "requires_grad", False) else X
 
     def count_rows(self, X: Any) -> int:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -267,6 +267,15 @@ def test_arrays_by_name_give_the_same_rows_at_every_entry_point(entry):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_a_tensor_with_a_gradient_is_a_pool_of_a_model_that_knows_no_tensors():
+    pool = torch.from_numpy(TABLE[FIRST:]).requires_grad_()
+    learner = ActiveLearner(classifier(), make(), TABLE[:FIRST], LABELS[:FIRST])
+    indices, batch = learner.query(pool, n_instances=3)
+    np.testing.assert_array_equal(indices, make().select(learner.estimator, TABLE[FIRST:], 3))
+    learner.teach(batch, LABELS[FIRST:][indices])
+    assert pool.requires_grad
+
+
 # --- what is no pool ------------------------------------------------------------------------------
 
 NO_POOLS = {
@@ -336,8 +345,17 @@ TAKE = {
 }
 
 
-@pytest.mark.parametrize("entry", TAKE)
-@pytest.mark.parametrize("what", NO_POOLS)
+EVERYWHERE = {"None", "a generator", "a range", "an array without axes"}
+
+
+@pytest.mark.parametrize(
+    ("what", "entry"),
+    [
+        pytest.param(what, entry, marks=[] if what in EVERYWHERE or entry == "select" else pytest.mark.slow)
+        for what in NO_POOLS
+        for entry in TAKE
+    ],
+)
 def test_what_is_no_pool_is_refused_in_one_sentence_at_every_entry_point(what, entry, forest):
     parameter, give = TAKE[entry]
     value = NO_POOLS[what]()
