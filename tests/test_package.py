@@ -219,7 +219,18 @@ def test_no_bare_except(name):
 
 
 # numpy.random holds these beside its global functions.
-NUMPY_RANDOM = {"BitGenerator", "Generator", "PCG64", "Philox", "RandomState", "SeedSequence", "default_rng"}
+NUMPY_RANDOM = {
+    "BitGenerator",
+    "Generator",
+    "MT19937",
+    "PCG64",
+    "PCG64DXSM",
+    "Philox",
+    "RandomState",
+    "SFC64",
+    "SeedSequence",
+    "default_rng",
+}
 # Functions that draw from torch's global generator unless they are given one.
 TORCH_DRAWS = {
     "rand",
