@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .._checks import shown, warn
-from ..query._fingerprint import digest, first_difference
+from .._fingerprint import digest, first_difference
 from ._journal import Journal, Record
 from ._results import ExperimentResult, Round
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm import tqdm
 
+from .. import _fingerprint as fingerprint
 from .._checks import (
     FLAG,
     ParameterError,
@@ -29,7 +30,6 @@ from .._checks import (
     warn,
 )
 from .._random import check_random_state
-from ..query import _fingerprint as fingerprint
 from ..query._base import RULES as QUERY_RULES
 from . import _plan as plan
 from . import _query_state as query_state

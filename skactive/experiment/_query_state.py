@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import _fingerprint as fingerprint
 from .._random import seeded_clone
-from ..query import _fingerprint as fingerprint
 from ._plain import NoPlainFormError, dumps, loads
 
 try:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _containers as chunks
+from .. import _fingerprint as fingerprint
 from .. import _modal as modal
 from .. import _random as global_random
 from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_integer
@@ -21,7 +22,6 @@ from .._random import seeded_clone
 from .._threads import one_thread
 from ..posterior._fits import weight_keyword
 from ..posterior._unwrap import labels_to_fit
-from ..query import _fingerprint as fingerprint
 from . import _plan as plan
 from . import _query_state as query_state
 from ._checkpoint import Progress, save_round

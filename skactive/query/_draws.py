@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
+from .. import _fingerprint as fingerprint
 from .. import _modal as modal
 from .._checks import (
     FewMembersError,
@@ -32,7 +33,6 @@ from ..posterior import bootstrap, sample_posterior
 from ..posterior._fits import FitParams, fit_with
 from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
 from ..posterior._unwrap import in_batches, labels_to_fit
-from . import _fingerprint as fingerprint
 from ._pool import Pool
 
 _FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)

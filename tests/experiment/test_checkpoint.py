@@ -25,9 +25,9 @@ from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
+from skactive._fingerprint import versions
 from skactive.experiment import checkpoint_to_json
 from skactive.experiment._journal import Journal, Record
-from skactive.query._fingerprint import versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -182,7 +182,7 @@ def test_an_experiment_without_a_seed_goes_on_with_the_seeds_of_its_checkpoint(t
 def test_other_versions_are_said_and_are_no_error(tmp_path, monkeypatch):
     path = tmp_path / "run.sqlite"
     with monkeypatch.context() as then:
-        then.setattr("skactive.query._fingerprint.versions", lambda: {**versions(), "numpy": "0.1"})
+        then.setattr("skactive._fingerprint.versions", lambda: {**versions(), "numpy": "0.1"})
         first = small(path)
     with pytest.warns(UserWarning, match=r"begun with numpy 0.1 \(now"):
         assert small(path).rounds == first.rounds

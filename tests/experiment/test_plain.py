@@ -10,8 +10,8 @@ import pytest
 import torch
 from scipy import sparse
 
+from skactive._fingerprint import describe
 from skactive.experiment._plain import NoPlainFormError, dumps, loads
-from skactive.query._fingerprint import describe
 
 TABLE = pd.DataFrame(
     {

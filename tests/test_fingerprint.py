@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skactive import StochasticBatchQuery
-from skactive.query._fingerprint import describe, first_difference, hash_data
+from skactive._fingerprint import describe, first_difference, hash_data
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -260,7 +260,7 @@ def test_the_same_code_is_equal_in_another_process_and_at_a_second_import(tmp_pa
 
     here = describe(users_module.things)
     assert describe(importlib.reload(users_module).things) == here
-    code = "import json, users_module; from skactive.query._fingerprint import describe; "
+    code = "import json, users_module; from skactive._fingerprint import describe; "
     code += "print(json.dumps(describe(users_module.things)))"
     env = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}:{tmp_path}", "PYTHONHASHSEED": "7"}
     there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
