@@ -107,9 +107,10 @@ def run_experiment(
         numpy array, DataFrame (strings and missing values are passed to the estimator as they are), sparse array or
         list.
     y : array-like of shape (n_points,) or (n_points, 1)
-        All labels; the model sees only those acquired. Labels of shape (n_points, 1) keep their second axis when a
-        model is fitted and scored, as nets with one output need it. Classifiers, and estimators of scikit-learn and of
-        this package, get shape (n_points,).
+        All labels; the model sees only those acquired. None may be missing. A Series is matched to the rows of a
+        DataFrame by its index; another index than theirs is refused. Labels of shape (n_points, 1) keep their second
+        axis when a model is fitted and scored, as nets with one output need it. Classifiers, and estimators of
+        scikit-learn and of this package, get shape (n_points,).
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
     sample_weight : array-like of shape (n_points,), optional
