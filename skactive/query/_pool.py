@@ -63,8 +63,6 @@ class Pool:
         """
         X = containers.prepare_pool(X_pool)
         rows = None if candidates is None else _checked_candidates(candidates, X)
-        if X_training is not None:
-            X_training = containers.prepare_pool(X_training, "X_training")
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
         if y_training is not None:
             y_training = plain_labels(containers.aligned(y_training, X_training, "y_training"), "y_training")

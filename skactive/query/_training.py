@@ -26,6 +26,7 @@ def training_of(
     Weights and keywords that a learner was fitted with go with its own training data alone.
     """
     model, X, y = modal.unwrap(learner, X_training, y_training)
+    X = None if X is None else containers.prepare_pool(X, "X_training")
     _check_fit_params(fit_params, model)
     kept = modal.fit_keywords(learner) if X_training is None and y_training is None else {}
     keyword = weight_keyword(model) if kept else None
