@@ -45,24 +45,27 @@ def fresh_copy(name: str, query: Any, seed: int) -> Any:
 
 def memory_of(query: Any) -> bytes:
     """What the query remembers, or a checksum of it: different whenever it remembers something else."""
-    if hasattr(query, "get_state") and hasattr(query, "set_state"):
-        state = query.get_state()
-        try:
-            return _PLAIN + dumps(state)
-        except NoPlainFormError:
-            return _checksum(state)
-    if hasattr(query, "get_params"):
-        params = query.get_params(deep=False)
-        return _checksum({name: value for name, value in vars(query).items() if name not in params})
-    return _checksum(query)
+    if not (hasattr(query, "get_state") and hasattr(query, "set_state")):
+        return _checksum(vars(query) if hasattr(query, "get_params") else query)
+    state, parameters = query.get_state(), _parameters(query)
+    try:
+        return _PLAIN + parameters + dumps(state)
+    except NoPlainFormError:
+        return _checksum([state, parameters])
 
 
 def remembers(query: Any, memory: bytes) -> bool:
-    """Give a query the state that `memory_of` wrote down, or say that there is only a checksum."""
-    if not memory.startswith(_PLAIN):
+    """Give a new query the state that `memory_of` wrote down, or say that this is not all it remembered."""
+    known = _PLAIN + _parameters(query)
+    if not memory.startswith(known):
         return False
-    query.set_state(loads(memory.removeprefix(_PLAIN)))
+    query.set_state(loads(memory.removeprefix(known)))
     return True
+
+
+def _parameters(query: Any) -> bytes:
+    """A checksum of the parameters, as a score of the user's own may remember something, too."""
+    return _checksum(query.get_params(deep=False) if hasattr(query, "get_params") else None) + b" "
 
 
 def _checksum(state: Any) -> bytes:

@@ -341,6 +341,18 @@ class HandsItOut(Remembers):
         self.rng, self.kept = state["rng"], state["kept"]
 
 
+class RemembersScores:
+    """A score that changes from call to call."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(5)
+
+    def __call__(self, draws):
+        if draws.shape[1] > 2:  # not a row that is drawn to look at its shape
+            asked(draws.shape[1])
+        return self.rng.random(draws.shape[1])
+
+
 def asked(n):
     """How many rows the pool had, noted where no fingerprint looks."""
     os.environ["ASKED"] = f"{os.environ.get('ASKED', '')} {n}"
@@ -352,9 +364,10 @@ def asked(n):
         (HandsItOut(), "32"),  # the state is read
         (HandsItOut(kept=killed_experiment.Learning()), "40 36 32"),  # no plain state: asked for its rounds again
         (Remembers(), "40 36 32"),
+        (StochasticBatchQuery(RemembersScores(), "softmax"), "40 36 32"),
         (lambda learner, X_pool, n_instances: asked(len(X_pool)) or np.arange(n_instances), "32"),  # no state
     ],
-    ids=["plain state", "state with an object", "no methods", "function"],
+    ids=["plain state", "state with an object", "no methods", "state in a score", "function"],
 )
 def test_a_query_goes_on_with_its_state_or_is_asked_again(query, calls, tmp_path, monkeypatch):
     path = tmp_path / "run.sqlite"
@@ -404,7 +417,8 @@ def test_a_checkpoint_with_a_pickle_in_it_runs_no_code(tmp_path):
     small(path, queries={"power": StochasticBatchQuery("entropy", "softmax")}, n_trials=1)
     journal, records = Journal.open(path)
     path.unlink()
-    hostile = Record(records[-2].part_of, records[-2].content, b"state " + pickle.dumps(Hostile()))
+    head = records[-2].memory.partition(b"{")[0]
+    hostile = Record(records[-2].part_of, records[-2].content, head + pickle.dumps(Hostile()))
     journal.begin(lambda _: [*records[:-2], hostile])
     with pytest.raises(RuntimeError, match="Every run failed"):
         small(path, queries={"power": StochasticBatchQuery("entropy", "softmax")}, n_trials=1)
