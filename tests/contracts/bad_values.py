@@ -507,7 +507,7 @@ CALLS: dict[str, Entry] = {
         {
             "estimator": P("estimator", FOREST),
             "X": P("rows", X),
-            "y": P("elsewhere", Y),
+            "y": P("labels", Y),
             "n_draws": P("count or none", 3),
             "rng": RNG_P,
             "n_jobs": P("n_jobs", 1),
@@ -660,7 +660,6 @@ BAD |= {
     "score name": fixed("no such", 5, ["x"]),
     "trial": fixed(-1, 99, "x", None, 0.5, [0]),
     "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
-    "elsewhere": {},
 }
 
 
@@ -725,13 +724,8 @@ ALSO_CALLED = {
     "draws": "noise_variance",
     "log_proba": "losses",
     "returned": "score",
-    "scores": "score",
-    "values": "positions",
-    "positions": "values",
     "learner": "estimator",
-    "n_instances": "n_instances",
-    "result": "result",
-    "top": "bottom",
+    "y": "y_training",
 }
 """A second name by which an error may call a parameter."""
 
