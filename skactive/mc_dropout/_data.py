@@ -13,6 +13,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from skorch.dataset import Dataset
 from torch import Tensor
 
+from .._checks import float64_array
+
 _VALIDATION_FRACTION = 0.2
 _MIN_ROWS_TO_VALIDATE = 10
 
@@ -70,7 +72,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     """Weights of the rows in the loss; 1 for each if none are given."""
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = float64_array("sample_weight", sample_weight)
     if weight.shape != (n_rows,):
         raise ValueError(f"`sample_weight` must be of shape ({n_rows},). Got shape {weight.shape} instead.")
     return _check_weights(weight, "sample_weight")

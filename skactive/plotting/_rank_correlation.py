@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_array, check_part, float64_array, look_up, real_array, shown
+from .._checks import as_array, check_part, float64_array, look_up, real_array
 from ..diagnostics import MEASURES, moving_mean
 from . import _drawing as drawing
 
@@ -162,11 +162,11 @@ def _by_trial(scores: Any) -> list[NDArray[np.float64]]:
 
 def _numbers_of_labels(n_labelled: ArrayLike, n_steps: int) -> NDArray[Any]:
     steps = as_array(real_array("n_labelled", n_labelled, booleans=False))
-    if steps.shape != (n_steps,) or not np.isfinite(steps).all():
-        raise ValueError(
-            f"`n_labelled` must hold {n_steps} finite numbers, as many as `scores` have steps. "
-            f"Got {shown(steps)} instead."
-        )
+    if steps.shape != (n_steps,):
+        got = len(steps) if steps.ndim == 1 else f"shape {steps.shape}"
+        raise ValueError(f"`n_labelled` must have as many entries as `scores`, {n_steps}. Got {got}.")
+    if not np.isfinite(steps).all():
+        raise ValueError(f"`n_labelled` must be finite numbers. Got {steps.tolist()}.")
     return steps
 
 

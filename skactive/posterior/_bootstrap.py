@@ -91,6 +91,8 @@ def bootstrap(
     estimator = without_searches(estimator)
     check_can_be_refitted(estimator)
     X, y = chunks.prepare_pool(X, "X"), labels_to_fit(estimator, y)
+    if len(y) != chunks.count_rows(X) or not len(y):
+        raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
     labels = y if is_classifier(estimator) else np.zeros(len(y))
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)

@@ -507,8 +507,9 @@ CALLS: dict[str, Entry] = {
         {
             "estimator": P("estimator", FOREST),
             "X": P("rows", X),
-            "y": P("elsewhere", Y),
+            "y": P("labels", Y),
             "n_draws": P("count or none", 3),
+            "sample_weight": P("weights or none", np.arange(1.0, 41.0)),
             "rng": RNG_P,
             "n_jobs": P("n_jobs", 1),
         },
@@ -647,6 +648,7 @@ BAD |= {
     | {"Float64 with NA": lambda a: frame(a, NA=True)},
     "pool scores": {name: bad for name, bad in NO_NUMBERS.items() if name != "one too few"},
     "shades": {name: bad for name, bad in NO_NUMBERS.items() if name not in {"None"}},
+    "weights or none": {name: bad for name, bad in BAD["numbers"].items() if name != "None"},
     "coordinates": {name: bad for name, bad in BAD["numbers"].items() if name not in {"None"}},
     "plain numbers or none": {name: bad for name, bad in BAD["plain numbers"].items() if name != "None"},
     "positions or none": {name: bad for name, bad in NO_POSITIONS.items() if name != "None"},
@@ -660,7 +662,6 @@ BAD |= {
     "score name": fixed("no such", 5, ["x"]),
     "trial": fixed(-1, 99, "x", None, 0.5, [0]),
     "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
-    "elsewhere": {},
 }
 
 
@@ -725,13 +726,8 @@ ALSO_CALLED = {
     "draws": "noise_variance",
     "log_proba": "losses",
     "returned": "score",
-    "scores": "score",
-    "values": "positions",
-    "positions": "values",
     "learner": "estimator",
-    "n_instances": "n_instances",
-    "result": "result",
-    "top": "bottom",
+    "y": "y_training",
 }
 """A second name by which an error may call a parameter."""
 
