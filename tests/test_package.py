@@ -158,7 +158,16 @@ def test_typed_marker_is_there():
 
 # The rooms of the house, from the ground up. A room imports from the lines above its own, and from its left.
 FLOORS = [
-    ["_checks", "_devices", "_threads", "_random", "_statistics", "_fingerprint", "_containers", "_modal"],  # the ground
+    [
+        "_checks",
+        "_devices",
+        "_threads",
+        "_random",
+        "_statistics",
+        "_fingerprint",
+        "_containers",
+        "_modal",
+    ],  # the ground
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
     ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
     ["query", "experiment"],  # the loop

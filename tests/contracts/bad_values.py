@@ -728,6 +728,9 @@ ALSO_CALLED = {
     "returned": "score",
     "learner": "estimator",
     "y": "y_training",
+    "values": "positions",
+    "scores": "score",
+    "top": "bottom",
 }
 """A second name by which an error may call a parameter."""
 

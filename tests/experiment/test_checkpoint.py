@@ -364,7 +364,7 @@ def asked(n):
         (HandsItOut(), "32"),  # the state is read
         (HandsItOut(kept=killed_experiment.Learning()), "40 36 32"),  # no plain state: asked for its rounds again
         (Remembers(), "40 36 32"),
-        (StochasticBatchQuery(RemembersScores(), "softmax"), "40 36 32"),
+        (StochasticBatchQuery(RemembersScores(), "softmax", posterior="bootstrap", n_draws=2), "40 36 32"),
         (lambda learner, X_pool, n_instances: asked(len(X_pool)) or np.arange(n_instances), "32"),  # no state
     ],
     ids=["plain state", "state with an object", "no methods", "state in a score", "function"],
