@@ -407,8 +407,8 @@ class ActiveTester:
         left = np.ones(self.n_pool, dtype=bool)
         left[self._picks.rows] = False
         query = self.query
-        if hasattr(query, "_run_on_a_copy"):  # the query may be in use elsewhere at the same time
-            query = query._run_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **training_data)
+        if hasattr(query, "select_on_a_copy"):  # the query may be in use elsewhere at the same time
+            query = query.select_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **training_data)
             indices = query.indices_.copy()
         else:
             indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)

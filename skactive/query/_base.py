@@ -192,7 +192,7 @@ class BatchQuery(BaseEstimator, ABC):
             Positions in the pool, most preferred first; with their scores beside them where modAL asks for a pair.
         """
         given = {name: overrides.pop(name) for name in _OF_SELECT if name in overrides}
-        call = self._run_on_a_copy(learner, X_pool, n_instances, overrides, **given)
+        call = self.select_on_a_copy(learner, X_pool, n_instances, overrides, **given)
         return modal.answer(learner, call.indices_.copy(), call.scores_[call.indices_])
 
     def select(
@@ -245,7 +245,7 @@ class BatchQuery(BaseEstimator, ABC):
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
         given |= {"sample_weight": sample_weight, "fit_params": fit_params}
-        return self._run_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
+        return self.select_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
     def set_params(self, **params: Any) -> BatchQuery:
         """Set parameters. With a ``random_state`` the query starts afresh: like a clone, it knows of no call before."""
@@ -308,7 +308,7 @@ class BatchQuery(BaseEstimator, ABC):
             raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")
         return self._batch
 
-    def _run_on_a_copy(
+    def select_on_a_copy(
         self,
         learner: Any,
         X_pool: Any,
@@ -316,7 +316,7 @@ class BatchQuery(BaseEstimator, ABC):
         overrides: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> BatchQuery:
-        """A call, with other parameters maybe: the copy that it was made on, whose attributes are its results."""
+        """`select`, on a copy of the query with other parameters if need be. Its attributes are the results."""
         with self.on_a_copy(overrides) as call:
             call._select(learner, X_pool, n_instances, **options)
         return call
