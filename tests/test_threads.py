@@ -161,7 +161,7 @@ def test_batch_methods_are_shared_by_threads(kind):
 
 
 @pytest.mark.usefixtures("switching")
-@pytest.mark.filterwarnings("ignore:GaussianNB is not fitted")
+@pytest.mark.filterwarnings("ignore:This GaussianNB is not fitted")
 def test_cold_starts_and_suggested_sizes_are_shared_by_threads():
     query = StochasticBatchQuery("entropy", batch_range=(2, 30), random_state=0)
     query.select(FOREST, POOL, 5)
@@ -189,8 +189,8 @@ def test_a_tester_goes_by_the_probabilities_of_its_own_call():
         tester = ActiveTester(query, pool)
         for _ in range(5):
             rows = tester.ask(FOREST, 3)
-            log_proba = tester._asked[1]
             tester.tell(y[100:][rows])
+            log_proba = tester.log_proba_[-3:]
             n_left = len(pool) - len(tester.indices_) + 3 - np.arange(3)
             assert (log_proba >= np.log(0.5 / n_left) - 1e-9).all()  # what epsilon gives each row left in this pool
         return len(tester.indices_)

@@ -382,7 +382,9 @@ def accuracy_gap(estimator, X, y):
 def test_a_frame_with_text_and_gaps_goes_through_a_pipeline_and_its_columns_tell_groups():
     queries = {"power": StochasticBatchQuery("entropy"), "uniform": uniform}
     frame = frame_with_gaps()
-    result = run(queries, mixed_pipeline(), X=frame, y=pd.Series(LABELS), scoring=["accuracy", accuracy_gap])
+    result = run(
+        queries, mixed_pipeline(), X=frame, y=pd.Series(LABELS, index=frame.index), scoring=["accuracy", accuracy_gap]
+    )
     assert len(result.rounds) == 12
     assert not result.failures
     assert all(-1 <= r.scores["accuracy_gap"] <= 0 for r in result.rounds)

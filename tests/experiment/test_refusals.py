@@ -139,7 +139,7 @@ def test_what_is_of_the_wrong_kind_for_an_experiment_is_a_type_error(changes, me
 
 
 def test_every_plain_parameter_has_a_rule():
-    apart = {"estimator", "queries", "X", "y", "X_test", "y_test", "scoring"}
+    apart = {"estimator", "queries", "X", "y", "X_test", "y_test", "sample_weight", "scoring"}
     assert RULES.keys() == run_experiment.__annotations__.keys() - apart - {"return"}
 
 
