@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import joblib
 import numpy as np
@@ -27,7 +27,6 @@ from .datasets import make_repeated
 from .scores import SCORES
 
 if TYPE_CHECKING:
-    from ._statistics import Estimate
     from .experiment import ExperimentResult
 
 STRATEGIES: dict[str, tuple[str, float]] = {
@@ -236,7 +235,7 @@ def format_table(result: ExperimentResult) -> str:
     return "\n".join(lines)
 
 
-def half_width(estimate: Estimate) -> str:
+def half_width(estimate: Any) -> str:
     """Half of an interval; one trial has none."""
     return f" ± {estimate.half_width:.3f}" if np.isfinite(estimate.half_width) else f"{'':8}"
 

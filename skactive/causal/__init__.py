@@ -37,7 +37,6 @@ from .._checks import (
     shown,
 )
 from .._random import check_random_state, seeded_clone, spawn
-from ..posterior._registry import PredictDraws
 from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
 from ..query._base import RULES, check_fits, pool_for
 from ..query._batch_size import suggested_batch_size
@@ -282,7 +281,7 @@ class EffectEstimate:
     high: Floats
 
 
-def potential_outcomes(predict_draws: PredictDraws, X: Any, treatment: int | str) -> Any:
+def potential_outcomes(predict_draws: Callable[[Any], Any], X: Any, treatment: int | str) -> Any:
     """Draws of the outcomes of rows without and with a treatment, by the same functions.
 
     Parameters
