@@ -64,10 +64,14 @@ def score_rows(
     chunks = pool.chunks(1, "scoring", **options) if draws is None else draws.chunks(pool, "scoring", **options)
     for rows, chunk in chunks:
         with explained("Scoring", rows, draws and draws.model):
-            of_chunk = None if draws is None else draws.predict(chunk)
-            for column, score in zip(columns, scores.values(), strict=True):
-                column[rows] = _one_a_row(score(of_chunk, chunk), rows.stop - rows.start)
+            columns[:, rows] = _score_chunk(chunk, rows.stop - rows.start, draws, scores)
     return columns
+
+
+def _score_chunk(chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore]) -> list[Values]:
+    """A function by itself, so that the draws of a chunk are gone before those of the next are made."""
+    of_chunk = None if draws is None else draws.predict(chunk)
+    return [_one_a_row(score(of_chunk, chunk), n_points) for score in scores.values()]
 
 
 def _one_a_row(scores: Any, n_points: int) -> Values:
