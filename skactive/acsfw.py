@@ -27,7 +27,7 @@ from ._checks import (
 )
 from ._random import check_rng
 from .query import BatchQuery, Pool, Streams
-from .query._draws import explained, joint_draws_of, remedies
+from .query._draws import explained, joint_draws_of, options_of, remedies
 from .samplers import Batch
 from .scores._blocks import blocks, fold, mean
 
@@ -228,11 +228,7 @@ class ACSFWQuery(BatchQuery):
             learner,
             rngs.draws,
             "ACS-FW",
-            n_draws=self.n_draws,
-            posterior=self.posterior,
-            predict_batch_size=self.predict_batch_size,
-            n_jobs=self.n_jobs,
-            refits=self.memory_.refits,
+            **options_of(self),
         )
         self.memory_ = replace(self.memory_, refits=draws.refits)
         vectors_NK = np.empty((len(pool), draws.n_draws))

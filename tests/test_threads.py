@@ -260,6 +260,15 @@ def test_a_call_is_repeated_after_a_failure_as_if_there_had_been_none(random_sta
     np.testing.assert_array_equal(query.select(FOREST, POOL, 5), alone.select(FOREST, POOL, 5))
 
 
+def test_a_call_that_fails_before_it_takes_random_numbers_puts_back_none():
+    query, alone = StochasticBatchQuery(random_state=0), StochasticBatchQuery(random_state=0)
+    for q in (query, alone):
+        q.streams()
+    with pytest.raises(ValueError, match="n_instances"):
+        query.select(FOREST, POOL, 10_000)
+    assert query.rng_.bit_generator.state == alone.rng_.bit_generator.state
+
+
 def test_the_batch_that_a_query_records_cannot_be_changed():
     query = StochasticBatchQuery(random_state=0)
     rows = query.select(FOREST, POOL, 5)

@@ -31,7 +31,7 @@ from .._checks import (
 from .._devices import best_float
 from .._random import check_rng
 from ..query import BatchQuery, Pool, Streams
-from ..query._draws import explained, joint_draws_of, remedies
+from ..query._draws import explained, joint_draws_of, options_of, remedies
 from ..samplers import Batch, gumbel_top_k
 from ..scores import bald
 from ._checks import check_max_outcomes, warn_information_gone
@@ -255,11 +255,7 @@ class BatchBALDQuery(BatchQuery):
             learner,
             rngs.draws,
             "BatchBALD",
-            n_draws=self.n_draws,
-            posterior=self.posterior,
-            predict_batch_size=self.predict_batch_size,
-            n_jobs=self.n_jobs,
-            refits=self.memory_.refits,
+            **options_of(self),
         )
         self.memory_ = replace(self.memory_, refits=draws.refits)
         max_outcomes = check_max_outcomes(self.max_outcomes, draws.shape[2])

@@ -40,6 +40,7 @@ from .._random import check_random_state, seeded_clone, spawn
 from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
 from ..query._base import RULES, check_fits, pool_for
 from ..query._batch_size import suggested_batch_size
+from ..query._draws import options_of
 from ..query._sampling import RULES as SAMPLING_RULES
 from ..query._sampling import RowScorer, check_coldness, choose_by_scores
 from ..query._scoring import Source, name_of, ready_scores
@@ -222,11 +223,7 @@ class CausalBALDQuery(BatchQuery):
             learner,
             rng,
             position,
-            n_draws=self.n_draws,
-            posterior=self.posterior,
-            predict_batch_size=self.predict_batch_size,
-            n_jobs=self.n_jobs,
-            refits=self.memory_.refits,
+            **options_of(self),
         )
         self.memory_ = replace(self.memory_, refits=draws.refits)
         check_enough_draws(draws.n_draws, name, score)

@@ -403,6 +403,7 @@ class BatchQuery(BaseEstimator, ABC):
             before = dict(self.__dict__)
         call = object.__new__(type(self))
         call.__dict__.update(before)
+        call.__dict__.pop("_taken", None)  # of `streams` asked for outside of a call: not this call's to put back
         super(BatchQuery, call).set_params(**overrides)
         if "random_state" in overrides:
             call.memory_ = call.memory_.restarted(check_random_state(call.random_state))

@@ -159,6 +159,12 @@ def draws_of(
     return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits)
 
 
+def options_of(query: Any) -> dict[str, Any]:
+    """The keywords of `draws_of` that a query has as parameters, and what it remembers of a bootstrap."""
+    names = ("n_draws", "posterior", "predict_batch_size", "n_jobs")
+    return {name: getattr(query, name) for name in names} | {"refits": query.memory_.refits}
+
+
 def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: str, **options: Any) -> PoolDraws:
     """`draws_of` class probabilities, for a method that looks at rows together."""
     check_classifier(modal.unwrap(learner)[0], method)

@@ -18,6 +18,7 @@ from ..samplers import Batch
 from ..scores import SCORES
 from ._base import BatchQuery, Streams, model_of
 from ._batch_size import suggested_batch_size
+from ._draws import options_of
 from ._pool import Pool
 from ._sampling import RULES as SAMPLING_RULES
 from ._sampling import RowScorer, check_coldness, choose_by_scores
@@ -278,11 +279,7 @@ class StochasticBatchQuery(BatchQuery):
             pool,
             learner,
             rng,
-            n_draws=self.n_draws,
-            posterior=self.posterior,
-            predict_batch_size=self.predict_batch_size,
-            n_jobs=self.n_jobs,
-            refits=self.memory_.refits,
+            **options_of(self),
         )
         if draws is not None:
             self.memory_ = replace(self.memory_, refits=draws.refits)
