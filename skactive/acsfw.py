@@ -313,6 +313,6 @@ def _first_of_largest(values: Floats, slack: float) -> int:
 
 def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} of the {k} rows asked for, which say all that the draws tell of the pool. The rest of "
-        f"the batch ({k - n_found}) is of largest norm among the others, with weight 0. {why}"
+        f"ACS-FW found {n_found} of the {k} rows, which already reproduce the pool's log-likelihood under these draws. "
+        f"The other {k - n_found} rows have the largest norms among those left, and weight 0. {why}"
     )

@@ -91,8 +91,11 @@ def test_bad_options_are_refused_on_one_line_before_any_work(bad, tmp_path, monk
 
 def test_options_that_are_large_but_can_be_waited_for_are_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for line in ("", "--trials 40", "--rounds 516", "--jobs -1", "--draws 1 --score entropy", "--noise 0"):
-        main.parse_arguments(line.split())
+    assert main.parse_arguments(["--trials", "40"]).trials == 40
+    assert main.parse_arguments(["--rounds", "516"]).rounds == 516
+    assert main.parse_arguments(["--jobs", "-1", "--noise", "0"]).jobs == -1
+    assert main.parse_arguments(["--draws", "1", "--score", "entropy"]).draws == 1
+    assert main.parse_arguments([]).force is False
 
 
 def test_force_allows_to_overwrite(tmp_path):

@@ -220,7 +220,7 @@ def check_is_model(estimator: Any) -> None:
 
 
 def check_cloneable(estimator: Any) -> None:
-    """Check that an estimator can be fitted and made anew, as scikit-learn's ``clone`` does."""
+    """Check that an estimator can be fitted and copied, as scikit-learn's ``clone`` does."""
     missing = [name for name in ("fit", "get_params", "set_params") if not hasattr(estimator, name)]
     if missing or isinstance(estimator, type):
         got = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
@@ -230,20 +230,25 @@ def check_cloneable(estimator: Any) -> None:
 
 
 def why_filled_up(
-    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws tell more."
+    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws can distinguish more rows."
 ) -> str:
     """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
     if all_agree:
         return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
-    return few_rows or (more_draws if exhausted else "No other row tells apart draws that these leave together.")
+    return few_rows or (
+        more_draws if exhausted else "No remaining row separates draws that the chosen rows cannot separate."
+    )
 
 
 def more_draws(ensemble: Any | None) -> str:
     """Say how to have more draws: of an ensemble only by more members, where all of them are draws already."""
     if ensemble is None:
-        return "More draws (`n_draws`) tell more."
+        return "Increase `n_draws`: more draws can distinguish more rows."
     parameter = " (`n_estimators`)" if hasattr(ensemble, "n_estimators") else ""
-    return f"All members of the {type(ensemble).__name__} are draws already: more of them{parameter} tell more."
+    return (
+        f"All members of the {type(ensemble).__name__} are draws already: more members{parameter} can distinguish more "
+        "rows."
+    )
 
 
 def few_rows(n_distinct: int) -> str:

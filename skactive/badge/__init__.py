@@ -104,7 +104,7 @@ class BADGEQuery(BatchQuery):
     max_candidates : int, optional
         Look at no more than this many rows, chosen uniformly at random.
     random_state : None, int, numpy Generator or RandomState
-        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh.
+        Seeds one stream, which goes on from call to call. Set it again, or clone the query, to start afresh.
     verbose : int, default=0
         Whether to show a progress bar over the pool.
 

@@ -59,6 +59,6 @@ def warn_gradients_gone(n_found: int, k: int) -> None:
     why = "every other gradient is equal to that of one of these" if n_found else "all gradients are 0"
     advice = "" if n_found else " The model is sure of every row, or all embeddings are 0."
     warn(
-        f"BADGE found {n_found} of the {k} rows asked for: {why}. The rest of the batch ({k - n_found}) is drawn "
-        f"uniformly at random.{advice}"
+        f"BADGE found {n_found} of the {k} rows: {why}. The other {k - n_found} rows were drawn uniformly at "
+        f"random.{advice}"
     )

@@ -54,7 +54,7 @@ _EXHAUSTED = 1e-6  # part of log n_draws that is left. Batches that go on for so
 
 @dataclass(frozen=True)
 class BatchBALDResult:
-    """Rows chosen by BatchBALD, and what their labels tell.
+    """Rows chosen by BatchBALD, and the information in their labels.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class BatchBALDResult:
     standard_errors : ndarray of shape (k,), float64
         Monte Carlo standard error of each gain: 0 while all outcomes are enumerated, NaN for rows that fill up.
     ceiling : float
-        log n_draws, more than which no batch can tell.
+        log n_draws, the most that any batch can carry.
     n_informative : int
         Rows taken for their gain; the others fill up the batch.
     """
@@ -129,7 +129,7 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
 
     Examples
     --------
-    All draws are sure of the first two rows, and disagree on them alike: one of them tells all that both do.
+    All draws are sure of the first two rows, and disagree on them alike: one carries the information of both.
 
     >>> import numpy as np
     >>> from skactive.batchbald import batchbald
@@ -162,7 +162,7 @@ class BatchBALDQuery(BatchQuery):
     ----------
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
-        No batch tells more than log n_draws.
+        No batch carries more than log n_draws nats.
     max_outcomes : int, default=10_000
         Outcomes of the batch's labels that are looked at: all that there are, or a sample.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
@@ -178,14 +178,14 @@ class BatchBALDQuery(BatchQuery):
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
-        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh.
+        Seeds one stream, which goes on from call to call. Set it again, or clone the query, to start afresh.
     verbose : int, default=0
         Whether to show progress bars, over the pool and over the batch.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_points,), float64
-        BALD scores, what each row tells by itself; NaN for rows that were not scored.
+        BALD scores, the information in each row by itself; NaN for rows that were not scored.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
     gains_ : ndarray of shape (n_instances,), float64
@@ -193,9 +193,9 @@ class BatchBALDQuery(BatchQuery):
     gain_errors_ : ndarray of shape (n_instances,), float64
         Monte Carlo standard errors of these: 0 while all outcomes are enumerated, NaN for rows that fill up.
     information_ : float
-        What the batch tells about the model, in nats: the sum of the gains.
+        Information in the batch about the model, in nats: the sum of the gains.
     ceiling_ : float
-        log n_draws, more than which no batch can tell.
+        log n_draws, the most that any batch can carry.
     n_informative_ : int
         Rows taken for their gain; the others fill up the batch.
     n_features_in_ : int
@@ -336,7 +336,7 @@ def _warn(result: BatchBALDResult, all_agree: bool, **remedies: str) -> None:
 def _informative_picks(
     candidates: _Candidates, max_outcomes: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, float, float]]:
-    """Rows of the largest gain, one after the other, while gains can be told from 0; their gains; standard errors."""
+    """Rows of the largest gain, one after the other, while these exceed rounding; their gains; standard errors."""
     bounds = candidates.bounds
     best = np.flatnonzero(bounds == bounds.max())
     outcomes = Outcomes.of_no_labels(candidates.shape[0], candidates.take(best[:1]).device)
@@ -359,7 +359,7 @@ def _informative_picks(
 
 
 def _best_rows(outcomes: Outcomes, candidates: _Candidates) -> Indices:
-    """The row of the largest gain, and those that tie with it; none if no gain can be told from rounding."""
+    """The row of the largest gain, and those that tie with it; none if no gain exceeds rounding."""
     rows = _contenders(outcomes, candidates)
     if not len(rows):
         return rows

@@ -1,11 +1,11 @@
-r"""CausalBALD: whose outcome to buy where the question is what a treatment does, and to whom.
+r"""CausalBALD: which outcomes to observe, to learn what a treatment does and to whom.
 
 Each row of a pool has covariates and a treatment, 0 or 1, that was given already; its outcome costs money. A regressor
 of the outcome on both is asked twice for each row, with the treatment set to 0 and to 1: draws of two potential
 outcomes, by the same functions, whose difference is the row's effect. Scores of these draws (`skactive.scores`: mu,
 tau, rho, mu_rho, mu_pi) prefer rows whose outcome is uncertain and whose like were treated otherwise.
 
-An effect found so is causal if covariates hold all that treatment and outcome have in common, which no data can tell.
+An effect found so is causal if covariates hold all that treatment and outcome have in common, which data cannot show.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _MOST_ROWS = 20_000
 
 
 class CausalBALDQuery(BatchQuery):
-    """Buy a batch of outcomes that tell most of the effect of a treatment, by sampling from CausalBALD scores.
+    """Choose the rows whose outcomes say most about the effect of a treatment, by sampling from CausalBALD scores.
 
     Draws from the posterior of a regressor are streamed over the pool, twice: with the treatment set to 0 and to 1. A
     score of both outcomes and of the treatment that the row has gives one number a row, from which a batch is sampled

@@ -27,7 +27,7 @@ def check_both_treatments(values: set[int]) -> None:
     if len(values) < 2:
         raise ValueError(
             f"`treatment` is {min(values)} in every row of the pool and of what is known of the training data: a "
-            "constant column tells nothing of an effect. Is it the right column? If only the labelled rows have the "
+            "constant column says nothing about an effect. Is it the right column? If only the labelled rows have the "
             "other treatment, give them as `X_training`."
         )
 

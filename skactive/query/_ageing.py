@@ -1,8 +1,8 @@
 """For how many labels a ranking is good, measured by what the younger half of the labels did to it.
 
-The question of a batch size is how well today's ranking will tell the rows that are the top once the batch is labelled.
-It can be put to the past. A model that is fitted anew to the older half of the labels ranks some rows of the pool; so
-does one that is fitted anew to all of them, from another seed. How well each tells the rows that are the top for the
+The question of a batch size is how well today's ranking will identify the top rows once the batch is labelled. Earlier
+labels answer it. A model that is fitted again to the older half of the labels ranks some rows of the pool; so does one
+that is fitted again to all of them, from another seed. How well each identifies the rows that are the top for the
 model of now are two areas under ROC curves, and what counts is their excess over 1/2, the value of a coin. That of the
 second is what one could have known, but for seeds; that of the first is what was left of it after twice the labels.
 
@@ -35,7 +35,7 @@ PRIOR = (0.5, 0.6)
 MOST_ROUNDS = 4
 """What was seen in earlier rounds is forgotten: a rate may change as labels come in."""
 
-_MIN_VARIANCE = 0.02**2  # of an excess: which labels were bought is chance, too, and rows tell nothing of it
+_MIN_VARIANCE = 0.02**2  # of an excess: which labels were chosen is chance, too, which rows do not show
 _LOG_RATES = np.linspace(math.log(BOUNDS[0]), math.log(BOUNDS[1]), 201)
 
 Values = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Ageing:
     growth : float
         Labels now, in units of those that the older model was fitted to.
     refitted, older : float
-        How well another model of all labels, and the model of the older ones, tell what is the top now: areas under ROC
+        How well another model of all labels, and the model of the older ones, identify the top of now: areas under ROC
         curves, NaN if all scores are alike.
     refitted_variance, older_variance : float
         Of these as estimates from so many rows.
@@ -71,7 +71,7 @@ def older_labels(y: NDArray[Any], *, by_class: bool) -> NDArray[np.int64]:
 
 
 def compare(now: Values, refitted: Values, older: Values, growth: float) -> Ageing:
-    """Compare rankings of the same rows: scores of the model of now, and of the two that are fitted anew.
+    """Compare rankings of the same rows: scores of the model of now, and of the two that are fitted again.
 
     The refitted model is one of now as well: areas are means over the tops of both.
     """

@@ -28,7 +28,7 @@ from ._reference import some_candidates
 from ._sampling import ScoringQuery
 from ._training import has_nothing_to_tell
 
-_APART = 1  # tells the random numbers of suggestions from those of batches
+_APART = 1  # keeps the random numbers of suggestions apart from those of batches
 
 
 def suggested_batch_size(query: Any, learner: Any, X_pool: Any, **given: Any) -> int:

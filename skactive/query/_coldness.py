@@ -1,4 +1,4 @@
-"""The coldness that a sampler should have, measured by how well the last scores told which rows are the best now.
+"""The coldness that a sampler should have, measured by how well the last scores identify the best rows of now.
 
 A stochastic sampler takes the value that a row will have (log-score, score, or minus log rank) once the rest of the
 batch is labelled for today's value plus Gumbel noise of scale 1/beta. What that noise is can be seen a batch later:
@@ -6,7 +6,7 @@ some rows of the pool are kept with the scores they had, and the new model score
 model their new order is a draw from the Plackett-Luce law with weights ``exp(beta * old value)``, which is a likelihood
 of beta. Only the order of the new scores enters, so that it does not matter if all shrink, or a class appears.
 
-Between two rounds scores change because labels came in, and because the model was fitted anew, from another seed. Both
+Between two rounds scores change because labels came in, and because the model was fitted again, from another seed. Both
 make it uncertain which row will be the best, and both are measured.
 """
 

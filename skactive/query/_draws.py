@@ -254,7 +254,7 @@ class _Finder:
             str(estimator.get_params()),
             str(fingerprint.describe(estimator, classes=False)),
             str(fingerprint.describe(how, classes=False)),
-        )  # which tells long arrays apart
+        )  # which distinguishes long arrays
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         if self.refits.predict is None or self.refits.fitted_to != fitted_to:
             with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):

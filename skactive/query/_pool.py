@@ -59,7 +59,7 @@ class Pool:
     ) -> Pool:
         """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask.
 
-        ``fit`` are the attributes that tell how the model was fitted, as `training_of` leaves them.
+        ``fit`` are the attributes that say how the model was fitted, as `training_of` leaves them.
         """
         X = containers.prepare_pool(X_pool)
         rows = None if candidates is None else _checked_candidates(candidates, X)

@@ -114,7 +114,7 @@ def choose_by_scores(
 
 
 def measured_beta(query: ScoringQuery, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: RowScorer) -> float:
-    """How well the scores before this round told the best rows of now; 1 if there are none to tell."""
+    """The beta that the last scores deserve: how well they identify the rows that are the best now; 1 without any."""
     reference = query.memory_.reference
     if reference is None or not reference.fits(pool, name_of(query.score)):
         return 1.0

@@ -54,8 +54,8 @@ class StochasticBatchQuery(BatchQuery):
     beta : float or "auto", default=1.0
         Coldness: 0 is uniform over all rows, large values take the top of the ranking. "auto" measures it: at most 500
         rows of the last pool are kept with the scores they had; the new model scores them again, and beta is fitted to
-        how well the old scores told the rows that are the best now. The first batch, and what no evidence speaks
-        against, has beta = 1; a measured beta lies between 0.5 and 4,096.
+        how well the old scores identify the rows that are the best now. The first batch uses beta = 1, and so does any
+        batch for which there is no evidence for another value; a measured beta lies between 0.5 and 4,096.
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
@@ -80,16 +80,16 @@ class StochasticBatchQuery(BatchQuery):
         Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
         `skactive.risk` needs.
     batch_range : tuple of two int, default=(5, 500)
-        The smallest and the largest batch that `suggest_batch_size` may say, and so ``n_instances="auto"``.
+        The smallest and the largest batch that `suggest_batch_size`, and so ``n_instances="auto"``, may return.
     hold : float, default=0.9
-        And the part of today's ranking that must still hold when the batch is labelled: smaller values make larger
-        batches.
+        Fraction of today's ranking quality that must remain once the batch is labelled; smaller values allow larger
+        batches. Used only with ``n_instances="auto"`` and by `suggest_batch_size`.
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
-        One stream for all queries made: each draws anew. Set it again, or clone the query, to start afresh: members of
-        a bootstrap, histories and all else that it knows of earlier calls are forgotten. Given to a single call, it is
-        that of the call, and the query's stream stays where it is.
+        Seeds one stream, which goes on from call to call. Set it again, or clone the query, to start afresh: the query
+        forgets members of a bootstrap, histories and everything else from earlier calls. Given to a single call, it
+        seeds that call alone, and the query's stream stays where it is.
     verbose : int, default=0
         Whether to show a progress bar over the pool.
 
@@ -192,12 +192,12 @@ class StochasticBatchQuery(BatchQuery):
     ) -> int:
         """Say how large the next batch should be: for how many labels today's ranking is expected to hold.
 
-        The past is asked. A model that is fitted anew to the older half of the labels ranks at most 500 rows of the
-        pool, and so does one that is fitted anew to all labels, from another seed. How much less well the first tells
-        the rows that are the top tenth now is what the younger half of the labels changed. Rankings age by the relative
-        growth of the labels; the batch is the largest that leaves a part ``hold`` of the ranking. So batches grow with
-        the labels, and first ones are small. The first batch of a query is the smallest allowed: nothing that a query
-        has chosen can be looked back to yet.
+        The estimate looks back at the labels so far. One model is fitted to the older half of them and another, from a
+        new seed, to all of them; both rank at most 500 rows of the pool. The difference in how well they identify
+        today's top tenth measures what the newer half of the labels changed. Rankings age with the relative growth of
+        the labels; the batch is the largest that keeps a fraction ``hold`` of the ranking quality. So batches grow with
+        the labels, and the first ones are small. The first batch of a query is the smallest allowed, because there is
+        no earlier batch to learn from.
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ def training_of(
     sample_weight: Any = None,
     fit_params: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Attributes of a `Pool` that tell what the model of a learner was fitted to, checked.
+    """Attributes of a `Pool` that say what the model of a learner was fitted to, checked.
 
     Weights and keywords that a learner was fitted with go with its own training data alone.
     """

@@ -27,7 +27,7 @@ from skactive.batchbald import _kept_draws, batchbald
 from skactive.batchbald._outcomes import Outcomes
 from skactive.scores import bald
 
-quietly = pytest.mark.filterwarnings("ignore:BatchBALD found:UserWarning")
+quietly = pytest.mark.filterwarnings("ignore:BatchBALD chose:UserWarning")
 
 
 def some_draws(n_draws=5, n_points=6, n_classes=3, seed=0, concentration=0.5):
@@ -129,7 +129,7 @@ def test_a_twin_is_taken_only_if_a_second_label_tells_something():
 def test_a_certain_twin_is_not_taken_for_its_gain():
     draws = np.swapaxes([CERTAIN, CERTAIN, CROSSED, CROSSED], 0, 1)
     for seed in range(20):
-        with pytest.warns(UserWarning, match="BatchBALD found 3 of the 4 rows"):
+        with pytest.warns(UserWarning, match="BatchBALD chose 3 of the 4 rows"):
             batch = choose(draws, 4, seed)
         assert batch.n_informative == 3
         assert batch.indices[3] in (0, 1)
@@ -408,7 +408,7 @@ def test_once_all_is_known_the_rest_is_sampled_by_bald_and_said_so():
     rest = Counter()
     for seed in range(200):
         with pytest.warns(
-            UserWarning, match=r"found 1 of the 4 rows.* tell 0\.6931 nats.* rest of the batch \(3\)"
+            UserWarning, match=r"chose 1 of the 4 rows.* carry 0\.6931 of at most .* the other 3 rows"
         ) as seen:
             batch = choose(draws, 4, seed)
         assert len(seen) == 1
@@ -423,7 +423,7 @@ def test_once_all_is_known_the_rest_is_sampled_by_bald_and_said_so():
 @pytest.mark.parametrize("k", [1, 4, 9])
 def test_draws_that_agree_everywhere_give_a_uniform_batch_and_a_warning(k):
     draws = np.repeat(some_draws(1, 9, 3), 4, axis=0)
-    with pytest.warns(UserWarning, match=rf"found 0 of the {k} rows.* All draws agree on every row(?!.*More draws)"):
+    with pytest.warns(UserWarning, match=rf"chose 0 of the {k} rows.* All draws agree on every row(?!.*more draws)"):
         batches = [choose(draws, k, seed) for seed in range(150)]
     first = Counter((int(batch.indices[0]),) for batch in batches)
     reference.assert_counts_fit(first, reference.ordered_batches([1] * 9, 1), 150)
@@ -440,7 +440,7 @@ def test_many_rows_of_any_kind_are_distinct(kind, n_classes):
         draws = np.eye(n_classes)[rng.integers(n_classes, size=(8, 150))]
     if kind == "forest":
         draws = np.where(draws == draws.max(-1, keepdims=True), 0.75, 0.25 / (n_classes - 1))
-    with pytest.warns(UserWarning, match="BatchBALD found"):
+    with pytest.warns(UserWarning, match="BatchBALD chose"):
         batch = choose(draws, 150, max_outcomes=500)
     assert sorted(batch.indices.tolist()) == list(range(150))
     assert batch.ceiling - batch.information < 1e-4
@@ -451,17 +451,17 @@ def test_one_hot_draws_are_told_apart_by_few_rows():
     # Eight draws that differ in three binary labels: three rows tell all, and every outcome leaves one draw.
     bits = np.array([[draw >> i & 1 for i in range(3)] for draw in range(8)])
     draws = np.eye(2)[np.concatenate([bits, bits, np.ones_like(bits)], axis=1)]
-    with pytest.warns(UserWarning, match=r"found 3 of the 4 rows.* the batch \(1\) is drawn"):
+    with pytest.warns(UserWarning, match=r"chose 3 of the 4 rows.* the other 1 rows were drawn"):
         batch = choose(draws, 4)
     assert sorted(batch.indices[:3] % 3) == [0, 1, 2]
     np.testing.assert_allclose(batch.gains[:3], math.log(2))
 
 
-@pytest.mark.parametrize(("n_draws", "remedy"), [(4, "More draws tell more"), (64, "No other row tells apart")])
+@pytest.mark.parametrize(("n_draws", "remedy"), [(4, "can distinguish more rows"), (64, "No remaining row separates")])
 def test_more_draws_are_asked_for_only_if_those_that_there_are_have_told_all(n_draws, remedy):
     # Two distinct rows of two labels tell no more than log 4.
     bits = np.array([[draw >> i & 1 for i in range(2)] for draw in range(n_draws)])
-    with pytest.warns(UserWarning, match=f"BatchBALD found 2 of the 5 rows.*{remedy}"):
+    with pytest.warns(UserWarning, match=f"BatchBALD chose 2 of the 5 rows.*{remedy}"):
         choose(np.eye(2)[np.tile(bits, (1, 5))], 5)
 
 
@@ -587,7 +587,7 @@ def test_max_candidates_limits_the_rows_looked_at():
 
 def test_the_query_warns_once_when_all_is_known_and_fills_up():
     query = BatchBALDQuery(random_state=0)
-    with pytest.warns(UserWarning, match="BatchBALD found") as seen:
+    with pytest.warns(UserWarning, match="BatchBALD chose") as seen:
         indices = query.select(Softmax(n_members=2).fit(None), ROWS, 100)
     assert len(seen) == 1
     assert str(seen[0].filename) == __file__
@@ -602,9 +602,9 @@ def test_the_query_warns_once_when_all_is_known_and_fills_up():
     [
         ({}, slice(100, None), r"All members of the RandomForestClassifier .*`n_estimators`"),
         ({"n_draws": 12}, slice(100, None), r"All members of the RandomForestClassifier .*`n_estimators`"),
-        ({"n_draws": 8}, slice(100, None), r"More draws \(`n_draws`\)"),
+        ({"n_draws": 8}, slice(100, None), "Increase `n_draws`: more draws"),
         ({"posterior": RandomForestClassifier(9)}, slice(100, None), "All members of the RandomForestClassifier"),
-        ({"posterior": "bootstrap", "n_draws": 4}, slice(100, None), r"More draws \(`n_draws`\)"),
+        ({"posterior": "bootstrap", "n_draws": 4}, slice(100, None), "Increase `n_draws`: more draws"),
         ({}, [100, 101] * 20, "Only 2 of the rows to choose from are distinct"),
     ],
 )
@@ -612,7 +612,7 @@ def test_the_warning_names_what_there_is_too_little_of(params, rows, remedy):
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(12, random_state=0).fit(X[:100], y[:100])
     query = BatchBALDQuery(random_state=0, **params)
-    with pytest.warns(UserWarning, match=rf"BatchBALD found.*\. {remedy}") as caught:
+    with pytest.warns(UserWarning, match=rf"BatchBALD chose.*\. {remedy}") as caught:
         query.select(forest, X[rows], 30, X_training=X[:100], y_training=y[:100])
     assert "n_draws`" not in str(caught[0].message) or "n_draws`" in remedy
 

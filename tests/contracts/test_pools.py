@@ -184,7 +184,7 @@ def of_query(name, wrap, rows, model):
         model, QUERIES[name](random_state=0, **NEEDS.get(name, {})), wrap(rows[:FIRST]), labels[:FIRST]
     )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* of the .* rows asked for")
+        warnings.filterwarnings("ignore", message=".* of the .* rows")
         indices, batch = learner.query(wrap(rows[FIRST:]), n_instances=4)
     learner.teach(batch, labels[FIRST:][indices])
     return indices
