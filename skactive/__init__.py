@@ -53,7 +53,7 @@ __all__ = sorted([*_MODULE_OF, "datasets", "samplers", "scores"])
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         return getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
-    if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
+    if name.isidentifier() and not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

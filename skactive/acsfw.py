@@ -234,7 +234,7 @@ class ACSFWQuery(BatchQuery):
         vectors_NK = np.empty((len(pool), draws.n_draws))
         for rows, chunk in draws.chunks(pool, "projecting", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Projecting", rows, draws.model):
-                vectors_NK[rows] = _project(draws.predict(chunk))
+                vectors_NK[rows] = _project(draws.of(chunk, rows.stop - rows.start))
         self.scores_ = pool.of_pool(_norms(vectors_NK))
         core = _core_set(vectors_NK, k, rngs.batch)
         if core.n_informative < k:

@@ -350,6 +350,14 @@ class FrozenQuery(BaseEstimator):
         self.n_batches = n_batches
         self.random_state = random_state
 
+    def get_state(self) -> dict[str, Any]:
+        """What is planned, for `set_state`: experiments write it down between rounds."""
+        return {name: vars(self)[name] for name in ("planned_", "_n_left", "_rng") if name in vars(self)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where a query with the same parameters was when `get_state` was called."""
+        self.__dict__.update(state)
+
     def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1) -> Any:
         """Choose rows for a modAL learner.
 
@@ -430,7 +438,9 @@ def _members(today: NDArray[np.float64], top: float | None, bottom: float | None
 def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+    # Twice the centred ranks are whole numbers, whose sums are exact: a step beside itself is 1, on every processor.
+    x, y = (2 * rankdata(values) - (len(values) + 1) for values in (a, b))
+    return float(np.sum(x * y) / np.sqrt(np.sum(x * x) * np.sum(y * y)))
 
 
 def _check_batches(batches: Any, n_points: int) -> list[NDArray[np.int64]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._checks import Rules, name_or_callable
+from ._checks import Rules, as_array, name_or_callable
 from .query import BatchQuery, Pool, Streams, embeddings_of
 from .samplers import Batch
 
@@ -90,7 +90,8 @@ class KCenterQuery(BatchQuery):
         """Embed the candidates and the labelled rows, and choose the farthest first."""
         options = {name: getattr(self, name) for name in ("embedding", "chunk_size", "predict_batch_size", "verbose")}
         points = embeddings_of(pool, learner, **options)
-        known = None if pool.X_training is None else embeddings_of(Pool.of(pool.X_training), learner, **options)
+        training = Pool.of(() if pool.X_training is None else pool.X_training)
+        known = embeddings_of(training, learner, **options) if len(training) else None
         distances = _distances(points, known)
         self.scores_ = pool.of_pool(distances.copy())
         indices = _farthest_first(points, k, distances, rngs.batch)
@@ -113,16 +114,18 @@ def _distances(points: Any, centers: Any) -> Floats:
     n_points, n_units = points.shape
     step = max(1, _BLOCK_ELEMENTS // n_units)
     distances_N = np.full(n_points, np.inf)
-    for start in range(0, n_points, step) if centers is not None else ():
+    centers_cD = () if centers is None else _dense(centers)
+    for start in range(0, n_points, step) if len(centers_cD) else ():
         block_nD = _dense(points[start : start + step])
-        for center_D in _dense(centers):
+        for center_D in centers_cD:
             # From differences: |a|² + |b|² - 2 a·b cancels where points are near each other.
             nearest_n = distances_N[start : start + step]
             np.minimum(nearest_n, np.linalg.norm(block_nD - center_D, axis=1), out=nearest_n)
-    if centers is not None and not np.isfinite(distances_N).all():
+    if len(centers_cD) and not np.isfinite(distances_N).all():
         raise ValueError("`embedding` must give finite numbers. Got NaN or infinity. Fill gaps, or scale the features.")
     return distances_N
 
 
 def _dense(rows: Any) -> Floats:
-    return rows.toarray().astype(np.float64) if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64)
+    # In C order: the sums over units then add in one order, whatever the layout of the pool.
+    return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else as_array(rows), dtype=np.float64)

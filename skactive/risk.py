@@ -249,7 +249,7 @@ def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
             "`estimator` must be a classifier: a regressor has no accuracy and no `zero_one` loss. Got a "
             f'{type(estimator).__name__}. Use risk(estimator, "squared_error").'
         )
-    predictions = as_array(estimator.predict(X))
+    predictions = as_array(estimator.predict(X)).reshape(y.shape)
     _check_kind(predictions, y)
     return (predictions != y).astype(np.float64)
 

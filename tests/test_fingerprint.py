@@ -276,3 +276,14 @@ def test_code_that_moves_to_another_module_is_the_same(monkeypatch):
 
 def test_globals_of_installed_packages_are_not_looked_into():
     assert not any(name.startswith("globals") for name in describe(make_pipeline))
+
+
+@pytest.mark.parametrize(("before", "now"), [(1, 1.0), (1, True), (0.0, False), ({1: "a"}, {"1": "a"})])
+def test_values_that_python_calls_equal_and_a_model_does_not_are_different(before, now):
+    assert first_difference(describe({"max_features": before}), describe({"max_features": now})) is not None
+
+
+def test_the_order_of_indices_in_a_sparse_row_is_no_difference():
+    ordered = sparse.csr_array(np.array([[1.0, 2.0, 0.0]]))
+    other = sparse.csr_array((ordered.data[::-1].copy(), ordered.indices[::-1].copy(), ordered.indptr), shape=(1, 3))
+    assert hash_data(ordered) == hash_data(other)

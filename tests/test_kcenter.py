@@ -126,3 +126,21 @@ def test_it_runs_in_an_experiment_beside_uniform_batches():
         LogisticRegression(), {"k-center": KCenterQuery()}, X, Y, n_initial=10, n_rounds=2, n_trials=2, random_state=0
     )
     assert not result.failures
+
+
+def test_the_layout_of_the_rows_does_not_decide_between_ties():
+    grid = np.round(np.random.default_rng(0).integers(0, 3, size=(400, 12)) * 0.1, 1)
+    for seed in range(5):
+        batches = [
+            KCenterQuery(random_state=seed).select(LinearRegression().fit(grid, grid[:, 0]), rows, 30)
+            for rows in (grid, np.asfortranarray(grid))
+        ]
+        np.testing.assert_array_equal(*batches)
+
+
+def test_no_labelled_rows_are_as_none_that_are_known():
+    batches = [
+        KCenterQuery(random_state=0).select(MODEL, X, 4, **given)
+        for given in ({}, {"X_training": X[:0], "y_training": Y[:0]})
+    ]
+    np.testing.assert_array_equal(*batches)

@@ -539,3 +539,22 @@ def test_queries_of_a_net_leave_nothing_behind():
 
     before = objects_after(20)
     assert objects_after(40) - before < 40  # less than an object a query
+
+
+def test_threads_that_overlap_leave_the_number_of_torch_threads_as_it_was():
+    import torch
+
+    from skactive._threads import one_torch_thread
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, second = one_torch_thread(), one_torch_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert torch.get_num_threads() == 1
+        second.__exit__(None, None, None)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

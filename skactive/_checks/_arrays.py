@@ -131,6 +131,15 @@ def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_dr
         )
 
 
+def check_shape_of_draws(draws: Any, shape: tuple[int, ...]) -> None:
+    """Check that draws of a chunk have the draws and classes of the first row."""
+    if tuple(getattr(draws, "shape", ())) != shape:
+        raise ValueError(
+            "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
+            f"{tuple(getattr(draws, 'shape', ()))} for a chunk, and by the first row it should be {shape}."
+        )
+
+
 def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bool = False) -> None:
     """Check that two calls gave the same draws, but for rounding.
 

@@ -56,13 +56,26 @@ def mixed_labels_error(name: str, values: list[Any]) -> ParameterError:
 
 def check_labels(y: Any, name: str = "y_training") -> NDArray[Any]:
     """One label for each row, of a single axis."""
-    y = plain_labels(y, name)
+    return one_axis(plain_labels(y, name), name)
+
+
+def one_axis(y: NDArray[Any], name: str = "y_training") -> NDArray[Any]:
+    """Labels that are an array already, of a single axis."""
     if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
         raise ValueError(
             f"`{name}` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
             "not supported. Fit one model for each target."
         )
     return y.ravel()
+
+
+def check_known_labels(y: NDArray[Any], classes: Any, name: str = "y_training") -> None:
+    """Check that the labels are among those that an estimator was fitted to."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"`{name}` must hold labels that the estimator was fitted to, {np.asarray(classes)}. Got {unknown} as well."
+        )
 
 
 def one_class_error(labels: NDArray[Any]) -> ValueError:

@@ -140,10 +140,10 @@ def whole_blocks(size: int, block: int | None) -> int:
 
 def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
-    kind = kind_of(X)
-    n = kind.count_rows(X) if rows is None else len(rows)
-    for start in range(0, n, size):
-        yield kind.slice(X, start, start + size) if rows is None else take_rows(X, rows[start : start + size])
+    if rows is None:
+        yield from kind_of(X).chunks(X, size)
+    else:
+        yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
 
 
 def take_rows(X: Any, rows: Indices) -> Any:

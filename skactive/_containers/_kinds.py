@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ class Arrays:
 
     def slice(self, X: Any, start: int, stop: int) -> Any:
         return X[start:stop]
+
+    def chunks(self, X: Any, size: int) -> Iterator[Any]:
+        """All rows in order, ``size`` at a time."""
+        return (self.slice(X, start, start + size) for start in range(0, self.count_rows(X), size))
 
     def take(self, X: Any, rows: Indices) -> Any:
         return X[rows]
@@ -280,6 +284,23 @@ class Dask(Arrays):
 
     def slice(self, X: Any, start: int, stop: int) -> Any:
         return X[start:stop].compute()
+
+    def chunks(self, X: Any, size: int) -> Iterator[Any]:
+        """Each block of dask is computed once; what is left of it begins the next chunk."""
+        left: list[Any] = []
+        start = n_left = 0
+        for length in X.chunks[0]:
+            block, at = X[start : start + length].compute(), 0
+            start += length
+            while n_left + len(block) - at >= size:
+                stop = at + size - n_left
+                yield np.concatenate([*left, block[at:stop]]) if left else block[at:stop]
+                left, n_left, at = [], 0, stop
+            if at < len(block):
+                left.append(block[at:])
+                n_left += len(block) - at
+        if left:
+            yield np.concatenate(left)
 
     def take(self, X: Any, rows: Indices) -> Any:
         return X[rows].compute()

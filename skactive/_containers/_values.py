@@ -36,7 +36,7 @@ def key_of(row: Any) -> Hashable:
 
 def are_exact(values: Any) -> bool:
     """Whether float64 numbers are those that integers of any size would give."""
-    return not (np.abs(values) > _EXACT).any()
+    return not (np.abs(values) >= _EXACT).any()  # the next integers became this one
 
 
 def _each(values: Any) -> Iterator[Any]:

@@ -44,8 +44,9 @@ def hash_data(X: Any) -> str:
     if hasattr(X, "iloc"):
         return _hash_table(X)
     if sparse.issparse(X):
-        X = X.tocsr()
-        return digest([X.shape, hash_data(X.data), hash_data(X.indices), hash_data(X.indptr)])
+        X = X.tocsr(copy=True)
+        X.sum_duplicates()  # which sorts the columns of a row as well
+        return digest([X.shape, hash_data(X.data), *(hash_data(a.astype(np.int64)) for a in (X.indices, X.indptr))])
     if np.ma.isMaskedArray(X):
         return digest([hash_data(X.data), hash_data(np.ma.getmaskarray(X))])
     if not hasattr(X, "__array__"):
@@ -139,7 +140,7 @@ class _Describer:
         if isinstance(value, bytes | bytearray):
             return f"bytes {hashlib.blake2b(value, digest_size=16).hexdigest()}"
         if isinstance(value, Mapping):
-            return {key if isinstance(key, str) else str(self(key)): self(item) for key, item in value.items()}
+            return {_key(key, self(key)): self(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return self._items(value)
         if isinstance(value, set | frozenset):
@@ -223,13 +224,18 @@ def _module_parts(module: Any) -> dict[str, Any]:
     return public | weights | dict(module.named_children())
 
 
+def _key(key: Any, description: Any) -> str:
+    """The key of a dict in JSON, where 1 and "1" would be one."""
+    return key if isinstance(key, str) else f"({type(key).__name__}) {description}"
+
+
 def _without_addresses(text: str) -> str:
     return re.sub(r" at 0x\w+", "", text)
 
 
 def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, Any, Any] | None:
     """Where two descriptions differ first, and what stands there; None if they are equal."""
-    if before == now:
+    if digest(before) == digest(now):  # as JSON, in which 1, 1.0 and True are three values
         return None
     before_parts, now_parts = _parts(before, path), _parts(now, path)
     if before_parts is None or now_parts is None or before_parts.keys() != now_parts.keys():

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import as_array, check_draws_of, check_same_functions, failure_explained
+from .._checks import as_array, check_same_functions, failure_explained
 from ..query import Pool, PoolDraws
 from ..scores import bald
 
@@ -68,9 +68,7 @@ class KeptDraws:
         return self._store[:, self._on_device(self._place_of[rows])]
 
     def _predict(self, X: Any, n_rows: int) -> Any:
-        draws = self._draws.predict(X)
-        check_draws_of(draws, n_rows, self.shape[2], self.shape[0])
-        return draws
+        return self._draws.of(X, n_rows)
 
     def _draw_again(self, rows: Indices) -> Tensor:
         with failure_explained(f"Drawing predictions again for {len(rows)} rows"):

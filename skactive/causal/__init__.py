@@ -34,13 +34,14 @@ from .._checks import (
     look_up,
     name_or_callable,
     number,
+    several_outputs_error,
     shown,
 )
 from .._random import check_random_state, seeded_clone, spawn
 from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
 from ..query._base import RULES, check_fits, pool_for
 from ..query._batch_size import suggested_batch_size
-from ..query._draws import options_of
+from ..query._draws import explained, options_of
 from ..query._sampling import RULES as SAMPLING_RULES
 from ..query._sampling import RowScorer, check_coldness, choose_by_scores
 from ..query._scoring import Source, name_of, ready_scores
@@ -50,6 +51,7 @@ from ._checks import (
     check_binary,
     check_both_treatments,
     check_effects,
+    check_finite_outcomes,
     check_one_a_row,
     check_outcome_model,
     check_predictor,
@@ -129,9 +131,7 @@ class CausalBALDQuery(BatchQuery):
         BatchQuery.rules
         | SAMPLING_RULES
         | {
-            "score": name_or_callable(
-                name for name, score in SCORES.items() if "outcomes" in getattr(score, "tasks", ())
-            ),
+            "score": name_or_callable(_OUTCOME_SCORES),
             "propensity": Rule(
                 lambda value: value is None or hasattr(value, "predict_proba"),
                 "None or a classifier with predict_proba",
@@ -358,7 +358,10 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
         float64_array("estimator", estimator.predict(containers.set_column(X, position, value)), rule="predict numbers")
         for value in (0, 1)
     )
-    return (treated - untreated).reshape(containers.count_rows(X))
+    effects = treated - untreated
+    if effects.size != containers.count_rows(X):
+        raise several_outputs_error(estimator)
+    return effects.ravel()
 
 
 def estimate_effects(
@@ -444,7 +447,9 @@ def estimate_effects(
     columns = np.empty((3, len(pool)))
     ends = [(1 - level) / 2, (1 + level) / 2]
     for rows, chunk in draws.chunks(pool, "estimating", chunk_size=chunk_size, verbose=verbose):
-        outcomes = as_array(draws.predict(chunk)).astype(np.float64)
+        with explained("Estimating", rows, draws.model):
+            outcomes = as_array(draws.of(chunk, rows.stop - rows.start)).astype(np.float64)
+            check_finite_outcomes(outcomes)
         effects = outcomes[..., 1] - outcomes[..., 0]
         columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)
     return EffectEstimate(*columns)
@@ -531,8 +536,8 @@ def _treatments(X: Any, position: int) -> Any:
 def _check_outcome_score(name: Any, score: Any) -> None:
     if "outcomes" not in getattr(score, "tasks", ("outcomes",)):
         raise ParameterError(
-            f'`score`={name!r} is no score of potential outcomes. Use "mu_rho", "mu", "tau", "rho" or '
-            '"mu_pi", or a callable that takes draws of shape (n_draws, n_points, 2).'
+            f"`score`={name!r} is no score of potential outcomes. Use one of {sorted(_OUTCOME_SCORES)}, or a callable "
+            "that takes draws of shape (n_draws, n_points, 2)."
         )
 
 

@@ -67,6 +67,15 @@ def check_propensity_classes(classes: Any) -> int:
     return found.index(1)
 
 
+def check_finite_outcomes(outcomes: NDArray[np.float64]) -> None:
+    """Check draws of both outcomes (n_draws, n, 2) of some rows."""
+    if not np.isfinite(outcomes).all():
+        draw, row, _ = np.argwhere(~np.isfinite(outcomes))[0]
+        raise ValueError(
+            f"`draws` must be finite. Got {outcomes[draw, row].tolist()} in draw {draw} of row {row} of these."
+        )
+
+
 def check_effects(true_effects: Any, effects: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two arrays of finite effects, one a row."""
     true_effects, effects = float64_array("true_effects", true_effects), float64_array("effects", effects)

@@ -56,6 +56,7 @@ class Checkpoint:
         self.versions: dict[str, str] = {}
         self.queries: dict[str, Any] = {}
         self._progress: dict[tuple[str, int], Progress] = {}
+        self._digests: dict[str | None, str] = {}
         for record in records:
             content = dict(record.content)
             kind = content.pop("kind")
@@ -84,8 +85,12 @@ class Checkpoint:
 
     def _part_of(self, query: str | None = None) -> str:
         """What a record of the experiment, or of one of its queries, is part of."""
-        settings = _without_growth(self.settings or {})
-        return digest(settings) if query is None else digest([settings, query, self.queries.get(query)])
+        if query not in self.queries and query is not None:
+            return digest([_without_growth(self.settings or {}), query, None])
+        if query not in self._digests:  # neither settings nor the description of a query change once they are there
+            settings = _without_growth(self.settings or {})
+            self._digests[query] = digest(settings if query is None else [settings, query, self.queries[query]])
+        return self._digests[query]
 
     def progress_of(self, query: str, trial: int) -> Progress:
         """How far a run has come."""
@@ -111,9 +116,7 @@ class Checkpoint:
             self._read(records)
             return self._new_records(settings, queries, versions, any_seed)
 
-        records = self.journal.begin(what_to_add)
-        self._read(records)
-        return records[0].content["settings"]["random_state"]
+        return self.journal.begin(what_to_add)[0].content["settings"]["random_state"]
 
     def _new_records(
         self, settings: dict[str, Any], queries: dict[str, Any], versions: dict[str, str], any_seed: bool

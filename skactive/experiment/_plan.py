@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from .._checks import check_positions, is_integer
+from .._checks import check_positions, is_integer, shown
 
 Rows = NDArray[np.int64]
 
@@ -90,6 +90,8 @@ def plan_trials(
 def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
     pairs = []
     for t, pair in enumerate(_check_by_trial("splits", splits, n_trials)):
+        if not isinstance(pair, list | tuple | np.ndarray) or len(pair) != 2:
+            raise ValueError(f"`splits` must hold a pair (train, test) for each trial. Got {shown(pair)} in trial {t}.")
         train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
         _check_split(train, test, t)
         pairs.append((train, test))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 
-from .._checks import is_number
+from .._checks import is_number, shown
 
 _COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
 
@@ -22,8 +22,10 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
         scoring = {"score": own_score}
     elif isinstance(scoring, str) or callable(scoring):
         scoring = {_name(scoring) or "score": scoring}
-    elif not isinstance(scoring, Mapping):
+    elif isinstance(scoring, list | tuple):
         scoring = _by_name(scoring)
+    elif not isinstance(scoring, Mapping):
+        raise TypeError(f"`scoring` must be a name, a callable, or a list or dict of these. Got {shown(scoring)}.")
     wrong = [name for name in scoring if not isinstance(name, str) or name in _COLUMNS]
     if wrong or not scoring:
         raise ValueError(
@@ -48,7 +50,10 @@ def own_score(estimator: Any, X: Any, y: Any) -> float:
 def _asks_for_rows(scorer: Any) -> bool:
     if isinstance(scorer, str):
         return False
-    parameter = inspect.signature(scorer).parameters.get("rows")
+    try:
+        parameter = inspect.signature(scorer).parameters.get("rows")
+    except (TypeError, ValueError):  # compiled functions without a signature
+        return False
     return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
 
 

@@ -101,7 +101,7 @@ def savings(
 ) -> dict[str, Any]:
     """The row of a query in `ExperimentResult.label_savings`."""
     saved = []
-    for t in mine.keys() & theirs.keys():
+    for t in (t for t in mine if t in theirs):
         goal = min(max(mine[t].scores), max(theirs[t].scores)) if level is None else level
         saved.append(theirs[t].labels_to(goal) - mine[t].labels_to(goal))
     saved = [labels for labels in saved if not np.isnan(labels)]

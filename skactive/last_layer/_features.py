@@ -33,20 +33,7 @@ def has_features(net: Any) -> bool:
 
 def features_of(net: Any) -> Callable[[Any], NDArray[Any]]:
     """A function from rows to features (n_points, n_units)."""
-    if hasattr(net, "embed"):
-        return _OwnFeatures(net)
     return Through(embed_by(net), after=_checked)
-
-
-class _OwnFeatures:
-    """Features by a net's method ``embed``."""
-
-    def __init__(self, net: Any) -> None:
-        self._net = net
-        self.batch_size = getattr(net, "predict_batch_size", None)
-
-    def __call__(self, X: Any) -> NDArray[Any]:
-        return _checked(self._net.embed(X))
 
 
 def _checked(features: Any) -> NDArray[Any]:

@@ -97,7 +97,13 @@ class ScoreDistributionDisplay:
             raise ValueError("`scores` must hold at least one score that is not NaN. Got none.")
         betas = [BETA.check("beta", beta) for beta in drawing.listed("betas", betas, "numbers")]
         samplers = drawing.listed("samplers", samplers, "samplers")
-        laws = {_name(s): {beta: _law(s, descending, beta) for beta in betas} for s in samplers}
+        names = [_name(sampler) for sampler in samplers]
+        if len(set(names)) < len(names):
+            raise ValueError(f"`samplers` must have different names. Got {names}. Give functions names of their own.")
+        laws = {
+            name: {beta: _law(sampler, descending, beta) for beta in betas}
+            for name, sampler in zip(names, samplers, strict=True)
+        }
         return cls(scores=descending, laws=laws, score_name=score_name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> ScoreDistributionDisplay:

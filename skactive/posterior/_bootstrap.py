@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .._checks import N_JOBS, check_cloneable, check_n_draws, check_sample_weight
+from .._checks import N_JOBS, check_cloneable, check_known_labels, check_n_draws, check_sample_weight
 from .._random import check_rng, seeded_clone
 from ._ensembles import member_probabilities
 from ._fits import check_can_be_refitted, fit_with, of_rows, weight_keyword
@@ -94,17 +94,21 @@ def bootstrap(
     if len(y) != chunks.count_rows(X) or not len(y):
         raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
+    classes = np.asarray(getattr(estimator, "classes_", np.unique(y))) if is_classifier(estimator) else None
+    if classes is not None:
+        check_known_labels(y, classes, "y")
     labels = y if is_classifier(estimator) else np.zeros(len(y))
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
-    resamples = [_resample(labels, weight, most, rng) for _ in range(n_draws)]
+    rows_of = _rows_by_label(labels)
+    resamples = [_resample(rows_of, len(y), weight, most, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
     members = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_fitted)(member, X, y, *resample, fit_params or {})
         for member, resample in zip(clones, resamples, strict=True)
     )
-    if not is_classifier(estimator):
+    if classes is None:
         return functools.partial(_predictions, members)
-    return functools.partial(_probabilities, members, np.asarray(getattr(estimator, "classes_", np.unique(y))))
+    return functools.partial(_probabilities, members, classes)
 
 
 def _predictions(members: list[Any], X: Any) -> NDArray[np.float64]:
@@ -135,16 +139,20 @@ def _takes_counts(member: Any) -> bool:
     return has_fit_parameter(member, "sample_weight") and not by_parts
 
 
+def _rows_by_label(labels: NDArray[Any]) -> list[Indices]:
+    """The rows of each label, in order."""
+    _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.split(np.argsort(which, kind="stable"), counts.cumsum()[:-1])
+
+
 def _resample(
-    labels: NDArray[Any], weight: Floats | None, most: float, rng: np.random.Generator
+    rows_of: list[Indices], n_rows: int, weight: Floats | None, most: float, rng: np.random.Generator
 ) -> tuple[Indices, Floats | None]:
     """How often each row is drawn, label by label, and what each draw of it weighs, None for 1."""
-    _, which = np.unique(labels, return_inverse=True)
-    rows_of = [np.flatnonzero(which == c) for c in range(which.max() + 1)]
     if weight is None:
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of])
-        return np.bincount(rows, minlength=len(labels)), None
-    counts, unit = np.zeros(len(labels), dtype=np.int64), np.ones(len(labels))
+        return np.bincount(rows, minlength=n_rows), None
+    counts, unit = np.zeros(n_rows, dtype=np.int64), np.ones(n_rows)
     draws_per_weight = _draws_per_weight(weight, most)
     for rows in rows_of:
         total = weight[rows].sum()

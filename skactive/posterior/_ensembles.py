@@ -209,6 +209,8 @@ def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[
     if not hasattr(member, "predict_proba"):
         return _votes(member, X, classes)
     probabilities = check_one_output(member.predict_proba(X), member)
+    if not hasattr(member, "classes_") and probabilities.shape[1] == len(classes):
+        return probabilities  # of sorted labels, as all members have seen all of them
     if np.array_equal(member.classes_, classes):
         return probabilities
     aligned = np.zeros((len(probabilities), len(classes)))

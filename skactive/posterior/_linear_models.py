@@ -36,6 +36,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._checks import (
     NoPosteriorError,
     NoTrainingDataError,
+    check_known_labels,
     check_labels,
     check_n_draws,
     check_sample_weight,
@@ -163,12 +164,7 @@ def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weig
         raise NoTrainingDataError(estimator)
     X, y = _check_rows(estimator, X_training), check_labels(y_training)
     check_consistent_length(X, y)
-    unknown = np.setdiff1d(y, estimator.classes_)
-    if len(unknown):
-        raise ValueError(
-            f"`y_training` must hold labels that the estimator was fitted to, {estimator.classes_}. Got {unknown} as "
-            "well."
-        )
+    check_known_labels(y, estimator.classes_)
     weight = _weights(getattr(estimator, "class_weight", None), y, check_sample_weight(sample_weight, len(y)))
     return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
 

@@ -28,7 +28,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_array, check_labels, plain_labels, task
+from .._checks import as_array, one_axis, plain_labels, task
 
 Function = Callable[[Any], Any]
 
@@ -213,7 +213,7 @@ def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
     axis; a second one would bring a warning, or predictions of another shape.
     """
     y = plain_labels(y, "y_training")
-    flat = check_labels(y)
+    flat = one_axis(y)
     return y if _may_want_a_column(estimator) else flat
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import (
     N_JOBS,
@@ -323,6 +324,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     def _select(self, learner: Any, X_pool: Any, n_instances: int | str, **given: Any) -> None:
         self.check_parameters()
+        X_pool = containers.prepare_pool(X_pool)  # once, also where a size is suggested first
         if isinstance(n_instances, str) and n_instances.lower() == "auto":
             if n_instances != "auto":
                 raise TypeError(f'`n_instances` must be an integer or "auto". Got {n_instances!r} instead.')

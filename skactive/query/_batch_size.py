@@ -72,7 +72,7 @@ def _seen(query: Any, learner: Any, pool: Pool) -> ageing.Ageing:
     rngs = query.streams()
     pool = query.limited(pool, 1, rngs.batch)
     model = modal.unwrap(learner)[0]
-    X, y = containers.prepare_pool(pool.X_training), labels_to_fit(model, pool.y_training)
+    X, y = pool.X_training, labels_to_fit(model, pool.y_training)
     older = ageing.older_labels(y, by_class=task(model) == "classifier")
     rows = pool.take(some_candidates(pool, rngs.batch))
     now = replace(pool, X=rows, rows=None, X_training=X, y_training=y)

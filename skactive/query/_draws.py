@@ -22,6 +22,7 @@ from .._checks import (
     check_joint_draws,
     check_one_target,
     check_same_functions,
+    check_shape_of_draws,
     failure_explained,
     few_rows,
     more_draws,
@@ -100,6 +101,12 @@ class PoolDraws:
     def n_values(self) -> int:
         """How many numbers a row takes."""
         return int(np.prod(self.shape)) + self.n_beside
+
+    def of(self, X: Any, n_rows: int) -> Any:
+        """Draws of some rows, in the shape that the first row's had."""
+        draws = self.predict(X)
+        check_shape_of_draws(draws, (self.shape[0], n_rows, *self.shape[2:]))
+        return draws
 
     def chunks(
         self, pool: Pool, doing: str, *, chunk_size: int | None = None, verbose: int = 0

@@ -70,7 +70,7 @@ def score_rows(
 
 def _score_chunk(chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore]) -> list[Values]:
     """A function by itself, so that the draws of a chunk are gone before those of the next are made."""
-    of_chunk = None if draws is None else draws.predict(chunk)
+    of_chunk = None if draws is None else draws.of(chunk, n_points)
     return [_one_a_row(score(of_chunk, chunk), n_points) for score in scores.values()]
 
 

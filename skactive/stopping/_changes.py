@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _containers as chunks
-from .._checks import as_array, check_one_output, task
+from .._checks import as_array, check_one_output, kind_of_labels, task
 from ..query._reference import MOST_BYTES
 
 MOST_ROWS = 1_000
@@ -75,8 +75,9 @@ class Change:
     def since(cls, before: Kept, estimator: Any, y_training: Any) -> Change:
         """Compare with the predictions of a model with more labels, on rows without one."""
         n_rows = len(before.predictions)
-        if n_rows == 0:
-            return cls(0.0, 0.0, "changes", 0, before.is_all)
+        if n_rows == 0:  # nothing to compare: unknown, not nothing
+            measure = "movement" if task(estimator) == "regressor" else "changes"
+            return cls(np.nan, np.nan, measure, 0, before.is_all)
         now = _check_predictions(estimator.predict(before.X), n_rows)
         _check_same_kind(before.predictions, now)
         if task(estimator) == "regressor":
@@ -120,7 +121,7 @@ def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
 
 def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
     """Check that predictions can be compared."""
-    kinds = ["numbers" if labels.dtype.kind in "iufb" else "text" for labels in (before, now)]
+    kinds = [kind_of_labels(labels) for labels in (before, now)]
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"`previous` must be a report on the same kind of labels. Its predictions were {kinds[0]}, and now they "

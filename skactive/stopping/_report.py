@@ -48,7 +48,8 @@ class StoppingReport:
     - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` over ``patience`` labels
       or more is below ``tolerance``;
     - "go on" if the rate is not below it;
-    - "too early" without a previous report, with labels of one class only, or if a low rate is that of fewer than
+    - "too early" without a previous report, with labels of one class only, if no row is left that both reports
+      looked at, or if a low rate is that of fewer than
       ``patience`` labels.
 
     Attributes
@@ -299,7 +300,7 @@ class StoppingReport:
         """Whether to "go on" or to "stop", or that it is "too early" to decide."""
         if self._standing() == "reached" or self.n_pool == 0:
             return "stop"
-        if not self.gains or self.one_class:
+        if not self.gains or self.one_class or np.isnan(self.rate):
             return "too early"
         if self.rate >= self.tolerance:
             return "go on"
@@ -354,7 +355,7 @@ class StoppingReport:
         return "Pass this report as `previous` after the next batch."
 
     def _on_gains(self) -> str:
-        if not self.gains or self.one_class:
+        if not self.gains or self.one_class or np.isnan(self.rate):
             return ""
         n_reports = self._n_recent()
         gain, n_last = sum(self.gains[-n_reports:]), self._n_last(n_reports)

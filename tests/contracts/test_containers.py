@@ -281,3 +281,24 @@ def test_a_pipeline_that_reads_files_reads_few_at_a_time():
     seen.clear()
     StochasticBatchQuery(random_state=0).select(model, names, 3)
     assert seen == [1, 2, 2048, 2048, 904]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 20, 100])
+def test_a_block_of_dask_is_computed_once_for_all_its_chunks(size):
+    rows = np.arange(60.0).reshape(20, 3)
+    computed = []
+
+    def watched(block):
+        computed.append(len(block))
+        return block
+
+    lazy = dask.array.from_array(rows, chunks=(8, 3)).map_blocks(watched, meta=np.empty((0, 3)))
+    parts = list(chunks.iter_chunks(lazy, None, size))
+    np.testing.assert_array_equal(np.concatenate(parts), rows)
+    assert [len(part) for part in parts] == [min(size, 20 - start) for start in range(0, 20, size)]
+    assert sorted(n for n in computed if n) == [4, 8, 8]
+
+
+def test_integers_that_float64_cannot_tell_apart_have_their_own_keys():
+    frame = pd.DataFrame({"a": [2**53, 2**53 + 1]})
+    assert len(set(chunks.row_keys(frame))) == len(set(chunks.row_keys(frame.to_numpy()))) == 2

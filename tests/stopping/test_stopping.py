@@ -85,7 +85,7 @@ def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
 # ---------------------------------------------------------------------------------------------------------------- gains
 
 
-@pytest.mark.parametrize("n_bought", [0, 3, 200])
+@pytest.mark.parametrize("n_bought", [0, 3, 199])
 def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
     before, now = Draws(random_draws(0)), Draws(random_draws(1))
     gain = changed = 0.0
@@ -98,6 +98,15 @@ def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
     assert found.gains == pytest.approx((gain,), rel=1e-12)
     assert found.changed == pytest.approx(changed, rel=1e-12)
     assert found.n_rows == 200 - n_bought
+
+
+def test_where_no_row_is_left_to_compare_the_gain_is_unknown_and_not_nothing():
+    before, now = Draws(random_draws(0)), Draws(random_draws(1))
+    found = of_draws(now.draws, of_draws(before.draws), n_labels=200, n_bought=200)
+    assert (found.n_rows, found.n_pool) == (0, 0)
+    assert np.isnan([*found.gains, found.changed, found.rate]).all()
+    assert found.verdict == "stop"  # as the pool is empty
+    assert "points of accuracy" not in str(found)
 
 
 def test_accuracy_on_these_rows_cannot_change_by_more_than_the_part_of_predictions_that_changed():
