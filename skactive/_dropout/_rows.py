@@ -43,8 +43,10 @@ class TensorRows:
         return len(self.x)
 
     def take(self, rows: range | list[int]) -> Tensor:
-        # A copy begins at an aligned address. Matrix products may be summed in another order at other addresses.
-        return (self.x[rows.start : rows.stop] if isinstance(rows, range) else self.x[rows]).clone()
+        # Matrix products may be summed in another order at other addresses and for columns in another order: a copy
+        # begins at an aligned address, row after row.
+        x = self.x[rows.start : rows.stop] if isinstance(rows, range) else self.x[rows]
+        return x.clone(memory_format=torch.contiguous_format)
 
 
 class BlockSize:

@@ -666,14 +666,16 @@ def test_batches_that_are_no_tensors_are_answered_one_by_one_of_blocks():
     assert not torch.equal(draws[:, :64], draws[:, 64:128])
 
 
-@pytest.mark.parametrize("kind", ["big-endian", "read-only", "reversed", "column-major"])
+@pytest.mark.parametrize("kind", ["big-endian", "read-only", "reversed", "column-major", "column-major tensor"])
 def test_an_array_s_own_order_does_not_matter(kind):
     rows = {
         "big-endian": X.astype(">f4"),
         "read-only": X.copy(),
         "reversed": X[::-1].copy()[::-1],
         "column-major": np.asfortranarray(X),
+        "column-major tensor": torch.from_numpy(X.T.copy()).T,
     }[kind]
-    rows.flags.writeable = kind != "read-only"
+    if kind == "read-only":
+        rows.flags.writeable = False
     for net in (mlp().eval(), skorch.NeuralNetClassifier(mlp(), **QUIET).initialize()):
         np.testing.assert_array_equal(draws_of(net, rows), draws_of(net, X))
