@@ -9,6 +9,7 @@ Letters: N points, n of a block, D units.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,8 @@ class KCenterQuery(BatchQuery):
     """Choose rows that leave no row of the pool far from a labelled one, by greedy k-center on embeddings.
 
     The model serves for its embeddings alone: the batch covers the pool, whether or not the model is unsure of it. Of a
-    learner, the labelled rows count as chosen. Time is one pass over the embeddings for each row chosen.
+    learner, the labelled rows count as chosen, and so do rows in flight. Time is one pass over the embeddings for each
+    row chosen.
 
     Parameters
     ----------
@@ -93,6 +95,9 @@ class KCenterQuery(BatchQuery):
         training = Pool.of(() if pool.X_training is None else pool.X_training)
         known = embeddings_of(training, learner, **options) if len(training) else None
         distances = _distances(points, known)
+        if len(pool.pending):
+            in_flight = embeddings_of(replace(pool, rows=pool.pending), learner, **options)
+            np.minimum(distances, _distances(points, in_flight), out=distances)
         self.scores_ = pool.of_pool(distances.copy())
         indices = _farthest_first(points, k, distances, rngs.batch)
         self.radius_ = float(max(distances.max(), 0.0))

@@ -166,6 +166,7 @@ FLOORS = [
         "_statistics",
         "_fingerprint",
         "_containers",
+        "_points",
         "_modal",
     ],  # the ground
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import Rules, check_classifier, check_k, name_or_callable, probabilities_of
+from .._points import PointSet, Residuals, Vectors
 from .._random import check_rng
 from ..posterior._embeddings import Represent, represent_by
 from ..posterior._unwrap import in_batches
@@ -21,7 +22,7 @@ from ..query import BatchQuery, Pool, Streams, model_of
 from ..query._embeddings import check_ran_a_layer, collect
 from ..samplers import Batch
 from ._checks import check_embeddings, check_probabilities, warn_gradients_gone
-from ._seeding import FactoredPoints, seed
+from ._seeding import seed
 
 __all__ = ["BADGEQuery", "badge"]
 
@@ -84,7 +85,8 @@ class BADGEQuery(BatchQuery):
     r"""Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
 
     Rows are represented by gradients of the last layer, and chosen by `badge.badge`. The law of a batch is known, but
-    its first row is certain: there is no ``log_proba_``.
+    its first row is certain: there is no ``log_proba_``. With rows in flight (``pending``) the first row, too, is drawn
+    by its distance from these.
 
     Parameters
     ----------
@@ -168,15 +170,15 @@ class BADGEQuery(BatchQuery):
         batch_size = getattr(represent, "batch_size", None)
         with probabilities_of(model):
             of_rows = collect(
-                pool,
+                pool.with_pending(),
                 lambda X: _of_rows(represent, X),
                 chunk_size=self.chunk_size,
                 batch_size=batch_size,
                 verbose=self.verbose,
             )
             points = _points(*of_rows)
-        self.scores_ = pool.of_pool(np.sqrt(points.squared_norms) * points.scale)
-        indices, self.n_informative_ = _batch(points, k, rngs.batch)
+        self.scores_ = pool.of_pool(np.sqrt(points.squared_norms[: len(pool)]) * points.unit)
+        indices, self.n_informative_ = _batch(points, k, rngs.batch, len(pool.pending))
         return Batch(indices)
 
 
@@ -191,15 +193,19 @@ def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
     return probabilities, check_embeddings(embeddings, probabilities.shape[0])
 
 
-def _batch(points: FactoredPoints, k: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], int]:
-    """Rows of gradients that differ, and how many they are; if they are fewer than k, uniform ones follow."""
-    found = seed(points, k, rng)
+def _batch(points: PointSet, k: int, rng: np.random.Generator, n_known: int = 0) -> tuple[NDArray[np.int64], int]:
+    """Rows of gradients that differ, and how many they are; if they are fewer than k, uniform ones follow.
+
+    The last ``n_known`` points count as chosen.
+    """
+    found = seed(points, k, rng, n_known)
     if len(found) == k:
         return found, k
     warn_gradients_gone(len(found), k)
-    left = np.delete(np.arange(len(points)), found)
+    left = np.delete(np.arange(len(points) - n_known), found)
     return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
 
 
-def _points(probabilities: Any, embeddings: Any) -> FactoredPoints:
-    return FactoredPoints(*_checked(probabilities, embeddings))
+def _points(probabilities: Any, embeddings: Any) -> PointSet:
+    probabilities, embeddings = _checked(probabilities, embeddings)
+    return PointSet(Residuals(probabilities), Vectors(embeddings, "embedding"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._checks import ProbabilityError, real_array, warn
+from .._checks import real_array, warn
 from ..query._embeddings import as_numbers
 
 
@@ -17,15 +17,6 @@ def check_probabilities(probabilities: Any) -> Any:
             f"Got shape {tuple(probabilities.shape)} instead."
         )
     return probabilities
-
-
-def check_rows_of_probabilities(block: Any, first_point: int, tolerance: float) -> None:
-    """Check a float64 tensor (n, n_classes)."""
-    sums = block.sum(1)
-    if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
-        return
-    point = int((~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))).nonzero()[0, 0])
-    raise ProbabilityError("probabilities", block[point], f"row {first_point + point}", tolerance)
 
 
 def check_embeddings(embeddings: Any, n_points: int) -> Any:
@@ -42,17 +33,6 @@ def check_embeddings(embeddings: Any, n_points: int) -> Any:
             f"Got {embeddings.shape[0]} rows."
         )
     return embeddings
-
-
-def check_finite(embeddings: Any, first_point: int) -> None:
-    """Check a tensor (n, n_units) of rows from ``first_point`` on."""
-    if bool(embeddings.isfinite().all()):
-        return
-    row = first_point + int((~embeddings.isfinite()).nonzero()[0, 0])
-    raise ValueError(
-        f"`embeddings` must be finite. Got infinity or NaN in row {row}. Fill gaps; or, if the model takes rows with "
-        "gaps, give BADGEQuery an `embedding`, a function of the rows that returns numbers without."
-    )
 
 
 def warn_gradients_gone(n_found: int, k: int) -> None:

@@ -232,7 +232,8 @@ class CausalBALDQuery(BatchQuery):
             "propensity": lambda name: _fitted_propensity(self.propensity, name, pool, position, rng),
         }
         ready = ready_scores({name: score}, learner, sources)
-        return lambda rows: score_rows(rows, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0]
+        options: dict[str, Any] = {"chunk_size": self.chunk_size, "verbose": self.verbose}
+        return RowScorer(lambda rows: score_rows(rows, draws, ready, **options)[0], draws)
 
 
 def _outcome_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, position: int, **options: Any) -> PoolDraws:

@@ -65,6 +65,14 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     return represent
 
 
+def has_embeddings(estimator: Any) -> bool:
+    """Whether a model has embeddings of its own: it is a net or a linear model, or embeds rows by a method."""
+    if hasattr(estimator, "embed") or _is_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
+        return True
+    wrapped = inside(estimator)
+    return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)
+
+
 def _check_is_auto(embedding: Any) -> None:
     if not (isinstance(embedding, str) and embedding == "auto"):
         raise ValueError(

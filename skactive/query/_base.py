@@ -51,7 +51,7 @@ _LOCK = threading.RLock()
 
 It is one for all queries, as an instance with a lock could not be pickled."""
 
-_OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates")
+_OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates", "pending")
 """Keywords of `select`, which a call takes as well."""
 
 _REPORTS = ("scores_", "indices_", "_batch")
@@ -207,6 +207,7 @@ class BatchQuery(BaseEstimator, ABC):
         candidates: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         fit_params: Mapping[str, Any] | None = None,
+        pending: ArrayLike | None = None,
     ) -> NDArray[np.int64]:
         """Choose rows of the pool for a fitted estimator.
 
@@ -229,6 +230,10 @@ class BatchQuery(BaseEstimator, ABC):
         fit_params : dict, optional
             Further keywords for ``fit`` where models are refitted: ``eval_set``, say. Arrays with an entry for each
             training row (not lists) are resampled with the rows. A learner brings those it was fitted with.
+        pending : array-like of int or bool, optional
+            Rows in flight, whose labels have been asked for and are not there yet: positions, or a mask. None of them
+            is chosen. Where rows of a batch keep apart (`StochasticBatchQuery` with a ``diversity``, `BADGEQuery`,
+            `KCenterQuery`), they keep apart from these as well.
 
         Returns
         -------
@@ -245,7 +250,7 @@ class BatchQuery(BaseEstimator, ABC):
             not valid.
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
         return self.select_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
     def set_params(self, **params: Any) -> BatchQuery:
@@ -354,7 +359,7 @@ class BatchQuery(BaseEstimator, ABC):
         self.scores_ = np.full(pool.n_points, np.nan)
         return uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
 
-    def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
+    def _suggested(self, learner: Any, X_pool: Any, pending: Any = None, **given: Any) -> int:
         if not hasattr(self, "suggest_batch_size"):
             raise ValueError(
                 '`n_instances`="auto" needs a query that suggests batch sizes, as StochasticBatchQuery does. '
@@ -473,11 +478,12 @@ def pool_for(
     X_pool: Any,
     *,
     candidates: ArrayLike | None = None,
+    pending: ArrayLike | None = None,
     **training: Any,
 ) -> tuple[Any, Pool]:
     """The estimator of a learner, and the pool with the training data: those given, else the learner's own."""
     known = training_of(learner, **training)
-    return modal.unwrap(learner)[0], Pool.of(X_pool, candidates, **known)
+    return modal.unwrap(learner)[0], Pool.of(X_pool, candidates, pending=pending, **known)
 
 
 def check_fits(model: Any, pool: Pool) -> None:

@@ -53,7 +53,7 @@ def embeddings_of(
     return collect(pool, lambda X: (as_numbers(check_ran_a_layer(embed(X))),), **options)[0]
 
 
-def as_numbers(embeddings: Any) -> Any:
+def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
     """What rows can be taken from by position: the array of numbers that it is, or a copy."""
     masked = np.ma.isMaskedArray(embeddings)
     if hasattr(embeddings, "dtype") and not hasattr(embeddings, "iloc") and is_real(embeddings) and not masked:
@@ -64,7 +64,7 @@ def as_numbers(embeddings: Any) -> Any:
         raise TypeError(
             f"`embeddings` must be an array of numbers. Got a {type(embeddings).__name__} of something else: {error}. "
             "Rows of text or of mixed types need a model that makes numbers of them: put the estimator behind its "
-            "transformers in a Pipeline, or give the query an `embedding`, a function of the rows."
+            f"transformers in a Pipeline, or give the query an `{parameter}`, a function of the rows."
         ) from error
 
 

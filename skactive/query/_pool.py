@@ -7,7 +7,7 @@ positions among the candidates.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ class Pool:
         Weights of these rows in the fit; None if each counts once.
     fit_params, surrogate_params : dict or None
         Further keywords for refits of the model, and for fits of another one in its place.
+    pending : ndarray of shape (n_pending,), int64
+        Positions in the pool of the rows in flight: none is a candidate, and where rows of a batch keep apart, all
+        count as chosen.
     """
 
     X: Any
@@ -46,6 +49,7 @@ class Pool:
     sample_weight: NDArray[np.float64] | None = None
     fit_params: Mapping[str, Any] | None = None
     surrogate_params: Mapping[str, Any] | None = None
+    pending: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @classmethod
     def of(
@@ -53,16 +57,21 @@ class Pool:
         X_pool: Any,
         candidates: ArrayLike | None = None,
         *,
+        pending: ArrayLike | None = None,
         X_training: Any = None,
         y_training: Any = None,
         **fit: Any,
     ) -> Pool:
-        """A pool as a user gives it, checked; ``candidates`` are positions of rows, or a mask.
+        """A pool as a user gives it, checked; ``candidates`` and ``pending`` are positions of rows, or masks.
 
         ``fit`` are the attributes that say how the model was fitted, as `training_of` leaves them.
         """
         X = containers.prepare_pool(X_pool)
-        rows = None if candidates is None else _checked_candidates(candidates, X)
+        rows = None if candidates is None else _checked_rows(candidates, X, "candidates")
+        if pending is not None:
+            pending = _checked_rows(pending, X, "pending")
+            rows = np.setdiff1d(np.arange(containers.count_rows(X)) if rows is None else rows, pending)
+            fit["pending"] = pending
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
         if y_training is not None:
             y_training = plain_labels(containers.aligned(y_training, X_training, "y_training"), "y_training")
@@ -92,6 +101,10 @@ class Pool:
     def only(self, candidates: Indices) -> Pool:
         """The same pool, where only these may be chosen."""
         return replace(self, rows=self.positions(candidates))
+
+    def with_pending(self) -> Pool:
+        """The same pool, with the rows in flight behind the candidates."""
+        return self if len(self.pending) == 0 else replace(self, rows=np.concatenate([self.rows, self.pending]))
 
     def at_most(self, n: int | None, rng: np.random.Generator) -> Pool:
         """The same pool with ``n`` of its candidates, chosen uniformly at random, if it has more."""
@@ -161,43 +174,43 @@ class Pool:
         return len(seen)
 
 
-def _checked_candidates(candidates: ArrayLike, X: Any) -> Indices:
+def _checked_rows(given_rows: ArrayLike, X: Any, name: str) -> Indices:
     """Sorted distinct positions, from positions in any order or a mask."""
     n_points = containers.count_rows(X)
-    if hasattr(candidates, "get_indexer"):  # a pandas Index
+    if hasattr(given_rows, "get_indexer"):  # a pandas Index
         raise TypeError(
-            "`candidates` must be positions of rows or a mask, and a pandas Index holds ids. Give "
+            f"`{name}` must be positions of rows or a mask, and a pandas Index holds ids. Give "
             "`np.flatnonzero(X_pool.index.isin(ids))` for a DataFrame `X_pool`."
         )
-    given = _as_array(candidates)
+    given = _as_array(given_rows, name)
     if given.dtype == bool:
         if given.shape != (n_points,):
             raise ValueError(
-                f"`candidates` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
+                f"`{name}` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
             )
-        return np.flatnonzero(_as_array(containers.aligned(candidates, X, "candidates")))
+        return np.flatnonzero(_as_array(containers.aligned(given_rows, X, name), name))
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TypeError(
-            "`candidates` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
+            f"`{name}` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
             f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
         )
     if given.size and not (given.min() >= 0 and given.max() < n_points):
         raise ValueError(
-            f"`candidates` must be positions from 0 to {n_points - 1} (not index labels). "
+            f"`{name}` must be positions from 0 to {n_points - 1} (not index labels). "
             f"Got positions from {given.min()} to {given.max()}."
         )
     return np.unique(given).astype(np.int64)
 
 
-def _as_array(candidates: Any) -> NDArray[Any]:
+def _as_array(given_rows: Any, name: str) -> NDArray[Any]:
     """What was given as an array; objects that are all booleans, as those of nullable types, as booleans."""
-    if isinstance(candidates, np.ma.MaskedArray):
-        raise TypeError("`candidates` must not be a masked array. Give a mask as an array of True and False.")
-    if hasattr(candidates, "isna") and np.asarray(candidates.isna()).any():
+    if isinstance(given_rows, np.ma.MaskedArray):
+        raise TypeError(f"`{name}` must not be a masked array. Give a mask as an array of True and False.")
+    if hasattr(given_rows, "isna") and np.asarray(given_rows.isna()).any():
         raise ValueError(
-            "`candidates` must say yes or no for every row. Got missing values: fill them, with `.fillna(False)` say."
+            f"`{name}` must say yes or no for every row. Got missing values: fill them, with `.fillna(False)` say."
         )
-    given = as_array(plain_array("candidates", candidates, objects=False))
+    given = as_array(plain_array(name, given_rows, objects=False))
     if given.dtype == object and all(isinstance(value, bool | np.bool_) for value in given.flat):
         return given.astype(bool)
     return given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,18 +21,55 @@ from .._checks import (
     name_or_callable,
     number,
 )
+from .._points import PointSet
 from ..samplers import SAMPLERS, Batch
 from ..samplers._mixture import draw_mixture
+from ..samplers._repulsion import draw_apart
 from ._base import Streams
 from ._coldness import measured_coldness
+from ._draws import PoolDraws
 from ._memory import Memory
 from ._pool import Pool
 from ._reference import Reference
 from ._scoring import name_of
 
 Values = NDArray[np.float64]
-RowScorer = Callable[[Pool], Values]
-"""Scores of the candidates of a pool, and of others like it, by the same draws."""
+
+
+@dataclass(frozen=True)
+class RowScorer:
+    """Scores of the candidates of a pool, and of others like it, by the same draws.
+
+    Attributes
+    ----------
+    score : callable
+        ``score(pool)`` are the scores.
+    draws : PoolDraws or None
+        What they are made of; None if no score needs any.
+    """
+
+    score: Callable[[Pool], Values]
+    draws: PoolDraws | None = None
+
+    def __call__(self, pool: Pool) -> Values:
+        return self.score(pool)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How rows of a batch keep apart.
+
+    Attributes
+    ----------
+    diversity : float
+        The power of squared distances, above 0.
+    points : callable
+        ``points(draws)`` are the candidates, and after them the rows in flight.
+    """
+
+    diversity: float
+    points: Callable[[PoolDraws | None], PointSet]
+
 
 BetaRule = Callable[..., float]
 """``rule(query, learner, pool, k, rngs, score_rows) -> beta``, as `measured_beta` is."""
@@ -86,12 +123,29 @@ def check_coldness(beta: Any, sampler: Any) -> None:
         )
 
 
+def check_keeps_apart(diversity: float, sampler: Any) -> None:
+    """Check that a diversity meets a sampler whose weights it can be put on."""
+    if diversity > 0 and look_up("sampler", sampler, SAMPLERS) is SAMPLERS["topk"]:
+        raise ParameterError(
+            '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
+            'nothing to choose: use "power" with a large `beta`, 16 say.'
+        )
+
+
 def choose_by_scores(
-    query: Any, learner: Any, pool: Pool, k: int, rngs: Streams, *, rule: BetaRule | None = None
+    query: Any,
+    learner: Any,
+    pool: Pool,
+    k: int,
+    rngs: Streams,
+    *,
+    rule: BetaRule | None = None,
+    apart: Apart | None = None,
 ) -> Batch:
     """Score the candidates, measure beta if it is "auto", and draw a batch; the query keeps what comes of it.
 
-    ``query`` is a `ScoringQuery`, and ``rule`` measures beta; `measured_beta` by default.
+    ``query`` is a `ScoringQuery`; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows of the
+    batch keep apart, if they do.
     """
     sampler = look_up("sampler", query.sampler, SAMPLERS)
     score_rows = query.row_scorer(learner, pool, rngs.draws)
@@ -101,7 +155,11 @@ def choose_by_scores(
     try:
         scores = check_scores(scores, minus_inf=True)
         scores.flags.writeable = False  # log-probabilities may be asked of them later
-        batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
+        if apart is None:
+            batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
+        else:
+            points = apart.points(score_rows.draws)
+            batch = draw_apart(sampler, scores, points, k, rngs.batch, beta, apart.diversity, query.epsilon)
     except ScoreError as error:
         raise error.of_rows(pool.rows) from None
     query.scores_ = pool.of_pool(scores)

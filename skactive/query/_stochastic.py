@@ -21,7 +21,7 @@ from ._batch_size import suggested_batch_size
 from ._draws import options_of
 from ._pool import Pool
 from ._sampling import RULES as SAMPLING_RULES
-from ._sampling import RowScorer, check_coldness, choose_by_scores
+from ._sampling import Apart, RowScorer, check_coldness, check_keeps_apart, choose_by_scores
 from ._scoring import (
     IS_TARGET,
     check_is_of_predictions,
@@ -32,6 +32,8 @@ from ._scoring import (
     score_rows,
     sources_of,
 )
+from ._spaces import RULES as SPACE_RULES
+from ._spaces import points_of
 
 
 class StochasticBatchQuery(BatchQuery):
@@ -79,6 +81,16 @@ class StochasticBatchQuery(BatchQuery):
     epsilon : float, default=0.0
         Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
         `skactive.risk` needs.
+    diversity : float, default=0.0
+        How strongly rows of a batch keep apart. Above 0 each pick after the first weighs what it weighs by its score,
+        times its squared distance from the nearest row chosen so far, or in flight, to this power: see
+        `skactive.samplers.repulsive`. 0 is the sampler alone.
+    space : {"auto", "embeddings", "gradients"} or callable, default="auto"
+        Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
+        features of a linear model as its last step gets them, shares of trees whose leaves two rows do not have in
+        common, draws of any other model. "gradients": between gradients of the last layer, as of `BADGEQuery`; of
+        trees, with shared leaves in the place of inner products. Or a function ``space(X)`` or ``space(estimator, X)``
+        that returns an array (n_rows, n_columns) for a chunk of the pool.
     batch_range : tuple of two int, default=(5, 500)
         The smallest and the largest batch that `suggest_batch_size`, and so ``n_instances="auto"``, may return.
     hold : float, default=0.9
@@ -141,7 +153,7 @@ class StochasticBatchQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = (
-        BatchQuery.rules | SAMPLING_RULES | {"score": name_or_callable(SCORES), "X_target": IS_TARGET}
+        BatchQuery.rules | SAMPLING_RULES | SPACE_RULES | {"score": name_or_callable(SCORES), "X_target": IS_TARGET}
     )
 
     def __init__(
@@ -157,6 +169,8 @@ class StochasticBatchQuery(BatchQuery):
         predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         epsilon: float = 0.0,
+        diversity: float = 0.0,
+        space: str | Callable[..., Any] = "auto",
         batch_range: tuple[int, int] = (5, 500),
         hold: float = 0.9,
         n_jobs: int | None = None,
@@ -173,6 +187,8 @@ class StochasticBatchQuery(BatchQuery):
         self.predict_batch_size = predict_batch_size
         self.max_candidates = max_candidates
         self.epsilon = epsilon
+        self.diversity = diversity
+        self.space = space
         self.batch_range = batch_range
         self.hold = hold
         self.n_jobs = n_jobs
@@ -262,11 +278,18 @@ class StochasticBatchQuery(BatchQuery):
         """Check all parameters, those included that the next call will not use."""
         super().check_parameters()
         check_coldness(self.beta, self.sampler)
+        check_keeps_apart(self.diversity, self.sampler)
         check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
-        return choose_by_scores(self, learner, pool, k, rngs)
+        return choose_by_scores(self, learner, pool, k, rngs, apart=self._apart(learner, pool))
+
+    def _apart(self, learner: Any, pool: Pool) -> Apart | None:
+        if self.diversity == 0:
+            return None
+        options = {name: getattr(self, name) for name in ("space", "chunk_size", "predict_batch_size", "verbose")}
+        return Apart(float(self.diversity), lambda draws: points_of(pool, learner, draws, **options))
 
     def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
         """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""
@@ -284,7 +307,8 @@ class StochasticBatchQuery(BatchQuery):
         if draws is not None:
             self.memory_ = replace(self.memory_, refits=draws.refits)
         ready = ready_scores(scores, learner, sources_of(pool, learner, draws, self.X_target))
-        return lambda rows: score_rows(rows, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0]
+        options: dict[str, Any] = {"chunk_size": self.chunk_size, "verbose": self.verbose}
+        return RowScorer(lambda rows: score_rows(rows, draws, ready, **options)[0], draws)
 
 
 def _score_for(model: Any, score: Any) -> Any:

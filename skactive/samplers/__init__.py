@@ -17,10 +17,24 @@ uniform     0                        1 / n_points
 
 Rows of value -inf have no mass: they are taken, uniformly, only once nothing else is left. Ties are broken at random.
 
+`repulsive` makes batches that keep apart: power weights, times a power of the distance from the nearest row chosen.
+
 A sampler states its law once (`_law`, `_samplers`); fast ways to draw from it stand in `_selection` and `_ranks`.
 """
 
 from ._law import Batch, gumbel_top_k, log_proba
+from ._repulsion import repulsive
 from ._samplers import SAMPLERS, power, softmax, softrank, topk, uniform
 
-__all__ = ["SAMPLERS", "Batch", "gumbel_top_k", "log_proba", "power", "softmax", "softrank", "topk", "uniform"]
+__all__ = [
+    "SAMPLERS",
+    "Batch",
+    "gumbel_top_k",
+    "log_proba",
+    "power",
+    "repulsive",
+    "softmax",
+    "softrank",
+    "topk",
+    "uniform",
+]

@@ -22,34 +22,36 @@ from .._checks import ScoreError, check_scores
 from ._law import Batch, Law
 from ._selection import Indices, Scores
 
-__all__ = ["draw_mixture"]
+__all__ = ["Mixture", "draw_mixture", "law_of_order", "mixed"]
 
 
 def draw_mixture(
     sampler: Callable[..., Any], scores: Scores, k: int, rng: np.random.Generator, beta: float, epsilon: float
 ) -> Batch:
     """Draw k rows, each uniformly with probability ``epsilon``, else by the sampler, which must have a law."""
-    return Mixture(_law_of_order(sampler, scores, beta, rng), epsilon).draw(k, rng)
+    return Mixture(law_of_order(sampler, scores, beta, rng), epsilon).draw(k, rng)
 
 
-def _law_of_order(sampler: Callable[..., Any], scores: Scores, beta: float, rng: np.random.Generator) -> Law:
+def law_of_order(
+    sampler: Callable[..., Any], scores: Scores, beta: float, rng: np.random.Generator, wanted_by: str = "epsilon"
+) -> Law:
     """The sampler's law as log-weights by row. It sees rows in random order, so that ties are broken at random."""
     order = rng.permutation(len(scores))
     log_weights = np.empty(len(scores))
     try:
-        log_weights[order] = _stated(sampler, scores[order], beta).log_weights_of_order()
+        log_weights[order] = _stated(sampler, scores[order], beta, wanted_by).log_weights_of_order()
     except ScoreError as error:
         raise error.of_rows(order) from None
     return Law(check_scores(log_weights, "log_weights", minus_inf=True), 1.0)
 
 
-def _stated(sampler: Any, scores: Scores, beta: float) -> Law:
+def _stated(sampler: Any, scores: Scores, beta: float, wanted_by: str) -> Law:
     if hasattr(sampler, "law"):
         return sampler.law(scores, beta)
     if not hasattr(sampler, "log_weights"):
         name = getattr(sampler, "__name__", type(sampler).__name__)
         raise ValueError(
-            f"`epsilon` above 0 needs a sampler whose law is known, and {name!r} has no `log_weights`. Use one of "
+            f"`{wanted_by}` above 0 needs a sampler whose law is known, and {name!r} has no `log_weights`. Use one of "
             "skactive.samplers, or give your sampler that function."
         )
     return Law(sampler.log_weights(scores, beta), 1.0)
@@ -68,19 +70,22 @@ class Mixture:
         return Batch(indices, functools.partial(self.log_proba, indices), self.log_weights)
 
     def log_proba(self, picks: Indices) -> Scores:
-        return np.minimum(self._mixed(self.law.log_proba(picks), self._uniform().log_proba(picks)), 0.0)
+        by_chance = self._uniform().log_proba(picks)
+        return np.minimum(mixed(self.law.log_proba(picks), by_chance, self.epsilon), 0.0)
 
     def log_weights(self) -> Scores:
         law, uniform = self.law.log_weights(), self._uniform().log_weights()
         law = law if law.max() > -np.inf else uniform
-        return self._mixed(law - logsumexp(law), uniform - logsumexp(uniform))
+        return mixed(law - logsumexp(law), uniform - logsumexp(uniform), self.epsilon)
 
     def _uniform(self) -> Law:
         return replace(self.law, beta=0.0)
 
-    def _mixed(self, by_law: Scores, by_chance: Scores) -> Scores:
-        with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log1p(-self.epsilon) + by_law, np.log(self.epsilon) + by_chance)
+
+def mixed(by_law: Scores, by_chance: Scores, epsilon: float) -> Scores:
+    """Log-probabilities of picks that are made by chance with probability epsilon, and else by a law."""
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(np.log1p(-epsilon) + by_law, np.log(epsilon) + by_chance)
 
 
 def _merge(by_law: Indices, by_chance: Indices, chance: NDArray[np.bool_]) -> Indices:

@@ -33,9 +33,11 @@ from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from torch import nn
 
 from skactive import BADGEQuery, LastLayerClassifier, MCDropoutClassifier
+from skactive._points import PointSet, Residuals, Vectors
 from skactive.badge import _batch, badge
 from skactive.badge import _seeding as seeding
 from skactive.posterior._embeddings import represent_by
+from skactive.samplers import _bounds
 
 quietly = pytest.mark.filterwarnings("ignore:BADGE found:UserWarning")
 
@@ -50,18 +52,22 @@ def random_arrays(n, n_classes, n_units, seed=0, dtype=np.float64):
     return p, np.maximum(rng.normal(size=(n, n_units)), 0).astype(dtype)
 
 
+def gradients(p, h):
+    return PointSet(Residuals(p), Vectors(h, "embedding"))
+
+
 # ------------------------------------------------------------------------------------------------- gradient embeddings
 
 
 def test_norms_and_distances_are_those_of_the_vectors_written_out():
     p, h = random_arrays(7, 4, 3)
-    points = seeding.FactoredPoints(p, h)
+    points = gradients(p, h)
     vectors = reference.gradient_embeddings(p, h)
     distances = [[float(reference.squared_distance(a, b)) for b in vectors] for a in vectors]
     lengths = [float(sum(x * x for x in vector)) for vector in vectors]
-    np.testing.assert_allclose(points.squared_norms * points.scale**2, lengths, rtol=1e-14)
+    np.testing.assert_allclose(points.squared_norms * points.unit**2, lengths, rtol=1e-14)
     everything = points[slice(None)]
-    ours = everything.squared_distances(everything).numpy() * points.scale**2
+    ours = everything.squared_distances(everything).numpy() * points.unit**2
     np.testing.assert_allclose(ours, distances, rtol=1e-13, atol=1e-14)
 
 
@@ -69,10 +75,10 @@ def test_gradients_of_a_small_case_are_those_worked_out_by_hand():
     # g = p minus one at the largest, times h: the first is (-0.4, 0.3, 0.1) x (1, 2), and so on.
     norms = [1.140175425099138, 0.6892024376045112, 0.7348469228349533, 0.16507574019219176, 0.0]
     gram = [[1.3, 0.0, -0.09, -0.111], [0.0, 0.475, 0.27, 0.044], [-0.09, 0.27, 0.54, -0.0225]]
-    points = seeding.FactoredPoints(P, H)
-    squares = points.squared_norms * points.scale**2
+    points = gradients(P, H)
+    squares = points.squared_norms * points.unit**2
     np.testing.assert_allclose(np.sqrt(squares), norms, atol=1e-12)
-    distances = points[slice(0, 3)].squared_distances(points[slice(0, 4)]).numpy() * points.scale**2
+    distances = points[slice(0, 3)].squared_distances(points[slice(0, 4)]).numpy() * points.unit**2
     np.testing.assert_allclose((squares[:3, None] + squares[:4] - distances) / 2, gram, atol=1e-12)
 
 
@@ -97,7 +103,7 @@ def small_sets():
 
 def assert_batches_follow_the_law(p, h, k, n_trials=400):
     law = reference.badge_law(reference.gradient_embeddings(p, h), k)
-    points, rng = seeding.FactoredPoints(p, np.array(h)), np.random.default_rng(0)
+    points, rng = gradients(p, np.array(h)), np.random.default_rng(0)
     counts = Counter(tuple(_batch(points, k, rng)[0].tolist()) for _ in range(n_trials))
     reference.assert_counts_fit(counts, law, n_trials)
 
@@ -118,9 +124,9 @@ def test_bounds_from_norms_hold_in_every_direction_and_are_corrected_for():
 @pytest.mark.parametrize("updates", ["never", "always"])
 def test_the_law_is_the_same_whenever_weights_are_brought_up_to_date(updates, proposals, monkeypatch):
     # When to update is a matter of speed: with few rows it happens all the time, with many hardly ever.
-    policy = seeding._StaleLaw._update if updates == "always" else lambda self: None
-    monkeypatch.setattr(seeding._StaleLaw, "_update_if_worth_it", lambda self, *_: policy(self))
-    monkeypatch.setattr(seeding, "_PROPOSALS", proposals)
+    policy = _bounds.Bounds.update if updates == "always" else lambda self: None
+    monkeypatch.setattr(_bounds.Bounds, "_update_if_worth_it", lambda self, *_: policy(self))
+    monkeypatch.setattr(_bounds, "_PROPOSALS", proposals)
     p, h = random_arrays(4, 3, 2, seed=2)
     twins = [0, 1, 2, 3, 3]
     assert_batches_follow_the_law(p[twins], h[twins], 3)
@@ -148,7 +154,7 @@ def test_every_pick_of_large_batches_follows_its_law_given_those_before(n_groups
     h = h * rng.choice([-1, 1, 0.05], size=(120, 1)) + 0.02 * rng.normal(size=h.shape)
     vectors = np.array(reference.gradient_embeddings(p, h), dtype=float)
     norms = np.linalg.norm(vectors, axis=1)
-    points = seeding.FactoredPoints(p, h)
+    points = gradients(p, h)
     batches = [seeding.seed(points, 20, rng) for _ in range(300)]
     for order in (np.argsort, lambda distances: np.argsort(distances / (norms + norms.max()) ** 2)):
         places = [place for batch in batches for place in places_in_the_law(vectors, batch, order, rng)]
@@ -187,7 +193,7 @@ def test_a_batch_is_always_k_distinct_rows_and_begins_with_the_longest_gradient(
     assert batch.dtype == np.int64
     assert batch.shape == (k,)
     assert len(set(batch.tolist())) == k
-    norms = seeding.FactoredPoints(p, h).squared_norms
+    norms = gradients(p, h).squared_norms
     assert norms[batch[0]] == pytest.approx(norms.max(), rel=1e-12)
 
 
@@ -230,8 +236,8 @@ def test_blocks_of_other_scales_share_one_unit(scale_of_first):
     # The first block of rows is read long before the last, which may be larger or smaller by 150 digits.
     p, h = random_arrays(40_000, 3, 5, seed=16)
     h[:20_000] *= scale_of_first
-    points = seeding.FactoredPoints(p, h)
-    np.testing.assert_allclose(np.sqrt(points.squared_norms) * points.scale, norms_of(p, h), rtol=1e-6, atol=1e-160)
+    points = gradients(p, h)
+    np.testing.assert_allclose(np.sqrt(points.squared_norms) * points.unit, norms_of(p, h), rtol=1e-6, atol=1e-160)
     dominant = range(20_000) if scale_of_first > 1 else range(20_000, 40_000)
     short = set(badge(p, h, 20, np.random.default_rng(0)).tolist()) - set(dominant)
     assert len(short) <= 1  # all of these lie where the first of them does

@@ -1,0 +1,119 @@
+"""Rows of a pool as points of a space of the model's: rows that it treats alike lie near each other.
+
+===========  =========================================================================================================
+embeddings   nets: what enters the last layer; trees: the leaves; linear models: their features; others: their draws
+gradients    of the last layer, by the probable label: p - e times the above, or times features for other classifiers
+===========  =========================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _containers as containers
+from .._checks import Rules, as_array, check_classifier, check_one_output, name_or_callable
+from .._points import Leaves, PointSet, Residuals, Vectors
+from ..posterior._embeddings import embed_by, has_embeddings, represent_by
+from ..posterior._leaves import is_of_leaves, leaves_by
+from ..posterior._unwrap import in_batches
+from ..samplers._repulsion import DIVERSITY
+from ._base import model_of
+from ._draws import PoolDraws
+from ._embeddings import as_numbers, check_ran_a_layer, collect
+from ._pool import Pool
+
+SPACES = ("auto", "embeddings", "gradients")
+
+RULES: Rules = {"diversity": DIVERSITY, "space": name_or_callable(SPACES)}
+"""Rules of the parameters that keep rows of a batch apart."""
+
+
+def points_of(
+    pool: Pool,
+    learner: Any,
+    draws: PoolDraws | None,
+    *,
+    space: str | Callable[..., Any] = "auto",
+    chunk_size: int | None = None,
+    predict_batch_size: int | None = None,
+    verbose: int = 0,
+) -> PointSet:
+    """The candidates of a pool as points, and after them the rows in flight.
+
+    Parameters
+    ----------
+    pool : Pool
+    learner : fitted estimator, or modAL learner
+    draws : PoolDraws or None
+        The space of models that have neither embeddings nor leaves.
+    space, chunk_size, predict_batch_size, verbose
+        As in `skactive.StochasticBatchQuery`.
+    """
+    found = _find(model_of(learner), space, draws, predict_batch_size)
+    batch_size = getattr(found.of_rows, "batch_size", None)
+    arrays = collect(
+        pool.with_pending(),
+        lambda X: found.checked(X, containers.count_rows(X)),
+        doing="placing",
+        chunk_size=chunk_size,
+        batch_size=batch_size,
+        verbose=verbose,
+    )
+    last = Leaves(arrays[-1]) if found.is_of_leaves else Vectors(arrays[-1], "space", centred=len(arrays) == 1)
+    return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+
+
+@dataclass(frozen=True)
+class _Space:
+    """A function of rows, and what its last array holds; it returns an array alone, or probabilities and an array."""
+
+    of_rows: Callable[[Any], Any]
+    is_of_leaves: bool = False
+
+    def checked(self, X: Any, n_rows: int) -> tuple[Any, ...]:
+        arrays = self.of_rows(X)
+        *before, last = arrays if isinstance(arrays, tuple) else (arrays,)
+        return (*before, last if self.is_of_leaves else _checked(last, n_rows))
+
+
+def _find(model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, batch_size: int | None) -> _Space:
+    if callable(space):
+        return _Space(in_batches(embed_by(model, space), batch_size))
+    leaves = leaves_by(model)
+    if space == "gradients":
+        check_classifier(model, 'space="gradients"')
+        if leaves is None:
+            return _Space(in_batches(represent_by(model), batch_size))
+        return _Space(lambda X: (check_one_output(model.predict_proba(X), model), leaves(X)), is_of_leaves(model))
+    if leaves is not None:
+        return _Space(leaves, is_of_leaves(model))
+    if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
+        return _Space(_Drawn(draws))
+    return _Space(in_batches(embed_by(model), batch_size))
+
+
+class _Drawn:
+    """All draws of a row in one line."""
+
+    def __init__(self, draws: PoolDraws) -> None:
+        self._draws = draws
+        self.batch_size = draws.batch_size
+
+    def __call__(self, X: Any) -> NDArray[Any]:
+        draws = as_array(self._draws.of(X, containers.count_rows(X)))
+        return np.moveaxis(draws, 1, 0).reshape(draws.shape[1], -1)
+
+
+def _checked(embeddings: Any, n_rows: int) -> Any:
+    embeddings = as_numbers(check_ran_a_layer(embeddings), "space")
+    if len(embeddings.shape) != 2 or embeddings.shape[0] != n_rows:
+        raise ValueError(
+            f"`space` must give an array with a row for each of the {n_rows} rows of a chunk, shape ({n_rows}, "
+            f"n_columns). Got shape {tuple(embeddings.shape)}."
+        )
+    return embeddings

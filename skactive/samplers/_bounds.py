@@ -1,0 +1,116 @@
+"""Draws from weights that fall as rows are chosen: exact, and with few passes over the rows.
+
+A row weighs something by itself, times a power of its squared distance from the nearest row chosen so far. Distances
+only shrink. So one may draw from weights that are out of date, which are bounds, and accept a row with the ratio of its
+weight now to that bound: that has exactly the law wanted, and takes distances of the few rows proposed alone. The first
+bounds follow from norms. They are brought up to date, by one matrix product with all rows that were chosen since, once
+rejections cost more than that.
+
+Letters: N points, m proposed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._points import Points, PointSet
+from ._selection import Indices, Scores
+
+_PROPOSALS = 64  # at once: enough to hide what a call costs, few enough that their mutual distances cost little
+
+
+class Bounds:
+    """Weights of rows that are no less than those now, and the centres that they do not know of.
+
+    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre.
+
+    Attributes
+    ----------
+    total : float
+        0 once no row that has a weight is apart from all centres.
+    """
+
+    def __init__(self, points: PointSet, centres: Indices, log_weights: Scores, power: float) -> None:
+        self._points, self._log_weights, self._power = points, log_weights, power
+        self._unknown = points[centres]
+        self._distances_N = points.bounds(int(centres[0]))
+        self._renew()
+
+    @property
+    def total(self) -> float:
+        return float(self._cumulative_N[-1])
+
+    def add(self, centres: Indices) -> None:
+        """Count rows as chosen."""
+        self._unknown = self._unknown.joined(self._points[centres])
+
+    def draw(self, n_wanted: int, rng: np.random.Generator) -> Indices:
+        """Some new rows, perhaps none, which count as chosen from then on."""
+        drawn = np.searchsorted(self._cumulative_N, rng.random(_PROPOSALS) * self.total, side="right")
+        rows_m = np.minimum(drawn, len(self._points) - 1)  # rounding may reach the total
+        proposed = self._points[rows_m]
+        bounds_m = self._distances_N[rows_m]
+        now_m = np.minimum(bounds_m, nearest_distances(proposed, self._unknown))
+        levels_m = bounds_m * rng.random(_PROPOSALS) ** (1 / self._power)
+        accepted = _accept(levels_m, now_m, proposed, n_wanted)
+        work = len(self._unknown) + _PROPOSALS
+        self._unknown = self._unknown.joined(proposed[accepted])
+        self._wasted += work * (_PROPOSALS - len(accepted))
+        if len(accepted) < n_wanted:
+            self._update_if_worth_it(len(accepted), n_wanted - len(accepted))
+        return rows_m[accepted]
+
+    def _update_if_worth_it(self, n_accepted: int, n_left: int) -> None:
+        """Compare, in products of a point and a centre, an update and what more rejections would take.
+
+        What has been wasted bounds a forecast that is too rosy: in the end no more than twice the best is spent.
+        """
+        n_unknown = len(self._unknown)
+        rejected = n_left * (_PROPOSALS / max(n_accepted, 1) - 1)
+        ahead = rejected * (n_unknown + n_left / 2 + _PROPOSALS)
+        if max(ahead, self._wasted) > len(self._points) * n_unknown:
+            self.update()
+
+    def update(self) -> None:
+        """Make the bounds the weights of now."""
+        for rows in self._points.blocks():
+            nearest = nearest_distances(self._points[rows], self._unknown)
+            np.minimum(self._distances_N[rows], nearest, out=self._distances_N[rows])
+        self._unknown = self._unknown[:0]
+        self._renew()
+
+    def _renew(self) -> None:
+        log_N = log_weights_apart(self._log_weights, self._distances_N, self._power)
+        top = log_N.max()
+        self._cumulative_N = np.exp(log_N - top).cumsum() if top > -math.inf else np.zeros(len(log_N))
+        self._wasted = 0
+
+
+def _accept(levels_m: Scores, now_m: Scores, proposed: Points, n_wanted: int) -> list[int]:
+    """Proposals, in order, whose squared distance from the nearest centre, those just accepted included, is higher."""
+    between_mm = proposed.squared_distances(proposed).cpu().numpy()
+    accepted: list[int] = []
+    for i, level in enumerate(levels_m):
+        if level < now_m[i]:
+            accepted.append(i)
+            now_m = np.minimum(now_m, between_mm[i])
+            if len(accepted) == n_wanted:
+                break
+    return accepted
+
+
+def nearest_distances(points: Points, centres: Points) -> Scores:
+    """Squared distance of each point from the nearest centre, infinite if there is none."""
+    if len(centres) == 0:
+        return np.full(len(points), np.inf)
+    return points.squared_distances(centres).amin(1).cpu().numpy()
+
+
+def log_weights_apart(log_weights_N: Scores, distances: Scores, power: float) -> Scores:
+    """Logarithms of weights; a row at distance 0 has none."""
+    with np.errstate(divide="ignore"):
+        log_distances = np.log(distances)
+    log_distances *= power
+    return np.add(log_distances.T, log_weights_N, out=log_distances.T).T

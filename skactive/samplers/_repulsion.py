@@ -1,0 +1,275 @@
+"""Batches whose rows keep apart: a row weighs less the nearer it lies to one that is chosen already.
+
+The first row is drawn by the weights of a sampler, every further one by these times a power of its squared distance
+from the nearest row chosen so far. With equal weights and the power 1 that is k-means++ seeding (Arthur and
+Vassilvitskii, 2007); as the power goes to 0, the sampler alone.
+
+Letters: n rows of a block, k picks.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from .._checks import BETA, check_k, check_scores, number, real_array, warn
+from .._points import Points, PointSet, Vectors
+from .._random import check_rng
+from ._bounds import Bounds, log_weights_apart, nearest_distances
+from ._law import Batch, Law
+from ._mixture import Mixture, law_of_order, mixed
+from ._samplers import power
+from ._selection import Indices, Scores
+
+DIVERSITY = number(0, text="a finite number, 0 (the sampler alone) or larger", remedy="Try 1 or 2.")
+
+
+def repulsive(
+    scores: ArrayLike, points: Any, k: int, rng: np.random.Generator, *, beta: float = 1.0, diversity: float = 1.0
+) -> Indices:
+    r"""Sample k rows that have high scores and lie apart.
+
+    The first row is drawn with probability proportional to :math:`s_i^\beta`, every further one with probability
+    proportional to :math:`s_i^\beta d_i^\gamma` among the rows left: d is the squared distance from the nearest row
+    drawn so far, and :math:`\gamma` the diversity. Every prefix of a batch is a batch. Time is a pass or a few over the
+    points, which are read in blocks; no distances between all of them are formed.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Not negative; values from -1e-9 up to 0 count as 0.
+    points : array-like of shape (n_points, n_columns), or tuple of two of these
+        Finite numbers of any dtype, in an array, a memory map, a tensor on any device, a scipy sparse CSR array or a
+        dask array. None of these is copied as a whole. Of two arrays (a, h), a point is the outer product of its rows
+        :math:`a_i \otimes h_i`, which is never formed. The scale of the points does not matter.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    beta : float, default=1.0
+        Coldness of the scores; 0 does without them.
+    diversity : float, default=1.0
+        The power of the squared distance; 0 is `power` alone.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, most preferred first. Once no row left has a positive score and lies apart from all rows chosen,
+        the rest is uniform, with a warning. Where all points are equal, scores alone decide, with a warning.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is not a score for each point, a score is negative, NaN or infinite, a point is not finite, k is not an
+        integer from 1 to n_points, or ``beta`` or ``diversity`` is not a finite number >= 0.
+
+    References
+    ----------
+    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding, sec. 2.2, for equal scores; Kirsch et
+    al. (2023), Stochastic Batch Acquisition, sec. 3, for diversity 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import repulsive
+    >>> points = [[0.0, 0.0], [0.0, 0.1], [9.0, 0.0], [0.0, 9.0]]
+    >>> repulsive([0.9, 0.8, 0.3, 0.3], points, 3, np.random.default_rng(0), diversity=4)
+    array([1, 3, 2])
+    """
+    scores = check_scores(scores, "scores", non_negative=True)
+    diversity = float(DIVERSITY.check("diversity", diversity))
+    k = check_k(k, len(scores))
+    check_rng(rng)
+    if diversity == 0:
+        return power(scores, k, rng, beta=beta)
+    pair = points if isinstance(points, tuple) else (points,)
+    arrays = [_checked_points(array, len(scores)) for array in pair]
+    apart = PointSet(*(Vectors(array, "points", centred=len(pair) == 1) for array in arrays))
+    return draw_apart(power, scores, apart, k, rng, float(BETA.check("beta", beta)), diversity).indices
+
+
+def draw_apart(
+    sampler: Callable[..., Any],
+    scores: Scores,
+    points: PointSet,
+    k: int,
+    rng: np.random.Generator,
+    beta: float,
+    diversity: float,
+    epsilon: float = 0.0,
+) -> Batch:
+    """Draw k rows that keep apart, by the weights of a sampler that has a law.
+
+    Points beyond those that have scores count as chosen from the start. If all points are equal, scores alone decide,
+    with a warning.
+    """
+    law = law_of_order(sampler, scores, beta, rng, "diversity")
+    if points.are_equal():
+        warn("All points are equal, so that none keep apart: scores alone decide, as with diversity=0.")
+        return Mixture(law, epsilon).draw(k, rng)
+    return Repulsion(law.scores, points, diversity, epsilon).draw(k, rng)
+
+
+def _checked_points(array: Any, n_points: int) -> Any:
+    array = real_array("points", array, objects=False)
+    if len(array.shape) != 2 or array.shape[1] == 0:
+        raise ValueError(
+            f"`points` must have shape (n_points, n_columns), or be two such arrays. Got shape {tuple(array.shape)}."
+        )
+    if array.shape[0] != n_points:
+        raise ValueError(f"`points` must have a row for each of the {n_points} scores. Got {array.shape[0]} rows.")
+    return array
+
+
+@dataclass(frozen=True)
+class Repulsion:
+    """The law of batches that keep apart.
+
+    Attributes
+    ----------
+    log_weights : ndarray of shape (n_rows,)
+        What a row weighs by itself; -inf is no weight. Rows without a weight, and rows where a chosen one lies, are
+        picked only when no others are left, and then uniformly.
+    points : PointSet
+        The rows, and after them those that count as chosen from the start.
+    power : float
+        Of squared distances, above 0.
+    epsilon : float
+        Probability with which a pick is uniform among the rows left.
+    """
+
+    log_weights: Scores
+    points: PointSet
+    power: float
+    epsilon: float = 0.0
+
+    def draw(self, k: int, rng: np.random.Generator) -> Batch:
+        """A batch of k rows, most preferred first."""
+        picks = self._apart(k, rng)
+        if len(picks) < k:
+            warn_none_apart(len(picks), k)
+            left = np.delete(np.arange(len(self.log_weights)), picks)
+            picks = np.concatenate([picks, rng.choice(left, k - len(picks), replace=False)])
+        return Batch(picks, functools.partial(self.log_proba, picks), self.log_weights_of_first)
+
+    def _apart(self, k: int, rng: np.random.Generator) -> Indices:
+        """Rows until there are k, or none that is left has a weight."""
+        is_by_chance = rng.random(k) < self.epsilon
+        chosen = np.array(self._known, dtype=np.int64)
+        if not len(chosen):
+            first = np.zeros_like(self.log_weights) if is_by_chance[0] else self.log_weights
+            if first.max() == -np.inf:
+                return chosen
+            chosen = Law(first, 1.0).draw(1, rng).indices
+        n_before = len(self._known)
+        bounds = self._bounds(chosen)
+        while (i := len(chosen) - n_before) < k and bounds.total > 0:
+            if is_by_chance[i]:
+                found = _one_left(len(self.log_weights), chosen, rng)
+                bounds.add(found)
+            else:
+                found = bounds.draw(_length_of_run(is_by_chance[i:]), rng)
+            chosen = np.concatenate([chosen, found])
+        return chosen[n_before:]
+
+    def _bounds(self, centres: Indices) -> Bounds:
+        log_weights = np.full(len(self.points), -np.inf)
+        log_weights[: len(self.log_weights)] = self.log_weights
+        return Bounds(self.points, centres, log_weights, self.power)
+
+    @property
+    def _known(self) -> range:
+        """Points that count as chosen from the start."""
+        return range(len(self.log_weights), len(self.points))
+
+    def log_proba(self, picks: Indices) -> Scores:
+        """Log-probability of each pick given those before it."""
+        log_mass, log_picked = self._log_mass(picks)
+        by_chance = -np.log(len(self.log_weights) - np.arange(len(picks)))
+        with np.errstate(invalid="ignore"):
+            by_law = np.where(log_mass == -np.inf, by_chance, log_picked - log_mass)
+        return np.minimum(mixed(by_law, by_chance, self.epsilon), 0.0)
+
+    def log_weights_of_first(self) -> Scores:
+        """Unnormalised log-weights of the first pick, by row."""
+        log_weights = self._log_weights_of_first()
+        log_sum = logsumexp(log_weights)
+        by_chance = np.full(len(log_weights), -math.log(len(log_weights)))
+        return mixed(log_weights - log_sum, by_chance, self.epsilon) if log_sum > -np.inf else by_chance
+
+    def _log_weights_of_first(self) -> Scores:
+        if not self._known:
+            return self.log_weights
+        known, log_weights = self.points[np.array(self._known)], np.empty(len(self.log_weights))
+        for rows in self._blocks(len(known)):
+            nearest = nearest_distances(self.points[rows], known)
+            log_weights[rows] = log_weights_apart(self.log_weights[rows], nearest, self.power)
+        return log_weights
+
+    def _log_mass(self, picks: Indices) -> tuple[Scores, Scores]:
+        """Log of the weights of all rows left at each pick, summed, and of that of the row picked; in one pass."""
+        k = len(picks)
+        centres = self.points[np.concatenate([np.array(self._known, dtype=np.int64), picks[:-1]])]
+        place = np.full(len(self.log_weights), k)  # of a row in the batch
+        place[picks] = np.arange(k)
+        mass, log_picked = _LogSums(k), np.empty(k)
+        for rows in self._blocks(len(centres) + k):
+            weights_nk = self._log_weights_at(rows, centres, k)
+            is_gone = np.arange(k) > place[rows, None]
+            weights_nk[is_gone] = -np.inf
+            picked = np.flatnonzero(place[rows] < k)
+            places = place[rows][picked]
+            log_picked[places] = weights_nk[picked, places]
+            mass.add(weights_nk)
+        return mass.logs, log_picked
+
+    def _log_weights_at(self, rows: slice, centres: Points, k: int) -> Scores:
+        """Log-weights (n, k) of some rows at each pick."""
+        nearest = np.ones((rows.stop - rows.start, k))  # the first pick knows no distances, where no row was known
+        n_known = len(self._known)
+        if len(centres):
+            distances = self.points[rows].squared_distances(centres).cpu().numpy()
+            np.minimum.accumulate(distances, axis=1, out=distances)
+            nearest[:, 0 if n_known else 1 :] = distances[:, max(n_known - 1, 0) :]
+        return log_weights_apart(self.log_weights[rows], nearest, self.power)
+
+    def _blocks(self, n_beside: int) -> Iterator[slice]:
+        """Rows that can be picked, in blocks that fit some MiB with so many numbers beside each row."""
+        n = len(self.log_weights)
+        return (slice(b.start, min(b.stop, n)) for b in self.points.blocks(n_beside) if b.start < n)
+
+
+class _LogSums:
+    """Logarithms of sums (k,) of numbers that come in blocks, by their logarithms (n, k)."""
+
+    def __init__(self, k: int) -> None:
+        self.logs = np.full(k, -np.inf)
+
+    def add(self, logs_nk: Scores) -> None:
+        self.logs = np.logaddexp(self.logs, logsumexp(logs_nk, axis=0))
+
+
+def _one_left(n: int, chosen: Indices, rng: np.random.Generator) -> Indices:
+    """One of the rows 0 to n - 1 that are not chosen, uniformly."""
+    while True:
+        row = rng.integers(n, size=1)
+        if row[0] not in chosen:
+            return row
+
+
+def _length_of_run(is_by_chance: NDArray[np.bool_]) -> int:
+    """How many picks in a row the law makes before chance makes one."""
+    return int(is_by_chance.argmax()) if is_by_chance.any() else len(is_by_chance)
+
+
+def warn_none_apart(n_found: int, k: int) -> None:
+    warn(
+        f"Only {n_found} of the {k} rows have a positive score and lie apart from all rows chosen before them. The "
+        f"other {k - n_found} rows were drawn uniformly at random."
+    )
