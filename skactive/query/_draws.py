@@ -31,6 +31,7 @@ from .._checks import (
 )
 from .._random import seeded_clone
 from ..posterior import bootstrap, sample_posterior
+from ..posterior._embeddings import predictions_by
 from ..posterior._fits import FitParams, fit_with
 from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
 from ..posterior._unwrap import in_batches, labels_to_fit
@@ -138,7 +139,8 @@ def draws_of(
     n_draws, posterior, predict_batch_size, n_jobs
         As in `StochasticBatchQuery`.
     one_draw : bool, default=False
-        Whether ``predict_proba`` will do where there are no draws.
+        Whether the model's own ``predict_proba`` will do: it is asked if there is one, unless ``n_draws`` or
+        ``posterior`` ask for draws.
     instead : str, optional
         What a message says of queries that need no draws, where there are none.
     refits : Refits, optional
@@ -150,7 +152,12 @@ def draws_of(
     finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, refits, pool.fit_params)
     if isinstance(posterior, str):
         model = estimator
-        predict = finder.refitted(model) if posterior == "bootstrap" else finder.own(model)
+        if posterior == "bootstrap":
+            predict = finder.refitted(model)
+        elif one_draw and n_draws is None and hasattr(model, "predict_proba"):
+            predict = predictions_by(model)
+        else:
+            predict = finder.own(model)
     else:
         finder.fit_params = pool.surrogate_params
         model = _fitted_surrogate(posterior, estimator, pool, rng)

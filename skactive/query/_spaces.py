@@ -20,6 +20,7 @@ from .._checks import Rules, as_array, check_classifier, check_one_output, name_
 from .._points import Leaves, PointSet, Residuals, Vectors
 from ..posterior._embeddings import embed_by, has_embeddings, represent_by
 from ..posterior._leaves import is_of_leaves, leaves_by
+from ..posterior._registry import has_source, innermost
 from ..posterior._unwrap import in_batches
 from ..samplers._repulsion import DIVERSITY
 from ._base import model_of
@@ -66,6 +67,12 @@ def points_of(
     )
     last = Leaves(arrays[-1]) if found.is_of_leaves else Vectors(arrays[-1], "space", centred=len(arrays) == 1)
     return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+
+
+def is_drawn(model: Any, space: str | Callable[..., Any]) -> bool:
+    """Whether draws are the space, as the model has any, and neither embeddings nor leaves."""
+    by_features = callable(space) or space == "gradients"
+    return not by_features and has_source(innermost(model)) and leaves_by(model) is None and not has_embeddings(model)
 
 
 @dataclass(frozen=True)

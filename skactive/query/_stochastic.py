@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Rules, look_up, name_or_callable, task
+from .._points import PointSet
 from ..samplers import Batch
 from ..scores import SCORES
 from ._base import BatchQuery, Streams, model_of
 from ._batch_size import suggested_batch_size
-from ._draws import options_of
+from ._draws import PoolDraws, draws_of, options_of
 from ._pool import Pool
 from ._sampling import RULES as SAMPLING_RULES
 from ._sampling import Apart, RowScorer, check_coldness, check_keeps_apart, choose_by_scores
@@ -33,7 +34,7 @@ from ._scoring import (
     sources_of,
 )
 from ._spaces import RULES as SPACE_RULES
-from ._spaces import points_of
+from ._spaces import is_drawn, points_of
 
 
 class StochasticBatchQuery(BatchQuery):
@@ -60,11 +61,12 @@ class StochasticBatchQuery(BatchQuery):
         batch for which there is no evidence for another value; a measured beta lies between 0.5 and 4,096.
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
+        Scores that need one draw only ("entropy", "margin", "variation_ratio") are made of the estimator's own
+        ``predict_proba``, unless this or ``posterior`` asks for draws.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
-        Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, its ``predict_proba``
-        serves the scores that need one draw only, and for the others the estimator is bootstrapped on the training
-        data, which is said in a warning. "bootstrap": asks for just that. An estimator: it is fitted to the training
-        data, and its draws are used. Members of a bootstrap are kept until the training data change.
+        Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, the estimator is
+        bootstrapped on the training data, which is said in a warning. "bootstrap": asks for just that. An estimator: it
+        is fitted to the training data, and its draws are used. Members of a bootstrap are kept until the training data change.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many.
@@ -283,13 +285,19 @@ class StochasticBatchQuery(BatchQuery):
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
-        return choose_by_scores(self, learner, pool, k, rngs, apart=self._apart(learner, pool))
+        return choose_by_scores(self, learner, pool, k, rngs, apart=self._apart(learner, pool, rngs.draws))
 
-    def _apart(self, learner: Any, pool: Pool) -> Apart | None:
+    def _apart(self, learner: Any, pool: Pool, rng: np.random.Generator) -> Apart | None:
         if self.diversity == 0:
             return None
         options = {name: getattr(self, name) for name in ("space", "chunk_size", "predict_batch_size", "verbose")}
-        return Apart(float(self.diversity), lambda draws: points_of(pool, learner, draws, **options))
+
+        def points(draws: PoolDraws | None) -> PointSet:
+            if (draws is None or draws.n_draws == 1) and is_drawn(model_of(learner), self.space):
+                draws = draws_of(pool, learner, rng, **options_of(self))
+            return points_of(pool, learner, draws, **options)
+
+        return Apart(float(self.diversity), points)
 
     def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
         """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""

