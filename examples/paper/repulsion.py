@@ -151,8 +151,8 @@ def model(name: str) -> Any:
 
 
 def compared(
-    places: study.Places, part: str, name: str, table: str, queries: Any, batch: int, n_trials: int, size: Any
-) -> Any:
+    places: study.Places, half: int, name: str, table: str, queries: dict[str, Any], batch: int, size: Any
+) -> dict[str, list[float]]:
     """Mean accuracy over acquisitions of each trial, for one table and model."""
     X, y = rows(table, places)
     n_initial = max(20, len(np.unique(y)))

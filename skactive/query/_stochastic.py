@@ -66,7 +66,8 @@ class StochasticBatchQuery(BatchQuery):
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, the estimator is
         bootstrapped on the training data, which is said in a warning. "bootstrap": asks for just that. An estimator: it
-        is fitted to the training data, and its draws are used. Members of a bootstrap are kept until the training data change.
+        is fitted to the training data, and its draws are used. Members of a bootstrap are kept until the training data
+        change.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many.
