@@ -108,9 +108,8 @@ def nearest_distances(points: Points, centres: Points) -> Scores:
     return points.squared_distances(centres).amin(1).cpu().numpy()
 
 
-def log_weights_apart(log_weights_N: Scores, distances: Scores, power: float) -> Scores:
-    """Logarithms of weights; a row at distance 0 has none."""
+def log_weights_apart(log_weights: Scores, distances: Scores, power: float) -> Scores:
+    """Logarithms of weights, of rows (n,) or at several times (n, k); a row at distance 0 has none."""
     with np.errstate(divide="ignore"):
         log_distances = np.log(distances)
-    log_distances *= power
-    return np.add(log_distances.T, log_weights_N, out=log_distances.T).T
+    return (power * log_distances.T + log_weights).T

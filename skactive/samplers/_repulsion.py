@@ -25,8 +25,8 @@ from .._random import check_rng
 from ._bounds import Bounds, log_weights_apart, nearest_distances
 from ._law import Batch, Law
 from ._mixture import Mixture, law_of_order, mixed
-from ._samplers import power
-from ._selection import Indices, Scores
+from ._samplers import power, raised
+from ._selection import LITTLE_MASS, Indices, Scores
 
 DIVERSITY = number(0, text="a finite number, 0 (the sampler alone) or larger", remedy="Try 1 or 2.")
 
@@ -218,26 +218,25 @@ class Repulsion:
         centres = self.points[np.concatenate([np.array(self._known, dtype=np.int64), picks[:-1]])]
         place = np.full(len(self.log_weights), k)  # of a row in the batch
         place[picks] = np.arange(k)
-        mass, log_picked = _LogSums(k), np.empty(k)
+        log_mass, log_picked = np.full(k, -np.inf), np.empty(k)
         for rows in self._blocks(len(centres) + k):
-            weights_nk = self._log_weights_at(rows, centres, k)
-            is_gone = np.arange(k) > place[rows, None]
-            weights_nk[is_gone] = -np.inf
-            picked = np.flatnonzero(place[rows] < k)
-            places = place[rows][picked]
-            log_picked[places] = weights_nk[picked, places]
-            mass.add(weights_nk)
-        return mass.logs, log_picked
+            nearest_nk, log_weights_n = self._nearest_at(rows, centres, k), self.log_weights[rows]
+            for row in np.flatnonzero(place[rows] < k):
+                at = place[rows][row]
+                log_picked[at] = log_weights_apart(log_weights_n[row], nearest_nk[row, at], self.power)
+                nearest_nk[row, at + 1 :] = 0  # it is gone
+            log_mass = np.logaddexp(log_mass, _log_sums(log_weights_n, nearest_nk, self.power))
+        return log_mass, log_picked
 
-    def _log_weights_at(self, rows: slice, centres: Points, k: int) -> Scores:
-        """Log-weights (n, k) of some rows at each pick."""
+    def _nearest_at(self, rows: slice, centres: Points, k: int) -> Scores:
+        """Squared distances (n, k) of some rows from the nearest centre at each pick."""
         nearest = np.ones((rows.stop - rows.start, k))  # the first pick knows no distances, where no row was known
         n_known = len(self._known)
         if len(centres):
             distances = self.points[rows].squared_distances(centres).cpu().numpy()
             np.minimum.accumulate(distances, axis=1, out=distances)
             nearest[:, 0 if n_known else 1 :] = distances[:, max(n_known - 1, 0) :]
-        return log_weights_apart(self.log_weights[rows], nearest, self.power)
+        return nearest
 
     def _blocks(self, n_beside: int) -> Iterator[slice]:
         """Rows that can be picked, in blocks that fit some MiB with so many numbers beside each row."""
@@ -245,14 +244,18 @@ class Repulsion:
         return (slice(b.start, min(b.stop, n)) for b in self.points.blocks(n_beside) if b.start < n)
 
 
-class _LogSums:
-    """Logarithms of sums (k,) of numbers that come in blocks, by their logarithms (n, k)."""
-
-    def __init__(self, k: int) -> None:
-        self.logs = np.full(k, -np.inf)
-
-    def add(self, logs_nk: Scores) -> None:
-        self.logs = np.logaddexp(self.logs, logsumexp(logs_nk, axis=0))
+def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores:
+    """Logarithms (k,) of the sums over rows of ``exp(log_weight) * distance ** power``."""
+    top, farthest = float(log_weights_n.max()), float(nearest_nk.max())
+    if top == -np.inf or farthest == 0:
+        return np.full(nearest_nk.shape[1], -np.inf)
+    relative = nearest_nk / farthest
+    sums = np.exp(log_weights_n - top) @ raised(relative, power)
+    with np.errstate(divide="ignore"):
+        logs = top + power * math.log(farthest) + np.log(sums)
+    few_digits = np.flatnonzero(sums < LITTLE_MASS)  # or none: logarithms of weights keep them
+    logs[few_digits] = logsumexp(log_weights_apart(log_weights_n, nearest_nk[:, few_digits], power), axis=0)
+    return logs
 
 
 def _one_left(n: int, chosen: Indices, rng: np.random.Generator) -> Indices:

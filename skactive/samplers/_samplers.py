@@ -76,7 +76,7 @@ class _PowerLaw(Law):
 
     def weights(self) -> Weights:
         top = float(self.scores.max()) or 1.0
-        return lambda rows: _raised(self.scores[rows] / top, self.beta)
+        return lambda rows: raised(self.scores[rows] / top, self.beta)
 
     def draw(self, k: int, rng: np.random.Generator) -> Batch:
         batch = super().draw(k, rng)
@@ -274,10 +274,10 @@ def uniform(scores: Scores, beta: float) -> Law:
     return Law(scores, 0.0)
 
 
-def _raised(x: Scores, beta: float) -> Scores:
+def raised(x: Scores, beta: float) -> Scores:
     """``x ** beta``; squaring is several times as fast."""
     if beta in (2, 4, 8):
-        return _raised(x * x, beta / 2)
+        return raised(x * x, beta / 2)
     return x if beta == 1 else x**beta
 
 

@@ -26,7 +26,7 @@ _MANY_ROWS = 2**14  # from here on blocks are faster than noise
 _BLOCK = 64
 _BLOCKS_AT_ONCE = 512  # 256 KiB of weights
 _DRAWS_AT_ONCE = 2**14  # 8 MiB of weights, where each draw has a block of its own
-_LITTLE_MASS = 1e-200  # of a largest weight of 1: below, what is left has lost digits
+LITTLE_MASS = 1e-200  # of a largest weight of 1: below, what is left has lost digits
 _MAX_NATS = 1e9  # a range of log-weights in which float64 keeps noise to 1e-7
 _MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with probability exp(-200)
 
@@ -160,7 +160,7 @@ def sample_by_blocks(weights: Weights, n: int, k: int, rng: np.random.Generator,
     while True:
         changed = np.unique(new // _BLOCK)
         sums[changed] = _weights_left(weights, changed, n, drawn).sum(axis=1)
-        if len(drawn) == k or sums.sum() <= _LITTLE_MASS:
+        if len(drawn) == k or sums.sum() <= LITTLE_MASS:
             return drawn
         new = _draw(weights, sums, n, drawn, k - len(drawn), rng)
         drawn = np.concatenate([drawn, new])

@@ -188,7 +188,7 @@ def test_scores_of_every_size_keep_their_order_among_many_rows():
 @pytest.mark.parametrize("beta", [0.5, 1, 2, 3, 4, 6, 8])
 def test_powers_are_powers(beta):
     x = np.random.default_rng(0).random(100)
-    np.testing.assert_allclose(_samplers._raised(x, beta), x**beta, rtol=1e-14)
+    np.testing.assert_allclose(_samplers.raised(x, beta), x**beta, rtol=1e-14)
 
 
 # ------------------------------------------------------------------------------------------------------- drawing ranks
