@@ -404,6 +404,118 @@ def frank_wolfe(vectors, n_steps):
     return steps
 
 
+# --- power sampling with repulsion ----------------------------------------------------------------
+
+
+def exactly(rows):
+    """Numbers of some rows in fractions."""
+    return [[Fraction(float(x)) for x in np.atleast_1d(row)] for row in rows]
+
+
+def inner(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def shared_leaves(a, b):
+    """The share of the trees in which two rows fall into one leaf."""
+    return Fraction(sum(bool(x == y) for x, y in zip(a, b, strict=True)), len(a))
+
+
+def leaf_distance(a, b):
+    """1 − (number of trees in which i and j share a leaf) / T."""
+    return 1 - shared_leaves(a, b)
+
+
+def gradient_distance(kernel):
+    """‖a_i‖² k_ii + ‖a_j‖² k_jj − 2 (a_i·a_j) k_ij between points (a, h), with a kernel k of the h."""
+
+    def distance(i, j):
+        (a, h), (b, g) = i, j
+        return inner(a, a) * kernel(h, h) + inner(b, b) * kernel(g, g) - 2 * inner(a, b) * kernel(h, g)
+
+    return distance
+
+
+def residuals(probabilities):
+    """a = p̄ − e_ŷ, which is the gradient of a layer with the one input 1."""
+    return gradient_embeddings(probabilities, [[1]] * len(probabilities))
+
+
+def _endless_digits():
+    return decimal.localcontext(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+
+
+def _decimal_power(x, power):
+    """x^power in decimals; at the power 0 every row counts, by definition."""
+    if power == 0:
+        return Decimal(1)
+    x = x if isinstance(x, Fraction | int) else Fraction(float(x))
+    x = Decimal(x.numerator) / Decimal(x.denominator)
+    return (Decimal(float(power)) * x.ln()).exp() if x else Decimal(0)
+
+
+class Repulsion:
+    """Pick b_1 ∝ s_i^β, every further one ∝ s_i^β d_i^γ, d_i the squared distance to the nearest row picked.
+
+    Rows in flight, `pending` points, count as picks before the first. Weights that are all 0 make the pick uniform over
+    what is left, and so does chance, with probability epsilon. Where all points are equal, γ = 0. In decimals of 50
+    digits with exponents without end. Points are whatever `distance` takes.
+    """
+
+    def __init__(self, scores, points, beta, gamma, epsilon=0, pending=(), distance=squared_distance):
+        everything, n = [*points, *pending], len(points)
+        pairs = [(a, b) for a in range(len(everything)) for b in range(min(a, n))]
+        between = {(a, b): distance(everything[a], everything[b]) for a, b in pairs}
+        gamma = gamma if any(between.values()) else 0
+        self.epsilon = Fraction(epsilon)
+        self.n, self.in_flight = n, range(n, len(everything))
+        with _endless_digits():
+            self.of_scores = [_decimal_power(s, beta) for s in scores]
+            self.apart = {pair: _decimal_power(d, gamma) for pair, d in between.items()}
+
+    def weights(self, batch):
+        """Of the rows left after some picks, by row."""
+        centres = [*self.in_flight, *batch]
+        return {
+            i: self.of_scores[i] * min((self.apart[max(i, c), min(i, c)] for c in centres), default=1)
+            for i in range(self.n)
+            if i not in batch
+        }
+
+    def next(self, batch):
+        """The probability of each row left to be the next pick."""
+        with _endless_digits():
+            weights = self.weights(batch)
+            total = sum(weights.values())
+            chance = Decimal(self.epsilon.numerator) / Decimal(self.epsilon.denominator)
+            by_chance = 1 / Decimal(len(weights))
+            return {
+                i: (1 - chance) * (weight / total if total else by_chance) + chance * by_chance
+                for i, weight in weights.items()
+            }
+
+    def log_proba(self, batch):
+        """Log-probability of each pick given those before it."""
+        with _endless_digits():
+            steps = [self.next(tuple(batch[:t]))[pick] for t, pick in enumerate(batch)]
+            return np.array([float(step.ln()) if step else -math.inf for step in steps])
+
+
+def repulsive_law(scores, points, k, beta, gamma, epsilon=0, pending=(), distance=squared_distance):
+    """The probability of every ordered batch of k rows that keep apart, as `Repulsion` says."""
+    rule = Repulsion(scores, points, beta, gamma, epsilon, pending, distance)
+    batches = {(): Decimal(1)}
+    for _ in range(k):
+        with _endless_digits():
+            batches = {
+                (*batch, i): probability * step
+                for batch, probability in batches.items()
+                for i, step in rule.next(batch).items()
+                if step
+            }
+    return batches
+
+
 # --- risk -----------------------------------------------------------------------------------------
 
 
