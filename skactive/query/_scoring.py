@@ -259,7 +259,7 @@ def score_pool(
     random_state: Any = None,
     verbose: int = 0,
 ) -> dict[str, NDArray[np.float64]]:
-    """Score a pool by any number of scores at once: they share one pass over the draws.
+    """Score a pool by any number of scores at once: those of draws share one pass, those of one draw another.
 
     Parameters
     ----------
@@ -324,8 +324,19 @@ def score_pool(
         check_task(model, name, score)
     rng = spawn(check_random_state(random_state), 2)[0]
     options = {"n_draws": n_draws, "posterior": posterior, "predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
+    found: dict[str, Values] = {}
     with whole_fit(model, pool.y_training):
-        draws = draws_for(named, pool, estimator, rng, **options)
-        ready = ready_scores(named, estimator, sources_of(pool, estimator, draws, X_target))
-        columns = score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose)
-    return {name: pool.of_pool(column) for name, column in zip(named, columns, strict=True)}
+        for group in _by_source(named, asks_for_draws=n_draws is not None or posterior != "auto"):
+            draws = draws_for(group, pool, estimator, rng, **options)
+            ready = ready_scores(group, estimator, sources_of(pool, estimator, draws, X_target))
+            found |= zip(group, score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose), strict=True)
+    return {name: pool.of_pool(found[name]) for name in named}
+
+
+def _by_source(scores: Mapping[str, Score], *, asks_for_draws: bool) -> list[Mapping[str, Score]]:
+    """Scores of one draw apart from those of several: what a score is does not depend on what stands beside it."""
+    if asks_for_draws:
+        return [scores]
+    is_of_one = {name: bool(getattr(score, "one_draw", False)) for name, score in scores.items()}
+    groups = [{name: scores[name] for name in scores if is_of_one[name] is of_one} for of_one in (False, True)]
+    return [group for group in groups if group]

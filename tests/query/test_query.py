@@ -484,7 +484,22 @@ def test_score_pool_returns_the_scores_of_queries_by_name(net):
         np.testing.assert_array_equal(column, q.scores_)  # the same draws
 
 
-def test_all_scores_share_one_pass_over_the_draws():
+@pytest.mark.parametrize("beside", [[], ["bald"]])
+def test_scores_of_one_draw_are_those_of_predict_proba_whatever_stands_beside_them(beside):
+    model = LogisticRegression(max_iter=500).fit(LABELLED, y[:100])
+    training = {"X_training": LABELLED, "y_training": y[:100]}
+    p = np.sort(model.predict_proba(POOL), axis=1)
+    expected = 1 - (p[:, -1] - p[:, -2])
+    columns = score_pool(model, POOL, ["margin", *beside], random_state=0, **training)
+    np.testing.assert_allclose(columns["margin"], expected, rtol=1e-12, atol=1e-14)
+    q = StochasticBatchQuery("margin", random_state=0)
+    q.select(model, POOL, 5, **training)
+    np.testing.assert_allclose(q.scores_, expected, rtol=1e-12, atol=1e-14)
+    q.set_params(n_draws=20).select(model, POOL, 5, **training)
+    assert np.abs(q.scores_ - expected).max() > 0.01  # the mean of draws that scatter
+
+
+def test_all_scores_of_draws_share_one_pass_over_them():
     drawn = []
 
     class Counting(RandomForestClassifier):
