@@ -38,7 +38,7 @@ def draws_at(temperature: float, learner: Any, X: Any) -> np.ndarray:
     model = getattr(learner, "estimator", learner)
     training = {"X_training": learner.X_training, "y_training": learner.y_training}
     draws = np.asarray(sample_posterior(model, 50, np.random.default_rng(0), **training)(X))
-    own = model.predict_log_proba(X)
+    own = np.log(np.maximum(model.predict_proba(X), 1e-300))
     logits = own + np.sqrt(temperature) * (np.log(np.maximum(draws, 1e-300)) - own)
     logits -= logits.max(axis=-1, keepdims=True)
     p = np.exp(logits)
