@@ -233,7 +233,7 @@ def test_an_estimator_with_draws_of_its_own_is_asked_for_a_hundred_unless_told_o
 
     X = np.full((9, 2), 0.5)
     for n_draws in (None, 7):
-        StochasticBatchQuery("bald", n_draws=n_draws).select(Curious().fit(X), X, 2)
+        StochasticBatchQuery("bald", "softmax", n_draws=n_draws).select(Curious().fit(X), X, 2)
     assert asked == [100, 7]
 
 
