@@ -25,8 +25,8 @@ from skactive._statistics import Estimate, estimate
 
 TITLE = "Batches that keep apart"
 
-MOST_ROWS = 2_000
-N_DRAWS = 50
+MOST_ROWS = 1_500
+N_DRAWS = 40
 
 FIRST_HALF = ["BEPS", "Chile", "credit_data", "digits", "hpc_data", "letter", "satellite", "spambase"]
 SECOND_HALF = [
@@ -75,7 +75,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "batches": [10],
     },
     "full": {
-        "n_trials": [3, 5],
+        "n_trials": [2, 3],
         "n_rounds": 5,
         "halves": [FIRST_HALF, SECOND_HALF],
         "models": MODELS,
@@ -142,7 +142,7 @@ def model(name: str) -> Any:
     estimators = {
         "logistic": LogisticRegression(C=1.0, max_iter=1000),
         "forest": RandomForestClassifier(N_DRAWS),
-        "net": MCDropoutClassifier((64, 64), dropout=0.3, lr=3e-3, batch_size=-1, max_epochs=100, device="cpu"),
+        "net": MCDropoutClassifier((64, 64), dropout=0.3, lr=5e-3, batch_size=-1, max_epochs=60, device="cpu"),
     }
     return make_pipeline(columns(), estimators[name])
 
