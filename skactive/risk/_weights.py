@@ -1,0 +1,90 @@
+"""Weights of picks that remove the bias of a query."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._checks import check_log_proba
+
+Weights = NDArray[np.float64]
+
+
+def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
+    r"""Weights that make the mean over picks an unbiased estimate of the mean over the pool.
+
+    :math:`v_m = 1 + \frac{N - M}{N - m} \left( \frac{1}{(N - m + 1) q_m} - 1 \right)`. Never negative, 1 each when the
+    whole pool was bought or all picks were uniform, so they serve as ``sample_weight`` of an unbiased training loss.
+
+    Parameters
+    ----------
+    log_proba : array-like of shape (n_labelled,)
+        Log-probability of each pick among the rows left, given the picks before it, in the order of purchase:
+        ``query.log_proba_``, concatenated over rounds. For a first batch chosen uniformly it is
+        ``-numpy.log(n_pool - numpy.arange(n_first))``.
+    n_pool : int
+        Rows before the first pick. Each pick removes one row; the pool must not change otherwise.
+
+    Returns
+    -------
+    ndarray of shape (n_labelled,), float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a log-probability is missing, -inf or above 0, or there are more picks than rows.
+
+    References
+    ----------
+    Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_LURE.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.risk import lure_weights
+    >>> lure_weights(np.log([0.5, 0.25]), n_pool=10).round(3)
+    array([0.289, 0.444])
+    """
+    log_proba = check_log_proba(log_proba, n_pool)
+    n_labelled = len(log_proba)
+    if n_labelled == n_pool:
+        return np.ones(n_labelled)
+    left = n_pool - np.arange(n_labelled)
+    return 1 + (n_pool - n_labelled) / (left - 1) * (np.exp(-log_proba) / left - 1)
+
+
+def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
+    r"""Simpler weights for the same purpose, :math:`u_m = \frac{1}{N q_m} + \frac{M - m}{N}`.
+
+    They are unbiased, like `lure_weights`, and nearly always have a larger variance: early picks count more than late
+    ones, and weights are not 1 when the whole pool was bought.
+
+    Parameters
+    ----------
+    log_proba : array-like of shape (n_labelled,)
+        As for `lure_weights`.
+    n_pool : int
+        Rows before the first pick.
+
+    Returns
+    -------
+    ndarray of shape (n_labelled,), float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `lure_weights` does.
+
+    References
+    ----------
+    Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_PURE.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.risk import pure_weights
+    >>> pure_weights(np.log([0.5, 0.25]), n_pool=10)
+    array([0.3, 0.4])
+    """
+    log_proba = check_log_proba(log_proba, n_pool)
+    return (np.exp(-log_proba) + np.arange(len(log_proba))[::-1]) / n_pool
