@@ -304,6 +304,16 @@ class BatchQuery(BaseEstimator, ABC):
             raise AttributeError(_no_law(self, "n_unreachable_"))
         return int(np.count_nonzero(log_weights() == -np.inf))
 
+    @property
+    def first_log_proba_(self) -> NDArray[np.float64]:
+        """Log-probability that each row that might be chosen had of being the first pick, shape (n_candidates,)."""
+        log_weights = self._last_batch("first_log_proba_").log_weights
+        if log_weights is None:
+            raise AttributeError(_no_law(self, "first_log_proba_"))
+        logs = log_weights()
+        log_sum = np.logaddexp.reduce(logs)
+        return logs - log_sum if log_sum > -np.inf else np.full(len(logs), -np.log(len(logs)))
+
     def _known(self, name: str) -> Memory:
         if "memory_" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")

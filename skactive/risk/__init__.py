@@ -6,9 +6,20 @@ probabilities q_1 ... q_M, each among the rows left, losses L_1 ... L_M. Every r
 (``epsilon`` of the query), and the model must not have been trained on these labels.
 """
 
-from ._estimates import RiskEstimate, estimate_risk
+from ._estimates import RiskDifference, RiskEstimate, estimate_risk
 from ._losses import LOSSES
+from ._plug_in import PlugInEstimate
 from ._tester import ActiveTester
-from ._weights import lure_weights, pure_weights
+from ._weights import largest_weight, lure_weights, pure_weights
 
-__all__ = ["LOSSES", "ActiveTester", "RiskEstimate", "estimate_risk", "lure_weights", "pure_weights"]
+__all__ = [
+    "LOSSES",
+    "ActiveTester",
+    "PlugInEstimate",
+    "RiskDifference",
+    "RiskEstimate",
+    "estimate_risk",
+    "largest_weight",
+    "lure_weights",
+    "pure_weights",
+]

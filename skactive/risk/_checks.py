@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import ParameterError, float64_array, is_integer, kind_of_labels, plain_labels, warn
+from .._checks import ParameterError, float64_array, is_integer, is_number, kind_of_labels, plain_labels, warn
 
 Weights = NDArray[np.float64]
 
@@ -98,3 +98,19 @@ def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
             f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}. Convert "
             "them first."
         )
+
+
+def check_largest_loss(largest: Any, losses: Weights) -> float:
+    if not is_number(largest) or not largest > 0:
+        raise ParameterError(f"`largest_loss` must be a number above 0, or infinity. Got {largest!r}.")
+    if losses.min() < 0 or losses.max() > largest:
+        raise ValueError(
+            f"`losses` must lie between 0 and `largest_loss`={largest}. Got {losses.min()} to {losses.max()}."
+        )
+    return float(largest)
+
+
+def check_limits(limits: Any) -> None:
+    is_pair = isinstance(limits, tuple) and len(limits) == 2 and all(is_number(end) for end in limits)
+    if not (is_pair and limits[0] <= limits[1]):
+        raise ParameterError(f"`limits` must be a tuple (low, high) of numbers, low <= high. Got {limits!r}.")

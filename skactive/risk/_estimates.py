@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
-from .._checks import FLAG, Rule, Rules, check_parameters, integer, is_number, number, warn
-from ._checks import check_log_proba, check_losses
+from .._checks import FLAG, Rule, Rules, check_parameters, integer, is_number, number, one_of
+from ._checks import check_largest_loss, check_limits, check_log_proba, check_losses
+from ._intervals import at_every_look, difference_ends, gamma_end, t_end
 from ._weights import Weights, lure_weights
 
-_LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
+LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
+OF_LEVELS: Rules = {"level": LEVEL, "every_look": FLAG}
+SIDE: Rule = one_of(["both", "lower", "upper"])
+_MAY_BE_NAN = Rule(
+    lambda value: number(0).holds(value) or (is_number(value) and value != value), "a number, 0 or larger, or NaN"
+)
 _OF_ESTIMATES: Rules = {
     "value": number(),
-    "standard_error": Rule(
-        lambda value: number(0).holds(value) or (is_number(value) and value != value), "a number, 0 or larger, or NaN"
-    ),
+    "standard_error": _MAY_BE_NAN,
     "n_labelled": integer(),
     "n_pool": integer(),
     "greater_is_better": FLAG,
+    "step": _MAY_BE_NAN,
+    "n_looks": integer(),
 }
 
 
@@ -37,13 +44,26 @@ class RiskEstimate:
         NaN for a single label; 0 when the whole pool is labelled.
     n_labelled, n_pool : int
     greater_is_better : bool
-        True for an accuracy, False for a loss.
+        True for an accuracy, which is one minus an error rate; False for a loss.
+    step : float
+        What one more label of the largest weight and the largest loss would add. It widens intervals by what rows that
+        are hardly ever picked may hide. NaN where it is not known, or losses may be negative: intervals then are
+        Student's.
+    largest_loss : float
+        That a row can have; infinite if there is no bound.
+    limits : tuple of two float
+        What the value on the pool can be at all, given the labels seen; no interval goes beyond.
+    n_looks : int
+        How many batches of labels there were so far: ``interval(..., every_look=True)`` goes by it.
 
     Examples
     --------
     >>> from skactive.risk import RiskEstimate
     >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000))
     0.125 ± 0.02 (95 % interval 0.085 to 0.165), from 60 labels, for a pool of 1000 rows
+    >>> nothing_seen = RiskEstimate(0.0, 0.0, n_labelled=60, n_pool=1000, step=1 / 60, limits=(0.0, 0.94))
+    >>> [round(end, 3) for end in nothing_seen.interval()]  # the rule of three
+    [0.0, 0.05]
     """
 
     value: float
@@ -51,17 +71,68 @@ class RiskEstimate:
     n_labelled: int
     n_pool: int
     greater_is_better: bool = False
+    step: float = math.nan
+    largest_loss: float = math.inf
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    n_looks: int = 1
 
     def __post_init__(self) -> None:
-        check_parameters(_OF_ESTIMATES, vars(self))
+        check_parameters(_OF_ESTIMATES, {name: vars(self)[name] for name in _OF_ESTIMATES})
+        check_limits(self.limits)
         if self.n_pool < self.n_labelled:
             raise ValueError(f"`n_pool` must be `n_labelled`={self.n_labelled} or more. Got {self.n_pool}.")
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of the risk on the pool, by Student's t."""
-        _LEVEL.check("level", level)
-        half = self.standard_error and stats.t.ppf((1 + level) / 2, self.n_labelled - 1) * self.standard_error
-        return float(self.value - half), float(self.value + half)
+    def interval(self, level: float = 0.95, *, side: str = "both", every_look: bool = False) -> tuple[float, float]:
+        """Confidence interval of the risk on the pool.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+        side : {"both", "lower", "upper"}, default="both"
+            "upper": only the upper end is an estimate, which the risk exceeds with probability 1 - level; the lower one
+            is the limit. "lower": the other way about. One side is what a target needs.
+        every_look : bool, default=False
+            Whether the intervals after all batches are to be right at once, so that one may look after each batch and
+            stop when one likes. They are wider, the more so the later.
+
+        Returns
+        -------
+        tuple of two float
+            By the mid-p gamma method, within the limits; by Student's t if ``step`` is NaN.
+
+        References
+        ----------
+        Fay and Feuer (1997), Confidence Intervals for Directly Standardized Rates; Fay and Kim (2017), Confidence
+        Intervals for Directly Standardized Rates Using Mid-p Gamma Intervals.
+        """
+        check_parameters(
+            {"level": LEVEL, "side": SIDE, "every_look": FLAG}, {"level": level, "side": side, "every_look": every_look}
+        )
+        if every_look:
+            level = at_every_look(level, self.n_looks)
+        tail = (1 - level) / 2 if side == "both" else 1 - level
+        low, high = self.limits
+        if side != "upper":
+            low = min(max(self._end(tail, upper=False), low), high)
+        if side != "lower":
+            high = max(min(self._end(tail, upper=True), high), low)
+        return low, high
+
+    def _end(self, tail: float, *, upper: bool) -> float:
+        """An end of the interval, or NaN; an accuracy has that of its errors, from the other side."""
+        if self.n_labelled < self.n_pool and math.isnan(self.standard_error):
+            return self.limits[upper] if math.isfinite(self.limits[upper]) else math.nan
+        if math.isnan(self.step):
+            return t_end(self.value, self.standard_error, self.n_labelled, tail, upper=upper)
+        if self.greater_is_better:
+            return 1 - self._end_of_loss(1 - self.value, tail, upper=not upper)
+        return self._end_of_loss(self.value, tail, upper=upper)
+
+    def _end_of_loss(self, value: float, tail: float, *, upper: bool) -> float:
+        variance, largest = self.standard_error**2, self.largest_loss
+        if value > largest / 2:  # it is rare that a loss is not the largest
+            return largest - gamma_end(max(largest - value, 0.0), variance, self.step, tail, upper=not upper)
+        return gamma_end(max(value, 0.0), variance, self.step, tail, upper=upper)
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -71,7 +142,60 @@ class RiskEstimate:
         )
 
 
-def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskEstimate:
+@dataclass(frozen=True)
+class RiskDifference:
+    """An estimate of how much larger the risk of one model is than that of another, from the same labels.
+
+    Attributes
+    ----------
+    value : float
+        Unbiased estimate: risk of the first model less that of the second. Below 0 the first one is better.
+    standard_error : float
+    n_labelled, n_pool : int
+    more, less : RiskEstimate
+        What the first model loses where it loses more than the second, and what the second loses where it loses more;
+        the value is their difference.
+    """
+
+    value: float
+    standard_error: float
+    n_labelled: int
+    n_pool: int
+    more: RiskEstimate
+    less: RiskEstimate
+
+    def interval(self, level: float = 0.95, *, every_look: bool = False) -> tuple[float, float]:
+        """Confidence interval of the difference on the pool, from those of `more` and `less`.
+
+        Parameters
+        ----------
+        level, every_look
+            As of `RiskEstimate.interval`.
+
+        References
+        ----------
+        Zou and Donner (2008), Construction of Confidence Limits about Effect Measures: A General Approach.
+        """
+        parts = [(part.value, *part.interval(level, every_look=every_look)) for part in (self.more, self.less)]
+        return difference_ends(*parts)
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return (
+            f"{self.value:+.4g} ± {self.standard_error:.2g} (95 % interval {low:+.3g} to {high:+.3g}), "
+            f"from {self.n_labelled} labels, for a pool of {self.n_pool} rows"
+        )
+
+
+def estimate_risk(
+    losses: ArrayLike,
+    log_proba: ArrayLike,
+    n_pool: int,
+    *,
+    largest_loss: float | None = None,
+    largest_weight: float = 1.0,
+    n_looks: int = 1,
+) -> RiskEstimate:
     r"""Estimate the mean loss over a pool from rows that a query chose.
 
     The value is :math:`\frac1M \sum_m v_m L_m` with `lure_weights`. Each pick alone estimates the mean loss without
@@ -88,6 +212,15 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
         As for `lure_weights`.
     n_pool : int
         Rows before the first pick.
+    largest_loss : float, optional
+        That a row can have, where no loss is negative: 1 for an error rate, infinity where there is no bound. By
+        default 1 if all losses are 0 or 1, else infinity. It decides how far an interval reaches: without a bound the
+        weighted root mean square of the losses seen stands for the largest.
+    largest_weight : float, default=1.0
+        Behind which a risk could hide that labels have not shown, as `largest_weight` finds it for a query. Intervals
+        go by it, or by the largest that was seen if that is larger.
+    n_looks : int, default=1
+        Batches of labels so far, for ``interval(every_look=True)``.
 
     Returns
     -------
@@ -96,7 +229,7 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     Raises
     ------
     ValueError, TypeError
-        As `lure_weights` does, or if losses are not finite numbers, one for each pick.
+        As `lure_weights` does, or if losses are not finite numbers, one for each pick, or larger than ``largest_loss``.
 
     References
     ----------
@@ -115,19 +248,60 @@ def estimate_risk(losses: ArrayLike, log_proba: ArrayLike, n_pool: int) -> RiskE
     >>> print(f"pool {losses.mean():.3f}, picks {losses[batch.indices].mean():.3f}")
     pool 0.312, picks 0.413
     >>> print(estimate_risk(losses[batch.indices], batch.log_proba(), n_pool=500))
-    0.3459 ± 0.024 (95 % interval 0.299 to 0.393), from 50 labels, for a pool of 500 rows
+    0.3459 ± 0.024 (95 % interval 0.301 to 0.429), from 50 labels, for a pool of 500 rows
     """
     log_proba = check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)
     losses = check_losses(losses, len(weights))
+    check_parameters(_OF_INTERVALS, {"largest_weight": largest_weight, "n_looks": n_looks})
+    largest = _largest(losses) if largest_loss is None else check_largest_loss(largest_loss, losses)
     value = float(np.mean(weights * losses))
     error = _standard_error(losses, log_proba, n_pool, value)
-    if 1 < len(losses) < n_pool and np.ptp(losses) == 0:
-        warn(
-            f"All {len(losses)} losses are equal, so their spread gives no standard error: 0.0 is too small. Buy more "
-            "labels, or use a loss with more than two values, such as log_loss."
-        )
-    return RiskEstimate(value, error, len(losses), int(n_pool))
+    return RiskEstimate(
+        value,
+        error,
+        len(losses),
+        int(n_pool),
+        step=_step(losses, weights, largest, max(largest_weight, float(weights.max())), int(n_pool)),
+        largest_loss=largest,
+        limits=_limits(losses, largest, int(n_pool)),
+        n_looks=int(n_looks),
+    )
+
+
+def estimate_difference(
+    losses: tuple[ArrayLike, ArrayLike], log_proba: ArrayLike, n_pool: int, **options: Any
+) -> RiskDifference:
+    """The risk of one model less that of another, from losses of both on the same rows; options of `estimate_risk`."""
+    difference = np.subtract(*(np.asarray(of_one, dtype=np.float64) for of_one in losses))
+    more, less = (estimate_risk(np.maximum(d, 0), log_proba, n_pool, **options) for d in (difference, -difference))
+    value = more.value - less.value
+    error = _standard_error(difference, np.asarray(log_proba, dtype=np.float64), n_pool, value)
+    return RiskDifference(value, error, len(difference), int(n_pool), more, less)
+
+
+_OF_INTERVALS: Rules = {"largest_weight": number(1), "n_looks": integer()}
+
+
+def _largest(losses: Weights) -> float:
+    return 1.0 if np.isin(losses, (0.0, 1.0)).all() else math.inf
+
+
+def _step(losses: Weights, weights: Weights, largest: float, largest_weight: float, n_pool: int) -> float:
+    if losses.min() < 0:
+        return math.nan
+    if len(losses) == n_pool:
+        return 0.0
+    stands_for_largest = largest if math.isfinite(largest) else math.sqrt(np.mean(weights * losses**2))
+    return largest_weight / len(losses) * stands_for_largest
+
+
+def _limits(losses: Weights, largest: float, n_pool: int) -> tuple[float, float]:
+    """What the mean over the pool can be, given the rows that are known."""
+    if losses.min() < 0:
+        return -math.inf, math.inf
+    known = float(losses.sum())
+    return known / n_pool, (known + (n_pool - len(losses)) * largest if len(losses) < n_pool else known) / n_pool
 
 
 def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,20 @@ from numpy.typing import NDArray
 from .._checks import as_array, kind_of_labels, task
 from ._checks import check_kind
 
+Loss = Callable[..., Any]
 
+
+def _loss(largest: float = math.inf) -> Callable[[Loss], Loss]:
+    """Say how large the loss of a row can be: intervals go by it."""
+
+    def mark(loss: Loss) -> Loss:
+        loss.largest = largest  # type: ignore[attr-defined]
+        return loss
+
+    return mark
+
+
+@_loss(largest=1.0)
 def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     if task(estimator) == "regressor":
         raise TypeError(
@@ -23,29 +37,57 @@ def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     return (predictions != y).astype(np.float64)
 
 
+@_loss()
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Minus the log of the label's probability, which is 0 for unknown labels, and clipped to the float64 precision."""
+    return -np.log(_of_label(*_probabilities(estimator, X, y)).clip(np.finfo(np.float64).eps, 1.0))
+
+
+@_loss(largest=2.0)
+def _brier(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    """Squared distance of the probabilities from certainty of the label (Brier, 1950): 0 to 2, also for two classes."""
+    probabilities, is_label = _probabilities(estimator, X, y)
+    return np.square(probabilities).sum(axis=1) - 2 * _of_label(probabilities, is_label) + 1
+
+
+def _of_label(probabilities: NDArray[np.float64], is_label: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return (probabilities * is_label).sum(axis=1)
+
+
+def _probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Probabilities (n, n_classes), and which class the label is: none for one that the model does not know."""
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
-            f"`loss`='log_loss' needs predict_proba, and {type(estimator).__name__} has none. Use loss=\"zero_one\"."
+            f'`loss` needs predict_proba here, and {type(estimator).__name__} has none. Use loss="zero_one".'
         )
-    probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     check_kind(np.asarray(estimator.classes_), y)
-    of_label = (probabilities * (y[:, np.newaxis] == np.asarray(estimator.classes_))).sum(axis=1)
-    return -np.log(of_label.clip(np.finfo(np.float64).eps, 1.0))
+    is_label = y[:, np.newaxis] == np.asarray(estimator.classes_)
+    return np.asarray(estimator.predict_proba(X), dtype=np.float64), is_label
 
 
+@_loss()
 def _squared_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    return np.square(_errors(estimator, X, y, "squared_error"))
+
+
+@_loss()
+def _absolute_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    return np.abs(_errors(estimator, X, y, "absolute_error"))
+
+
+def _errors(estimator: Any, X: Any, y: NDArray[Any], loss: str) -> NDArray[np.float64]:
     predictions = as_array(estimator.predict(X))
     for name, values in (("labels", y), ("estimator", predictions)):
         if kind_of_labels(values) != "numbers":
-            raise TypeError(f"`{name}` must give numbers for `squared_error`. Got {values.item(0)!r}.")
-    return np.square(predictions.astype(np.float64).reshape(y.shape) - y)
+            raise TypeError(f"`{name}` must give numbers for `{loss}`. Got {values.item(0)!r}.")
+    return predictions.astype(np.float64).reshape(y.shape) - y
 
 
-LOSSES: dict[str, Callable[..., Any]] = {
+LOSSES: dict[str, Loss] = {
+    "absolute_error": _absolute_error,
+    "brier": _brier,
     "log_loss": _log_loss,
     "squared_error": _squared_error,
     "zero_one": _zero_one,
 }
-"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one number a row."""
+"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row; ``loss.largest`` is the most it can be."""

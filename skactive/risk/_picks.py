@@ -52,6 +52,11 @@ class Picks:
             )
         return n_told
 
+    @property
+    def n_asks_told(self) -> int:
+        """How many batches there were up to the last pick that has a label."""
+        return int(self.asks[self.is_told].max(initial=-1)) + 1
+
     def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
         number = self.asks.max(initial=-1) + 1
         return dataclasses.replace(

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._checks import look_up
+from .._checks import check_parameters, integer, look_up
+from .._random import check_random_state
 from ._checks import check_kind, check_labels, warn_unreachable
-from ._estimates import RiskEstimate, estimate_risk
+from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
 from ._losses import LOSSES
 from ._picks import Picks
-from ._weights import Weights
+from ._plug_in import PlugInEstimate, plug_in
+from ._weights import Weights, largest_weight, lure_weights
 
 
 class ActiveTester:
@@ -87,6 +89,7 @@ class ActiveTester:
         self.query = query
         self.X_pool = containers.prepare_pool(X_pool)
         self._picks = Picks()
+        self._first_log_proba: list[Weights] = []
         self._classes: NDArray[Any] | None = None
 
     @property
@@ -150,6 +153,7 @@ class ActiveTester:
         changed = {
             "_classes": None if classes is None else np.asarray(classes),
             "_picks": self._picks.asked(indices, query.log_proba_),
+            "_first_log_proba": [*self._first_log_proba, _some(getattr(query, "first_log_proba_", np.zeros(1)))],
         }
         vars(self).update(changed)  # in one step: an interrupt leaves no half of it
         return indices
@@ -199,10 +203,88 @@ class ActiveTester:
             If there are no labels, one of a row that was asked for before others is missing, or model and labels do not
             fit together: a regressor has no "zero_one" loss, and labels must be text if those of the model are.
         """
+        return estimate_risk(self._losses(estimator, loss), self.log_proba_, self.n_pool, **self._options(loss))
+
+    def difference(self, estimator: Any, other: Any, loss: str | Callable[..., Any] = "zero_one") -> RiskDifference:
+        """Estimate how much larger the mean loss of a model over the pool is than that of another.
+
+        Both are tested on the same labels, so that rows on which they do alike cancel: the error is smaller than those
+        of two estimates.
+
+        Parameters
+        ----------
+        estimator, other : fitted estimators
+            Neither trained on the labels of this tester.
+        loss : str or callable, default="zero_one"
+            As of `risk`. With "zero_one" the value is the accuracy of ``other`` less that of ``estimator``.
+
+        Returns
+        -------
+        RiskDifference
+            Below 0 where ``estimator`` is better.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `risk` does.
+        """
+        losses = self._losses(estimator, loss), self._losses(other, loss)
+        return estimate_difference(losses, self.log_proba_, self.n_pool, **self._options(loss))
+
+    def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> Any:
         per_row = look_up("loss", loss, LOSSES)
-        y, log_proba = self.labels_, self.log_proba_
-        losses = per_row(estimator, containers.take_rows(self.X_pool, self.indices_), y)
-        return estimate_risk(losses, log_proba, self.n_pool)
+        y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
+        return per_row(estimator, containers.take_rows(self.X_pool, self.indices_), y)
+
+    def _options(self, loss: str | Callable[..., Any]) -> dict[str, Any]:
+        largest = getattr(look_up("loss", loss, LOSSES), "largest", None)
+        known = {} if largest is None else {"largest_loss": largest}
+        n_asks, n_labelled = self._picks.n_asks_told, len(self.indices_)
+        weights = [largest_weight(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
+        return {**known, "largest_weight": max(weights), "n_looks": n_asks}
+
+    def measure(
+        self,
+        estimator: Any,
+        scoring: str | Callable[..., Any],
+        *,
+        n_resamples: int = 1000,
+        random_state: Any = None,
+    ) -> PlugInEstimate:
+        """Estimate a measure that is no mean over rows: balanced accuracy, recall, average precision, ...
+
+        There is no unbiased estimate of these. The measure is computed from the labels with `lure_weights` as sample
+        weights: right in the limit of many labels, and off by something from few. Its interval comes from resampling
+        the labels, and holds less often than it says while a class has a handful of them.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Not trained on the labels of this tester.
+        scoring : str or callable
+            A scorer of scikit-learn that takes ``sample_weight``, by name or itself: "balanced_accuracy",
+            "average_precision", "roc_auc", "f1_macro", ``make_scorer(recall_score, pos_label="yes")``.
+        n_resamples : int, default=1000
+        random_state : None, int, numpy Generator or RandomState
+            Seeds the resampling.
+
+        Returns
+        -------
+        PlugInEstimate
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `risk` does, or if the scorer takes no weights.
+
+        References
+        ----------
+        Efron and Tibshirani (1993), An Introduction to the Bootstrap, sec. 13.3, percentile intervals.
+        """
+        check_parameters({"n_resamples": integer(10)}, {"n_resamples": n_resamples})
+        y, weights = self.labels_, lure_weights(self.log_proba_, self.n_pool)
+        rows = containers.take_rows(self.X_pool, self.indices_)
+        return plug_in(estimator, rows, y, weights, scoring, n_resamples, check_random_state(random_state))
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
         """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
@@ -222,4 +304,15 @@ class ActiveTester:
             As `risk` does.
         """
         errors = self.risk(estimator, "zero_one")
-        return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True)
+        limits = 1 - errors.limits[1], 1 - errors.limits[0]
+        return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)
+
+
+def _some(first_log_proba: Weights) -> Weights:
+    """Quantiles of them, as of a smaller pool: what a tester keeps of an ask."""
+    ordered = np.sort(first_log_proba[first_log_proba > -np.inf])
+    kept = ordered[np.linspace(0, len(ordered) - 1, min(len(ordered), _KEPT)).round().astype(int)]
+    return kept + np.log(len(ordered) / len(kept)) if len(kept) else np.zeros(1)
+
+
+_KEPT = 1000

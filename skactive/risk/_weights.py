@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import float64_array
 from ._checks import check_log_proba
 
 Weights = NDArray[np.float64]
@@ -88,3 +91,43 @@ def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     """
     log_proba = check_log_proba(log_proba, n_pool)
     return (np.exp(-log_proba) + np.arange(len(log_proba))[::-1]) / n_pool
+
+
+def largest_weight(first_log_proba: ArrayLike, n_labelled: int) -> float:
+    r"""The largest weight of a pick behind which a risk could hide that labels have not shown.
+
+    Rows that are hardly ever picked have large weights. But if few rows have such weights, no large part of a risk can
+    be theirs. So this is :math:`\max_w \min(w, M \cdot \text{share of rows of weight} \ge w)`,
+    and 1 at least.
+
+    Parameters
+    ----------
+    first_log_proba : array-like of shape (n_pool,)
+        ``query.first_log_proba_``. Rows that cannot be picked (-inf) are left out.
+    n_labelled : int
+        M, the number of labels.
+
+    Returns
+    -------
+    float
+        For `estimate_risk`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.risk import largest_weight
+    >>> largest_weight(np.log([0.4, 0.4, 0.19, 0.01]), n_labelled=50)
+    12.5
+    >>> largest_weight(np.full(100, -np.log(100)), n_labelled=50)
+    1.0
+    """
+    log_proba = float64_array("first_log_proba", first_log_proba)
+    log_proba = np.sort(log_proba[log_proba > -np.inf])[::-1]
+    if log_proba.ndim != 1 or len(log_proba) == 0:
+        return 1.0
+    weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))  # in increasing order
+    share = 1 - np.arange(len(weights)) / len(weights)
+    return max(1.0, float(np.minimum(weights, n_labelled * share).max()))
+
+
+_MOST_LOG_WEIGHT = 300.0  # which says that nothing is known of the row

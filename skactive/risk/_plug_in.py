@@ -1,0 +1,111 @@
+"""Measures of a model that are no means over rows: computed with weights, with an interval by resampling."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import get_scorer
+
+from .._checks import task
+from ._estimates import LEVEL
+from ._weights import Weights
+
+_METHODS = ("predict", "predict_proba", "decision_function")
+
+
+@dataclass(frozen=True)
+class PlugInEstimate:
+    """A measure of a model from weighted labels, which is right in the limit of many labels only.
+
+    Attributes
+    ----------
+    value : float
+    n_labelled : int
+    resampled : ndarray of shape (n_resamples,), float64
+        The measure of labels drawn with replacement; without those in which it was not defined.
+    """
+
+    value: float
+    n_labelled: int
+    resampled: NDArray[np.float64] = field(repr=False)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Percentiles of the resampled values; NaN if there are none."""
+        LEVEL.check("level", level)
+        if len(self.resampled) == 0:
+            return np.nan, np.nan
+        low, high = np.quantile(self.resampled, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return (
+            f"{self.value:.4g} (95 % interval {low:.3g} to {high:.3g}, by resampling), from {self.n_labelled} labels; "
+            "weighted, not unbiased"
+        )
+
+
+def plug_in(
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    weights: Weights,
+    scoring: str | Callable[..., Any],
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> PlugInEstimate:
+    """The measure of these labels, and of labels resampled from them. The model is asked once."""
+    scorer = get_scorer(scoring)
+    answers, rows = _answers(estimator, X), np.arange(len(y))
+    try:
+        value = float(scorer(answers, rows, y, sample_weight=weights))
+    except TypeError as error:
+        raise TypeError(
+            f"`scoring` must take `sample_weight`, for the weights that undo the query's choice. {scoring!r} does not: "
+            f"{error}"
+        ) from error
+    resampled = []
+    for _ in range(n_resamples):
+        drawn = np.sort(rng.integers(len(y), size=len(y)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)  # of labels without one of the classes
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                resampled.append(float(scorer(answers, rows[drawn], y[drawn], sample_weight=weights[drawn])))
+            except ValueError:  # not defined for one class
+                continue
+    found = np.array(resampled, dtype=np.float64)
+    return PlugInEstimate(value, len(y), found[np.isfinite(found)])
+
+
+class _Classifier(ClassifierMixin, BaseEstimator):
+    """Answers of a classifier for rows that are numbers."""
+
+
+class _Regressor(RegressorMixin, BaseEstimator):
+    """Answers of a regressor for rows that are numbers."""
+
+
+def _answers(estimator: Any, X: Any) -> Any:
+    known = _Regressor() if task(estimator) == "regressor" else _Classifier()
+    for name in _METHODS:
+        if hasattr(estimator, name):
+            setattr(known, name, _recalled(name, np.asarray(getattr(estimator, name)(X))))
+    if hasattr(estimator, "classes_"):
+        known.classes_ = np.asarray(estimator.classes_)
+    return known
+
+
+def _recalled(name: str, answer: NDArray[Any]) -> Callable[[Any], NDArray[Any]]:
+    def recall(rows: Any) -> NDArray[Any]:
+        return answer[rows]
+
+    recall.__name__ = name  # by which scikit-learn finds out what it is
+    return recall
