@@ -59,5 +59,6 @@ def test_the_page_of_claims_is_that_of_the_results(tmp_path):
     for path in results:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     assert run(STUDIES, "--page", "--out", tmp_path).returncode == 0
-    assert (tmp_path / "claims.inc").read_text(encoding="utf-8") == (RESULTS / "claims.inc").read_text(encoding="utf-8")
+    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.inc")}
+    assert made == {path.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("*.inc")}
     assert {path.stem for path in results} == {path.stem for path in RESULTS.glob("*.png")}

@@ -22,6 +22,8 @@ def main(arguments: list[str]) -> int:
         arguments.remove("--page")
         out = study.parse("", "", arguments).out
         (out / "claims.inc").write_text(page.as_rst(out), encoding="utf-8")
+        for name, text in page.guide_parts(out).items():
+            (out / f"{name}.inc").write_text(text, encoding="utf-8")
         return 0
     study.parse("", "Every study of the paper's claims", arguments)  # says what is wrong with them, once
     failed = []

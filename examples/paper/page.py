@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,12 +22,23 @@ def as_rst(folder: Path) -> str:
     return "\n".join([*lines, *(line for record in records for line in _study(record))]).rstrip() + "\n"
 
 
+def guide_parts(folder: Path) -> dict[str, str]:
+    """What pages of the guide include, by study: what one says of its findings in a few sentences."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    modules = {record["study"]: (importlib.import_module(record["study"]), record) for record in records}
+    return {
+        name: textwrap.fill(module.guide(record["findings"]), 120, break_on_hyphens=False) + "\n"
+        for name, (module, record) in modules.items()
+        if hasattr(module, "guide")
+    }
+
+
 def _study(record: dict[str, Any]) -> list[str]:
     title, name = record["title"], record["study"]
     rows = [
         (c["statement"], c["setting"], str(c["trials"]), c["ours"], f"**{c['verdict']}**") for c in record["claims"]
     ]
-    lines = [title, "-" * len(title), ""]
+    lines = [f".. _{name}:", "", title, "-" * len(title), ""]
     lines += [f"``{name}.py --{record['size']}``, {_duration(record['seconds'])} on {_machine(record['machine'])}.", ""]
     lines += table("", HEADER, rows, widths=(28, 28, 7, 25, 12))
     for caption, header, cells in _tables(record):

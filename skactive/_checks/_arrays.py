@@ -46,6 +46,19 @@ class ScoreError(ValueError):
         return self if rows is None else ScoreError(name, rule, value, int(rows[row]), n_bad)
 
 
+class PointError(ValueError):
+    """A row of points that are not finite."""
+
+    def __init__(self, name: str, row: int, remedy: str) -> None:
+        super().__init__(f"`{name}` must be finite. Got infinity or NaN in row {row}. {remedy}")
+        self._parts = (name, row, remedy)
+
+    def of_rows(self, rows: NDArray[np.int64] | None) -> PointError:
+        """The same, where row i of the points is row ``rows[i]`` of the pool."""
+        name, row, remedy = self._parts
+        return self if rows is None else PointError(name, int(rows[row]), remedy)
+
+
 def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_], rule: str) -> ScoreError:
     row = int(np.flatnonzero(bad)[0])
     return ScoreError(name, rule, float(scores[row]), row, int(bad.sum()))

@@ -39,6 +39,12 @@ def real_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = Tru
     return array
 
 
+def numbers_in_place(name: str, values: Any) -> Any:
+    """What rows of numbers can be taken from by position: the array, tensor, sparse or dask array itself, or a copy."""
+    is_array = hasattr(values, "dtype") and not hasattr(values, "iloc") and not np.ma.isMaskedArray(values)
+    return values if is_array and is_real(values) else float64_array(name, values)
+
+
 def plain_array(name: str, values: Any, *, rule: str = "be an array", objects: bool = True) -> Any:
     """An array or a tensor without gradients, of anything; ``objects`` that are all numbers become float64."""
     if hasattr(values, "detach"):

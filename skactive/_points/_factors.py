@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from .._checks import ProbabilityError, sum_tolerance
+from .._checks import PointError, ProbabilityError, sum_tolerance
 from .._devices import best_float
 
 Rows = slice | NDArray[np.int64]
@@ -98,8 +98,9 @@ class Vectors(Factor):
         """A power of two just below the largest absolute number: nothing is rounded by it."""
         largest = float(np.finfo(np.float64).tiny)
         for rows in blocks:
+            check_finite(float64(self.array[rows]), rows.start, self._parameter)
             x = self.rows(rows)
-            check_finite(x, rows.start, self._parameter)
+            check_finite(x, rows.start, self._parameter)  # less their mean
             largest = max(largest, x.abs_().amax().item())
         self.unit = math.ldexp(0.5, math.frexp(largest)[1])
 
@@ -158,15 +159,11 @@ def check_finite(x: Tensor, first: int, parameter: str) -> None:
     if bool(x.isfinite().all()):
         return
     row = first + int((~x.isfinite()).nonzero()[0, 0])
-    instead = (
-        ""
-        if parameter == "points"
-        else f" If the model takes rows with gaps, give a function of the rows that returns none as `{parameter}`."
-    )
-    name = "points" if parameter == "points" else "embeddings"
-    raise ValueError(
-        f"`{name}` must be finite. Got infinity or NaN in row {row}. Fill gaps, or scale the rows.{instead}"
-    )
+    name, remedy = "points", "Fill gaps, or scale what is too large."
+    if parameter != "points":
+        name = "embeddings"
+        remedy += f" If the model takes rows with gaps, give a function of the rows that returns none as `{parameter}`."
+    raise PointError(name, row, remedy)
 
 
 def float64(part: Any) -> Tensor:

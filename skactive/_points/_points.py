@@ -111,6 +111,15 @@ class PointSet:
         step = max(1, _BLOCK_ELEMENTS // (n_beside + sum(factor.n_columns for factor in self._factors)))
         return (slice(start, min(start + step, len(self))) for start in range(0, len(self), step))
 
+    def check_unchanged(self, rows: slice) -> None:
+        """Check that the norms of rows are those that were measured: an array may have been written into since."""
+        now = self._squares(self._rows(rows)).cpu().numpy()
+        if not np.allclose(now, self.squared_norms[rows], rtol=1e-9, atol=0):
+            raise ValueError(
+                f"The pool has changed since the batch was chosen, in rows {rows.start} to {rows.stop - 1}: ask for "
+                "`log_proba_` before you write into it."
+            )
+
     def are_equal(self) -> bool:
         """Whether there are several points, and all in one place."""
         first = self[slice(0, 1)]

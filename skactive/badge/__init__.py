@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import Rules, check_classifier, check_k, name_or_callable, probabilities_of
+from .._checks import PointError, Rules, check_classifier, check_k, name_or_callable, probabilities_of
 from .._points import PointSet, Residuals, Vectors
 from .._random import check_rng
 from ..posterior._embeddings import Represent, represent_by
@@ -169,14 +169,14 @@ class BADGEQuery(BatchQuery):
         represent = in_batches(represent_by(model, self.embedding), self.predict_batch_size)
         batch_size = getattr(represent, "batch_size", None)
         with probabilities_of(model):
-            of_rows = collect(
+            probabilities, embeddings = collect(
                 pool.with_pending(),
                 lambda X: _of_rows(represent, X),
                 chunk_size=self.chunk_size,
                 batch_size=batch_size,
                 verbose=self.verbose,
             )
-            points = _points(*of_rows)
+            points = _points_of(probabilities, embeddings, pool)
         self.scores_ = pool.of_pool(np.sqrt(points.squared_norms[: len(pool)]) * points.unit)
         indices, self.n_informative_ = _batch(points, k, rngs.batch, len(pool.pending))
         return Batch(indices)
@@ -204,6 +204,13 @@ def _batch(points: PointSet, k: int, rng: np.random.Generator, n_known: int = 0)
     warn_gradients_gone(len(found), k)
     left = np.delete(np.arange(len(points) - n_known), found)
     return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
+
+
+def _points_of(probabilities: Any, embeddings: Any, pool: Pool) -> PointSet:
+    try:
+        return _points(probabilities, embeddings)
+    except PointError as error:
+        raise error.of_rows(pool.with_pending().rows) from None
 
 
 def _points(probabilities: Any, embeddings: Any) -> PointSet:

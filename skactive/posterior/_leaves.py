@@ -18,6 +18,7 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
+from torch import nn
 
 from ._checks import check_features
 from ._unwrap import Through, inside
@@ -50,8 +51,9 @@ def _leaves(estimator: Any) -> Leaves | None:
         return _of_members(estimator)
     if isinstance(estimator, _WITHOUT_NUMBERS):
         return lambda X: _values_of_stages(estimator, X)
-    if hasattr(estimator, "apply"):
-        return lambda X: _numbers(estimator.apply(X))
+    if hasattr(estimator, "apply") and not isinstance(estimator, nn.Module):  # whose `apply` is something else
+        dtype = _dtype([estimator])
+        return lambda X: _in_one_line(estimator.apply(X)).astype(dtype)
     return None
 
 
@@ -60,10 +62,12 @@ def _of_members(bagging: Any) -> Leaves | None:
     if not all(hasattr(member, "apply") for member, _ in members):
         return None
 
+    dtype = _dtype([member for member, _ in members])
+
     def leaves(X: Any) -> NDArray[Any]:
         X = check_features(bagging, X, dtype=None)
         X = X.tocsc() if sparse.issparse(X) else X
-        return np.hstack([_numbers(member.apply(X[:, features])) for member, features in members])
+        return np.hstack([_in_one_line(member.apply(X[:, features])) for member, features in members]).astype(dtype)
 
     return leaves
 
@@ -76,8 +80,14 @@ def _values_of_stages(boosting: Any, X: Any) -> NDArray[np.float32]:
     return np.diff(sums, axis=1, prepend=0).reshape(len(sums), -1).astype(np.float32)
 
 
-def _numbers(leaves: Any) -> NDArray[Any]:
-    """Of a row in one line, whatever axes trees and classes have, in few bytes."""
+def _in_one_line(leaves: Any) -> NDArray[Any]:
+    """The leaves of a row, whatever axes trees and classes have."""
     leaves = np.asarray(leaves)
-    leaves = leaves.reshape(len(leaves), -1)
-    return leaves.astype(np.int16 if leaves.max(initial=0) < np.iinfo(np.int16).max // 2 else np.int32)
+    return leaves.reshape(len(leaves), -1)
+
+
+def _dtype(models: list[Any]) -> type[np.integer[Any]]:
+    """The narrowest integers that hold the numbers of all nodes, where they are known."""
+    trees = [tree for model in models for tree in np.ravel(getattr(model, "estimators_", model))]
+    counts = [tree.tree_.node_count if hasattr(tree, "tree_") else np.inf for tree in trees]
+    return np.int16 if max(counts, default=np.inf) < np.iinfo(np.int16).max else np.int32

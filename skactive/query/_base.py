@@ -369,7 +369,7 @@ class BatchQuery(BaseEstimator, ABC):
         self.scores_ = np.full(pool.n_points, np.nan)
         return uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
 
-    def _suggested(self, learner: Any, X_pool: Any, pending: Any = None, **given: Any) -> int:
+    def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
         if not hasattr(self, "suggest_batch_size"):
             raise ValueError(
                 '`n_instances`="auto" needs a query that suggests batch sizes, as StochasticBatchQuery does. '

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .. import _containers as containers
-from .._checks import failure_explained, float64_array, is_real
+from .._checks import failure_explained, numbers_in_place
 from ..posterior._embeddings import embed_by
 from ..posterior._unwrap import in_batches
 from ._base import model_of
@@ -55,16 +55,13 @@ def embeddings_of(
 
 def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
     """What rows can be taken from by position: the array of numbers that it is, or a copy."""
-    masked = np.ma.isMaskedArray(embeddings)
-    if hasattr(embeddings, "dtype") and not hasattr(embeddings, "iloc") and is_real(embeddings) and not masked:
-        return embeddings
     try:
-        return float64_array("embeddings", embeddings)
+        return numbers_in_place("embeddings", embeddings)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"`embeddings` must be an array of numbers. Got a {type(embeddings).__name__} of something else: {error}. "
             "Rows of text or of mixed types need a model that makes numbers of them: put the estimator behind its "
-            f"transformers in a Pipeline, or give the query an `{parameter}`, a function of the rows."
+            f"transformers in a Pipeline, or give the query a function of the rows as `{parameter}`."
         ) from error
 
 
@@ -83,6 +80,7 @@ def collect(
     function: Callable[[Any], Sequence[Any]],
     *,
     doing: str = "embedding",
+    parameter: str = "embedding",
     chunk_size: int | None = None,
     batch_size: int | None = None,
     verbose: int = 0,
@@ -94,7 +92,7 @@ def collect(
     """
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
-        kept = [_Kept(part, pool, part is first) for part in function(first)]
+        kept = [_Kept(part, pool, part is first, parameter) for part in function(first)]
     n_values = sum(array.n_columns for array in kept)
     for rows, chunk in pool.chunks(n_values, doing, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose):
         with failure_explained(f"{doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
@@ -106,13 +104,18 @@ def collect(
 class _Kept:
     """One array over all candidates, filled chunk by chunk."""
 
-    def __init__(self, first: Any, pool: Pool, in_place: bool) -> None:
-        self._pool, self._in_place, self.n_columns = pool, in_place, first.shape[1]
+    def __init__(self, first: Any, pool: Pool, in_place: bool, parameter: str) -> None:
+        self._pool, self._in_place, self.n_columns, self._parameter = pool, in_place, first.shape[1], parameter
         self._parts: list[Any] = []
         is_dense = not (in_place or sparse.issparse(first))
         self._array = np.empty((len(pool), self.n_columns), first.dtype) if is_dense else None
 
     def add(self, rows: slice, part: Any) -> None:
+        if part.shape[1:] != (self.n_columns,):
+            raise ValueError(
+                f"`{self._parameter}` must give every row as many numbers as the first one, {self.n_columns}. Got an "
+                f"array of shape {tuple(part.shape)} for {rows.stop - rows.start} rows."
+            )
         if self._array is not None:
             self._array[rows] = part
         elif not self._in_place:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _containers as containers
-from .._checks import Rules, as_array, check_classifier, check_one_output, name_or_callable
+from .._checks import PointError, Rules, as_array, check_classifier, check_one_output, name_or_callable
 from .._points import Leaves, PointSet, Residuals, Vectors
 from ..posterior._embeddings import embed_by, has_embeddings, represent_by
 from ..posterior._leaves import is_of_leaves, leaves_by
 from ..posterior._registry import has_source, innermost
-from ..posterior._unwrap import in_batches
+from ..posterior._unwrap import Through, in_batches
 from ..samplers._repulsion import DIVERSITY
 from ._base import model_of
 from ._draws import PoolDraws
@@ -61,12 +61,16 @@ def points_of(
         pool.with_pending(),
         lambda X: found.checked(X, containers.count_rows(X)),
         doing="placing",
+        parameter="space",
         chunk_size=chunk_size,
         batch_size=batch_size,
         verbose=verbose,
     )
     last = Leaves(arrays[-1]) if found.is_of_leaves else Vectors(arrays[-1], "space", centred=len(arrays) == 1)
-    return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+    try:
+        return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+    except PointError as error:
+        raise error.of_rows(pool.with_pending().rows) from None
 
 
 def is_drawn(model: Any, space: str | Callable[..., Any]) -> bool:
@@ -95,13 +99,18 @@ def _find(model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, 
     if space == "gradients":
         check_classifier(model, 'space="gradients"')
         if leaves is None:
-            return _Space(in_batches(represent_by(model), batch_size))
+            return _Space(Through(in_batches(represent_by(model), batch_size), after=_check_ran))
         return _Space(lambda X: (check_one_output(model.predict_proba(X), model), leaves(X)), is_of_leaves(model))
     if leaves is not None:
         return _Space(leaves, is_of_leaves(model))
     if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
         return _Space(_Drawn(draws))
-    return _Space(in_batches(embed_by(model), batch_size))
+    embed = in_batches(embed_by(model), batch_size)
+    return _Space(Through(embed, after=check_ran_a_layer))
+
+
+def _check_ran(both: tuple[Any, Any]) -> tuple[Any, Any]:
+    return both[0], check_ran_a_layer(both[1])
 
 
 class _Drawn:
@@ -117,8 +126,8 @@ class _Drawn:
 
 
 def _checked(embeddings: Any, n_rows: int) -> Any:
-    embeddings = as_numbers(check_ran_a_layer(embeddings), "space")
-    if len(embeddings.shape) != 2 or embeddings.shape[0] != n_rows:
+    embeddings = as_numbers(embeddings, "space")
+    if len(embeddings.shape) != 2 or embeddings.shape[0] != n_rows or embeddings.shape[1] == 0:
         raise ValueError(
             f"`space` must give an array with a row for each of the {n_rows} rows of a chunk, shape ({n_rows}, "
             f"n_columns). Got shape {tuple(embeddings.shape)}."

@@ -208,6 +208,7 @@ class StochasticBatchQuery(BatchQuery):
         candidates: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         fit_params: Mapping[str, Any] | None = None,
+        pending: ArrayLike | None = None,
     ) -> int:
         """Say how large the next batch should be: for how many labels today's ranking is expected to hold.
 
@@ -225,8 +226,8 @@ class StochasticBatchQuery(BatchQuery):
         X_pool : array-like of shape (n_points, ...)
         X_training, y_training : array-like, optional
             What the estimator was fitted to, in the order in which labels came in. A learner brings its own.
-        candidates : array-like of int or bool, optional
-            Rows that may be chosen, as in `select`.
+        candidates, pending : array-like of int or bool, optional
+            Rows that may be chosen, and rows in flight, as in `select`.
         sample_weight, fit_params : optional
             Weights of the training rows, and further keywords for the fits, as in `select`.
 
@@ -269,7 +270,7 @@ class StochasticBatchQuery(BatchQuery):
         >>> rows, X_batch = learner.query(X[30:], n_instances="auto")
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
         return suggested_batch_size(self, learner, X_pool, **given)
 
     @property

@@ -82,6 +82,13 @@ def check_labels(labels: Any, n_rows: int) -> NDArray[Any]:
     return labels.ravel()
 
 
+def warn_twins() -> None:
+    warn(
+        "With a `diversity` and `epsilon`=0, rows that are equal to one that was picked cannot be picked any more, and "
+        "the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example."
+    )
+
+
 def warn_unreachable(n_unreachable: int, n_left: int) -> None:
     if n_unreachable:
         warn(

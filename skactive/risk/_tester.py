@@ -13,7 +13,7 @@ from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import check_parameters, integer, look_up
 from .._random import check_random_state
-from ._checks import check_kind, check_labels, warn_unreachable
+from ._checks import check_kind, check_labels, warn_twins, warn_unreachable
 from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
 from ._losses import LOSSES
 from ._picks import Picks
@@ -148,6 +148,8 @@ class ActiveTester:
                 f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
                 "Use a StochasticBatchQuery with a sampler of skactive.samplers."
             )
+        if getattr(query, "diversity", 0) > 0 and getattr(query, "epsilon", 0) == 0:
+            warn_twins()
         warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
         classes = getattr(modal.unwrap(estimator)[0], "classes_", None)
         changed = {

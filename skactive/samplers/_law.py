@@ -93,7 +93,11 @@ class Law:
         values = self.values()
         if self.beta == math.inf:
             return np.where(values == values.max(initial=-np.inf), 0.0, -np.inf)
-        return self.beta * values
+        top = float(values.max(initial=-np.inf))
+        with np.errstate(over="ignore"):
+            if math.isfinite(top) and not math.isfinite(self.beta * top):
+                return self.beta * (values - top)
+            return self.beta * values
 
     def log_weights_of_order(self) -> Scores:
         """Log-weights of all picks, not only of the first: at beta = inf, tied rows come in the order of the array."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from .._checks import BETA, check_k, check_scores, number, real_array, warn
+from .._checks import BETA, check_k, check_scores, number, numbers_in_place, warn
 from .._points import Points, PointSet, Vectors
 from .._random import check_rng
 from ._bounds import Bounds, log_weights_apart, nearest_distances
@@ -28,7 +28,7 @@ from ._mixture import Mixture, law_of_order, mixed
 from ._samplers import power, raised
 from ._selection import LITTLE_MASS, Indices, Scores
 
-DIVERSITY = number(0, text="a finite number, 0 (the sampler alone) or larger", remedy="Try 1 or 2.")
+DIVERSITY = number(0, 100, text="a number from 0 (the sampler alone) to 100", remedy="Try 1 or 2.")
 
 
 def repulsive(
@@ -86,11 +86,13 @@ def repulsive(
     diversity = float(DIVERSITY.check("diversity", diversity))
     k = check_k(k, len(scores))
     check_rng(rng)
+    factors = points if isinstance(points, tuple) else (points,)
+    if len(factors) not in (1, 2):
+        raise ValueError(f"`points` must be one array, or a tuple of two. Got a tuple of {len(factors)}.")
+    arrays = [_checked_points(array, len(scores)) for array in factors]
     if diversity == 0:
         return power(scores, k, rng, beta=beta)
-    pair = points if isinstance(points, tuple) else (points,)
-    arrays = [_checked_points(array, len(scores)) for array in pair]
-    apart = PointSet(*(Vectors(array, "points", centred=len(pair) == 1) for array in arrays))
+    apart = PointSet(*(Vectors(array, "points", centred=len(factors) == 1) for array in arrays))
     return draw_apart(power, scores, apart, k, rng, float(BETA.check("beta", beta)), diversity).indices
 
 
@@ -117,7 +119,7 @@ def draw_apart(
 
 
 def _checked_points(array: Any, n_points: int) -> Any:
-    array = real_array("points", array, objects=False)
+    array = numbers_in_place("points", array)
     if len(array.shape) != 2 or array.shape[1] == 0:
         raise ValueError(
             f"`points` must have shape (n_points, n_columns), or be two such arrays. Got shape {tuple(array.shape)}."
@@ -220,6 +222,7 @@ class Repulsion:
         place[picks] = np.arange(k)
         log_mass, log_picked = np.full(k, -np.inf), np.empty(k)
         for rows in self._blocks(len(centres) + k):
+            self.points.check_unchanged(rows)
             nearest_nk, log_weights_n = self._nearest_at(rows, centres, k), self.log_weights[rows]
             for row in np.flatnonzero(place[rows] < k):
                 at = place[rows][row]

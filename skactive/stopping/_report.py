@@ -127,7 +127,7 @@ class StoppingReport:
         ),
         "patience": integer(),
         "risk": Rule(
-            lambda risk: hasattr(risk, "interval") and hasattr(risk, "greater_is_better"),
+            lambda risk: hasattr(risk, "interval") and hasattr(risk, "greater_is_better") and hasattr(risk, "step"),
             "a RiskEstimate, as those of skactive.risk",
         ).or_none(),
         "target_risk": number(text="a finite number, the risk that is good enough").or_none(),
@@ -336,11 +336,13 @@ class StoppingReport:
         return self.labels[-1] - self.labels[-1 - n_reports]
 
     def _standing(self) -> str:
-        """Whether the whole interval of the risk is on the good side of its target, on the other, or ("") neither."""
+        """Whether the risk is surely (to 95 %) on the good side of its target, on the other, or ("") neither."""
         risk, target = self.risk, self.target_risk
-        if risk is None or target is None or (risk.standard_error == 0 and risk.n_labelled < risk.n_pool):
-            return ""  # all losses are equal, so their spread gives no interval
-        low, high = risk.interval()
+        if risk is None or target is None:
+            return ""
+        if np.isnan(risk.step) and risk.standard_error == 0 and risk.n_labelled < risk.n_pool:
+            return ""  # all losses are equal, so their spread alone gives no interval
+        low, high = risk.interval(side="lower")[0], risk.interval(side="upper")[1]
         above, below = low >= target, high <= target
         reached, missed = (above, below) if risk.greater_is_better else (below, above)
         return "reached" if reached else "missed" if missed else ""

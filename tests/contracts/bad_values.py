@@ -39,8 +39,8 @@ from skactive.diagnostics import FrozenQuery, auroc, moving_mean, rank_correlati
 from skactive.experiment import ExperimentResult, Round, run_experiment
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
-from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, lure_weights, pure_weights
-from skactive.samplers import SAMPLERS, gumbel_top_k, log_proba
+from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, largest_weight, lure_weights, pure_weights
+from skactive.samplers import SAMPLERS, gumbel_top_k, log_proba, repulsive
 from skactive.scores import SCORES
 
 # --- good values ----------------------------------------------------------------------------------
@@ -380,6 +380,17 @@ CALLS: dict[str, Entry] = {
         f"samplers.{name}": Entry(SAMPLERS[name], {"scores": P("scores", SIX), "k": K, "rng": RNG_P, "beta": BETA})
         for name in ("power", "softmax", "softrank", "topk", "uniform")
     },
+    "samplers.repulsive": Entry(
+        repulsive,
+        {
+            "scores": P("scores", SIX),
+            "points": P("matrix", X[:6]),
+            "k": K,
+            "rng": RNG_P,
+            "beta": BETA,
+            "diversity": P("not negative", 2.0),
+        },
+    ),
     "samplers.gumbel_top_k": Entry(gumbel_top_k, {"values": P("log weights", SIX), "k": K, "rng": RNG_P, "beta": BETA}),
     "samplers.log_proba": Entry(
         log_proba, {"values": P("log weights", SIX), "positions": P("positions", np.array([3, 2])), "beta": BETA}
@@ -404,7 +415,11 @@ CALLS: dict[str, Entry] = {
             "losses": P("numbers", np.array([0.1, 0.5, 0.2])),
             "log_proba": P("plain numbers", np.log([0.3, 0.4, 0.5])),
             "n_pool": P("count", 10),
+            "n_looks": P("count", 2),
         },
+    ),
+    "risk.largest_weight": Entry(
+        largest_weight, {"first_log_proba": P("log weights", np.log([0.5, 0.3, 0.2])), "n_labelled": P("count", 2)}
     ),
     "risk.RiskEstimate": Entry(
         RiskEstimate,
@@ -486,6 +501,7 @@ CALLS: dict[str, Entry] = {
             "sampler": P("name", "power"),
             "beta": BETA,
             "epsilon": P("part or none", 0.1),
+            "diversity": P("not negative", 2.0),
             "hold": P("number or none", 0.9),
             "n_instances": P("k", 2),
             "candidates": P("candidates", np.array([3, 1, 2])),
@@ -794,6 +810,8 @@ _ESTIMATOR = "an estimator: tests of its room and scikit-learn's own checks"
 _INSIDE = "a building block of queries, which gets what was checked: tests/query"
 NOT_HERE = {
     "samplers.Batch": _RECORD,
+    "risk.RiskDifference": _RECORD,
+    "risk.PlugInEstimate": _RECORD,
     "batchbald.BatchBALDResult": _RECORD,
     "acsfw.CoreSet": _RECORD,
     "causal.EffectEstimate": _RECORD,
