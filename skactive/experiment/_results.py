@@ -188,7 +188,7 @@ class ExperimentResult:
             then over trials; with ``batch_size="auto"`` over labels instead, up to the smallest number that all runs
             reached, by straight lines between evaluations. ``labels``: number of labels at the first evaluation that
             reaches ``level``, over the ``reached`` trials that do. ``difference``: of ``mean`` to the reference in the
-            same trials, with the p-value of a paired t-test, uncorrected (``p_value``) and corrected for the number of
+            same trials, with the p-value of a sign-flip test, uncorrected (``p_value``) and corrected for the number of
             queries (``p_holm``). Intervals are Student's, 95 %, and not corrected. Failed runs are left out, and
             differences also leave out trials in which the reference failed.
 

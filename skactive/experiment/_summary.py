@@ -41,7 +41,8 @@ class Summary:
     def __str__(self) -> str:
         scores = dict.fromkeys(row["score"] for row in self.rows)
         blocks = [f"{score}: {self.title}\n{self._format(score)}" for score in scores]
-        note = "In brackets: 95 % intervals over trials (Student's t). p: paired t-tests, with Holm's correction."
+        intervals = "In brackets: 95 % intervals over trials (Student's t)."
+        note = f"{intervals} p: sign-flip tests of pairs, with Holm's correction."
         return "\n\n".join([*blocks, note])
 
     def _format(self, score: str) -> str:

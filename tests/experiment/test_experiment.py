@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -572,7 +574,9 @@ def test_a_summary_leaves_the_first_labels_out_and_has_students_numbers():
         interval = test.confidence_interval(0.95)
         difference = rows[name]["difference"]
         np.testing.assert_allclose([difference.low, difference.high], interval)
-        assert rows[name]["p_value"] == pytest.approx(test.pvalue)
+        d = means[name] - means["uniform"]
+        flips = [abs(np.dot(signs, d)) for signs in itertools.product((-1, 1), repeat=5)]
+        assert rows[name]["p_value"] == np.mean(np.array(flips) >= abs(d.sum()) - 1e-12)
     p = [rows["power"]["p_value"], rows["topk"]["p_value"]]
     assert [rows["power"]["p_holm"], rows["topk"]["p_holm"]] == pytest.approx(reference.holm(p))
     assert np.isnan(rows["uniform"]["p_holm"])
@@ -649,10 +653,34 @@ def test_holm_of_known_values():
     assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
-def test_differences_without_variance_have_a_p_value_too():
+def test_differences_without_variance_have_a_p_value_if_they_are_0():
     assert statistics.paired_p_value([0.0, 0.0, 0.0]) == 1.0
-    assert statistics.paired_p_value([0.1, 0.1, 0.1]) == 0.0
+    assert np.isnan(statistics.paired_p_value([0.1, 0.1, 0.1]))
     assert np.isnan(statistics.paired_p_value([0.1]))
+
+
+@given(st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=8))
+def test_p_values_of_few_pairs_count_all_sign_flips(differences):
+    seen, as_far, all_flips = abs(math.fsum(differences)), 0, 0
+    for signs in itertools.product((-1, 1), repeat=len(differences)):
+        all_flips += 1
+        as_far += abs(math.fsum(s * d for s, d in zip(signs, differences, strict=True))) >= seen
+    if len(set(differences)) > 1 or differences[0] == 0:
+        assert statistics.paired_p_value(differences) == as_far / all_flips
+
+
+def test_p_values_of_many_pairs_are_near_those_of_all_sign_flips():
+    rng = np.random.default_rng(0)
+    differences = rng.normal(0.5, 1, 16)
+    signs = np.array([*itertools.product((-1, 1), repeat=16)])
+    exact = np.mean(np.abs(signs @ differences) >= abs(differences.sum()) - 1e-12)
+    assert abs(statistics.paired_p_value(differences) - exact) < 5 * math.sqrt(exact / 20_000)
+    assert statistics.paired_p_value(differences) == statistics.paired_p_value(differences)
+
+
+def test_equal_values_have_no_interval():
+    assert np.isnan([statistics.estimate([10.0, 10.0, 10.0]).low, statistics.estimate([10.0, 10.0, 10.0]).high]).all()
+    assert statistics.estimate([10.0, 10.0, 10.0]).mean == 10
 
 
 def test_intervals_cover_the_mean_as_often_as_they_say():
