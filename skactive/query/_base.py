@@ -305,6 +305,17 @@ class BatchQuery(BaseEstimator, ABC):
         return int(np.count_nonzero(log_weights() == -np.inf))
 
     @property
+    def concentration_(self) -> float:
+        """Mean score of the last batch over that of all rows that were scored: near 1, the batch was nearly random.
+
+        NaN where no scores were made, or some are negative.
+        """
+        self._last_batch("concentration_")
+        mean = float(np.nanmean(self.scores_)) if np.isfinite(self.scores_).any() else np.nan
+        is_ratio = mean > 0 and np.nanmin(self.scores_) >= 0
+        return float(self.scores_[self.indices_].mean()) / mean if is_ratio else np.nan
+
+    @property
     def first_log_proba_(self) -> NDArray[np.float64]:
         """Log-probability that each row that might be chosen had of being the first pick, shape (n_candidates,)."""
         log_weights = self._last_batch("first_log_proba_").log_weights

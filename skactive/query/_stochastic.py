@@ -117,6 +117,12 @@ class StochasticBatchQuery(BatchQuery):
     log_proba_ : ndarray of shape (n_instances,), float64
         Natural logarithm of the probability of each pick given those before it, among the rows that were scored; not
         there for samplers of your own.
+    concentration_ : float
+        Mean score of the batch over that of all rows that were scored. Near 1, the batch was nearly random: a larger
+        beta makes it colder.
+    first_log_proba_ : ndarray of shape (n_candidates,), float64
+        Natural logarithm of the probability that each row that might be chosen had of being the first pick; not there
+        for samplers of your own.
     beta_ : float
         The coldness of the last batch, with ``beta="auto"``.
     beta_history_ : list of float

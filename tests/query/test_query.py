@@ -556,3 +556,15 @@ def test_score_pool_says_what_is_wrong_with_scores(asked, error, message):
 def test_score_pool_needs_a_fitted_model():
     with pytest.raises(NotFittedError, match="fit"):
         score_pool(RandomForestClassifier(), POOL)
+
+
+def test_the_concentration_of_a_batch_is_its_mean_score_over_the_pools():
+    q = StochasticBatchQuery("margin", beta=8, random_state=0)
+    rows = q.select(FOREST, POOL, 20, candidates=np.arange(300))
+    assert q.concentration_ == pytest.approx(q.scores_[rows].mean() / q.scores_[:300].mean())
+    assert q.concentration_ > 1.2
+    uniform = StochasticBatchQuery("margin", "uniform", random_state=0)
+    uniform.select(FOREST, POOL, 500)
+    assert uniform.concentration_ == pytest.approx(1, abs=0.2)
+    q.set_params(score=lambda learner, X: -np.ones(len(X)), sampler="softmax").select(FOREST, POOL, 5)
+    assert np.isnan(q.concentration_)
