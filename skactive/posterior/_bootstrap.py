@@ -69,6 +69,11 @@ def bootstrap(
     predict_draws : callable
         As of `sample_posterior`; columns in the order of the estimator's ``classes_`` (sorted labels, if it has none).
 
+    Notes
+    -----
+    As classes are resampled one by one, draws do not scatter with what is unknown of the frequencies of the classes:
+    BALD of these draws ranks rows as that of other bootstraps does, but is smaller, and should not be read as nats.
+
     References
     ----------
     Efron (1979), Bootstrap Methods; Lakshminarayanan et al. (2017), on ensembles as draws.
