@@ -91,9 +91,9 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
 
     All outcomes are enumerated while they are ``max_outcomes`` or fewer; those that leave only one draw possible count
     no more. From then on outcomes are sampled at each step, in proportion to the information that they leave: gains
-    of given rows stay unbiased and never add up to more than log n_draws, and their errors shrink with what is left. The
-    gains reported are those of the rows that looked best, so they are a little too large: by some thousandths of a nat
-    with 60 outcomes, less with more.
+    of given rows stay unbiased and never add up to more than log n_draws, and their errors shrink with what is left.
+    The gains reported are those of the rows that looked best, so they are a little too large: by some thousandths of a
+    nat with 60 outcomes, less with more.
 
     The rows end that can be told to add something once the best gain is below its standard error, or the batch tells
     all but a millionth of log n_draws. The rest is filled up by power sampling of the BALD scores, with a warning.
