@@ -27,7 +27,11 @@ def guide_parts(folder: Path) -> dict[str, str]:
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     modules = {record["study"]: (importlib.import_module(record["study"]), record) for record in records}
     return {
-        name: textwrap.fill(module.guide(record["findings"]), 120, break_on_hyphens=False) + "\n"
+        name: "\n\n".join(
+            textwrap.fill(part, 120, break_on_hyphens=False, subsequent_indent="  " * part.startswith("* "))
+            for part in module.guide(record["findings"]).split("\n\n")
+        )
+        + "\n"
         for name, (module, record) in modules.items()
         if hasattr(module, "guide")
     }

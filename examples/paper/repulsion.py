@@ -48,6 +48,7 @@ MODELS = ["forest", "logistic", "net"]
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {
         "n_trials": [2, 2],
+        "n_repeated": 2,
         "n_rounds": 1,
         "halves": [["wine"], ["breast_cancer"]],
         "models": ["logistic"],
@@ -55,6 +56,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "quick": {
         "n_trials": [2, 2],
+        "n_repeated": 2,
         "n_rounds": 2,
         "halves": [["digits"], ["breast_cancer"]],
         "models": MODELS,
@@ -62,6 +64,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "full": {
         "n_trials": [2, 3],
+        "n_repeated": 8,
         "n_rounds": 5,
         "halves": [FIRST_HALF, SECOND_HALF],
         "models": MODELS,
@@ -187,7 +190,22 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
             second[f"{name} {batch}"] = {
                 table: compared(places, 1, name, table, queries, batch, size) for table in size.halves[1]
             }
-    return {"first": first, "chosen": picks, "single": single, "second": second}
+    found = {"first": first, "chosen": picks, "single": single, "second": second}
+    return found | {"repeated": on_repeated(places, picks["net"], single, size) if "net" in picks else {}}
+
+
+def on_repeated(places: study.Places, picks: dict[str, str], single: str, size: Any) -> dict[str, Any]:
+    """Four noisy copies of each digit, and a net: mean accuracy over acquisitions, by the size of batches."""
+    n_trials = size.n_repeated
+    X, y, splits = study.repeated_digits(n_trials)
+    queries = OTHERS | {arm: ARMS[arm] for arm in dict.fromkeys([*picks.values(), single])}
+    found = {}
+    for batch in size.batches:
+        options = {"splits": splits, "n_trials": n_trials, "n_rounds": size.n_rounds if batch <= 10 else 4}
+        name = f"repulsion-repeated-{batch}"
+        result = places.compare(name, study.digits_net(), queries, X, y, n_initial=20, batch_size=batch, **options)
+        found[str(batch)] = study.means(result)
+    return found
 
 
 def over_tables(found: Mapping[str, Any], arm: str, reference: str | None = None) -> Estimate:
@@ -195,6 +213,11 @@ def over_tables(found: Mapping[str, Any], arm: str, reference: str | None = None
     return estimate(
         100 * (np.mean(values[arm]) - (np.mean(values[reference]) if reference else 0)) for values in found.values()
     )
+
+
+def over_trials(found: Mapping[str, Sequence[float]], arm: str, reference: str) -> Estimate:
+    """Mean difference of paired trials, in points."""
+    return estimate(100 * (a - b) for a, b in zip(found[arm], found[reference], strict=True))
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
@@ -207,6 +230,11 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         setting = f"{name}, {len(found)} tables, {n_trials} trials each, batches of {batch}"
         means = {arm: [float(np.mean(values[arm])) for values in found.values()] for arm in next(iter(found.values()))}
         for reference in ("BADGE", picks["alone"], "margin top-k", "uniform"):
+            made.append(study.better(f"{apart} is better than {reference}", setting, means, apart, reference))
+    for batch, means in findings["repeated"].items():
+        apart = findings["chosen"]["net"]["embeddings"]
+        setting = f"digits, four noisy copies, net, batches of {batch}"
+        for reference in ("BADGE", findings["chosen"]["net"]["alone"], "uniform"):
             made.append(study.better(f"{apart} is better than {reference}", setting, means, apart, reference))
     return made
 
@@ -241,7 +269,51 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
         made.append(
             (f"The second half: {name}, batches of {batch}", ["arm", "accuracy", "minus BADGE", "minus uniform"], lines)
         )
+    for batch, found in findings["repeated"].items():
+        lines = [
+            [
+                arm,
+                study.with_interval(estimate(100 * v for v in values), 1),
+                *(
+                    ""
+                    if arm == other
+                    else study.with_interval(
+                        estimate(100 * (a - b) for a, b in zip(values, found[other], strict=True)), 1, sign=True
+                    )
+                    for other in ("BADGE", "uniform")
+                ),
+            ]
+            for arm, values in found.items()
+        ]
+        caption = f"Four noisy copies of each digit, net, batches of {batch}; the interval is over trials"
+        made.append((caption, ["arm", "accuracy", "minus BADGE", "minus uniform"], lines))
     return made
+
+
+def guide(findings: dict[str, Any]) -> str:
+    """What the guide says."""
+    parts = []
+    for key, found in findings["second"].items():
+        name, batch = key.split()
+        apart, alone = (findings["chosen"][name][of] for of in ("embeddings", "alone"))
+        minus = "; ".join(
+            f"minus {what} {study.with_interval(over_tables(found, apart, other), 1, sign=True)}"
+            for what, other in (("BADGE", "BADGE"), (f"the sampler alone ({alone})", alone), ("uniform", "uniform"))
+        )
+        parts.append(f"* {name}, batches of {batch}, {apart}: {minus}.")
+    for batch, found in findings["repeated"].items():
+        apart, alone = (findings["chosen"]["net"][of] for of in ("embeddings", "alone"))
+        minus = "; ".join(
+            f"minus {what} {study.with_interval(over_trials(found, apart, other), 1, sign=True)}"
+            for what, other in (("BADGE", "BADGE"), (f"the sampler alone ({alone})", alone), ("uniform", "uniform"))
+        )
+        parts.append(f"* four noisy copies of each digit, net, batches of {batch}, {apart}: {minus}.")
+    n_first, n_second = (len(next(iter(findings[half].values()))) for half in ("first", "second"))
+    head = (
+        f"The arms were chosen on {n_first} tables, and are reported here on {n_second} others (mean accuracy over "
+        "acquisitions, in points, with 95 % intervals over tables or, for digits, over trials):"
+    )
+    return "\n\n".join([head, *parts, ":ref:`The study <repulsion>` has all arms."])
 
 
 def draw(findings: dict[str, Any]) -> Any:
