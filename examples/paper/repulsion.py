@@ -275,11 +275,7 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
                 arm,
                 study.with_interval(estimate(100 * v for v in values), 1),
                 *(
-                    ""
-                    if arm == other
-                    else study.with_interval(
-                        estimate(100 * (a - b) for a, b in zip(values, found[other], strict=True)), 1, sign=True
-                    )
+                    "" if arm == other else study.with_interval(over_trials(found, arm, other), 1, sign=True)
                     for other in ("BADGE", "uniform")
                 ),
             ]
