@@ -9,20 +9,13 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+from arrays import last_layer
 from common import bench
 
 from skactive import BADGEQuery
 from skactive.badge import badge
 
 N_POINTS, N_CLASSES = 10_000, 10
-
-
-def last_layer(n_points: int, n_classes: int, n_units: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities, and what a ReLU leaves of normal numbers; float32."""
-    rng = np.random.default_rng(0)
-    h = rng.standard_normal((n_points, n_units), dtype=np.float32)
-    p = np.exp(2 * rng.standard_normal((n_points, n_classes), dtype=np.float32))
-    return p / p.sum(-1, keepdims=True), np.maximum(h, 0, out=h)
 
 
 def grouped(n_points: int, n_classes: int, n_units: int) -> tuple[np.ndarray, np.ndarray]:
