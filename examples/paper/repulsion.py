@@ -53,6 +53,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "halves": [["wine"], ["breast_cancer"]],
         "models": ["logistic"],
         "batches": [5],
+        "repeated": [5],
     },
     "quick": {
         "n_trials": [2, 2],
@@ -61,14 +62,16 @@ SIZES: dict[str, dict[str, Any]] = {
         "halves": [["digits"], ["breast_cancer"]],
         "models": MODELS,
         "batches": [10],
+        "repeated": [10],
     },
     "full": {
         "n_trials": [2, 3],
-        "n_repeated": 8,
+        "n_repeated": 10,
         "n_rounds": 5,
         "halves": [FIRST_HALF, SECOND_HALF],
         "models": MODELS,
-        "batches": [10, 40],
+        "batches": [10],
+        "repeated": [10, 40],
     },
 }
 
@@ -200,7 +203,7 @@ def on_repeated(places: study.Places, picks: dict[str, str], single: str, size: 
     X, y, splits = study.repeated_digits(n_trials)
     queries = OTHERS | {arm: ARMS[arm] for arm in dict.fromkeys([*picks.values(), single])}
     found = {}
-    for batch in size.batches:
+    for batch in size.repeated:
         options = {"splits": splits, "n_trials": n_trials, "n_rounds": size.n_rounds if batch <= 10 else 4}
         name = f"repulsion-repeated-{batch}"
         result = places.compare(name, study.digits_net(), queries, X, y, n_initial=20, batch_size=batch, **options)
