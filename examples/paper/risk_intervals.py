@@ -69,12 +69,13 @@ def repeated(
     too_low: dict[str, list[int]] = {"gamma": [], "student": []}
     for _ in range(n_trials):
         batch = draw_mixture(power, scores, n_labelled, rng, beta, epsilon)
+        log_weights = batch.log_weights()
         found = estimate_risk(
             losses[batch.indices],
             batch.log_proba(),
             len(losses),
             largest_loss=largest or np.inf,
-            largest_weight=largest_weight(batch.log_weights(), n_labelled),
+            largest_weight=largest_weight(log_weights - np.logaddexp.reduce(log_weights), n_labelled),
         )
         half = stats.t.isf(0.025, n_labelled - 1) * found.standard_error
         ends = {"gamma": found.interval(), "student": (found.value - half, found.value + half)}

@@ -42,6 +42,22 @@ def check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
     return log_proba
 
 
+def check_first_log_proba(log_proba: Any) -> Weights:
+    """Check log-probabilities of the first pick, of which some may be -inf."""
+    log_proba = float64_array("first_log_proba", log_proba, booleans=False)
+    if log_proba.ndim != 1 or not (log_proba > -np.inf).any():
+        raise ValueError(
+            "`first_log_proba` must have shape (n_pool,) and hold a probability above 0: `query.first_log_proba_`. Got "
+            f"shape {log_proba.shape}."
+        )
+    if not (log_proba <= 1e-9).all():  # or NaN
+        row = int(np.flatnonzero(~(log_proba <= 1e-9))[0])
+        raise ValueError(
+            f"`first_log_proba` must be natural logarithms of probabilities. Got {log_proba[row]} in row {row}."
+        )
+    return log_proba
+
+
 def _check_possible(log_proba: Weights) -> None:
     bad = ~((log_proba > _LEAST_LOG_PROBA) & (log_proba <= 1e-9))
     if not bad.any():

@@ -314,7 +314,7 @@ def _some(first_log_proba: Weights) -> Weights:
     """Quantiles of them, as of a smaller pool: what a tester keeps of an ask."""
     ordered = np.sort(first_log_proba[first_log_proba > -np.inf])
     kept = ordered[np.linspace(0, len(ordered) - 1, min(len(ordered), _KEPT)).round().astype(int)]
-    return kept + np.log(len(ordered) / len(kept)) if len(kept) else np.zeros(1)
+    return np.minimum(kept + np.log(len(ordered) / len(kept)), 0.0) if len(kept) else np.zeros(1)
 
 
 _KEPT = 1000

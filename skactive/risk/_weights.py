@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import float64_array
-from ._checks import check_log_proba
+from .._checks import check_parameters, integer
+from ._checks import check_first_log_proba, check_log_proba
 
 Weights = NDArray[np.float64]
 
@@ -112,6 +112,12 @@ def largest_weight(first_log_proba: ArrayLike, n_labelled: int) -> float:
     float
         For `estimate_risk`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If ``first_log_proba`` are not logarithms of probabilities, one of them above 0, or ``n_labelled`` is not an
+        integer from 1 on.
+
     Examples
     --------
     >>> import numpy as np
@@ -121,10 +127,9 @@ def largest_weight(first_log_proba: ArrayLike, n_labelled: int) -> float:
     >>> largest_weight(np.full(100, -np.log(100)), n_labelled=50)
     1.0
     """
-    log_proba = float64_array("first_log_proba", first_log_proba)
+    log_proba = check_first_log_proba(first_log_proba)
+    check_parameters({"n_labelled": integer()}, {"n_labelled": n_labelled})
     log_proba = np.sort(log_proba[log_proba > -np.inf])[::-1]
-    if log_proba.ndim != 1 or len(log_proba) == 0:
-        return 1.0
     weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))  # in increasing order
     share = 1 - np.arange(len(weights)) / len(weights)
     return max(1.0, float(np.minimum(weights, n_labelled * share).max()))

@@ -850,8 +850,9 @@ TESTED_ELSEWHERE = {
         "estimator", "queries", "X", "y", "X_test", "y_test", "test_size", "splits", "initial", "budget", "scoring",
         "checkpoint",
     },
+    "risk.estimate_risk": {"largest_loss", "largest_weight"},
 }  # fmt: skip
-"""Parameters that need data of their own to be good: tests/experiment/test_refusals.py."""
+"""Parameters that need data of their own to be good: tests/experiment/test_refusals.py, tests/risk."""
 
 
 def accepted(name: str, parameter: str, label: str) -> bool:

@@ -130,7 +130,7 @@ def test_the_largest_weight_is_that_of_a_fair_part_of_the_pool():
 
 @given(st.lists(st.floats(-30, 0), min_size=1, max_size=40), st.integers(1, 100))
 def test_the_largest_weight_is_found_by_trying_all(log_weights, n_labelled):
-    log_q = np.array(log_weights) - np.logaddexp.reduce(log_weights)
+    log_q = np.minimum(np.array(log_weights) - np.logaddexp.reduce(log_weights), 0)
     weights = np.exp(-log_q) / len(log_q)
     found = max(min(w, n_labelled * np.mean(weights >= w * (1 - 1e-12))) for w in weights)
     assert largest_weight(log_q, n_labelled) == pytest.approx(max(1.0, found), rel=1e-6)
@@ -165,7 +165,8 @@ def held(losses, scores, beta, epsilon, n_labelled, n_repetitions, **options):
     rng, truth, n_held = np.random.default_rng(0), losses.mean(), 0
     for _ in range(n_repetitions):
         batch = draw_mixture(power, scores, n_labelled, rng, beta, epsilon)
-        weight = largest_weight(batch.log_weights(), n_labelled)
+        log_weights = batch.log_weights()
+        weight = largest_weight(log_weights - np.logaddexp.reduce(log_weights), n_labelled)
         found = estimate_risk(losses[batch.indices], batch.log_proba(), len(losses), largest_weight=weight, **options)
         low, high = found.interval()
         n_held += low <= truth <= high
