@@ -49,14 +49,14 @@ class ScoreError(ValueError):
 class PointError(ValueError):
     """A row of points that are not finite."""
 
-    def __init__(self, name: str, row: int, remedy: str) -> None:
-        super().__init__(f"`{name}` must be finite. Got infinity or NaN in row {row}. {remedy}")
-        self._parts = (name, row, remedy)
+    def __init__(self, rule: str, row: int, remedy: str) -> None:
+        super().__init__(f"{rule}. Got infinity or NaN in row {row}. {remedy}")
+        self._parts = (rule, row, remedy)
 
     def of_rows(self, rows: NDArray[np.int64] | None) -> PointError:
         """The same, where row i of the points is row ``rows[i]`` of the pool."""
-        name, row, remedy = self._parts
-        return self if rows is None else PointError(name, int(rows[row]), remedy)
+        rule, row, remedy = self._parts
+        return self if rows is None else PointError(rule, int(rows[row]), remedy)
 
 
 def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_], rule: str) -> ScoreError:

@@ -159,11 +159,13 @@ def check_finite(x: Tensor, first: int, parameter: str) -> None:
     if bool(x.isfinite().all()):
         return
     row = first + int((~x.isfinite()).nonzero()[0, 0])
-    name, remedy = "points", "Fill gaps, or scale what is too large."
-    if parameter != "points":
-        name = "embeddings"
+    rule, remedy = f"`{parameter}` must be finite", "Fill gaps, or scale what is too large."
+    if parameter == "space function":
+        rule = "`space` must return finite numbers"
+    elif parameter != "points":
+        rule = "`embeddings` must be finite"
         remedy += f" If the model takes rows with gaps, give a function of the rows that returns none as `{parameter}`."
-    raise PointError(name, row, remedy)
+    raise PointError(rule, row, remedy)
 
 
 def float64(part: Any) -> Tensor:

@@ -194,6 +194,11 @@ def _checked_rows(given_rows: ArrayLike, X: Any, name: str) -> Indices:
             f"`{name}` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
             f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
         )
+    if len(given) == n_points > 2 and np.isin(given, (0, 1)).all():
+        raise ValueError(
+            f"`{name}` must be a mask of booleans, or positions. Got {n_points} whole numbers that are 0 or 1, as many "
+            "as the pool has rows: if they are a mask, give `.astype(bool)` of them."
+        )
     if given.size and not (given.min() >= 0 and given.max() < n_points):
         raise ValueError(
             f"`{name}` must be positions from 0 to {n_points - 1} (not index labels). "

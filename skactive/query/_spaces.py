@@ -66,7 +66,8 @@ def points_of(
         batch_size=batch_size,
         verbose=verbose,
     )
-    last = Leaves(arrays[-1]) if found.is_of_leaves else Vectors(arrays[-1], "space", centred=len(arrays) == 1)
+    name = "space function" if callable(space) else "space"
+    last = Leaves(arrays[-1]) if found.is_of_leaves else Vectors(arrays[-1], name, centred=len(arrays) == 1)
     try:
         return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
     except PointError as error:
@@ -85,10 +86,10 @@ class _Space:
 
     of_rows: Callable[[Any], Any]
     is_of_leaves: bool = False
+    has_probabilities: bool = False
 
     def checked(self, X: Any, n_rows: int) -> tuple[Any, ...]:
-        arrays = self.of_rows(X)
-        *before, last = arrays if isinstance(arrays, tuple) else (arrays,)
+        *before, last = self.of_rows(X) if self.has_probabilities else (self.of_rows(X),)
         return (*before, last if self.is_of_leaves else _checked(last, n_rows))
 
 
@@ -99,8 +100,13 @@ def _find(model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, 
     if space == "gradients":
         check_classifier(model, 'space="gradients"')
         if leaves is None:
-            return _Space(Through(in_batches(represent_by(model), batch_size), after=_check_ran))
-        return _Space(lambda X: (check_one_output(model.predict_proba(X), model), leaves(X)), is_of_leaves(model))
+            represent = in_batches(represent_by(model), batch_size)
+            return _Space(Through(represent, after=_check_ran), has_probabilities=True)
+
+        def both(X: Any) -> tuple[Any, Any]:
+            return check_one_output(model.predict_proba(X), model), leaves(X)
+
+        return _Space(both, is_of_leaves(model), has_probabilities=True)
     if leaves is not None:
         return _Space(leaves, is_of_leaves(model))
     if draws is not None and draws.n_draws > 1 and not has_embeddings(model):

@@ -55,6 +55,12 @@ def check_first_log_proba(log_proba: Any) -> Weights:
         raise ValueError(
             f"`first_log_proba` must be natural logarithms of probabilities. Got {log_proba[row]} in row {row}."
         )
+    total = float(np.exp(log_proba).sum())
+    if abs(total - 1) > 1e-6:
+        raise ValueError(
+            "`first_log_proba` must be of all rows, so that the probabilities sum to 1: `query.first_log_proba_`. They "
+            f"sum to {total:.3g}."
+        )
     return log_proba
 
 

@@ -164,20 +164,24 @@ class RiskDifference:
     more: RiskEstimate
     less: RiskEstimate
 
-    def interval(self, level: float = 0.95, *, every_look: bool = False) -> tuple[float, float]:
+    def interval(self, level: float = 0.95, *, side: str = "both", every_look: bool = False) -> tuple[float, float]:
         """Confidence interval of the difference on the pool, from those of `more` and `less`.
 
         Parameters
         ----------
-        level, every_look
-            As of `RiskEstimate.interval`.
+        level, side, every_look
+            As of `RiskEstimate.interval`; the side that is no estimate is infinite.
 
         References
         ----------
         Zou and Donner (2008), Construction of Confidence Limits about Effect Measures: A General Approach.
         """
-        parts = [(part.value, *part.interval(level, every_look=every_look)) for part in (self.more, self.less)]
-        return difference_ends(*parts)
+        check_parameters(OF_LEVELS | {"side": SIDE}, {"level": level, "every_look": every_look, "side": side})
+        if every_look:
+            level = at_every_look(level, self.more.n_looks)
+        level = level if side == "both" else max(2 * level - 1, 1e-9)  # a tail of 1 - level on the side that counts
+        low, high = difference_ends(*((part.value, *part.interval(level)) for part in (self.more, self.less)))
+        return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
 
     def __str__(self) -> str:
         low, high = self.interval()

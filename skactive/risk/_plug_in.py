@@ -30,16 +30,21 @@ class PlugInEstimate:
     n_labelled : int
     resampled : ndarray of shape (n_resamples,), float64
         The measure of labels drawn with replacement; without those in which it was not defined.
+    is_exact : bool
+        Whether the whole pool is labelled.
     """
 
     value: float
     n_labelled: int
     resampled: NDArray[np.float64] = field(repr=False)
+    is_exact: bool = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Percentiles of the resampled values; NaN if there are none."""
+        """Percentiles of the resampled values; NaN if these are all equal, and so tell nothing of the spread."""
         LEVEL.check("level", level)
-        if len(self.resampled) == 0:
+        if self.is_exact:
+            return self.value, self.value
+        if len(self.resampled) == 0 or np.ptp(self.resampled) == 0:
             return np.nan, np.nan
         low, high = np.quantile(self.resampled, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
@@ -82,7 +87,7 @@ def plug_in(
             except ValueError:  # not defined for one class
                 continue
     found = np.array(resampled, dtype=np.float64)
-    return PlugInEstimate(value, len(y), found[np.isfinite(found)])
+    return PlugInEstimate(value, len(y), found[np.isfinite(found)], is_exact=n_resamples == 0)
 
 
 class _Classifier(ClassifierMixin, BaseEstimator):

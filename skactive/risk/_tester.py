@@ -18,7 +18,7 @@ from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estim
 from ._losses import LOSSES
 from ._picks import Picks
 from ._plug_in import PlugInEstimate, plug_in
-from ._weights import Weights, largest_weight, lure_weights
+from ._weights import Weights, largest_of, lure_weights
 
 
 class ActiveTester:
@@ -119,7 +119,16 @@ class ActiveTester:
         """Rows that were asked for and have no label yet, in the order of asking."""
         return self._picks.rows[~self._picks.is_told]
 
-    def ask(self, estimator: Any, n_instances: int = 1, **training_data: Any) -> NDArray[np.int64]:
+    def ask(
+        self,
+        estimator: Any,
+        n_instances: int = 1,
+        *,
+        X_training: Any = None,
+        y_training: Any = None,
+        sample_weight: Any = None,
+        fit_params: Any = None,
+    ) -> NDArray[np.int64]:
         """Choose rows to label, among those that were not asked for yet.
 
         Parameters
@@ -127,22 +136,27 @@ class ActiveTester:
         estimator : fitted estimator
             The model that the query scores rows with: the one to be tested, or another.
         n_instances : int, default=1
-        **training_data
-            ``X_training`` and ``y_training``, for queries that need them.
+        X_training, y_training, sample_weight, fit_params : optional
+            What the estimator was fitted to, and how, for queries that need it: as in `StochasticBatchQuery.select`.
+            Rows cannot be left out, neither as ``pending`` nor by ``candidates``: the estimate is that of the whole
+            pool.
 
         Returns
         -------
         ndarray of shape (n_instances,), int64
             Positions in the pool, in the order of picking.
         """
+        how = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
+        how |= {"fit_params": fit_params}
+        given = {name: value for name, value in how.items() if value is not None}
         left = np.ones(self.n_pool, dtype=bool)
         left[self._picks.rows] = False
         query = self.query
         if hasattr(query, "select_on_a_copy"):  # the query may be in use elsewhere at the same time
-            query = query.select_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **training_data)
+            query = query.select_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **given)
             indices = query.indices_.copy()
         else:
-            indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **training_data)
+            indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
         if not hasattr(query, "log_proba_"):
             raise TypeError(
                 f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
@@ -179,7 +193,8 @@ class ActiveTester:
             numbers (or the other way about), or rows were not asked for, or have a label. The tester is then as it was.
         """
         picks = self._picks.open_picks(rows, self.n_pool)
-        labels = containers.aligned(labels, self.X_pool, "labels", self._picks.rows[picks])
+        asked = self._picks.rows[picks]
+        labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
         labels = check_labels(labels, len(picks))
         if self._classes is not None:
             check_kind(self._classes, labels)
@@ -236,13 +251,13 @@ class ActiveTester:
     def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> Any:
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
-        return per_row(estimator, containers.take_rows(self.X_pool, self.indices_), y)
+        return per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y)
 
     def _options(self, loss: str | Callable[..., Any]) -> dict[str, Any]:
         largest = getattr(look_up("loss", loss, LOSSES), "largest", None)
         known = {} if largest is None else {"largest_loss": largest}
         n_asks, n_labelled = self._picks.n_asks_told, len(self.indices_)
-        weights = [largest_weight(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
+        weights = [largest_of(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
         return {**known, "largest_weight": max(weights), "n_looks": n_asks}
 
     def measure(
@@ -250,7 +265,7 @@ class ActiveTester:
         estimator: Any,
         scoring: str | Callable[..., Any],
         *,
-        n_resamples: int = 1000,
+        n_resamples: int = 300,
         random_state: Any = None,
     ) -> PlugInEstimate:
         """Estimate a measure that is no mean over rows: balanced accuracy, recall, average precision, ...
@@ -266,7 +281,8 @@ class ActiveTester:
         scoring : str or callable
             A scorer of scikit-learn that takes ``sample_weight``, by name or itself: "balanced_accuracy",
             "average_precision", "roc_auc", "f1_macro", ``make_scorer(recall_score, pos_label="yes")``.
-        n_resamples : int, default=1000
+        n_resamples : int, default=300
+            Each computes the measure once: some take milliseconds.
         random_state : None, int, numpy Generator or RandomState
             Seeds the resampling.
 
@@ -286,7 +302,11 @@ class ActiveTester:
         check_parameters({"n_resamples": integer(10)}, {"n_resamples": n_resamples})
         y, weights = self.labels_, lure_weights(self.log_proba_, self.n_pool)
         rows = containers.take_rows(self.X_pool, self.indices_)
-        return plug_in(estimator, rows, y, weights, scoring, n_resamples, check_random_state(random_state))
+        if len(y) == self.n_pool:
+            n_resamples = 0  # nothing is left to chance
+        return plug_in(
+            modal.unwrap(estimator)[0], rows, y, weights, scoring, n_resamples, check_random_state(random_state)
+        )
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
         """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
@@ -308,6 +328,15 @@ class ActiveTester:
         errors = self.risk(estimator, "zero_one")
         limits = 1 - errors.limits[1], 1 - errors.limits[0]
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)
+
+
+def _by_position(labels: Any, X_pool: Any, rows: NDArray[np.int64]) -> Any:
+    """Labels in the order of the rows, if their index holds the positions of these in a pool without an index."""
+    if hasattr(X_pool, "index") or not (hasattr(labels, "index") and hasattr(labels, "loc")):
+        return labels
+    positions = np.asarray(labels.index)
+    is_of_rows = positions.dtype.kind in "iu" and np.array_equal(np.sort(positions), np.sort(rows))
+    return labels.loc[rows] if is_of_rows else labels
 
 
 def _some(first_log_proba: Weights) -> Weights:

@@ -127,8 +127,12 @@ def largest_weight(first_log_proba: ArrayLike, n_labelled: int) -> float:
     >>> largest_weight(np.full(100, -np.log(100)), n_labelled=50)
     1.0
     """
-    log_proba = check_first_log_proba(first_log_proba)
     check_parameters({"n_labelled": integer()}, {"n_labelled": n_labelled})
+    return largest_of(check_first_log_proba(first_log_proba), n_labelled)
+
+
+def largest_of(log_proba: Weights, n_labelled: int) -> float:
+    """The same, of log-probabilities that are checked."""
     log_proba = np.sort(log_proba[log_proba > -np.inf])[::-1]
     weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))  # in increasing order
     share = 1 - np.arange(len(weights)) / len(weights)

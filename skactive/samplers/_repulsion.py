@@ -55,7 +55,7 @@ def repulsive(
     beta : float, default=1.0
         Coldness of the scores; 0 does without them.
     diversity : float, default=1.0
-        The power of the squared distance; 0 is `power` alone.
+        The power of the squared distance, up to 100; 0 is `power` alone.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def repulsive(
     ------
     ValueError, TypeError
         If there is not a score for each point, a score is negative, NaN or infinite, a point is not finite, k is not an
-        integer from 1 to n_points, or ``beta`` or ``diversity`` is not a finite number >= 0.
+        integer from 1 to n_points, ``beta`` is not a finite number >= 0, or ``diversity`` no number from 0 to 100.
 
     References
     ----------

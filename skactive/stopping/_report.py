@@ -224,6 +224,10 @@ class StoppingReport:
             "target_risk": target_risk,
         }
         check_parameters(cls.rules, {**options, "n_draws": n_draws})
+        if risk is not None and risk.greater_is_better and target_risk is not None and not 0 <= target_risk <= 1:
+            raise ValueError(
+                f"`target_risk` must be a number from 0 to 1 for an accuracy. Got {target_risk}: give 0.85 for 85 %."
+            )
         if previous is not None and not isinstance(previous, cls):
             raise TypeError(
                 f"`previous` must be the StoppingReport after the previous batch. Got a {type(previous).__name__}."
@@ -342,7 +346,8 @@ class StoppingReport:
             return ""
         if np.isnan(risk.step) and risk.standard_error == 0 and risk.n_labelled < risk.n_pool:
             return ""  # all losses are equal, so their spread alone gives no interval
-        low, high = risk.interval(side="lower")[0], risk.interval(side="upper")[1]
+        low = risk.interval(side="lower", every_look=True)[0]  # reports are looked at after every batch
+        high = risk.interval(side="upper", every_look=True)[1]
         above, below = low >= target, high <= target
         reached, missed = (above, below) if risk.greater_is_better else (below, above)
         return "reached" if reached else "missed" if missed else ""

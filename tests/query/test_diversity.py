@@ -851,12 +851,12 @@ def test_a_space_that_gives_no_number_for_each_row_and_column_is_refused_by_name
 
 @pytest.mark.parametrize("space", [with_a_gap, with_infinity])
 def test_a_space_that_is_not_finite_is_refused_with_the_row(space, models):
-    with pytest.raises(ValueError, match=r"finite.*\brow 7\b.*`space`"):
+    with pytest.raises(ValueError, match=r"`space` must return finite numbers.*\brow 7\b"):
         query(space=space).select(models("forest"), X_POOL, 3)
 
 
 def test_a_space_that_is_not_finite_is_refused_with_the_row_of_the_pool(models):
-    with pytest.raises(ValueError, match=r"finite.*\brow 7\b.*`space`"):
+    with pytest.raises(ValueError, match=r"`space` must return finite numbers.*\brow 7\b"):
         query(space=with_a_gap).select(models("forest"), X_POOL, 3, candidates=np.arange(5, 20))
 
 
@@ -915,3 +915,17 @@ def test_negative_scores_are_refused_with_the_row_of_the_pool():
     model, X, score = echo(values)
     with pytest.raises(ValueError, match=r"Got -0\.25 in row 11\b"):
         query(score=score).select(model, X, 3, candidates=np.arange(5, 15))
+
+
+def test_rows_of_a_tuple_are_rows(models):
+    pool = tuple(map(tuple, X_POOL.tolist()))
+    model = LogisticRegression(max_iter=500).fit(X_POOL, np.arange(N) % 2)
+    batches = [StochasticBatchQuery("margin", diversity=1, random_state=0).select(model, X, 5) for X in (pool, X_POOL)]
+    np.testing.assert_array_equal(*batches)
+
+
+@pytest.mark.parametrize("name", ["pending", "candidates"])
+def test_a_mask_of_whole_numbers_is_refused(name, models):
+    mask = (np.arange(N) < N - 5).astype(int)
+    with pytest.raises(ValueError, match=rf"`{name}` must be a mask of booleans.*astype\(bool\)"):
+        query().select(models("forest"), X_POOL, 2, **{name: mask})

@@ -6,9 +6,11 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from modAL.models import ActiveLearner
 from scipy import optimize, stats
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
@@ -321,6 +323,60 @@ def test_a_model_of_one_class_has_measures_that_are_defined(recwarn):
 def test_options_of_an_estimate_are_checked(options, seen):
     with pytest.raises((ValueError, TypeError), match=seen):
         estimate_risk([0.0, 1.0], uniform(10, 2), 10, **options)
+
+
+def test_a_measure_that_no_resampling_changes_has_no_interval_and_that_of_the_whole_pool_no_width():
+    model = RandomForestClassifier(20, random_state=0).fit(X, y)
+    tester = ActiveTester(StochasticBatchQuery("margin", epsilon=0.5, random_state=0), X[:60])
+    tester.tell(y[:60][tester.ask(model, 20)])
+    assert np.isnan(tester.measure(model, "accuracy", n_resamples=20).interval()).all()
+    tester.tell(y[:60][tester.ask(model, 40)])
+    weak = LogisticRegression(C=1e-4).fit(X[:100], y[:100])
+    measured = tester.measure(weak, "balanced_accuracy")
+    assert measured.interval() == (measured.value, measured.value)
+    assert measured.value == pytest.approx(balanced_accuracy_score(y[:60], weak.predict(X[:60])))
+
+
+def test_a_learner_of_modal_is_tested_by_its_estimator():
+    learner = ActiveLearner(RandomForestClassifier(20, random_state=0), X_training=X[:100], y_training=y[:100])
+    tester = ActiveTester(StochasticBatchQuery("margin", epsilon=0.2, random_state=0), X[100:])
+    tester.tell(y[100:][tester.ask(learner, 40)])
+    for loss in ("log_loss", "brier", "zero_one"):
+        assert tester.risk(learner, loss) == tester.risk(learner.estimator, loss)
+    assert tester.measure(learner, "accuracy", n_resamples=10).value > 0
+    assert tester.difference(learner, learner.estimator).value == 0
+
+
+@pytest.mark.parametrize("keyword", ["pending", "candidates", "beta"])
+def test_a_tester_leaves_no_rows_out(keyword):
+    model = RandomForestClassifier(5, random_state=0).fit(X[:100], y[:100])
+    tester = ActiveTester(StochasticBatchQuery("margin", epsilon=0.2, random_state=0), X[100:])
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'"):
+        tester.ask(model, 5, **{keyword: [1]})
+
+
+def test_labels_by_position_are_put_in_the_order_of_asking():
+    model = RandomForestClassifier(20, random_state=0).fit(X[:100], y[:100])
+    testers = [ActiveTester(StochasticBatchQuery("margin", epsilon=0.2, random_state=0), X[100:]) for _ in range(2)]
+    rows, again = (tester.ask(model, 40) for tester in testers)
+    np.testing.assert_array_equal(rows, again)
+    testers[0].tell(y[100:][rows])
+    testers[1].tell(pd.Series(y[100:])[np.sort(rows)])
+    np.testing.assert_array_equal(testers[0].labels_, testers[1].labels_)
+
+
+def test_one_side_of_a_difference_is_open():
+    losses = np.r_[np.ones(8), np.zeros(32)], np.r_[np.zeros(36), np.ones(4)]
+    found = estimate_difference(losses, uniform(500, 40), 500)
+    low, high = found.interval()
+    assert found.interval(side="upper") == (-math.inf, pytest.approx(found.interval(0.9)[1]))
+    assert found.interval(side="lower")[1] == math.inf
+    assert low < found.interval(side="lower")[0] < found.value < found.interval(side="upper")[1] < high
+
+
+def test_probabilities_that_are_not_those_of_all_rows_are_refused():
+    with pytest.raises(ValueError, match=r"`first_log_proba` must be of all rows.*sum to 0.3"):
+        largest_weight(np.log([0.1, 0.2]), 5)
 
 
 @pytest.mark.parametrize("side", ["left", None, 1])

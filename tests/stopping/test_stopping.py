@@ -300,6 +300,19 @@ def test_an_accuracy_reaches_its_target_from_below():
     assert "The accuracy misses its target" in str(sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.95))
 
 
+@pytest.mark.parametrize("target", [85, -1])
+def test_a_target_that_no_accuracy_can_be_is_refused(target):
+    accuracy = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
+    with pytest.raises(ValueError, match=r"`target_risk` must be a number from 0 to 1 .* give 0\.85 for 85 %"):
+        report(40, risk=accuracy, target_risk=target)
+
+
+def test_a_target_is_reached_later_the_more_often_one_has_looked():
+    first, tenth = (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=looks) for looks in (1, 10))
+    assert sequence([0.2], risk=first, target_risk=0.045).verdict == "stop"
+    assert sequence([0.2], risk=tenth, target_risk=0.045).verdict == "go on"
+
+
 def test_an_error_that_was_never_seen_reaches_no_target_until_all_labels_are_known():
     assert sequence([0.2], risk=RiskEstimate(0.0, 0.0, 5, 100), target_risk=0.05).verdict == "go on"
     assert sequence([0.2], risk=RiskEstimate(0.0, 0.0, 100, 100), target_risk=0.05).verdict == "stop"
