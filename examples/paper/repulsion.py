@@ -312,7 +312,17 @@ def guide(findings: dict[str, Any]) -> str:
         f"The arms were chosen on {n_first} tables, and are reported here on {n_second} others (mean accuracy over "
         "acquisitions, in points, with 95 % intervals over tables or, for digits, over trials):"
     )
-    return "\n\n".join([head, *parts, ":ref:`The study <repulsion>` has all arms."])
+    single = findings["single"]
+    of_single = "; ".join(
+        f"{key.split()[0]}: minus BADGE {study.with_interval(over_tables(found, single, 'BADGE'), 1, sign=True)}, "
+        f"minus uniform {study.with_interval(over_tables(found, single, 'uniform'), 1, sign=True)}"
+        for key, found in findings["second"].items()
+    )
+    tail = (
+        f"If one setting has to do for all models, take the one that was best over all of them on the first tables, "
+        f"{single}. On the others it had: {of_single}. :ref:`The study <repulsion>` has all arms."
+    )
+    return "\n\n".join([head, *parts, tail])
 
 
 def draw(findings: dict[str, Any]) -> Any:
