@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,21 @@ class Batch:
     indices: Indices
     log_proba: Callable[[], Scores] | None = None
     log_weights: Callable[[], Scores] | None = None
+
+    def __reduce__(self) -> tuple[type[Batch], tuple[Any, ...]]:
+        """A pickle holds the probabilities, and not the scores and points that they can be computed from."""
+        known = (None if ask is None else _Known(ask()) for ask in (self.log_proba, self.log_weights))
+        return Batch, (self.indices, *known)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is asked for, computed already."""
+
+    values: Scores
+
+    def __call__(self) -> Scores:
+        return self.values.copy()
 
 
 @dataclass(frozen=True)

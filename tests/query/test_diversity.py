@@ -929,3 +929,13 @@ def test_a_mask_of_whole_numbers_is_refused(name, models):
     mask = (np.arange(N) < N - 5).astype(int)
     with pytest.raises(ValueError, match=rf"`{name}` must be a mask of booleans.*astype\(bool\)"):
         query().select(models("forest"), X_POOL, 2, **{name: mask})
+
+
+def test_a_pickled_query_holds_the_probabilities_of_its_batch_and_no_points(models):
+    pool = np.tile(X_POOL, (60, 1)) + np.random.default_rng(0).normal(size=(60 * N, X_POOL.shape[1])).astype(np.float32)
+    asked = query(random_state=0, epsilon=0.1)
+    asked.select(models("scaled logistic regression"), pool, 10)
+    text = pickle.dumps(asked)
+    assert len(text) < 3 * 8 * len(pool) + 5_000  # scores, and weights of the first pick
+    np.testing.assert_allclose(pickle.loads(text).log_proba_, asked.log_proba_, rtol=1e-12)
+    np.testing.assert_allclose(pickle.loads(text).first_log_proba_, asked.first_log_proba_, rtol=1e-12)
