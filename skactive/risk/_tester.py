@@ -331,8 +331,12 @@ class ActiveTester:
 
 
 def _by_position(labels: Any, X_pool: Any, rows: NDArray[np.int64]) -> Any:
-    """Labels in the order of the rows, if their index holds the positions of these in a pool without an index."""
-    if hasattr(X_pool, "index") or not (hasattr(labels, "index") and hasattr(labels, "loc")):
+    """Labels in the order of the rows, if their index holds the positions of these in a pool without an index.
+
+    A RangeIndex is what labels get that were given none: it says nothing.
+    """
+    has_index = hasattr(labels, "loc") and not hasattr(getattr(labels, "index", None), "step")
+    if hasattr(X_pool, "index") or not has_index:
         return labels
     positions = np.asarray(labels.index)
     is_of_rows = positions.dtype.kind in "iu" and np.array_equal(np.sort(positions), np.sort(rows))

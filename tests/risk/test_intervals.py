@@ -365,6 +365,15 @@ def test_labels_by_position_are_put_in_the_order_of_asking():
     np.testing.assert_array_equal(testers[0].labels_, testers[1].labels_)
 
 
+def test_labels_without_an_index_of_their_own_come_in_the_order_of_asking():
+    model = RandomForestClassifier(20, random_state=0).fit(X[:100], y[:100])
+    tester = ActiveTester(StochasticBatchQuery("margin", epsilon=0.2, random_state=0), X[100:140])
+    rows = tester.ask(model, 40)
+    assert rows.tolist() != list(range(40))
+    tester.tell(pd.Series(y[100:140][rows]))  # its index is 0 to 39, as the positions are
+    np.testing.assert_array_equal(tester.labels_, y[100:140][rows])
+
+
 def test_one_side_of_a_difference_is_open():
     losses = np.r_[np.ones(8), np.zeros(32)], np.r_[np.zeros(36), np.ones(4)]
     found = estimate_difference(losses, uniform(500, 40), 500)
