@@ -44,6 +44,9 @@ from ._checks import check_features
 from ._registry import PredictDraws, has_source, innermost, sample_posterior, source
 from ._unwrap import Through
 
+FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+"""Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
+
 _WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
 
 
@@ -63,13 +66,17 @@ def _tree_draws(forest: Any, method: str, n_draws: int | None, rng: np.random.Ge
     if getattr(forest, "n_outputs_", 1) > 1:
         raise several_outputs_error(forest)
     trees = choose_members(forest.estimators_, n_draws, rng)
+    return lambda X: of_trees(forest, trees, method, X)
 
-    def predict_draws(X: Any) -> NDArray[np.float64]:
-        X = _plain_float32(check_features(forest, X))
-        with joblib.parallel_config("threading"):
-            return np.stack(joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees))
 
-    return predict_draws
+def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[Any]:
+    """What each tree answers, (n_trees, n_rows, ...).
+
+    The forest's own methods read Python's warning filters, which another thread may be changing at that moment.
+    """
+    X = _plain_float32(check_features(forest, X))
+    with joblib.parallel_config("threading"):
+        return np.stack(joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees))
 
 
 def _plain_float32(X: Any) -> Any:

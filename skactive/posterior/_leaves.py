@@ -21,6 +21,7 @@ from sklearn.ensemble import (
 from torch import nn
 
 from ._checks import check_features
+from ._ensembles import FORESTS, of_trees
 from ._unwrap import Through, inside
 
 _WITHOUT_NUMBERS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
@@ -51,6 +52,9 @@ def _leaves(estimator: Any) -> Leaves | None:
         return _of_members(estimator)
     if isinstance(estimator, _WITHOUT_NUMBERS):
         return lambda X: _values_of_stages(estimator, X)
+    if isinstance(estimator, FORESTS):
+        trees, dtype = estimator.estimators_, _dtype([estimator])
+        return lambda X: of_trees(estimator, trees, "apply", X).T.astype(dtype)
     if hasattr(estimator, "apply") and not isinstance(estimator, nn.Module):  # whose `apply` is something else
         dtype = _dtype([estimator])
         return lambda X: _in_one_line(estimator.apply(X)).astype(dtype)

@@ -9,7 +9,7 @@ from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import BaggingClassifier
 
 from .. import _fingerprint as fingerprint
 from .. import _modal as modal
@@ -32,13 +32,14 @@ from .._checks import (
 from .._random import seeded_clone
 from ..posterior import bootstrap, sample_posterior
 from ..posterior._embeddings import predictions_by
+from ..posterior._ensembles import FORESTS
 from ..posterior._fits import FitParams, fit_with
 from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
 from ..posterior._unwrap import in_batches, labels_to_fit
 from ._pool import Pool
 
-_FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
-"""Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
+_AVERAGED = (*FORESTS, BaggingClassifier)
+"""The mean of all their draws is their ``predict_proba``."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def draws_of(
         model = estimator
         if posterior == "bootstrap":
             predict = finder.refitted(model)
-        elif one_draw and n_draws is None and hasattr(model, "predict_proba"):
+        elif one_draw and n_draws is None and has_own_predictions(model):
             predict = predictions_by(model)
         else:
             predict = finder.own(model)
@@ -167,10 +168,15 @@ def draws_of(
     with failure_explained("Drawing predictions for one row of the pool"):
         draws = predict(pool.take(np.array([0])))
         check_draws_of(draws, 1)
-        if not (predict is finder.refits.predict or type(model) in _FORESTS or checks_rows):
+        if not (predict is finder.refits.predict or type(model) in FORESTS or checks_rows):
             _check_functions(predict, draws, pool)
     batch_size = getattr(predict, "batch_size", None)
     return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits)
+
+
+def has_own_predictions(model: Any) -> bool:
+    """Whether scores of one draw are made of ``predict_proba``, which is not the mean of all draws anyway."""
+    return hasattr(model, "predict_proba") and not isinstance(innermost(model), _AVERAGED)
 
 
 def options_of(query: Any) -> dict[str, Any]:

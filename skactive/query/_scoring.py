@@ -32,7 +32,7 @@ from .._random import check_random_state, spawn
 from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES, check_fits, pool_for
-from ._draws import PoolDraws, draws_of, explained
+from ._draws import PoolDraws, draws_of, explained, has_own_predictions
 from ._pool import Pool
 from ._training import check_last_fit
 
@@ -326,17 +326,16 @@ def score_pool(
     options = {"n_draws": n_draws, "posterior": posterior, "predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
     found: dict[str, Values] = {}
     with whole_fit(model, pool.y_training):
-        for group in _by_source(named, asks_for_draws=n_draws is not None or posterior != "auto"):
+        by_draws = n_draws is not None or posterior != "auto" or not has_own_predictions(model)
+        for group in [named] if by_draws else _by_source(named):
             draws = draws_for(group, pool, estimator, rng, **options)
             ready = ready_scores(group, estimator, sources_of(pool, estimator, draws, X_target))
             found |= zip(group, score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose), strict=True)
     return {name: pool.of_pool(found[name]) for name in named}
 
 
-def _by_source(scores: Mapping[str, Score], *, asks_for_draws: bool) -> list[Mapping[str, Score]]:
+def _by_source(scores: Mapping[str, Score]) -> list[dict[str, Score]]:
     """Scores of one draw apart from those of several: what a score is does not depend on what stands beside it."""
-    if asks_for_draws:
-        return [scores]
     is_of_one = {name: bool(getattr(score, "one_draw", False)) for name, score in scores.items()}
     groups = [{name: scores[name] for name in scores if is_of_one[name] is of_one} for of_one in (False, True)]
     return [group for group in groups if group]
