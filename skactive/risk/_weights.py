@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._checks import check_parameters, integer
-from ._checks import check_first_log_proba, check_log_proba
-
-Weights = NDArray[np.float64]
+from ._checks import Weights, check_first_log_proba, check_log_proba
 
 
 def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
