@@ -1,0 +1,163 @@
+"""Which query? Scores, samplers and coldness on many tables, by three families of models, against other methods.
+
+Every query buys from the same first labels; a table is the unit: each of its numbers is the mean over trials, and
+intervals are over tables. Each table and model is an experiment with a file of its own in OUT/rounds, so the study can
+be stopped at any time and goes on where it was; more trials can be added to those that are there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import study
+from many_tables import MODELS, N_DRAWS, model, rows
+
+from skactive import BADGEQuery, KCenterQuery, StochasticBatchQuery
+from skactive._statistics import Estimate, estimate, holm, paired_p_value
+
+TITLE = "Which query?"
+
+AT_HAND = ["breast_cancer", "credit_data", "digits", "hpc_data", "letter", "satellite", "shuttle", "soybean"]
+TABLES = [
+    *AT_HAND,
+    *("spambase", "vehicle", "Arrests", "BEPS", "Caravan", "Chile", "HMDA", "OJ", "SmokeBan", "Weekly", "attrition"),
+    *("cells", "diamonds", "email", "headInjury", "leaf_id_flavia", "lending_club", "mlc_churn", "monica", "nassCDS"),
+    "wa_churn",
+]
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 1, "n_rounds": 1, "tables": ["breast_cancer", "wine"], "models": ["logistic"]},
+    "quick": {"n_trials": 1, "n_rounds": 2, "tables": ["breast_cancer", "digits"], "models": MODELS},
+    "full": {"n_trials": 1, "n_rounds": 6, "tables": TABLES, "models": MODELS},
+}
+
+BETAS: tuple[Any, ...] = (1, 4, 16, "auto")
+SAMPLED: dict[str, Any] = {
+    **{f"BALD, beta {beta}": StochasticBatchQuery("bald", beta=beta, n_draws=N_DRAWS) for beta in BETAS},
+    **{f"margin, beta {beta}": StochasticBatchQuery("margin", beta=beta) for beta in BETAS},
+    **{f"variation ratio, beta {beta}": StochasticBatchQuery("variation_ratio", beta=beta) for beta in (4, 16)},
+    "entropy, beta 4": StochasticBatchQuery("entropy", beta=4),
+    "BALD, softmax auto": StochasticBatchQuery("bald", "softmax", "auto", n_draws=N_DRAWS),
+    "margin, soft-rank": StochasticBatchQuery("margin", "softrank"),
+    "margin, beta 4, apart": StochasticBatchQuery("margin", beta=4, diversity=2),
+}
+OTHERS: dict[str, Any] = {
+    "uniform": StochasticBatchQuery(sampler="uniform"),
+    "BALD, top-k": StochasticBatchQuery("bald", "topk", n_draws=N_DRAWS),
+    "margin, top-k": StochasticBatchQuery("margin", "topk"),
+    "entropy, top-k": StochasticBatchQuery("entropy", "topk"),
+    "BADGE": BADGEQuery(),
+    "k-center": KCenterQuery(),
+}
+QUERIES = SAMPLED | OTHERS
+REFERENCES = ("uniform", "BADGE", "margin, top-k")
+
+
+def compared(places: study.Places, table: str, name: str, size: Any) -> dict[str, list[float]]:
+    """Mean accuracy over acquisitions of each trial, for one table and model."""
+    X, y = rows(table, places)
+    n_initial = max(20, len(np.unique(y)))
+    options = {"n_initial": n_initial, "batch_size": 10, "n_rounds": size.n_rounds, "n_trials": size.n_trials}
+    most = (len(y) * 2 // 3 - n_initial) // 10
+    options["n_rounds"] = min(size.n_rounds, most)
+    result = places.compare(f"which-{table}-{name}", model(name), QUERIES, X, y, test_size=1 / 3, **options)
+    return study.means(result)
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    found: dict[str, Any] = {name: {} for name in size.models}
+    for table in size.tables:
+        for name in size.models:
+            found[name][table] = compared(places, table, name, size)
+    return {"means": found}
+
+
+def by_table(found: Mapping[str, Any], query: str) -> list[float]:
+    """Mean accuracy of each table, in points."""
+    return [100 * float(np.mean(values[query])) for values in found.values()]
+
+
+def over_families(means: Mapping[str, Any], query: str) -> list[float]:
+    """Mean over families of each table, in points."""
+    return [float(v) for v in np.mean([by_table(found, query) for found in means.values()], axis=0)]
+
+
+def minus(values: Sequence[float], reference: Sequence[float]) -> Estimate:
+    return estimate(a - b for a, b in zip(values, reference, strict=True))
+
+
+def worse_than_uniform(means: Mapping[str, Any], query: str) -> list[str]:
+    """Families in which a query is significantly worse than uniform, after Holm's correction over families."""
+    differences = {
+        name: np.subtract(by_table(found, query), by_table(found, "uniform")) for name, found in means.items()
+    }
+    corrected = holm([paired_p_value(values) for values in differences.values()])
+    return [n for (n, d), p in zip(differences.items(), corrected, strict=True) if p < 0.05 and d.mean() < 0]
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    means = findings["means"]
+    n_tables = len(next(iter(means.values())))
+    pooled = {query: [v / 100 for v in over_families(means, query)] for query in QUERIES}
+    setting = f"{n_tables} tables, mean over {len(means)} families of models; batches of 10"
+    made = [
+        study.better(f"{query} is better than {other}", setting, pooled, query, other)
+        for query in ("BALD, beta 4", "margin, beta 4")
+        for other in ("uniform", "BALD, top-k", "BALD, beta 1", "margin, top-k")
+    ]
+    for name, found in means.items():
+        of_family = {query: [v / 100 for v in by_table(found, query)] for query in QUERIES}
+        made += [
+            study.alike(f"{query} is as good as BADGE", f"{n_tables} tables, {name}", of_family, query, "BADGE", 0.005)
+            for query in ("BALD, beta 4", "margin, beta 4")
+        ]
+    return made
+
+
+def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """All queries, best first: over the families, and in each."""
+    means = findings["means"]
+    parts = {"mean of the families": {query: over_families(means, query) for query in QUERIES}}
+    parts |= {name: {query: by_table(found, query) for query in QUERIES} for name, found in means.items()}
+    made = []
+    for name, values in parts.items():
+        lines = [
+            [
+                query,
+                f"{np.mean(values[query]):.1f}",
+                *(
+                    "" if query == other else study.with_interval(minus(values[query], values[other]), 1, sign=True)
+                    for other in REFERENCES
+                ),
+            ]
+            for query in sorted(QUERIES, key=lambda q: -float(np.mean(values[q])))
+        ]
+        caption = f"{name.capitalize()}: mean accuracy over acquisitions, points; intervals are over tables"
+        made.append((caption, ["query", "accuracy", *(f"minus {other}" for other in REFERENCES)], lines))
+    return made
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Differences to uniform, a panel for each family."""
+    means = findings["means"]
+    figure, axes = study.panels(len(means), 3, 3.6, 4.4)
+    order = sorted((q for q in QUERIES if q != "uniform"), key=lambda q: -float(np.mean(over_families(means, q))))
+    for i, (ax, (name, found)) in enumerate(zip(axes.flat, means.items(), strict=False)):
+        for row, query in enumerate(order):
+            value = minus(by_table(found, query), by_table(found, "uniform"))
+            half, color = np.nan_to_num(value.half_width), "C0" if query in SAMPLED else "0.4"
+            ax.errorbar(value.mean, row, xerr=half, fmt="o", capsize=3, color=color)
+        ax.axvline(0, color="k", lw=0.8)
+        ax.set_yticks(range(len(order)), order if i == 0 else [], fontsize=8)
+        ax.set_ylim(len(order) - 0.5, -0.5)
+        ax.set_title(name, fontsize=10)
+        ax.set_xlabel("accuracy minus uniform's, points", fontsize=8)
+        ax.grid(alpha=0.3)
+    figure.tight_layout()
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])
