@@ -13,7 +13,13 @@ import numpy as np
 import study
 import tabular
 from scipy.stats import spearmanr
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from skactive import StochasticBatchQuery
 from skactive._random import seeded_clone
@@ -26,11 +32,26 @@ TITLE = "When to stop"
 TABLES = ["breast_cancer", "credit_data", "digits", "letter", "satellite", "spambase"]
 MODELS = ["logistic", "net", "forest"]
 SIZES: dict[str, dict[str, Any]] = {
-    "smallest": {"n_trials": 2, "n_rounds": 4, "tables": ["breast_cancer"], "models": ["logistic"]},
-    "quick": {"n_trials": 2, "n_rounds": 20, "tables": ["breast_cancer", "digits"], "models": ["logistic", "net"]},
-    "full": {"n_trials": 5, "n_rounds": 30, "tables": TABLES, "models": MODELS},
+    "smallest": {"n_trials": 2, "n_rounds": 4, "tables": ["breast_cancer"], "models": ["logistic"], "n_flipped": 2},
+    "quick": {
+        "n_trials": 2,
+        "n_rounds": 20,
+        "tables": ["breast_cancer", "digits"],
+        "models": ["logistic", "net"],
+        "n_flipped": 2,
+    },
+    "full": {"n_trials": 3, "n_rounds": 30, "tables": TABLES, "models": MODELS, "n_flipped": 20},
 }
 TOLERANCE, PATIENCE = 0.05, 30  # a hundred labels, and labels
+VERDICTS = ("go on", "stop", "cannot be told", "too early")
+FLIPS = (0.0, 0.25, 0.5)
+WORKS_ALONE: dict[str, Any] = {
+    "logistic": LogisticRegression,
+    "naive Bayes": GaussianNB,
+    "forest": lambda: RandomForestClassifier(30),
+    "tree": lambda: DecisionTreeClassifier(min_samples_leaf=5),
+}
+RARE = {"logistic": LogisticRegression, "forest": lambda: RandomForestClassifier(50, min_samples_leaf=3)}
 WINDOW = 5  # batches, over which real gains are averaged: the noise of one is larger than itself
 
 
@@ -41,7 +62,55 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
         for table in size.tables:
             trials = [kept_trial(places, table, model, trial, size.n_rounds) for trial in range(size.n_trials)]
             found[f"{table} {model}"] = trials
-    return found
+    flipped = {
+        f"{name} {flips:g}": [made_up(make, seed, size.n_rounds, flips) for seed in range(size.n_flipped)]
+        for name, make in WORKS_ALONE.items()
+        for flips in FLIPS
+    }
+    rare = {
+        name: [made_up(make, seed, size.n_rounds + 10, 0, 0.03) for seed in range(max(2, size.n_flipped // 4))]
+        for name, make in RARE.items()
+    }
+    return {"tables": found, "flipped": flipped, "rare": rare}
+
+
+def made_up(make: Any, seed: int, n_rounds: int, flips: float, positives: float = 0.5) -> dict[str, Any]:
+    """One trial on rows that are made up, with a part of the labels turned round, or few positives."""
+    X, y = make_classification(
+        6_000,
+        10,
+        n_informative=5,
+        weights=[1 - positives],
+        flip_y=0,
+        class_sep=1.0 if flips else 0.8,
+        random_state=seed,
+    )
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(len(y)) < flips, 1 - y, y)
+    labelled = choose_initial(np.arange(3_000), y, 20 if positives == 0.5 else 40, rng)
+    query, report, rounds = StochasticBatchQuery("margin", beta=4, random_state=seed), None, []
+    for _ in range(n_rounds + 1):
+        model = seeded_clone(make(), rng).fit(X[labelled], y[labelled])
+        left = np.setdiff1d(np.arange(3_000), labelled)
+        given = {"X_training": X[labelled], "y_training": y[labelled], "random_state": seed}
+        report = StoppingReport.from_learner(model, X[left], report, tolerance=TOLERANCE, patience=PATIENCE, **given)
+        if positives == 0.5:
+            value = float(model.score(X[3_000:], y[3_000:]))
+        else:
+            value = float(average_precision_score(y[3_000:], model.predict_proba(X[3_000:])[:, 1]))
+        rounds.append((len(labelled), value, reckoned(report), report.verdict))
+        labelled = np.concatenate([labelled, left[query.select(model, X[left], 10)]])
+    return _columns(rounds)
+
+
+def reckoned(report: StoppingReport) -> float | None:
+    """What a label brings by the report, or that it does not say."""
+    return None if np.isnan(report.rate) else report.rate / 100
+
+
+def _columns(rounds: list[tuple[Any, ...]]) -> dict[str, Any]:
+    names = ("n_labelled", "accuracy", "gain", "verdict")
+    return dict(zip(names, map(list, zip(*rounds, strict=True)), strict=True))
 
 
 def kept_trial(places: study.Places, table: str, model: str, trial: int, n_rounds: int) -> dict[str, Any]:
@@ -78,14 +147,11 @@ def one_trial(places: study.Places, table: str, model: str, trial: int, n_rounds
             **given,
         )
         accuracy = float(np.mean(fitted.predict(X.iloc[test]) == y[test]))
-        rounds.append((len(labelled), accuracy, report.gains[-1] if report.gains else None, report.verdict))
+        rounds.append((len(labelled), accuracy, reckoned(report), report.verdict))
         labelled = np.concatenate([labelled, left[query.select(fitted, X.iloc[left], batch_size, **given)]])
     taught = seeded_clone(tabular.model(model), rng).fit(X.iloc[train], y[train])
     of_all = float(np.mean(taught.predict(X.iloc[test]) == y[test]))
-    columns = dict(
-        zip(("n_labelled", "accuracy", "gain", "verdict"), map(list, zip(*rounds, strict=True)), strict=True)
-    )
-    return {**columns, "with_all_labels": of_all}
+    return {**_columns(rounds), "with_all_labels": of_all}
 
 
 def stop_of(trial: dict[str, Any]) -> int | None:
@@ -115,26 +181,36 @@ def correlations(found: dict[str, Any]) -> list[float]:
     """For each pair: the rank correlation of reckoned gains with real ones, both over windows of batches."""
     values = []
     for trials in found.values():
-        reckoned = np.mean([trial["gain"][1:] for trial in trials], axis=0)
-        real = np.mean([np.diff(trial["accuracy"]) for trial in trials], axis=0)
+        gains = np.array([trial["gain"][3:] for trial in trials], dtype=float)
+        known = np.nan_to_num(gains).mean(axis=0)
+        real = np.mean([np.diff(trial["accuracy"])[2:] for trial in trials], axis=0)
         starts = range(0, len(real) - WINDOW + 1, WINDOW)
-        windows = [[float(np.mean(gains[i : i + WINDOW])) for i in starts] for gains in (reckoned, real)]
+        windows = [[float(np.mean(gains[i : i + WINDOW])) for i in starts] for gains in (known, real)]
         if len(windows[0]) > 2 and np.ptp(windows[0]) > 0 and np.ptp(windows[1]) > 0:
             values.append(float(spearmanr(*windows).statistic))
     return values
 
 
-def ratios(found: dict[str, Any]) -> list[float]:
-    """For each pair: all that the model reckons batches have brought, in parts of what they have."""
-    sums = [
-        (sum(sum(t["gain"][1:]) for t in trials), sum(t["accuracy"][-1] - t["accuracy"][0] for t in trials))
-        for trials in found.values()
-    ]
-    return [float(np.log(max(reckoned, 1e-9) / real)) for reckoned, real in sums if real > 0]
+def too_much(trials: list[dict[str, Any]]) -> float:
+    """Points of accuracy that reports reckon with beyond those that came, over all rounds that they speak of."""
+    return float(np.mean([_reckoned_and_real(trial)[0] - _reckoned_and_real(trial)[1] for trial in trials]))
+
+
+def _reckoned_and_real(trial: dict[str, Any]) -> tuple[float, float]:
+    """Points of accuracy: what the rates of reports add up to, over the batches that they are of, and what came.
+
+    The report of a round speaks of labels up to that of the round before.
+    """
+    known = [i for i, gain in enumerate(trial["gain"]) if gain is not None and np.isfinite(gain)]
+    if not known:
+        return 0.0, 0.0
+    sizes = np.diff(trial["n_labelled"])
+    by_report = sum(trial["gain"][i] * sizes[i - 2] for i in known)
+    return 100 * by_report, 100 * (trial["accuracy"][known[-1] - 1] - trial["accuracy"][known[0] - 2])
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
-    found = findings
+    found = findings["tables"]
     n_trials, n_pairs = len(next(iter(found.values()))), len(found)
     stops = [stop_of(trial) for trials in found.values() for trial in trials]
     setting = (
@@ -145,8 +221,8 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     after, before = gains["after"], gains["before"]
     text = f"points a hundred; {sum(s is not None for s in stops)} of {len(stops)} runs stopped"
     told = "cannot be told"
-    ratio, correlation = estimate(ratios(found)), estimate(correlations(found))
-    times = Estimate(*(float(np.exp(value)) for value in (ratio.mean, ratio.low, ratio.high)))
+    correlation = estimate(correlations(found))
+    beyond = estimate([too_much(trials) for trials in found.values()])
     return [
         study.Claim(
             f"The labels of the {WINDOW} batches after “stop” gain less than the tolerance",
@@ -170,24 +246,78 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             "seen" if correlation.low > 0 else "the opposite" if correlation.high < 0 else told,
         ),
         study.Claim(
-            "The estimated gains add up to the real gains",
+            "Estimated and real gains of all batches differ by less than 3 points",
             setting,
             n_trials,
-            f"{study.with_interval(times, 2)} times as much (geometric mean over pairs)",
+            f"estimated − real: {study.with_interval(beyond, 1, sign=True)} points",
             "seen"
-            if times.low > 0.8 and times.high < 1.25
+            if max(abs(beyond.low), abs(beyond.high)) < 3
             else "not seen"
-            if times.low > 1 or times.high < 1
+            if beyond.low > 3 or beyond.high < -3
             else told,
         ),
+        *_on_flipped(findings["flipped"]),
+        *_on_rare(findings["rare"]),
     ]
+
+
+def _on_flipped(flipped: dict[str, Any]) -> list[study.Claim]:
+    """Whether noise is taken for a gain."""
+    n_trials, made = len(next(iter(flipped.values()))), []
+    tosses = [verdict for name, of in flipped.items() if name.endswith(" 0.5") for t in of for verdict in t["verdict"]]
+    n_on = tosses.count("go on")
+    made.append(
+        study.Claim(
+            "On labels that are coin tosses no report says “go on”",
+            "two classes, ten columns, four models",
+            n_trials,
+            f"{n_on} of {len(tosses)} reports say so",
+            "not seen" if n_on else "seen",
+        )
+    )
+    for flips in FLIPS:
+        of = {name: trials for name, trials in flipped.items() if name.endswith(f" {flips:g}")}
+        beyond = estimate([too_much(trials) for trials in of.values()])
+        stopped = sum(stop_of(t) is not None for trials in of.values() for t in trials)
+        setting = f"{100 * flips:g} % of labels turned round, four models"
+        text = f"estimated − real: {study.with_interval(beyond, 1, sign=True)} points; {stopped} of "
+        text += f"{sum(map(len, of.values()))} runs stopped"
+        verdict = "seen" if abs(beyond.mean) < 3 else "not seen"
+        made.append(
+            study.Claim("Estimated gains are within 3 points of the real ones", setting, n_trials, text, verdict)
+        )
+    return made
+
+
+def _on_rare(rare: dict[str, Any]) -> list[study.Claim]:
+    """Whether reports stop where average precision still rises."""
+    made = []
+    for name, trials in rare.items():
+        early = 0
+        for trial in trials:
+            stops = [
+                i for i, verdict in enumerate(trial["verdict"]) if verdict == "stop" and i + 10 < len(trial["gain"])
+            ]
+            early += any(trial["accuracy"][i + 10] - trial["accuracy"][i] >= 0.05 for i in stops)
+        text = f"{early} of {len(trials)} runs stop 100 labels before a gain of 5 points"
+        setting = f"3 % positives, {name}, average precision"
+        made.append(
+            study.Claim(
+                "No report says “stop” where much is to come",
+                setting,
+                len(trials),
+                text,
+                "not seen" if early else "seen",
+            )
+        )
+    return made
 
 
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Where each pair stopped, and what was to come."""
     header = ["table and model", "stopped", "labels", "accuracy", "of the last round", "with all labels"]
     rows = []
-    for name, trials in findings.items():
+    for name, trials in findings["tables"].items():
         at = [(trial, stop) for trial in trials if (stop := stop_of(trial)) is not None]
         columns = (
             [trial["n_labelled"][stop] for trial, stop in at],
@@ -200,16 +330,34 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
             for values, digits in zip(columns, (0, 1, 1, 1), strict=True)
         ]
         rows.append([name.replace("_", " "), f"{len(at)} of {len(trials)}", *means])
-    return [("Where reports said stop, means over trials", header, rows)]
+    flipped = []
+    for name, trials in findings["flipped"].items():
+        model, flips = name.rsplit(" ", 1)
+        sums = np.mean([_reckoned_and_real(trial) for trial in trials], axis=0)
+        verdicts = [verdict for trial in trials for verdict in trial["verdict"]]
+        stopped = sum(stop_of(trial) is not None for trial in trials)
+        parts = [f"{100 * verdicts.count(verdict) / len(verdicts):.0f} %" for verdict in VERDICTS]
+        flipped.append(
+            [model, f"{100 * float(flips):g} %", *(f"{v:+.1f}" for v in sums), f"{stopped} of {len(trials)}", *parts]
+        )
+    return [
+        ("Where reports said stop, means over trials", header, rows),
+        (
+            "Labels turned round at random: gains in points over all batches, and parts of all reports",
+            ["model", "turned round", "estimated", "real", "stopped", *VERDICTS],
+            flipped,
+        ),
+    ]
 
 
 def draw(findings: dict[str, Any]) -> Any:
     """Curves with the points where reports said stop, a panel for each table."""
-    names = sorted({name.split()[0] for name in findings})
+    found = findings["tables"]
+    names = sorted({name.split()[0] for name in found})
     figure, axes = study.panels(len(names), 3, 4, 3.1)
     for ax, table in zip(axes.flat, names, strict=False):
         for colour, model in zip(("C0", "C1", "C2"), MODELS, strict=True):
-            _draw_curves(ax, findings.get(f"{table} {model}", []), colour, model)
+            _draw_curves(ax, found.get(f"{table} {model}", []), colour, model)
         ax.set_title(table.replace("_", " "), fontsize=10)
         ax.set(xlabel="labels", ylabel="accuracy, %")
         ax.grid(alpha=0.3)

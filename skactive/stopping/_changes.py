@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from .. import _containers as chunks
 from .._checks import as_array, check_one_output, kind_of_labels, task
 from ..query._reference import MOST_BYTES
+from ._worth import MEASURES, Values
 
 MOST_ROWS = 1_000
 """Rows that are compared: enough for a standard error of at most 1.6 points."""
@@ -18,34 +20,82 @@ MOST_ROWS = 1_000
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows of a pool, and what a model predicts for them.
+    """Rows of a pool, what a model predicts for them, and the model.
 
     Attributes
     ----------
     X : array-like of shape (n_rows, ...)
     predictions : ndarray of shape (n_rows,)
+    probabilities : ndarray of shape (n_rows, n_classes) or None
+        None if predictions are not the most probable labels.
+    classes : ndarray of shape (n_classes,) or None
     is_all : bool
         Whether they are the whole pool.
+    n_labels : int
+        Labels that the model had.
+    model : estimator or None
+        A copy, as learners fit the same object again; None of what cannot be copied.
     """
 
     X: Any
     predictions: NDArray[Any]
+    probabilities: Values | None
+    classes: NDArray[Any] | None
     is_all: bool
+    n_labels: int
+    model: Any
 
     @classmethod
-    def of(cls, estimator: Any, X_pool: Any, rng: np.random.Generator) -> Kept:
+    def of(cls, estimator: Any, X_pool: Any, n_labels: int, rng: np.random.Generator) -> Kept:
         """Rows at random, at most ``MOST_ROWS``."""
         n = chunks.count_rows(X_pool)
         n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, MOST_BYTES)) if n else 0
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
-        predictions = _check_predictions(estimator.predict(X), n_kept) if n else np.empty(0)
-        return cls(X, predictions, n_kept == n)
+        predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
+        classes = None if probabilities is None else np.array(estimator.classes_)
+        return cls(X, predictions, probabilities, classes, n_kept == n, n_labels, _copy_of(estimator))
 
     def without(self, X_training: Any) -> Kept:
         """Those that are not among these rows, by value: whatever type of number or container holds them."""
         taught = set(chunks.row_keys(X_training))
         left = np.array([key not in taught for key in chunks.row_keys(self.X)], dtype=bool)
-        return Kept(chunks.take_rows(self.X, np.flatnonzero(left)), self.predictions[left], self.is_all)
+        probabilities = None if self.probabilities is None else self.probabilities[left]
+        X = chunks.take_rows(self.X, np.flatnonzero(left))
+        return replace(self, X=X, predictions=self.predictions[left], probabilities=probabilities)
+
+    def judged(self, later: Kept, judge: Any, scoring: str) -> float:
+        """How much better the predictions of a later model are than those kept here, by a third model's probabilities.
+
+        The third knows more labels than either. A model that judges itself finds its own mistakes right: where two
+        models differ by chance alone, it always takes its own side.
+        """
+        n_rows = len(self.predictions)
+        chance = answers_of(judge, self.X, n_rows)[1] if n_rows and later.model is not None else None
+        if chance is None or self.probabilities is None:
+            return np.nan
+        now = answers_of(later.model, self.X, n_rows)[1]
+        if now is None:
+            return np.nan
+        known = np.asarray(judge.classes_)
+        sides = _aligned(self.probabilities, self.classes, known), _aligned(now, later.classes, known)
+        return MEASURES[scoring](chance, *sides)
+
+
+def answers_of(estimator: Any, X: Any, n_rows: int) -> tuple[NDArray[Any], Values | None]:
+    """Predictions, and the probabilities of all classes if predictions are the most probable ones."""
+    predictions = _check_predictions(estimator.predict(X), n_rows)
+    if task(estimator) == "regressor" or not hasattr(estimator, "predict_proba"):
+        return predictions, None
+    probabilities = np.asarray(check_one_output(estimator.predict_proba(X), estimator), dtype=float)
+    chosen = (probabilities * (predictions[:, None] == np.asarray(estimator.classes_))).sum(axis=1)
+    return predictions, None if np.any(chosen < probabilities.max(axis=1) - 1e-6) else probabilities
+
+
+def _copy_of(estimator: Any) -> Any:
+    try:
+        return copy.deepcopy(estimator)
+    except Exception:  # of what holds a lock, say: then nothing can be said of its trust in itself
+        return None
 
 
 @dataclass(frozen=True)
@@ -55,7 +105,7 @@ class Change:
     Attributes
     ----------
     gain : float
-        In terms of ``measure``; see `skactive.StoppingReport`.
+        In terms of ``measure``; see `skactive.StoppingReport`. NaN where the next model must judge it.
     changed : float
         Fraction of predictions that differ; NaN for regressors.
     measure : {"probabilities", "changes", "movement"}
@@ -73,39 +123,37 @@ class Change:
 
     @classmethod
     def since(cls, before: Kept, estimator: Any, y_training: Any) -> Change:
-        """Compare with the predictions of a model with more labels, on rows without one."""
+        """Compare with the predictions of a model with fewer labels, on rows without one."""
         n_rows = len(before.predictions)
         if n_rows == 0:  # nothing to compare: unknown, not nothing
             measure = "movement" if task(estimator) == "regressor" else "changes"
             return cls(np.nan, np.nan, measure, 0, before.is_all)
-        now = _check_predictions(estimator.predict(before.X), n_rows)
+        now, chance = answers_of(estimator, before.X, n_rows)
         _check_same_kind(before.predictions, now)
         if task(estimator) == "regressor":
             gain, changed, measure = _movement(now - before.predictions, y_training), np.nan, "movement"
         else:
-            differs = now != before.predictions
-            changed = float(differs.mean())
-            worth = _worth(estimator, before, now)
-            gain, measure = (changed, "changes") if worth is None else (worth, "probabilities")
+            changed = float(np.mean(now != before.predictions))
+            gain, measure = changed, "changes"
+            if chance is not None and before.probabilities is not None and before.model is not None:
+                gain, measure = np.nan, "probabilities"  # which another model has to judge
         return cls(gain, changed, measure, n_rows, before.is_all)
+
+
+def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
+    """Probabilities then, in the order of the classes of now: none of classes that were not known."""
+    then = np.zeros((len(probabilities), len(classes_now)))
+    places = {label: i for i, label in enumerate(np.asarray(classes_now).tolist())}
+    for column, label in enumerate(np.asarray(classes).tolist()):
+        if label in places:
+            then[:, places[label]] = probabilities[:, column]
+    return then
 
 
 def _movement(changes: NDArray[Any], y_training: Any) -> float:
     """Mean square of the changes in units of the variance of labels."""
     moved, spread = float(np.mean(changes**2)), float(np.var(y_training))
     return moved / spread if spread > 0 else float(moved > 0)
-
-
-def _worth(estimator: Any, before: Kept, now: NDArray[Any]) -> float | None:
-    """How much more accurate the estimator expects its predictions to be; None if that is unknown."""
-    if not hasattr(estimator, "predict_proba"):
-        return None
-    probabilities = check_one_output(estimator.predict_proba(before.X), estimator)
-    classes = np.asarray(estimator.classes_)
-    right = [(probabilities * (labels[:, None] == classes)).sum(axis=1) for labels in (before.predictions, now)]
-    if np.any(right[1] < probabilities.max(axis=1) - 1e-6):  # it predicts other labels than the most probable ones
-        return None
-    return float(np.mean(right[1] - right[0]))
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:

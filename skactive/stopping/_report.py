@@ -22,21 +22,36 @@ from .._checks import (
     is_fitted,
     not_fitted_error,
     number,
+    one_of,
     plain_labels,
     task,
     whole_fit,
 )
 from .._random import check_random_state
 from ..query._training import check_last_fit
-from ..risk import RiskEstimate
+from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ._changes import Change, Kept
 from ._scores import PoolScores, has_draws
+from ._trust import MOST_BATCHES, Tested, Trust
+from ._worth import MEASURES
 
 NEAR = 0.95
 """Fraction of the ceiling above which a score would rise with more draws."""
 
 HUNDRED = 100
 """Labels that the tolerance is the price of."""
+
+HANDFUL = 5
+"""So many labels of a class are too few to say that further ones are not worth their price."""
+
+FOUND = 100
+"""Labels of the rarest class without which five points of average precision are within its own chance."""
+
+RARE = 0.2
+"""A class is rare that holds less than this part of what it would hold if all classes were alike."""
+
+MOST_MODELS = 6
+"""Earlier models that are kept within ``patience`` labels, about."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +61,45 @@ class StoppingReport:
     Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
 
     - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` over ``patience`` labels
-      or more is below ``tolerance``;
-    - "go on" if the rate is not below it;
-    - "too early" without a previous report, with labels of one class only, if no row is left that both reports
-      looked at, or if a low rate is that of fewer than
-      ``patience`` labels.
+      or more is below ``tolerance``, or surely is by ``test``;
+    - "go on" if the rate is surely not below it, by the lower end of ``trust`` or by ``test``;
+    - "too early" without two previous reports, with labels of one class only, if no row is left that both reports
+      looked at, or over fewer than ``patience`` labels;
+    - "cannot be told" if labels bring what they must by the model's own word, which is not known to be worth as much;
+      or if they seem to bring less, and a class has five labels or fewer (of average precision, a hundred).
 
     Attributes
     ----------
     labels : tuple of int
         How many labels the model had at each report so far, the last one last.
     gains : tuple of float
-        What the labels between two reports brought, in terms of ``measure``, on rows that still have no label.
+        What the labels between two reports brought, in terms of ``measure``, on rows that still have no label. Those of
+        "probabilities" are known a report later, as neither model judges itself; what changes to and fro counts each
+        time, so that their sum, which is no more than a guess leaves, is no estimate. ``recent`` does not add up.
+    recent : float
+        What ``n_recent`` labels brought, between the model before them and the one after them.
+    n_recent : int
+        By "probabilities" the labels between the previous report and the last one before it that is ``patience`` labels
+        back, or the first one; else those between that one and this report.
+    scoring : {"accuracy", "average_precision", "balanced_accuracy", "log_loss"}
+        What gains are gains of.
     measure : {"probabilities", "changes", "movement"}
-        "probabilities": how much more accurate the new model's predictions are than the previous model's, by the new
-        model's predict_proba; from 0 to 1. "changes", for models without predict_proba or whose predictions are not
-        the most probable labels: the fraction of predictions that changed, an upper bound on the change in accuracy on
-        these rows. "movement", for regressors: the mean square of the change, in units of the variance of the labels.
+        "probabilities": how much better, in terms of ``scoring``, the later model's predictions are than the earlier
+        one's by the predict_proba of the model after both, times the slope of ``trust``. "changes", for models without
+        predict_proba, whose predictions are not the most probable labels, or that cannot be copied: the fraction of
+        predictions that changed, an upper bound on the change in accuracy on these rows. "movement", for regressors:
+        the mean square of the change, in units of the variance of the labels.
+    trust : Trust
+        How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
+        when they were bought, the slope of right (1 or 0) against its confidence, both less the chance of a guess.
+        ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 % interval, ``n_labels`` how many labels there were,
+        ``confidence`` how sure it was and ``right`` how often it was right. ``progress``, with ``progress_error``, is
+        how much more often it was right than a model of some ``patience`` labels fewer on these same labels, none of
+        which either had been taught.
+    fewest : int
+        Labels of the rarest class; 0 for regressors.
+    tested : RiskDifference or None
+        With ``test``: how much larger the risk was before the last labels, of ``n_recent`` and the batch after them.
     changed : float
         Fraction of predictions that differ from the previous model's. NaN in the first report, and for regressors.
     n_rows : int
@@ -113,9 +150,9 @@ class StoppingReport:
     ...     left = np.delete(left, idx)
     ...     report = StoppingReport.from_learner(learner, X[left], report, random_state=0)
     >>> print(report)
-    120 labels: stop. The last 30 brought 1... points of accuracy, by the model's own probabilities: 3... points per 100
-    labels; `tolerance` asks for 5. The last batch changed 1... % of the predictions on 99... rows; below 2... % on the
-    pool, with 95 % confidence. By BALD, the best tenth of the pool is 1... times as informative as its average row.
+    1... labels: stop. The last ... brought ... points of accuracy, by the model's own probabilities: ... points per 100
+    labels; `tolerance` asks for 5. The last batch changed ... % of the predictions on 9... rows; below ... % on the
+    pool, with 95 % confidence. By BALD, the best tenth of the pool is ... times as informative as its average row.
     """
 
     rules: ClassVar[Rules] = {
@@ -126,6 +163,8 @@ class StoppingReport:
             remedy="0.05 is five points.",
         ),
         "patience": integer(),
+        "scoring": one_of(["auto", *MEASURES]),
+        "test": Rule(lambda test: isinstance(test, ActiveTester), "an ActiveTester, as of skactive.risk").or_none(),
         "risk": Rule(
             lambda risk: hasattr(risk, "interval") and hasattr(risk, "greater_is_better") and hasattr(risk, "step"),
             "a RiskEstimate, as those of skactive.risk",
@@ -151,7 +190,15 @@ class StoppingReport:
     tolerance: float
     patience: int
     target_risk: float | None
-    _kept: Kept = field(repr=False, compare=False)
+    scoring: str
+    recent: float
+    n_recent: int
+    fewest: int
+    trust: Trust
+    tested: RiskDifference | None
+    _past: tuple[Kept, ...] = field(repr=False, compare=False)
+    _batches: tuple[Tested, ...] = field(repr=False, compare=False)
+    _taught: frozenset[Any] = field(repr=False, compare=False)
 
     @classmethod
     def from_learner(
@@ -164,6 +211,8 @@ class StoppingReport:
         patience: int = 30,
         risk: RiskEstimate | None = None,
         target_risk: float | None = None,
+        scoring: str = "auto",
+        test: ActiveTester | None = None,
         n_draws: int | None = None,
         posterior: Any = "auto",
         X_training: Any = None,
@@ -174,8 +223,8 @@ class StoppingReport:
     ) -> StoppingReport:
         """Report on a learner that was just taught, and the remaining pool.
 
-        The cost is predictions for at most two thousand rows, and posterior draws for one thousand. The learner and its
-        query are not changed.
+        The cost is predictions for at most three thousand rows and the new labels, posterior draws for one thousand,
+        and a copy of the model. The learner and its query are not changed.
 
         Parameters
         ----------
@@ -193,6 +242,15 @@ class StoppingReport:
             Risk, or `~skactive.risk.ActiveTester.accuracy`, of this model or of the one before the last batch.
         target_risk : float, optional
             The risk, or accuracy, that is good enough.
+        scoring : {"auto", "accuracy", "balanced_accuracy", "average_precision", "log_loss"}, default="auto"
+            What labels are to improve, and ``tolerance`` is in units of. "auto": accuracy; average precision if one of
+            the classes is rare among the labels of the first report, holding less than a fifth of an equal share (a
+            tenth of all, of two classes), as nearly all are right then who say "no" to everything. Of two classes,
+            average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
+        test : ActiveTester, optional
+            Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
+            on the same rows. Where their interval, which allows for a look after every batch, is on one side of
+            ``tolerance``, it decides. None of its labels may be taught.
         n_draws, posterior : optional
             As in `StochasticBatchQuery`, but models without posterior draws are bootstrapped only with
             ``posterior="bootstrap"``.
@@ -223,7 +281,7 @@ class StoppingReport:
             "risk": risk,
             "target_risk": target_risk,
         }
-        check_parameters(cls.rules, {**options, "n_draws": n_draws})
+        check_parameters(cls.rules, {**options, "n_draws": n_draws, "scoring": scoring, "test": test})
         if risk is not None and risk.greater_is_better and target_risk is not None and not 0 <= target_risk <= 1:
             raise ValueError(
                 f"`target_risk` must be a number from 0 to 1 for an accuracy. Got {target_risk}: give 0.85 for 85 %."
@@ -252,28 +310,76 @@ class StoppingReport:
             previous._check_earlier(X_pool, n_pool, n_labelled)
         rng = check_random_state(random_state)
         scores, change = PoolScores(), Change(np.nan, np.nan, "changes", 0, is_all=False)
+        counts = np.unique(y_training, return_counts=True)[1]
+        is_classifier = task(estimator) != "regressor"
+        scoring = _scoring_for(counts, scoring, previous)
+        keys = chunks.row_keys(X_training)
+        past: tuple[Kept, ...] = () if previous is None else previous._window(patience)
+        batches = () if previous is None else previous._batches
+        if previous is not None and is_classifier:
+            batches = (*batches, *previous._test(past[0].model, keys, X_training, y_training))[-MOST_BATCHES:]
+        trust = Trust.of(batches, len(counts))
+        gains, recent, n_recent = () if previous is None else previous.gains, np.nan, 0
         with whole_fit(estimator, y_training):
-            kept = Kept.of(estimator, X_pool, rng)
+            kept = Kept.of(estimator, X_pool, n_labelled, rng)
             if n_pool and has_draws(estimator, posterior):
                 given |= {"n_draws": n_draws, "posterior": posterior, "random_state": rng}
                 scores = PoolScores.of(learner, kept.X, **given)
             if previous is not None:
-                left = previous._kept.without(X_training)
+                left = past[-1].without(X_training)
                 previous._check_recognised(left, n_pool, n_labelled)
                 change = Change.since(left, estimator, y_training)
+                if change.measure != "probabilities":
+                    gains, n_recent = (*gains, change.gain), n_labelled - past[0].n_labels
+                    recent = Change.since(past[0].without(X_training), estimator, y_training).gain
+                elif len(past) > 1:
+                    judged = [
+                        then.without(X_training).judged(past[-1], estimator, scoring) for then in (past[-2], past[0])
+                    ]
+                    gain, recent = (trust.slope * value for value in judged)
+                    gains = (*gains, _limited(gain, gains, len(counts), scoring))
+                    n_recent = past[-1].n_labels - past[0].n_labels
+            tested = None if test is None or not past else _difference(test, past[0].model, kept.model, scoring)
         return cls(
             labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
-            gains=() if previous is None else (*previous.gains, change.gain),
+            gains=gains,
             measure=change.measure,
             changed=change.changed,
             n_rows=change.n_rows,
             whole_pool=change.is_all,
             n_pool=n_pool,
-            one_class=task(estimator) == "classifier" and len(np.unique(y_training)) == 1,
+            one_class=is_classifier and len(counts) == 1,
+            scoring=scoring,
+            recent=recent,
+            n_recent=n_recent,
+            fewest=int(counts.min()) if is_classifier else 0,
+            trust=trust,
+            tested=tested,
             **vars(scores),
             **options,
-            _kept=kept,
+            _past=(*past, kept),
+            _batches=batches,
+            _taught=frozenset(keys),
         )
+
+    def _window(self, patience: int) -> tuple[Kept, ...]:
+        """What is kept of earlier reports: from the last one that is ``patience`` labels back on, some of them."""
+        past = self._past
+        is_back = [kept.n_labels <= self.labels[-1] - patience for kept in past]
+        past = past[max(0, sum(is_back) - 1) :]
+        chosen = [past[0]] if len(past) > 2 else []
+        for kept in past[1:-2]:
+            if kept.n_labels - chosen[-1].n_labels >= max(1, patience // MOST_MODELS):
+                chosen.append(kept)
+        return (*chosen, *past[-2:])
+
+    def _test(self, earlier: Any, keys: Any, X_training: Any, y_training: Any) -> tuple[Tested, ...]:
+        """The model of this report, and an earlier one, on the labels that came after it."""
+        model, new = self._past[-1].model, np.flatnonzero([key not in self._taught for key in keys])
+        if model is None or earlier is None or len(new) == 0 or self._past[-1].probabilities is None:
+            return ()
+        found = Tested.of(model, earlier, chunks.take_rows(X_training, new), y_training[new])
+        return () if found is None else (found,)
 
     def _check_earlier(self, X_pool: Any, n_pool: int, n_labelled: int) -> None:
         """Check that a later report, on this pool and these labels, can follow this one."""
@@ -283,7 +389,7 @@ class StoppingReport:
                 f"labels, and now there are {n_labelled}. Report once after each batch; omit `previous` where training "
                 "starts again."
             )
-        if n_pool and chunks.layout(self._kept.X) != chunks.layout(chunks.take_rows(X_pool, np.arange(1))):
+        if n_pool and chunks.layout(self._past[-1].X) != chunks.layout(chunks.take_rows(X_pool, np.arange(1))):
             raise ValueError(
                 "`previous` must be a report on rows like those of `X_pool`, with the same container and columns. Pass "
                 "the previous report on this pool, or None to start again."
@@ -301,22 +407,43 @@ class StoppingReport:
 
     @property
     def verdict(self) -> str:
-        """Whether to "go on" or to "stop", or that it is "too early" to decide."""
+        """Whether to "go on" or to "stop", that it is "too early" to decide, or that this "cannot be told"."""
         if self._standing() == "reached" or self.n_pool == 0:
             return "stop"
         if not self.gains or self.one_class or np.isnan(self.rate):
             return "too early"
-        if self.rate >= self.tolerance:
+        is_enough = self.n_recent >= self.patience
+        low, high = self._tested_rates()
+        if low >= self.tolerance or high < self.tolerance:
+            return "go on" if low >= self.tolerance else "stop" if is_enough else "too early"
+        if self._surely() >= self.tolerance:
             return "go on"
-        return "stop" if self._n_last(self._n_recent()) >= self.patience else "too early"
+        if not is_enough:
+            return "too early"
+        return "stop" if self.rate < self.tolerance and not self._is_handful() else "cannot be told"
 
     @property
     def rate(self) -> float:
-        """Mean gain per 100 labels, over the reports that cover the last ``patience`` labels; NaN if unknown."""
-        n_reports = self._n_recent()
-        if n_reports == 0:
-            return np.nan
-        return HUNDRED * sum(self.gains[-n_reports:]) / self._n_last(n_reports)
+        """What the last ``n_recent`` labels brought, for 100 of them; NaN if unknown."""
+        return HUNDRED * self.recent / self.n_recent if self.n_recent else np.nan
+
+    def _surely(self) -> float:
+        """The least that the rate is, as far as the model's word about itself is known to count; none of a bound."""
+        if self.measure == "movement":
+            return self.rate
+        is_known = self.measure == "probabilities" and self.trust.slope > 0
+        return self.rate * self.trust.low / self.trust.slope if is_known else 0.0
+
+    def _is_handful(self) -> bool:
+        return 0 < self.fewest <= (FOUND if self.scoring == "average_precision" else HANDFUL)
+
+    def _tested_rates(self) -> tuple[float, float]:
+        """Ends of the gain for 100 labels, as seen on test labels; infinite where it was not."""
+        if self.tested is None or self.scoring not in _LOSSES:
+            return -np.inf, np.inf
+        n_labels = self.labels[-1] - self._past[0].n_labels
+        low, high = self.tested.interval(every_look=True)
+        return HUNDRED * low / n_labels, HUNDRED * high / n_labels
 
     def changed_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of ``changed`` on the whole pool (Clopper and Pearson)."""
@@ -328,16 +455,9 @@ class StoppingReport:
         return float(interval.low), float(interval.high)
 
     def __str__(self) -> str:
-        sentences = [self._on_labels(), self._on_gains(), self._on_predictions(), self._on_risk(), self._on_scores()]
+        sentences = [self._on_labels(), self._on_gains(), self._on_trust(), self._on_test(), self._on_predictions()]
+        sentences += [self._on_risk(), self._on_scores()]
         return " ".join([f"{self.labels[-1]} labels: {self.verdict}.", *filter(None, sentences)])
-
-    def _n_recent(self) -> int:
-        """Number of reports that cover the last ``patience`` labels; all reports if there are fewer labels."""
-        counts = range(1, len(self.gains) + 1)
-        return next((n for n in counts if self._n_last(n) >= self.patience), len(self.gains))
-
-    def _n_last(self, n_reports: int) -> int:
-        return self.labels[-1] - self.labels[-1 - n_reports]
 
     def _standing(self) -> str:
         """Whether the risk is surely (to 95 %) on the good side of its target, on the other, or ("") neither."""
@@ -364,18 +484,48 @@ class StoppingReport:
     def _on_gains(self) -> str:
         if not self.gains or self.one_class or np.isnan(self.rate):
             return ""
-        n_reports = self._n_recent()
-        gain, n_last = sum(self.gains[-n_reports:]), self._n_last(n_reports)
+        name, unit = self.scoring.replace("_", " "), _nats if self.scoring == "log_loss" else _points
         brought = {
-            "probabilities": f"brought {_points(gain)} of accuracy, by the model's own probabilities",
-            "changes": f"brought at most {_points(gain)} of accuracy, since no more predictions changed",
-            "movement": f"moved predictions by {_percent(gain)} of the variance of the labels",
+            "probabilities": f"brought {unit(self.recent)} of {name}, by the model's own probabilities",
+            "changes": f"brought at most {_points(self.recent)} of accuracy, since no more predictions changed",
+            "movement": f"moved predictions by {_percent(self.recent)} of the variance of the labels",
         }[self.measure]
-        of_hundred = (_percent if self.measure == "movement" else _points)(self.rate)
+        of_hundred = (_percent if self.measure == "movement" else unit)(self.rate)
         few = f", over at least {self.patience} labels (`patience`)" if self.verdict == "too early" else ""
+        asked = f"{self.tolerance:g}" if unit is _nats else f"{100 * self.tolerance:g}"
+        return f"The last {self.n_recent} {brought}: {of_hundred} per 100 labels; `tolerance` asks for {asked}{few}."
+
+    def _on_trust(self) -> str:
+        if self.measure == "movement" or not self.gains or self.one_class:
+            return ""
+        trust, parts = self.trust, []
+        if trust.n_labels and trust.is_wrong_about_itself:
+            parts.append(
+                f"The model is wrong about itself: {_percent(trust.confidence)} sure and {_percent(trust.right)} right "
+                f"on the last {trust.n_labels} labels before it was taught them, so that its gains count "
+                f"{trust.slope:.2g} times."
+            )
+        if self.verdict != "cannot be told":
+            return " ".join(parts)
+        if self.rate < self.tolerance:
+            parts.append(f"A class has {self.fewest} labels only, which say little about the next ones.")
+        elif self.measure == "changes":
+            parts.append("That is a bound, and no sign of a gain: labels for a test would tell (`test`).")
+        else:
+            parts.append(
+                "What it says of itself is not known to be worth anything: labels for a test would tell (`test`)."
+            )
+        return " ".join(parts)
+
+    def _on_test(self) -> str:
+        if self.tested is None:
+            return ""
+        low, high = (100 * end for end in self.tested.interval())
+        if self.scoring == "log_loss" or self.measure == "movement":
+            return f"On {self.tested.n_labelled} test labels the loss fell by {self.tested.value:.2g} over these."
         return (
-            f"The last {n_last} {brought}: {of_hundred} per 100 labels; `tolerance` asks for "
-            f"{100 * self.tolerance:g}{few}."
+            f"On {self.tested.n_labelled} test labels these brought {100 * self.tested.value:+.2g} points of accuracy "
+            f"(95 % interval {low:+.2g} to {high:+.2g})."
         )
 
     def _on_predictions(self) -> str:
@@ -419,3 +569,35 @@ def _points(gain: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+def _nats(gain: float) -> str:
+    return f"{gain:.2g} nats"
+
+
+def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: str) -> float:
+    """A gain as far as those before it leave room: all of them are no more than what a guess leaves."""
+    if scoring == "log_loss" or np.isnan(gain):
+        return gain
+    return float(min(gain, max(0.0, 1 - 1 / max(2, n_classes) - np.nansum(np.maximum(before, 0)))))
+
+
+_LOSSES = {"accuracy": "zero_one", "log_loss": "log_loss"}
+"""Whose differences on test labels are in units of the gain."""
+
+
+def _difference(test: ActiveTester, then: Any, now: Any, scoring: str) -> RiskDifference | None:
+    """How much larger the risk of the model then is on test labels; None of models that cannot be copied."""
+    if then is None or now is None:
+        return None
+    loss = "squared_error" if task(now) == "regressor" else _LOSSES.get(scoring, "zero_one")
+    return test.difference(then, now, loss)
+
+
+def _scoring_for(counts: Any, scoring: str, previous: StoppingReport | None) -> str:
+    """What "auto" is: that of the first report; average precision if a class is rare among its labels."""
+    if scoring != "auto":
+        return scoring
+    if previous is not None:
+        return previous.scoring
+    return "average_precision" if len(counts) > 1 and counts.min() < RARE * counts.sum() / len(counts) else "accuracy"

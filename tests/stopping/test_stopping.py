@@ -10,21 +10,24 @@ import pytest
 from modAL.models import ActiveLearner
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_regression
+from sklearn.datasets import load_digits, make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.metrics import average_precision_score, recall_score
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import LabelEncoder
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery
-from skactive.risk import RiskEstimate
+from skactive.risk import ActiveTester, RiskEstimate
 from skactive.scores import bald
 from skactive.stopping import StoppingReport
 from skactive.stopping._changes import MOST_ROWS
 from skactive.stopping._scores import BEST
+from skactive.stopping._worth import MEASURES
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -87,24 +90,26 @@ def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
 
 @pytest.mark.parametrize("n_bought", [0, 3, 199])
 def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
-    before, now = Draws(random_draws(0)), Draws(random_draws(1))
+    first, later, judge = (Draws(random_draws(seed)) for seed in range(3))
     gain = changed = 0.0
     for row in range(n_bought, 200):
-        p = now.draws[:, row].mean(axis=0)
-        old, new = before.draws[:, row].mean(axis=0).argmax(), p.argmax()
-        gain += (p[new] - p[old]) / (200 - n_bought)
-        changed += (old != new) / (200 - n_bought)
-    found = of_draws(now.draws, of_draws(before.draws), n_labels=200, n_bought=n_bought)
-    assert found.gains == pytest.approx((gain,), rel=1e-12)
+        old, new, known = (model.draws[:, row].mean(axis=0) for model in (first, later, judge))
+        gain += (known[new.argmax()] - known[old.argmax()]) / (200 - n_bought)
+        changed += (new.argmax() != known.argmax()) / (200 - n_bought)
+    second = of_draws(later.draws, of_draws(first.draws), n_labels=200)
+    assert second.gains == ()  # nobody has judged them
+    found = of_draws(judge.draws, second, n_labels=200, n_bought=n_bought)
+    assert found.gains == pytest.approx((found.trust.slope * gain,), rel=1e-12)
+    assert found.recent == pytest.approx(found.gains[0], rel=1e-12)
     assert found.changed == pytest.approx(changed, rel=1e-12)
-    assert found.n_rows == 200 - n_bought
+    assert (found.n_rows, found.n_recent) == (200 - n_bought, 200)
 
 
 def test_where_no_row_is_left_to_compare_the_gain_is_unknown_and_not_nothing():
     before, now = Draws(random_draws(0)), Draws(random_draws(1))
     found = of_draws(now.draws, of_draws(before.draws), n_labels=200, n_bought=200)
     assert (found.n_rows, found.n_pool) == (0, 0)
-    assert np.isnan([*found.gains, found.changed, found.rate]).all()
+    assert np.isnan([*found.gains, found.recent, found.changed, found.rate]).all()
     assert found.verdict == "stop"  # as the pool is empty
     assert "points of accuracy" not in str(found)
 
@@ -124,10 +129,11 @@ def test_a_class_that_appears_counts_as_any_other():
     two = np.flatnonzero(Y[:300] < 2)[:40]
     model = LogisticRegression().fit(X[two], Y[two])
     first = StoppingReport.from_learner(model, POOL, X_training=X[two], y_training=Y[two], random_state=0)
-    found = report(300, first)
-    assert found.changed > 0.6  # rows of the other eight classes
-    assert 0.3 < found.gains[-1] < found.changed
-    assert found.measure == "probabilities"
+    second = report(300, first)
+    assert second.changed > 0.6  # rows of the other eight classes
+    then, later = second._past
+    assert 0.3 < then.judged(later, fitted(310), "accuracy") < second.changed
+    assert second.measure == "probabilities"
 
 
 @pytest.mark.parametrize(
@@ -227,13 +233,20 @@ def test_few_members_give_a_report_without_a_floor():
 
 
 def sequence(gains, n_labels=10, **options):
-    """The last of reports whose gains are these: in each, so many rows of a thousand become surely another class."""
-    labels = np.zeros(1000, dtype=int)
-    found, at = of_draws(_sure(labels), **options), 0
-    for gain in gains:
+    """The last of reports: in each, so many rows of a thousand become surely another class; another one judges that.
+
+    Labels are those of rows that keep their class, of which the model is sure, and right.
+    """
+    labels = np.repeat([0, 1, 0, 1], [500, 500, 200, 200])
+    found, at = None, 0
+    for gain in [0.0, *gains, 0.0]:
         labels = labels.copy()
         labels[at : at + round(1000 * gain)] += 1
-        found, at = of_draws(_sure(labels), found, n_labels, **options), at + round(1000 * gain)
+        at += round(1000 * gain)
+        n = n_labels if found is None else n_labels + found.labels[-1]
+        taught = np.concatenate([np.arange(1000, 1000 + (n + 1) // 2), np.arange(1200, 1200 + n // 2)])[:, None]
+        given = {"X_training": taught, "y_training": labels[taught[:, 0]], "random_state": 0}
+        found = StoppingReport.from_learner(Draws(_sure(labels)), np.arange(1000)[:, None], found, **given, **options)
     return found
 
 
@@ -262,7 +275,7 @@ def _sure(labels):
 def test_the_verdict_follows_from_the_last_gains(gains, verdict):
     found = sequence(gains)
     assert found.gains == pytest.approx(gains, abs=1e-12)
-    assert found.labels == tuple(range(10, 10 * len(gains) + 11, 10))
+    assert found.labels == tuple(range(10, 10 * len(gains) + 21, 10))
     assert found.verdict == verdict
 
 
@@ -351,11 +364,11 @@ def test_labels_of_one_class_are_too_few():
 
 
 def test_sentences_name_labels_points_and_bounds():
-    found = report(60, report(20), tolerance=0.01)
+    found = report(70, report(60, report(20), tolerance=0.01), tolerance=0.01)
     low, high = found.changed_interval(0.9)
     assert low < found.changed < high
     text = str(found)
-    assert text.startswith("60 labels: go on. The last 40 brought ")
+    assert text.startswith(f"70 labels: {found.verdict}. The last 40 brought ")
     assert f"{100 * found.rate:.2g} points per 100 labels; `tolerance` asks for 1." in text
     assert f"The last batch changed {100 * found.changed:.2g} % of the predictions on 1000 rows; below " in text
     assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in text
@@ -372,7 +385,7 @@ def test_the_first_report_says_what_to_do_with_it():
 
 
 def test_too_few_labels_are_counted():
-    found = report(61, report(60))
+    found = report(62, report(61, report(60)))
     assert found.verdict == "too early"
     assert "`tolerance` asks for 5, over at least 30 labels (`patience`)." in str(found)
 
@@ -401,7 +414,7 @@ def test_a_loop_with_a_modal_learner_ends():
         left = np.delete(left, rows)
         found = StoppingReport.from_learner(learner, X[left], found, tolerance=0.2, random_state=0)
     assert found.verdict == "stop"
-    assert found.labels == tuple(range(50, 51 + 10 * len(found.gains), 10))
+    assert found.labels == tuple(range(50, 61 + 10 * len(found.gains), 10))
     assert np.mean(found.gains[-3:]) < 0.02
     assert found.n_rows < MOST_ROWS  # some of a thousand rows were bought
 
@@ -409,9 +422,10 @@ def test_a_loop_with_a_modal_learner_ends():
 @pytest.mark.parametrize("container", [list, pd.DataFrame, sparse.csr_array], ids=["list", "DataFrame", "sparse"])
 def test_the_container_changes_nothing(container):
     pool_too = X[30:1000]  # of which some are labelled
-    array = report(80, report(40, pool=pool_too), pool=pool_too)
+    array = report(90, report(80, report(40, pool=pool_too), pool=pool_too), pool=pool_too)
     pool = container(pool_too.tolist() if container is list else pool_too)
-    found = report(80, report(40, pool=pool), pool=pool)
+    found = report(90, report(80, report(40, pool=pool), pool=pool), pool=pool)
+    assert len(found.gains) == 1
     assert found.gains == pytest.approx(array.gains, rel=1e-9)
     assert found.n_rows == array.n_rows
     assert found.best_score == pytest.approx(array.best_score, rel=1e-9)
@@ -473,13 +487,13 @@ def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refu
 def test_labels_may_be_text():
     names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
     found = None
-    for n in (40, 80):
+    for n in (40, 80, 100):
         model = LogisticRegression(max_iter=200).fit(X[:n], names[:n])
         given = {"X_training": X[:n], "y_training": names[:n]}
         found = StoppingReport.from_learner(model, POOL, found, random_state=0, **given)
     order = LabelEncoder().fit(names).classes_
-    assert set(found._kept.predictions) <= set(order)
-    assert found.gains == pytest.approx(report(80, report(40)).gains, rel=1e-3)
+    assert set(found._past[-1].predictions) <= set(order)
+    assert found.gains == pytest.approx(report(100, report(80, report(40))).gains, rel=1e-3)
 
 
 def test_a_large_pool_is_looked_at_in_part():
@@ -492,7 +506,7 @@ def test_a_large_pool_is_looked_at_in_part():
 def test_each_report_looks_at_rows_of_the_pool_that_it_was_given():
     later = report(80, report(60, pool=POOL[:900]), pool=POOL[500:])
     assert later.n_rows == 900
-    np.testing.assert_array_equal(later._kept.X, POOL[500:])
+    np.testing.assert_array_equal(later._past[-1].X, POOL[500:])
 
 
 def test_a_seed_gives_the_same_report_and_a_pickled_one_goes_on():
@@ -583,3 +597,138 @@ def test_several_targets_are_refused():
     model = LinearRegression().fit(X[:50], X[:50, :2])
     with pytest.raises(ValueError, match="one target"):
         StoppingReport.from_learner(model, POOL, X_training=X[:50], y_training=X[:50, :2])
+
+
+# ------------------------------------------------------------------------------------------ what a model says of itself
+
+
+def loop(make_model, X, y, n_first=20, n_last=270):
+    """Reports on models of ever more labels, ten at a time."""
+    found = []
+    for n in range(n_first, n_last + 1, 10):
+        given = {"X_training": X[:n], "y_training": y[:n], "random_state": 0}
+        previous = found[-1] if found else None
+        found.append(StoppingReport.from_learner(make_model(n).fit(X[:n], y[:n]), X[300:], previous, **given))
+    return found
+
+
+MODELS = {
+    "logistic": lambda n: LogisticRegression(),
+    "naive Bayes": lambda n: GaussianNB(),
+    "forest": lambda n: RandomForestClassifier(20, random_state=n),
+    "tree": lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_coin_tosses_never_say_go_on_and_bring_little(name):
+    rng = np.random.default_rng(5)
+    rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
+    found = loop(MODELS[name], rows, tosses)
+    assert {report.verdict for report in found} <= {"too early", "cannot be told", "stop"}
+    assert found[-1].trust.slope < 0.5
+    assert sum(report.recent for report in found[4::3]) < 0.25  # 23 to 496 points when a model judged itself
+    assert sum(found[-1].gains) <= 0.5
+
+
+def test_a_model_that_is_sure_of_coin_tosses_is_said_to_be_wrong_about_itself():
+    rng = np.random.default_rng(1)
+    rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
+    last = loop(MODELS["tree"], rows, tosses)[-1]
+    assert last.trust.n_labels == 100
+    assert last.trust.confidence > last.trust.right + 0.1
+    assert "The model is wrong about itself: " in str(last)
+    assert f"on the last {last.trust.n_labels} labels before it was taught them" in str(last)
+
+
+def test_trust_is_the_slope_of_right_against_sure_on_labels_not_taught():
+    found = report(60, report(50, report(40)))
+    x, y = [], []
+    for n in (40, 50):
+        model, rows = fitted(n), slice(n, n + 10)
+        x += list(model.predict_proba(X[rows]).max(axis=1) - 1 / len(model.classes_))
+        y += list((model.predict(X[rows]) == Y[rows]) - 1 / len(model.classes_))
+    x, y = np.array(x), np.array(y)
+    assert found.trust.n_labels == 20
+    assert found.trust.slope == pytest.approx(min(1.0, (x @ y + 0.5) / (x @ x + 0.5)), rel=1e-9)
+    assert found.trust.right == pytest.approx(np.mean(y) + 0.1, rel=1e-9)
+    assert 0 < found.trust.low <= found.trust.slope <= found.trust.high
+
+
+def test_a_class_with_five_labels_lets_nobody_stop():
+    labels = np.r_[np.zeros(1000), np.ones(1000)].astype(int)
+    found = None
+    for n in (100, 140, 180):
+        taught = np.r_[np.arange(n - 5), np.arange(1000, 1005)]
+        model = LogisticRegression().fit(labels[taught][:, None], labels[taught])
+        given = {"X_training": taught[:, None].astype(float), "y_training": labels[taught], "scoring": "accuracy"}
+        found = StoppingReport.from_learner(model, np.full((500, 1), 0.5), found, random_state=0, **given)
+    assert found.rate < found.tolerance
+    assert found.verdict == "cannot be told"
+    assert "A class has 5 labels only" in str(found)
+
+
+def test_where_a_class_is_rare_average_precision_counts_and_a_hundred_of_it_are_asked_for():
+    rows, labels = make_classification(3000, 10, n_informative=6, weights=[0.97], flip_y=0, random_state=2)
+    order = np.r_[np.flatnonzero(labels == 0)[:38], np.flatnonzero(labels == 1)[:2]]
+    order = np.r_[order, np.setdiff1d(np.arange(3000), order)]
+    rows, labels = rows[order], labels[order]
+    found = loop(MODELS["logistic"], rows, labels, n_first=40, n_last=240)
+    assert {report.scoring for report in found} == {"average_precision"}
+    assert "stop" not in {report.verdict for report in found}  # accuracy alone stops at 70
+    assert "of average precision" in str(found[-1])
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "average_precision", "balanced_accuracy", "log_loss"])
+def test_two_models_that_are_alike_gain_nothing_in_any_measure(scoring):
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    assert MEASURES[scoring](p, p, p) == 0
+    assert MEASURES[scoring](p, np.roll(p, 1, axis=0), p) > 0  # the truth is better than another row's
+
+
+def test_average_precision_of_certain_labels_is_that_of_scikit_learn():
+    rng = np.random.default_rng(3)
+    labels, then, now = rng.integers(0, 2, 60), rng.random(60), rng.random(60)
+    both = [np.c_[1 - p, p] for p in (labels.astype(float), then, now)]
+    rarer = int(labels.mean() <= 0.5)
+    scored = [average_precision_score(labels == rarer, p[:, rarer]) for p in both[1:]]
+    assert MEASURES["average_precision"](*both) == pytest.approx(scored[1] - scored[0], rel=1e-9)
+    recalls = [recall_score(labels, p.argmax(axis=1), average="macro") for p in both[1:]]
+    assert MEASURES["balanced_accuracy"](*both) == pytest.approx(recalls[1] - recalls[0], rel=1e-9)
+
+
+def test_test_labels_decide_where_they_can_tell():
+    rows = np.arange(300, 1300)
+    tester = ActiveTester(StochasticBatchQuery("margin", "uniform", random_state=0), X[rows])
+    tester.tell(Y[rows][tester.ask(fitted(50), 800)])
+    found = None
+    for n in (20, 60, 100):
+        found = report(n, found, pool=X[1300:], test=tester, tolerance=0.02)
+    low, high = tester.difference(fitted(20), fitted(100)).interval(every_look=True)
+    assert (found.tested.interval(every_look=True)) == pytest.approx((low, high))
+    assert 100 * low / 80 >= 0.02
+    assert found.verdict == "go on"
+    assert "On 800 test labels these brought +" in str(found)
+    far = None
+    for n in (100, 200, 300):
+        far = report(n, far, pool=X[1300:], test=tester, tolerance=0.9)
+    assert far.verdict == "stop"
+
+
+def test_what_cannot_be_copied_gives_a_bound_and_no_verdict_to_go_on():
+    class Locked(LogisticRegression):
+        def __deepcopy__(self, memo):
+            raise TypeError("cannot be copied")
+
+    found = None
+    for n in (20, 60, 100):
+        given = {"X_training": X[:n], "y_training": Y[:n], "random_state": 0}
+        found = StoppingReport.from_learner(Locked().fit(X[:n], Y[:n]), POOL, found, **given)
+    assert found.measure == "changes"
+    assert found.verdict == "cannot be told"
+    assert "That is a bound, and no sign of a gain" in str(found)
+
+
+def test_a_test_that_is_no_tester_is_refused():
+    with pytest.raises(ValueError, match="`test` must be None or an ActiveTester"):
+        report(40, test=X)
