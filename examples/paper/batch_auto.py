@@ -30,7 +30,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 N_INITIAL, SMALL = 30, 10
 POINTS = 31
-QUERY = StochasticBatchQuery(n_draws=tabular.N_DRAWS)
+QUERY = StochasticBatchQuery("bald", beta=1.0, n_draws=tabular.N_DRAWS)
 AUTO, TENS, EQUAL = "auto", "10 a batch", "as many rounds"
 
 

@@ -24,12 +24,12 @@ N_INITIAL = 20
 N_DRAWS = 40
 
 QUERIES: dict[str, Any] = {
-    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery(n_draws=N_DRAWS),
+    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": StochasticBatchQuery("bald", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
 }
 # Which rows it takes does not depend on the size of batches, so it is asked for the largest only.
-UNIFORM = StochasticBatchQuery(sampler="uniform", n_draws=2)
+UNIFORM = StochasticBatchQuery("bald", sampler="uniform", n_draws=2)
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:

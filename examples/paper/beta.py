@@ -26,8 +26,8 @@ SAMPLERS = {"power": "power", "softmax": "softmax", "softrank": "soft-rank"}
 
 def queries(betas: list[float]) -> dict[str, Any]:
     found = {
-        "uniform": StochasticBatchQuery(sampler="uniform", n_draws=2),  # its scores are not looked at
-        "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
+        "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
+        "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
     }
     for sampler in SAMPLERS:
         for beta in betas:

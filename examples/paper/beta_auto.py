@@ -20,12 +20,13 @@ TITLE = "Automatic beta"
 
 TABLES = [name for name in tabular.TABLES if name not in ("penguins", "wine")]  # pools that are nearly used up
 BETAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-FIXED = {f"beta {beta:g}": StochasticBatchQuery(beta=beta) for beta in BETAS}
+FIXED = {f"beta {beta:g}": StochasticBatchQuery("bald", beta=beta) for beta in BETAS}
 QUERIES: dict[str, Any] = {
-    "auto": StochasticBatchQuery(beta="auto"),
+    "auto": StochasticBatchQuery("bald", beta="auto"),
     # The study of tables has asked with beta = 1 already, under its own name.
     **{name: query for name, query in FIXED.items() if name != "beta 1"},
-    **{name: tabular.QUERIES[name] for name in ("power", "topk", "uniform")},
+    "power": FIXED["beta 1"],
+    **{name: StochasticBatchQuery("bald", name) for name in ("topk", "uniform")},
 }
 CHOSEN = "beta that was the best in other trials of the same table"
 

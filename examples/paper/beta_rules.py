@@ -113,7 +113,11 @@ RIVALS: dict[str, Any] = {
     "candidates": CandidatesQuery(beta="auto"),
     "halves": HalvesQuery(beta="auto"),
 }
-QUERIES: dict[str, Any] = {"auto": StochasticBatchQuery(beta="auto"), "beta 1": StochasticBatchQuery(), **RIVALS}
+QUERIES: dict[str, Any] = {
+    "auto": StochasticBatchQuery("bald", beta="auto"),
+    "beta 1": StochasticBatchQuery("bald", beta=1.0),
+    **RIVALS,
+}
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:

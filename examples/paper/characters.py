@@ -34,9 +34,9 @@ SETTINGS = {  # characters, the second group's part of the pool, and of the test
 }
 
 QUERIES: dict[str, Any] = {
-    "PowerBALD": StochasticBatchQuery("bald", "power", n_draws=N_DRAWS),
+    "PowerBALD": StochasticBatchQuery("bald", "power", beta=1.0, n_draws=N_DRAWS),
     "BALD": StochasticBatchQuery("bald", "topk", n_draws=N_DRAWS),
-    "PowerEntropy": StochasticBatchQuery("entropy", "power", n_draws=N_DRAWS),
+    "PowerEntropy": StochasticBatchQuery("entropy", "power", beta=1.0, n_draws=N_DRAWS),
     "entropy": StochasticBatchQuery("entropy", "topk", n_draws=N_DRAWS),
     "uniform": StochasticBatchQuery("entropy", "uniform", n_draws=2),
     "BADGE": BADGEQuery(),

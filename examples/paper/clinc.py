@@ -31,7 +31,7 @@ BATCH_SIZE = 100
 ENCODERS = {"sentences": "all-MiniLM-L6-v2 (384 columns)", "tfidf": "TF-IDF (256 singular vectors)"}
 
 QUERIES: dict[str, Any] = {
-    "PowerEntropy": StochasticBatchQuery("entropy", "power"),
+    "PowerEntropy": StochasticBatchQuery("entropy", "power", beta=1.0),
     "entropy": StochasticBatchQuery("entropy", "topk"),
     "uniform": StochasticBatchQuery("entropy", "uniform"),
     "BADGE": BADGEQuery(),

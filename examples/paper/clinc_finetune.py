@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from skactive import StochasticBatchQuery
 
 QUERIES: dict[str, Any] = {
-    "PowerEntropy": StochasticBatchQuery("entropy", "power", chunk_size=2_000),
+    "PowerEntropy": StochasticBatchQuery("entropy", "power", beta=1.0, chunk_size=2_000),
     "entropy": StochasticBatchQuery("entropy", "topk", chunk_size=2_000),
     "uniform": StochasticBatchQuery("entropy", "uniform", chunk_size=2_000),
 }

@@ -68,7 +68,7 @@ def model() -> Any:
 def queries(X_target: NDArray[np.float64]) -> dict[str, Any]:
     common = {"n_draws": N_DRAWS, "X_target": X_target}
     return {
-        "uniform": StochasticBatchQuery(sampler="uniform"),
+        "uniform": StochasticBatchQuery("bald", sampler="uniform"),
         "BALD": StochasticBatchQuery("bald", beta=4.0, **common),
         "EPIG": StochasticBatchQuery("epig", beta=4.0, **common),
     }

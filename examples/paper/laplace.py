@@ -50,7 +50,7 @@ def bald_at(temperature: float, learner: Any, X: Any) -> np.ndarray:
 
 
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery(sampler="uniform"),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform"),
     "margin": StochasticBatchQuery("margin", beta=4),
     **{f"BALD, T={t:g}": StochasticBatchQuery(functools.partial(bald_at, t), beta=4) for t in TEMPERATURES},
 }

@@ -28,10 +28,10 @@ LABELS = {"letter": (52, 50), "shuttle": (20, 20), "emnist_balanced": (94, 50)} 
 N_TEST, N_DRAWS = 5_000, 20
 
 QUERIES: dict[str, Any] = {
-    "power": StochasticBatchQuery(sampler="power", n_draws=N_DRAWS),
-    "softrank": StochasticBatchQuery(sampler="softrank", n_draws=N_DRAWS),
-    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
-    "uniform": StochasticBatchQuery(sampler="uniform", n_draws=2),
+    "power": StochasticBatchQuery("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
+    "softrank": StochasticBatchQuery("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
+    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),
     "BADGE": BADGEQuery(),
 }
 

@@ -29,9 +29,9 @@ N_INITIAL, BATCH_SIZE, N_DRAWS = 20, 25, 50
 FASHION = ("fashion_mnist", "FashionMNIST", "fashion-mnist")
 
 QUERIES: dict[str, Any] = {
-    "power": StochasticBatchQuery(sampler="power", n_draws=N_DRAWS),
-    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
-    "uniform": StochasticBatchQuery(sampler="uniform", n_draws=2),
+    "power": StochasticBatchQuery("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
+    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),
     "BADGE": BADGEQuery(),
     "ACS-FW": ACSFWQuery(n_draws=N_DRAWS),
 }

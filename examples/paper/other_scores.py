@@ -22,10 +22,10 @@ SCORES = {"entropy": "entropy", "std_dev": "standard deviation", "variation_rati
 
 
 def queries() -> dict[str, Any]:
-    found = {"uniform": StochasticBatchQuery(sampler="uniform", n_draws=2)}  # its scores are not looked at
+    found = {"uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2)}  # its scores are not looked at
     for score in SCORES:
         found[f"{score} topk"] = StochasticBatchQuery(score, "topk", n_draws=N_DRAWS)
-        found[f"{score} power"] = StochasticBatchQuery(score, "power", n_draws=N_DRAWS)
+        found[f"{score} power"] = StochasticBatchQuery(score, "power", beta=1.0, n_draws=N_DRAWS)
     return found
 
 

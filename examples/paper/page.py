@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-HEADER = ("claim", "setting", "trials", "found", "verdict")
+import numpy as np
+import study
+from scipy import optimize, stats
+
+HEADER = ("claim", "setting", "units", "found", "p, adjusted", "verdict")
+OPENING = ("topk", "uniform", "BADGE", "BatchBALD")
 
 
 def as_rst(folder: Path) -> str:
     """All studies whose results lie in the folder: what they claim, their tables and figures."""
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    counts = Counter(claim["verdict"] for record in records for claim in record["claims"])
+    counts = Counter(claim["verdict"].split(";")[0] for record in records for claim in record["claims"])
     verdicts = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
-    lines = [f"{sum(counts.values())} claims ({verdicts}).", ""]
+    _adjust([claim for record in records for claim in record["claims"]])
+    lines = [*_opening(records), f"{sum(counts.values())} claims ({verdicts}).", ""]
     return "\n".join([*lines, *(line for record in records for line in _study(record))]).rstrip() + "\n"
 
 
@@ -37,14 +44,94 @@ def guide_parts(folder: Path) -> dict[str, str]:
     }
 
 
+def _adjust(claims: list[dict[str, Any]]) -> None:
+    """Give each claim its p-value after the correction of all on the page (Benjamini and Hochberg, 1995)."""
+    tested = [claim for claim in claims if claim.get("p") is not None]
+    adjusted = stats.false_discovery_control([claim["p"] for claim in tested]) if tested else []
+    for claim in claims:
+        claim["adjusted"] = ""
+    for claim, p in zip(tested, adjusted, strict=True):
+        claim["adjusted"] = f"{p:.2g}" if p >= 0.001 else "< 0.001"
+
+
+def settings(records: list[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """Independent settings, each with the values of its queries, one a trial: of a table, the mean over its models."""
+    by_name = {record["study"]: record["findings"] for record in records}
+    found: dict[str, dict[str, list[float]]] = {}
+    pairs = by_name.get("tabular", {}).get("means", {})
+    for table in dict.fromkeys(name.split()[0] for name in pairs):
+        of_models = [values for name, values in pairs.items() if name.split()[0] == table]
+        found[table] = {
+            query: np.mean([values[query] for values in of_models], axis=0).tolist() for query in of_models[0]
+        }
+    for name, path in OTHER_SETTINGS.items():
+        values: Any = by_name
+        for key in path:
+            values = values.get(key, {})
+        if values:
+            found[name] = values
+    return found
+
+
+OTHER_SETTINGS = {
+    "repeated digits, net": ("repeated_digits", "net", "means"),
+    "repeated MNIST": ("repeated_mnist", "means", "4"),
+    "last layer": ("last_layer", "means"),
+    "letter, large": ("large_pools", "letter", "accuracy", "means"),
+    "shuttle, large": ("large_pools", "shuttle", "accuracy", "means"),
+}
+
+
+def random_effects(means: Sequence[float], errors: Sequence[float]) -> tuple[float, float, float, float]:
+    """Mean over settings, the ends of its 95 % interval, and the spread between settings.
+
+    The spread is that of Paule and Mandel (1982), the interval that of Hartung and Knapp (2001).
+    """
+    y, v = np.asarray(means), np.asarray(errors) ** 2
+    n = len(y)
+
+    def excess(spread: float) -> float:
+        w = 1 / (v + spread)
+        return float(w @ (y - w @ y / w.sum()) ** 2) - (n - 1)
+
+    spread = float(optimize.brentq(excess, 0, 100 * np.var(y) + 1)) if excess(0) > 0 else 0.0
+    w = 1 / (v + spread)
+    mean = float(w @ y / w.sum())
+    half = float(stats.t.ppf(0.975, n - 1) * np.sqrt(w @ (y - mean) ** 2 / ((n - 1) * w.sum())))
+    return mean, mean - half, mean + half, math.sqrt(spread)
+
+
+def _opening(records: list[dict[str, Any]]) -> list[str]:
+    """What all settings together say of power sampling from BALD with beta = 1."""
+    found, rows = settings(records), []
+    for reference in OPENING:
+        differences = {
+            name: 100 * np.subtract(values["power"], values[reference])
+            for name, values in found.items()
+            if "power" in values and reference in values
+        }
+        if len(differences) < 3:
+            continue
+        means = [float(d.mean()) for d in differences.values()]
+        errors = [float(d.std(ddof=1) / math.sqrt(len(d))) for d in differences.values()]
+        mean, low, high, spread = random_effects(means, errors)
+        below = sum(value < 0 for value in means)
+        interval = study.with_interval(study.Estimate(mean, low, high), 1, sign=True)
+        rows.append((f"power − {reference}", interval, f"{spread:.1f}", f"{below} of {len(means)}"))
+    header = ("difference", "points of accuracy", "spread between settings", "settings below 0")
+    caption = "All settings together: power sampling from BALD, beta = 1, minus others (random effects)"
+    return table(caption, header, rows) if rows else []
+
+
 def _study(record: dict[str, Any]) -> list[str]:
     title, name = record["title"], record["study"]
     rows = [
-        (c["statement"], c["setting"], str(c["trials"]), c["ours"], f"**{c['verdict']}**") for c in record["claims"]
+        (c["statement"], c["setting"], str(c["trials"]), c["ours"], c["adjusted"], f"**{c['verdict']}**")
+        for c in record["claims"]
     ]
     lines = [f".. _{name}:", "", title, "-" * len(title), ""]
     lines += [f"``{name}.py --{record['size']}``, {_duration(record['seconds'])} on {_machine(record['machine'])}.", ""]
-    lines += table("", HEADER, rows, widths=(28, 28, 7, 25, 12))
+    lines += table("", HEADER, rows, widths=(27, 26, 7, 24, 8, 12))
     for caption, header, cells in _tables(record):
         lines += table(caption, header, cells)
     return [*lines, f".. image:: paper/{name}.png", f"   :alt: {title}", "   :width: 100%", ""]
@@ -52,8 +139,8 @@ def _study(record: dict[str, Any]) -> list[str]:
 
 def _tables(record: dict[str, Any]) -> list[tuple[str, Sequence[str], list[Sequence[str]]]]:
     """Tables that a study makes of its findings."""
-    study = importlib.import_module(record["study"])
-    return study.tables(record["findings"]) if hasattr(study, "tables") else []
+    module = importlib.import_module(record["study"])
+    return module.tables(record["findings"]) if hasattr(module, "tables") else []
 
 
 def table(

@@ -31,7 +31,7 @@ N_INITIAL, N_TEST, STRIDE = 20, 1_000, 5
 PARTS: dict[str, float | None] = {"all": None, "top 10 %": 0.1, "top 1 %": 0.01}
 DECIMALS = 2  # as in the paper
 
-QUERY = StochasticBatchQuery(sampler="topk", n_draws=50)
+QUERY = StochasticBatchQuery("bald", sampler="topk", n_draws=50)
 NET = MCDropoutClassifier((128, 128), dropout=0.3, lr=5e-3, batch_size=-1, max_epochs=40, device="cpu")
 
 

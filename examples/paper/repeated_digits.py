@@ -28,12 +28,12 @@ EARLY = range(N_INITIAL + 10, 70, 10)
 
 MODELS: dict[str, Any] = {"net": study.digits_net(), "forest": RandomForestClassifier(N_DRAWS)}
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery(sampler="uniform", n_draws=2),  # its scores are not looked at
-    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery(n_draws=N_DRAWS),
-    "power β=4": StochasticBatchQuery(beta=4.0, n_draws=N_DRAWS),
-    "softmax": StochasticBatchQuery(sampler="softmax", n_draws=N_DRAWS),
-    "softrank": StochasticBatchQuery(sampler="softrank", n_draws=N_DRAWS),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
+    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": StochasticBatchQuery("bald", beta=1.0, n_draws=N_DRAWS),
+    "power β=4": StochasticBatchQuery("bald", beta=4.0, n_draws=N_DRAWS),
+    "softmax": StochasticBatchQuery("bald", sampler="softmax", beta=1.0, n_draws=N_DRAWS),
+    "softrank": StochasticBatchQuery("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
     "BatchBALD": BatchBALDQuery(n_draws=N_DRAWS),
 }

@@ -26,9 +26,9 @@ N_INITIAL = 20
 N_DRAWS = 20
 
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery(sampler="uniform", n_draws=2),  # its scores are not looked at
-    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery(n_draws=N_DRAWS),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
+    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": StochasticBatchQuery("bald", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
 }
 

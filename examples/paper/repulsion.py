@@ -67,7 +67,7 @@ APART = [
     ("variation_ratio", 8, 2, "embeddings"),
 ]
 OTHERS = {
-    "uniform": StochasticBatchQuery(sampler="uniform"),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform"),
     "margin top-k": StochasticBatchQuery("margin", "topk"),
     "BADGE": BADGEQuery(),
 }

@@ -129,7 +129,7 @@ def one_trial(places: study.Places, table: str, model: str, trial: int, n_rounds
     train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, stratify=y, random_state=trial)
     batch_size = 10 if len(y) >= 600 else 5
     labelled = choose_initial(train, y, max(2 * batch_size, len(np.unique(y))), rng)
-    query = StochasticBatchQuery(beta=4.0, n_draws=tabular.N_DRAWS, random_state=trial)
+    query = StochasticBatchQuery("bald", beta=4.0, n_draws=tabular.N_DRAWS, random_state=trial)
     report, rounds = None, []
     for _ in range(n_rounds + 1):
         data = X.iloc[labelled], y[labelled]

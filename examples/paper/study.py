@@ -33,7 +33,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
-from skactive._statistics import Estimate, estimate
+from skactive._statistics import Estimate, estimate, paired_p_value
 from skactive.datasets import load_images, make_repeated
 
 _SIZES = ("smallest", "quick", "full")
@@ -65,7 +65,8 @@ class Claim:
     """One statement of the paper, and what was found.
 
     ``ours`` is a number with its interval as text; ``verdict`` is "seen", "not seen", "the opposite" or "cannot be
-    told".
+    told", with a second one after a semicolon where two hold; ``p`` is that of no difference, by sign flips, None of
+    claims that are not about one.
     """
 
     statement: str
@@ -73,6 +74,7 @@ class Claim:
     trials: int
     ours: str
     verdict: str
+    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,13 @@ def better(
     else:
         verdict = "the opposite" if found.high < 0 else "cannot be told"
     ours = f"{query} − {reference}: {with_interval(found, digits, sign=True)}"
-    return Claim(statement, setting, len(values[query]), ours, verdict)
+    return Claim(statement, setting, len(values[query]), ours, verdict, p_value(values, query, reference))
+
+
+def p_value(values: Mapping[str, Sequence[float]], query: str, reference: str) -> float | None:
+    """By sign flips, two-sided, of paired trials; None of too few."""
+    p = paired_p_value(np.subtract(values[query], values[reference]))
+    return None if np.isnan(p) else p
 
 
 def alike(
@@ -242,7 +250,10 @@ def alike(
     reference: str,
     margin: float = 0.01,
 ) -> Claim:
-    """The claim that one query is no worse than another by more than a margin, from paired trials."""
+    """The claim that one query is no worse than another by more than a margin, from paired trials.
+
+    That it is worse, or better, is a second verdict: a difference that is surely there may be within the margin or not.
+    """
     found = difference(values, query, reference)
     if np.isnan(found.low):
         verdict = "cannot be told"
@@ -250,8 +261,10 @@ def alike(
         verdict = "seen"
     else:
         verdict = "the opposite" if found.high < -margin else "cannot be told"
+    if verdict != "the opposite":
+        verdict += "; worse" if found.high < 0 else "; better" if found.low > 0 else ""
     ours = f"{query} − {reference}: {with_interval(found, 3, sign=True)}; margin {margin:g}"
-    return Claim(statement, setting, len(values[query]), ours, verdict)
+    return Claim(statement, setting, len(values[query]), ours, verdict, p_value(values, query, reference))
 
 
 def near(

@@ -41,11 +41,11 @@ SIZES: dict[str, dict[str, Any]] = {
 
 N_DRAWS = 50
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery(sampler="uniform", n_draws=N_DRAWS),
-    "topk": StochasticBatchQuery(sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery(sampler="power", n_draws=N_DRAWS),
-    "softmax": StochasticBatchQuery(sampler="softmax", beta=8.0, n_draws=N_DRAWS),
-    "softrank": StochasticBatchQuery(sampler="softrank", n_draws=N_DRAWS),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=N_DRAWS),
+    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": StochasticBatchQuery("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
+    "softmax": StochasticBatchQuery("bald", sampler="softmax", beta=8.0, n_draws=N_DRAWS),
+    "softrank": StochasticBatchQuery("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
     "BatchBALD": BatchBALDQuery(n_draws=N_DRAWS, max_outcomes=500),
 }

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import study
 from many_tables import MODELS, N_DRAWS, model, rows
+from scipy.stats import ttest_1samp
 
 from skactive import BADGEQuery, KCenterQuery, StochasticBatchQuery
-from skactive._statistics import Estimate, estimate, holm, paired_p_value
+from skactive._statistics import Estimate, estimate, holm
 
 TITLE = "Which query?"
 
@@ -30,7 +31,7 @@ TABLES = [
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 1, "n_rounds": 1, "tables": ["breast_cancer", "wine"], "models": ["logistic"]},
     "quick": {"n_trials": 1, "n_rounds": 2, "tables": ["breast_cancer", "digits"], "models": MODELS},
-    "full": {"n_trials": 1, "n_rounds": 6, "tables": TABLES, "models": MODELS},
+    "full": {"n_trials": 3, "n_rounds": 6, "tables": TABLES, "models": MODELS},
 }
 
 BETAS: tuple[Any, ...] = (1, 4, 16, "auto")
@@ -40,11 +41,11 @@ SAMPLED: dict[str, Any] = {
     **{f"variation ratio, beta {beta}": StochasticBatchQuery("variation_ratio", beta=beta) for beta in (4, 16)},
     "entropy, beta 4": StochasticBatchQuery("entropy", beta=4),
     "BALD, softmax auto": StochasticBatchQuery("bald", "softmax", "auto", n_draws=N_DRAWS),
-    "margin, soft-rank": StochasticBatchQuery("margin", "softrank"),
+    "margin, soft-rank": StochasticBatchQuery("margin", "softrank", beta=1.0),
     "margin, beta 4, apart": StochasticBatchQuery("margin", beta=4, diversity=2),
 }
 OTHERS: dict[str, Any] = {
-    "uniform": StochasticBatchQuery(sampler="uniform"),
+    "uniform": StochasticBatchQuery("bald", sampler="uniform"),
     "BALD, top-k": StochasticBatchQuery("bald", "topk", n_draws=N_DRAWS),
     "margin, top-k": StochasticBatchQuery("margin", "topk"),
     "entropy, top-k": StochasticBatchQuery("entropy", "topk"),
@@ -88,13 +89,19 @@ def minus(values: Sequence[float], reference: Sequence[float]) -> Estimate:
     return estimate(a - b for a, b in zip(values, reference, strict=True))
 
 
+DEFAULT = "margin, beta 4"
+"""What StochasticBatchQuery does if it is told nothing."""
+
+
 def worse_than_uniform(means: Mapping[str, Any], query: str) -> list[str]:
-    """Families in which a query is significantly worse than uniform, after Holm's correction over families."""
-    differences = {
-        name: np.subtract(by_table(found, query), by_table(found, "uniform")) for name, found in means.items()
+    """Pairs of table and family in which a query is significantly worse than uniform, after Holm over all pairs."""
+    pairs = {
+        f"{table} {name}": np.subtract(values[query], values["uniform"])
+        for name, found in means.items()
+        for table, values in found.items()
     }
-    corrected = holm([paired_p_value(values) for values in differences.values()])
-    return [n for (n, d), p in zip(differences.items(), corrected, strict=True) if p < 0.05 and d.mean() < 0]
+    by_t = [float(ttest_1samp(d, 0).pvalue) if len(d) > 1 and np.ptp(d) > 0 else np.nan for d in pairs.values()]
+    return [n for (n, d), p in zip(pairs.items(), holm(by_t), strict=True) if p < 0.05 and d.mean() < 0]
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
@@ -103,17 +110,49 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     pooled = {query: [v / 100 for v in over_families(means, query)] for query in QUERIES}
     setting = f"{n_tables} tables, mean over {len(means)} families of models; batches of 10"
     made = [
-        study.better(f"{query} is better than {other}", setting, pooled, query, other)
-        for query in ("BALD, beta 4", "margin, beta 4")
-        for other in ("uniform", "BALD, top-k", "BALD, beta 1", "margin, top-k")
+        study.better(f"The default ({DEFAULT}) is better than {other}", setting, pooled, DEFAULT, other)
+        for other in ("uniform", "BALD, top-k", "entropy, top-k", "margin, top-k", "margin, beta 1", "BALD, beta 1")
     ]
     for name, found in means.items():
         of_family = {query: [v / 100 for v in by_table(found, query)] for query in QUERIES}
-        made += [
-            study.alike(f"{query} is as good as BADGE", f"{n_tables} tables, {name}", of_family, query, "BADGE", 0.005)
-            for query in ("BALD, beta 4", "margin, beta 4")
-        ]
+        where = f"{n_tables} tables, {name}"
+        for other in ("uniform", "margin, beta 1"):
+            made.append(study.better(f"The default is better than {other}", where, of_family, DEFAULT, other))
+        made.append(study.alike("The default is as good as BADGE", where, of_family, DEFAULT, "BADGE", 0.005))
+    worse = worse_than_uniform(means, DEFAULT)
+    text = f"worse in {len(worse)} of {n_tables * len(means)} pairs of table and family (t, Holm, p < 0.05)"
+    statement = "The default is nowhere significantly worse than uniform"
+    n_trials = len(next(iter(next(iter(means.values())).values()))[DEFAULT])
+    made.append(study.Claim(statement, setting, n_trials, text, "the opposite" if worse else "seen"))
+    made.append(study.better("Keeping apart adds to it", setting, pooled, "margin, beta 4, apart", DEFAULT))
     return made
+
+
+def guide(findings: dict[str, Any]) -> str:
+    """The table of the page: the ten best over all families, and two that people would take otherwise."""
+    means = findings["means"]
+    ranked = sorted(QUERIES, key=lambda q: -float(np.mean(over_families(means, q))))
+    kept = [*ranked[:8], *(q for q in ("BADGE", "BALD, beta 1", "BALD, top-k", "uniform") if q not in ranked[:8])]
+    head = ["query", *(f"{name}" for name in means), "minus uniform", "minus BADGE"]
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in [head, *([q, *_cells(means, q)] for q in kept)]:
+        lines += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in enumerate(row)]
+    n_trials = len(next(iter(next(iter(means.values())).values()))["uniform"])
+    text = (
+        f"Mean accuracy over acquisitions in points, {len(next(iter(means.values())))} tables, {n_trials} trials each, "
+        "six batches of ten; differences are means over the families, with 95 % intervals over tables. "
+        ":ref:`All queries, and the verdicts <which_query>`."
+    )
+    return "\n".join(lines) + "\n\n" + text
+
+
+def _cells(means: Mapping[str, Any], query: str) -> list[str]:
+    values = over_families(means, query)
+    cells = [f"{np.mean(by_table(found, query)):.1f}" for found in means.values()]
+    for other in ("uniform", "BADGE"):
+        found = minus(values, over_families(means, other))
+        cells.append("" if query == other else study.with_interval(found, 1, sign=True))
+    return cells
 
 
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:

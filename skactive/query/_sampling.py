@@ -20,6 +20,7 @@ from .._checks import (
     look_up,
     name_or_callable,
     number,
+    warn,
 )
 from .._points import PointSet
 from ..samplers import SAMPLERS, Batch
@@ -70,6 +71,9 @@ class Apart:
     diversity: float
     points: Callable[[PoolDraws | None], PointSet]
 
+
+NEARLY_RANDOM = 1.1
+"""Mean score of a pick, over that of the pool, below which a batch is nearly uniform."""
 
 BetaRule = Callable[..., float]
 """``rule(query, learner, pool, k, rngs, score_rows) -> beta``, as `measured_beta` is."""
@@ -162,6 +166,8 @@ def choose_by_scores(
             batch = draw_apart(sampler, scores, points, k, rngs.batch, beta, apart.diversity, query.epsilon)
     except ScoreError as error:
         raise error.of_rows(pool.rows) from None
+    if not is_measured:
+        _warn_if_nearly_random(sampler, scores, beta)
     query.scores_ = pool.of_pool(scores)
     query.memory_ = replace(query.memory_, reference=None)
     if is_measured:
@@ -178,6 +184,23 @@ def measured_beta(query: ScoringQuery, learner: Any, pool: Pool, k: int, rngs: S
         return 1.0
     old_values = look_up("sampler", query.sampler, SAMPLERS).log_weights(reference.scores, 1.0)
     return measured_coldness(old_values, score_rows(Pool(reference.X)))
+
+
+def _warn_if_nearly_random(sampler: Any, scores: Values, beta: float) -> None:
+    """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
+    mean = scores.mean()
+    if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
+        return
+    if scores.max() < NEARLY_RANDOM * mean:  # all alike: no beta tells them apart
+        return
+    log_weights = sampler.log_weights(scores, beta)
+    weights = np.exp(log_weights - log_weights.max())
+    times = float(weights @ scores / weights.sum() / mean)
+    if times < NEARLY_RANDOM:
+        warn(
+            f"This batch is nearly random: a pick scores {times:.3g} times the mean of the pool. Raise `beta` "
+            f'above {beta:g}, to {4 * beta:g} say, or set beta="auto".'
+        )
 
 
 def _draw(

@@ -46,15 +46,16 @@ class StochasticBatchQuery(BatchQuery):
 
     Parameters
     ----------
-    score : str or callable, default="bald"
-        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. For a
+    score : str or callable, default="auto"
+        A name in `skactive.scores.SCORES`, or ``score(draws) -> (n_points,)``, larger being more informative. "auto" is
+        "margin" for a classifier, and "std_dev" for a regressor; ``score_`` says which it was. For a
         regressor "bald" is "std_dev": BALD with noise of any fixed variance ranks rows in the same order. A callable
         may ask for more by keyword-only parameters: ``target_draws`` gets the draws at ``X_target``,
         ``noise_variance`` the noise of a regressor. One with two positional parameters is called as
         ``score(learner, X)``, chunk by chunk: modAL's own utilities, say, which need no draws.
     sampler : str or callable, default="power"
         A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
-    beta : float or "auto", default=1.0
+    beta : float or "auto", default=4.0
         Coldness: 0 is uniform over all rows, large values take the top of the ranking. "auto" measures it: at most 500
         rows of the last pool are kept with the scores they had; the new model scores them again, and beta is fitted to
         how well the old scores identify the rows that are the best now. The first batch uses beta = 1, and so does any
@@ -125,6 +126,8 @@ class StochasticBatchQuery(BatchQuery):
         for samplers of your own.
     beta_ : float
         The coldness of the last batch, with ``beta="auto"``.
+    score_ : str or callable
+        The score of the last batch: what ``score="auto"`` was.
     beta_history_ : list of float
         Those of all batches with ``beta="auto"``.
     batch_size_history_ : list of int
@@ -162,14 +165,17 @@ class StochasticBatchQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = (
-        BatchQuery.rules | SAMPLING_RULES | SPACE_RULES | {"score": name_or_callable(SCORES), "X_target": IS_TARGET}
+        BatchQuery.rules
+        | SAMPLING_RULES
+        | SPACE_RULES
+        | {"score": name_or_callable([*SCORES, "auto"]), "X_target": IS_TARGET}
     )
 
     def __init__(
         self,
-        score: str | Callable[..., Any] = "bald",
+        score: str | Callable[..., Any] = "auto",
         sampler: str | Callable[..., Any] = "power",
-        beta: float | str = 1.0,
+        beta: float | str = 4.0,
         *,
         n_draws: int | None = None,
         posterior: Any = "auto",
@@ -289,7 +295,8 @@ class StochasticBatchQuery(BatchQuery):
         super().check_parameters()
         check_coldness(self.beta, self.sampler)
         check_keeps_apart(self.diversity, self.sampler)
-        check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
+        if not _is_auto(self.score):
+            check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
@@ -310,7 +317,11 @@ class StochasticBatchQuery(BatchQuery):
     def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
         """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""
         model = model_of(learner)
-        name, score = name_of(self.score), look_up("score", _score_for(model, self.score), SCORES)
+        self.score_ = _score_for(model, self.score)
+        name, score = (
+            name_of(self.score_ if _is_auto(self.score) else self.score),
+            look_up("score", self.score_, SCORES),
+        )
         check_task(model, name, score)
         scores = {name: score}
         draws = draws_for(
@@ -327,7 +338,16 @@ class StochasticBatchQuery(BatchQuery):
         return RowScorer(lambda rows: score_rows(rows, draws, ready, **options)[0], draws)
 
 
+def _is_auto(score: Any) -> bool:
+    return isinstance(score, str) and score == "auto"
+
+
 def _score_for(model: Any, score: Any) -> Any:
-    """The score that is meant: "bald" of a regressor is "std_dev", in whose order the BALD of any fixed noise is."""
-    is_bald = isinstance(score, str) and score == "bald"
-    return "std_dev" if is_bald and task(model) == "regressor" else score
+    """The score that is meant: "bald" of a regressor is "std_dev", in whose order the BALD of any fixed noise is.
+
+    "auto" is what the study of queries found best for classifiers of all families.
+    """
+    is_bald, is_regressor = isinstance(score, str) and score == "bald", task(model) == "regressor"
+    if _is_auto(score):
+        return "std_dev" if is_regressor else "margin"
+    return "std_dev" if is_bald and is_regressor else score

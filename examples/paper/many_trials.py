@@ -1,0 +1,72 @@
+"""The order of the paper's Table 1, decided: repeated digits with as many trials as the spread of a pilot asks for.
+
+With ten trials the intervals of differences are some points wide. The spread seen there says that a hundred trials tell
+a point apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import study
+from repeated_digits import N_INITIAL, NAMES, QUERIES
+
+from skactive import StochasticBatchQuery
+from skactive._statistics import estimate
+
+TITLE = "The order of Table 1"
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 2, "n_rounds": 1},
+    "quick": {"n_trials": 6, "n_rounds": 8},
+    "full": {"n_trials": 100, "n_rounds": 8},
+}
+SHOWN = {name: QUERIES[name] for name in ("topk", "uniform", "power", "power β=4", "softmax", "softrank", "BADGE")}
+SHOWN["margin β=4"] = StochasticBatchQuery("margin", beta=4.0)
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    X, y, splits = study.repeated_digits(size.n_trials)
+    options = {"splits": splits, "n_initial": N_INITIAL, "n_trials": size.n_trials, "batch_size": 10}
+    net = study.digits_net()
+    result = places.compare("many_trials", net, SHOWN, X, y, n_rounds=size.n_rounds, **options)
+    return {"means": study.means(result)}
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    means = findings["means"]
+    setting = "digits, four noisy copies, net, BALD, 10 a batch, mean accuracy"
+    return [
+        study.better("Power sampling is better than top-k", setting, means, "power", "topk"),
+        study.better("Power sampling is better than uniform", setting, means, "power", "uniform"),
+        study.better("Uniform is better than top-k", setting, means, "uniform", "topk"),
+        study.better("A colder power (β = 4) is better still", setting, means, "power β=4", "power"),
+        study.alike("Power sampling is as good as BADGE", setting, means, "power", "BADGE"),
+        study.better("Power with β = 4 is better than BADGE", setting, means, "power β=4", "BADGE"),
+        study.alike("Power is as good as softmax sampling", setting, means, "power", "softmax"),
+        study.alike("Power is as good as soft-rank sampling", setting, means, "power", "softrank"),
+        study.alike("The margin, β = 4, is as good as BALD, β = 4", setting, means, "margin β=4", "power β=4"),
+    ]
+
+
+def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Mean accuracies, best first."""
+    found = {query: estimate(100 * value for value in values) for query, values in findings["means"].items()}
+    ranked = sorted(found, key=lambda query: -found[query].mean)
+    rows = [[NAMES.get(query, query), study.with_interval(found[query], 1)] for query in ranked]
+    return [("Mean accuracy over acquisitions, in percent", ["query", "accuracy"], rows)]
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Mean differences to uniform."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
+    study.draw_differences(ax, findings["means"], [query for query in SHOWN if query != "uniform"], "uniform", **NAMES)
+    ax.set_xlabel("mean accuracy minus uniform's, points, with 95 % intervals")
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])
