@@ -83,7 +83,7 @@ ALL_DRAWS = {name: scores.SCORES[name](sample_posterior(FOREST, None, np.random.
 
 @pytest.mark.usefixtures("switching")
 def test_calls_of_eight_threads_go_by_their_own_parameters_and_answer_with_their_own_results():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     before = query.get_params()
     names = list(ALL_DRAWS)
 
@@ -101,7 +101,7 @@ def test_calls_of_eight_threads_go_by_their_own_parameters_and_answer_with_their
     assert in_threads(job) == [0] * N_THREADS
     assert query.get_params() == before
     assert len(query.batch_size_history_) == N_THREADS * N_CALLS
-    alone = StochasticBatchQuery(random_state=0)
+    alone = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     for _ in range(N_THREADS * N_CALLS):
         alone.streams()  # what a call takes of the stream
     assert query.rng_.bit_generator.state == alone.rng_.bit_generator.state
@@ -109,9 +109,9 @@ def test_calls_of_eight_threads_go_by_their_own_parameters_and_answer_with_their
 
 @pytest.mark.usefixtures("switching")
 def test_batches_of_eight_threads_are_those_of_one_thread_in_some_order():
-    one = StochasticBatchQuery(random_state=0)
+    one = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     expected = [tuple(one.select(FOREST, POOL, 10)) for _ in range(N_THREADS * 10)]
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     found = [
         batch for part in in_threads(lambda _: [tuple(query.select(FOREST, POOL, 10)) for _ in range(10)])
         for batch in part
@@ -123,7 +123,7 @@ def test_batches_of_eight_threads_are_those_of_one_thread_in_some_order():
 
 @pytest.mark.usefixtures("switching")
 def test_histories_of_beta_and_of_sizes_get_every_call_of_every_thread():
-    query = StochasticBatchQuery(beta="auto", random_state=0)
+    query = StochasticBatchQuery("bald", beta="auto", random_state=0)
     in_threads(lambda number: [query.select(FOREST, POOL, 1 + number) for _ in range(5)])
     assert sorted(query.batch_size_history_) == sorted([*range(1, 9)] * 5)
     assert len(query.beta_history_) == 40
@@ -131,7 +131,7 @@ def test_histories_of_beta_and_of_sizes_get_every_call_of_every_thread():
 
 @pytest.mark.usefixtures("switching")
 def test_one_query_finds_scores_indices_and_probabilities_of_a_single_call_behind():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     in_threads(lambda number: [query.select(FOREST, POOL[: 200 - 20 * number], 5) for _ in range(10)])
     assert query.indices_.max() < len(query.scores_)
     batch = query._batch
@@ -163,7 +163,7 @@ def test_batch_methods_are_shared_by_threads(kind):
 @pytest.mark.usefixtures("switching")
 @pytest.mark.filterwarnings("ignore:This GaussianNB is not fitted")
 def test_cold_starts_and_suggested_sizes_are_shared_by_threads():
-    query = StochasticBatchQuery("entropy", batch_range=(2, 30), random_state=0)
+    query = StochasticBatchQuery("entropy", beta=1.0, batch_range=(2, 30), random_state=0)
     query.select(FOREST, POOL, 5)
     learner = ActiveLearner(GaussianNB(), X_training=X[:60], y_training=y[:60])
     size = pickle.loads(pickle.dumps(query)).suggest_batch_size(learner, POOL)
@@ -182,7 +182,7 @@ def test_cold_starts_and_suggested_sizes_are_shared_by_threads():
 
 @pytest.mark.usefixtures("switching")
 def test_a_tester_goes_by_the_probabilities_of_its_own_call():
-    query = StochasticBatchQuery("variation_ratio", epsilon=0.5, random_state=0)
+    query = StochasticBatchQuery("variation_ratio", beta=1.0, epsilon=0.5, random_state=0)
 
     def job(number):
         pool = POOL[: 40 + 20 * number]
@@ -199,12 +199,16 @@ def test_a_tester_goes_by_the_probabilities_of_its_own_call():
 
 
 def test_a_call_with_a_random_state_of_its_own_leaves_the_stream_and_the_members_alone():
-    query, silent = (StochasticBatchQuery(posterior="bootstrap", n_draws=3, random_state=0) for _ in range(2))
+    query, silent = (
+        StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=3, random_state=0) for _ in range(2)
+    )
     model = GaussianNB().fit(X[:60], y[:60])
     for q in (query, silent):
         q.select(model, POOL, 5, **TRAINING)
     other = query(model, POOL, 5, random_state=7, **TRAINING)
-    alone = StochasticBatchQuery(posterior="bootstrap", n_draws=3, random_state=7).select(model, POOL, 5, **TRAINING)
+    alone = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=3, random_state=7).select(
+        model, POOL, 5, **TRAINING
+    )
     np.testing.assert_array_equal(other, alone)
     np.testing.assert_array_equal(
         query.select(model, POOL, 5, **TRAINING), silent.select(model, POOL, 5, **TRAINING)
@@ -217,7 +221,7 @@ def test_a_call_with_a_random_state_of_its_own_leaves_the_stream_and_the_members
 
 
 def test_a_call_that_fails_or_is_interrupted_leaves_the_query_and_its_stream_as_they_were():
-    query = StochasticBatchQuery(beta="auto", random_state=0)
+    query = StochasticBatchQuery("bald", beta="auto", random_state=0)
     query.select(FOREST, POOL, 5)
     for error in (KeyError("lost"), KeyboardInterrupt(), SystemExit()):
         before = dict(vars(query))
@@ -234,7 +238,7 @@ def test_a_call_that_fails_or_is_interrupted_leaves_the_query_and_its_stream_as_
 
 
 def test_a_call_that_fails_does_not_give_its_random_numbers_to_another_that_came_meanwhile():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
 
     def score(draws):
         query.select(FOREST, POOL, 5)  # another call begins, and ends, while this one is at work
@@ -242,7 +246,7 @@ def test_a_call_that_fails_does_not_give_its_random_numbers_to_another_that_came
 
     with pytest.raises(RuntimeError, match="lost"):
         query(FOREST, POOL, 5, score=score)
-    other = StochasticBatchQuery(random_state=0)
+    other = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     other.streams()  # those of the call that failed
     inner = other.select(FOREST, POOL, 5)
     np.testing.assert_array_equal(query.indices_, inner)
@@ -251,8 +255,8 @@ def test_a_call_that_fails_does_not_give_its_random_numbers_to_another_that_came
 
 @pytest.mark.parametrize("random_state", [0, np.random.default_rng(0), np.random.RandomState(0)])
 def test_a_call_is_repeated_after_a_failure_as_if_there_had_been_none(random_state):
-    query = StochasticBatchQuery(random_state=random_state)
-    alone = StochasticBatchQuery(random_state=copy.deepcopy(random_state))
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=random_state)
+    alone = StochasticBatchQuery("bald", beta=1.0, random_state=copy.deepcopy(random_state))
     with pytest.raises(ValueError, match="n_instances"):
         query.select(FOREST, POOL, 10_000)
     with pytest.raises(RuntimeError):
@@ -261,7 +265,10 @@ def test_a_call_is_repeated_after_a_failure_as_if_there_had_been_none(random_sta
 
 
 def test_a_call_that_fails_before_it_takes_random_numbers_puts_back_none():
-    query, alone = StochasticBatchQuery(random_state=0), StochasticBatchQuery(random_state=0)
+    query, alone = (
+        StochasticBatchQuery("bald", beta=1.0, random_state=0),
+        StochasticBatchQuery("bald", beta=1.0, random_state=0),
+    )
     for q in (query, alone):
         q.streams()
     with pytest.raises(ValueError, match="n_instances"):
@@ -270,7 +277,7 @@ def test_a_call_that_fails_before_it_takes_random_numbers_puts_back_none():
 
 
 def test_the_batch_that_a_query_records_cannot_be_changed():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     rows = query.select(FOREST, POOL, 5)
     rows[:] = 0
     with pytest.raises(ValueError, match="read-only"):
@@ -331,10 +338,10 @@ def test_what_a_call_takes_away_is_gone():
 
 
 AFRESH = {
-    "scores": lambda: StochasticBatchQuery(),
-    "members": lambda: StochasticBatchQuery(posterior="bootstrap", n_draws=3),
-    "surrogate": lambda: StochasticBatchQuery(posterior=RandomForestClassifier(5)),
-    "coldness": lambda: StochasticBatchQuery(beta="auto", posterior="bootstrap", n_draws=3),
+    "scores": lambda: StochasticBatchQuery("bald", beta=1.0),
+    "members": lambda: StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=3),
+    "surrogate": lambda: StochasticBatchQuery("bald", beta=1.0, posterior=RandomForestClassifier(5)),
+    "coldness": lambda: StochasticBatchQuery("bald", beta="auto", posterior="bootstrap", n_draws=3),
     "BatchBALD": lambda: BatchBALDQuery(posterior="bootstrap", n_draws=3),
     "ACS-FW": lambda: ACSFWQuery(posterior="bootstrap", n_draws=3),
     "BADGE": lambda: BADGEQuery(),
@@ -357,7 +364,7 @@ def test_a_random_state_that_is_set_is_a_fresh_start_as_a_new_query_is(name):
 
 
 def test_a_fresh_start_while_a_call_is_under_way_is_not_undone_by_it():
-    query = StochasticBatchQuery(posterior="bootstrap", n_draws=3, random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=3, random_state=0)
     model = GaussianNB().fit(X[:60], y[:60])
 
     def score(draws):
@@ -365,7 +372,7 @@ def test_a_fresh_start_while_a_call_is_under_way_is_not_undone_by_it():
         return scores.bald(draws)
 
     query(model, POOL, 3, score=score, **TRAINING)
-    new = StochasticBatchQuery(posterior="bootstrap", n_draws=3, random_state=1)
+    new = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=3, random_state=1)
     expected = new.select(model, POOL, 3, **TRAINING)
     np.testing.assert_array_equal(query.select(model, POOL, 3, **TRAINING), expected)
 
@@ -383,7 +390,7 @@ def test_members_are_refitted_for_an_estimator_that_differs_in_the_middle_of_a_l
         def predict_proba(self, X):
             return self.model_.predict_proba(X)
 
-    query = StochasticBatchQuery("entropy", posterior="bootstrap", n_draws=2, random_state=0)
+    query = StochasticBatchQuery("entropy", beta=1.0, posterior="bootstrap", n_draws=2, random_state=0)
     seen = []
     for shift in (0.0, 9.0):
         shifts = np.zeros(2001)
@@ -434,7 +441,7 @@ def test_global_random_numbers_are_lent_to_one_thread_at_a_time_and_put_back():
 
 
 def test_a_suggested_size_moves_no_global_numbers_of_others_while_it_fits_a_forest():
-    query = StochasticBatchQuery(batch_range=(2, 30), random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, batch_range=(2, 30), random_state=0)
     query.select(FOREST, POOL, 5)
     states = []
 
@@ -470,7 +477,7 @@ def test_a_net_of_somebody_else_s_is_undisturbed_while_ours_is_asked():
     with ThreadPoolExecutor(1) as pool:
         user = pool.submit(use)
         for i in range(20):
-            StochasticBatchQuery(n_draws=4, random_state=i).select(asked, POOL, 5)
+            StochasticBatchQuery("bald", beta=1.0, n_draws=4, random_state=i).select(asked, POOL, 5)
             asked.predict_proba(POOL)
         fitted = net()
         stop.set()
@@ -506,7 +513,7 @@ def test_one_net_answers_in_eight_threads_what_it_answers_in_one(kind):
 @pytest.mark.usefixtures("switching")
 def test_one_query_of_a_net_gives_each_of_eight_threads_the_batch_of_its_own_score():
     asked, names = net(), ["bald", "entropy", "margin", "std_dev"]
-    query = StochasticBatchQuery(sampler="topk", n_draws=4, random_state=0)
+    query = StochasticBatchQuery("bald", sampler="topk", n_draws=4, random_state=0)
 
     def ask(number):
         score = names[number % 4]
@@ -517,7 +524,7 @@ def test_one_query_of_a_net_gives_each_of_eight_threads_the_batch_of_its_own_sco
         for _, rows in in_threads(ask):
             assert len(set(rows.tolist())) == 5
     assert query.get_params()["score"] == "bald"
-    assert query.get_params()["beta"] == 1.0
+    assert query.get_params()["beta"] == 4.0
 
 
 @pytest.mark.usefixtures("switching")
@@ -529,7 +536,7 @@ def test_nets_are_fitted_in_several_threads_to_what_they_are_fitted_to_in_one():
 
 def test_queries_of_a_net_leave_nothing_behind():
     asked = net()
-    query = StochasticBatchQuery(n_draws=3, random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, n_draws=3, random_state=0)
 
     def objects_after(n):
         for _ in range(n):

@@ -40,7 +40,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "models": ["logistic", "net"],
         "n_flipped": 2,
     },
-    "full": {"n_trials": 3, "n_rounds": 30, "tables": TABLES, "models": MODELS, "n_flipped": 20},
+    "full": {"n_trials": 2, "n_rounds": 30, "tables": TABLES, "models": MODELS, "n_flipped": 10},
 }
 TOLERANCE, PATIENCE = 0.05, 30  # a hundred labels, and labels
 VERDICTS = ("go on", "stop", "cannot be told", "too early")

@@ -167,7 +167,7 @@ def choose_by_scores(
     except ScoreError as error:
         raise error.of_rows(pool.rows) from None
     if not is_measured:
-        _warn_if_nearly_random(sampler, scores, beta)
+        _warn_if_nearly_random(sampler, scores, beta, k)
     query.scores_ = pool.of_pool(scores)
     query.memory_ = replace(query.memory_, reference=None)
     if is_measured:
@@ -186,12 +186,12 @@ def measured_beta(query: ScoringQuery, learner: Any, pool: Pool, k: int, rngs: S
     return measured_coldness(old_values, score_rows(Pool(reference.X)))
 
 
-def _warn_if_nearly_random(sampler: Any, scores: Values, beta: float) -> None:
+def _warn_if_nearly_random(sampler: Any, scores: Values, beta: float, k: int) -> None:
     """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
     mean = scores.mean()
     if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
         return
-    if scores.max() < NEARLY_RANDOM * mean:  # all alike: no beta tells them apart
+    if scores.max() < NEARLY_RANDOM * mean or 2 * k > len(scores):  # all alike, or most of them: no beta would help
         return
     log_weights = sampler.log_weights(scores, beta)
     weights = np.exp(log_weights - log_weights.max())

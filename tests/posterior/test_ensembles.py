@@ -208,7 +208,7 @@ def test_whatever_wraps_a_model_its_draws_come_through_and_average_to_its_probab
         warnings.simplefilter("error")
         draws = sample_posterior(estimator, None, rng())(frame)
     np.testing.assert_allclose(draws.mean(0), estimator.predict_proba(frame), atol=1e-12)
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     indices = query.select(estimator, frame, 5)
     assert len(set(indices)) == 5
     assert query.scores_.max() > 0
@@ -232,7 +232,7 @@ def committee(strategy=None):
         )
         for p in pairs
     ]
-    return Committee(learners, strategy or StochasticBatchQuery(random_state=0))
+    return Committee(learners, strategy or StochasticBatchQuery("bald", beta=1.0, random_state=0))
 
 
 def test_a_committee_draws_from_the_union_of_classes():
@@ -249,7 +249,7 @@ def test_a_committee_buys_batches_in_modal():
         ActiveLearner(RandomForestClassifier(5, random_state=i), X_training=X[i::10], y_training=y[i::10])
         for i in range(4)
     ]
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     group = Committee(learners, query)
     indices, batch = group.query(X, n_instances=6)
     assert batch.shape == (6, 4)
@@ -261,7 +261,8 @@ def test_a_committee_buys_batches_in_modal():
 
 def test_a_committee_that_is_not_fitted_gets_a_uniform_batch():
     group = Committee(
-        [ActiveLearner(RandomForestClassifier(5)) for _ in range(2)], StochasticBatchQuery(random_state=0)
+        [ActiveLearner(RandomForestClassifier(5)) for _ in range(2)],
+        StochasticBatchQuery("bald", beta=1.0, random_state=0),
     )
     with pytest.warns(UserWarning, match="not fitted"):
         assert len(group.query(X, n_instances=3)[0]) == 3
@@ -296,7 +297,7 @@ def test_modals_own_utilities_get_stochastic_batches(score, sampler):
 
 
 def test_utilities_of_a_committee_are_scores_too():
-    query = StochasticBatchQuery(vote_entropy, "softmax", random_state=0)
+    query = StochasticBatchQuery(vote_entropy, "softmax", beta=1.0, random_state=0)
     group = committee(query)
     pool = np.linspace(0, 1, 20)[:, None]
     group.query(pool, n_instances=3)
@@ -319,31 +320,31 @@ def test_a_score_with_one_parameter_beside_defaults_gets_draws():
 def test_one_member_is_too_few_for_bald_and_enough_for_entropy():
     forest = RandomForestClassifier(1, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="two draws or more"):
-        StochasticBatchQuery("bald").select(forest, X, 3)
+        StochasticBatchQuery("bald", beta=1.0).select(forest, X, 3)
     with pytest.raises(ValueError, match="two draws or more"):
-        StochasticBatchQuery("bald", n_draws=1).select(RandomForestClassifier(9).fit(X, y), X, 3)
+        StochasticBatchQuery("bald", beta=1.0, n_draws=1).select(RandomForestClassifier(9).fit(X, y), X, 3)
     with pytest.warns(UserWarning, match="positive score"):
-        StochasticBatchQuery("entropy", random_state=0).select(forest, X, 3)
+        StochasticBatchQuery("entropy", beta=1.0, random_state=0).select(forest, X, 3)
 
 
 def test_members_that_disagree_on_the_number_of_columns_are_named_in_a_chained_error():
     learners = [ActiveLearner(DecisionTreeClassifier(), X_training=X[:, :k], y_training=y) for k in (4, 3)]
     with pytest.raises(ValueError, match=r"failed: .*features") as caught:
-        Committee(learners, StochasticBatchQuery()).query(X, n_instances=2)
+        Committee(learners, StochasticBatchQuery("bald", beta=1.0)).query(X, n_instances=2)
     assert caught.value.__cause__ is not None
 
 
 def test_a_surrogate_that_cannot_be_fitted_says_so_before_its_own_error():
     frame, labels = frame_and_labels(40)
     model = make_pipeline(encoder(), FOREST).fit(frame, labels)
-    query = StochasticBatchQuery(posterior=GaussianNB())
+    query = StochasticBatchQuery("bald", beta=1.0, posterior=GaussianNB())
     with pytest.raises(ValueError, match="Fitting GaussianNB, the `posterior`, to the training data failed"):
         query.select(model, frame, 3, X_training=frame, y_training=labels)
 
 
 def test_a_surrogate_of_other_classes_is_refused():
     model = RidgeClassifier().fit(X, y)
-    query = StochasticBatchQuery(posterior=RandomForestClassifier(5))
+    query = StochasticBatchQuery("bald", beta=1.0, posterior=RandomForestClassifier(5))
     with pytest.raises(ValueError, match="`posterior` was fitted to the classes"):
         query.select(model, X, 3, X_training=X, y_training=codes)
 
@@ -377,9 +378,9 @@ def test_a_query_finds_axes_in_the_wrong_order_by_itself_and_other_functions_whe
             return lambda X: rng.dirichlet([1, 1], (n_draws, len(X)))
 
     with pytest.raises(ValueError, match="must return draws of shape"):
-        StochasticBatchQuery(n_draws=150).select(Swapped(), X, 3)
+        StochasticBatchQuery("bald", beta=1.0, n_draws=150).select(Swapped(), X, 3)
     with pytest.raises(ValueError, match="same values"):
-        StochasticBatchQuery(verbose=1).select(Fresh(), X, 3)
+        StochasticBatchQuery("bald", beta=1.0, verbose=1).select(Fresh(), X, 3)
 
 
 def test_members_of_a_bootstrap_are_kept_until_something_is_taught():
@@ -390,7 +391,7 @@ def test_members_of_a_bootstrap_are_kept_until_something_is_taught():
             fits.append(len(X))
             return super().fit(X, y, sample_weight)
 
-    query = StochasticBatchQuery(posterior="bootstrap", n_draws=4, random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=4, random_state=0)
     learner = ActiveLearner(Counting(), query, X[::10], y[::10])
     learner.query(X, n_instances=3)
     indices, batch = learner.query(X, n_instances=3)
@@ -407,7 +408,7 @@ def test_gaussian_bald_takes_the_noise_of_the_model_where_it_has_one():
     class Noisy(RandomForestRegressor):
         noise_variance_ = 100.0
 
-    query = StochasticBatchQuery("gaussian_bald", random_state=0)
+    query = StochasticBatchQuery("gaussian_bald", beta=1.0, random_state=0)
     for model in (Noisy(6, random_state=0), make_pipeline(StandardScaler(), Noisy(6, random_state=0))):
         learner = ActiveLearner(model, query, X_reg[:100], t[:100])
         learner.query(X_reg[100:], n_instances=4)
@@ -418,7 +419,7 @@ def test_gaussian_bald_takes_the_noise_of_the_model_where_it_has_one():
 def test_gaussian_bald_of_a_model_without_noise_names_the_ways_out():
     forest = RandomForestRegressor(5, random_state=0).fit(X_reg, t)
     with pytest.raises(ValueError, match="noise_variance_"):
-        StochasticBatchQuery("gaussian_bald").select(forest, X_reg, 3)
+        StochasticBatchQuery("gaussian_bald", beta=1.0).select(forest, X_reg, 3)
 
 
 # --- scores are high where a class of models cannot know, and low where data abound
@@ -462,13 +463,15 @@ def test_std_dev_of_a_regressor_is_higher_where_there_are_no_data(name):
 
 
 def test_modals_margin_is_refused_because_it_is_small_where_a_model_is_unsure():
-    learner = ActiveLearner(GaussianNB(), StochasticBatchQuery(classifier_margin), X[::10], y[::10])
+    learner = ActiveLearner(GaussianNB(), StochasticBatchQuery(classifier_margin, beta=1.0), X[::10], y[::10])
     with pytest.raises(ValueError, match='score="margin"'):
         learner.query(X, n_instances=3)
 
 
 def test_a_learner_survives_pickling_after_a_bootstrap_and_buys_the_same_batch():
-    learner = ActiveLearner(GaussianNB(), StochasticBatchQuery(posterior="bootstrap", random_state=0), X[::10], y[::10])
+    learner = ActiveLearner(
+        GaussianNB(), StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", random_state=0), X[::10], y[::10]
+    )
     learner.query(X, n_instances=3)
     twin = pickle.loads(pickle.dumps(learner))
     np.testing.assert_array_equal(twin.query(X, n_instances=3)[0], learner.query(X, n_instances=3)[0])
@@ -477,10 +480,10 @@ def test_a_learner_survives_pickling_after_a_bootstrap_and_buys_the_same_batch()
 @pytest.mark.parametrize("pool", [None, "abc", (row for row in X)])
 def test_what_holds_no_rows_is_refused_by_its_type(pool):
     with pytest.raises(TypeError, match="`X_pool` must hold rows"):
-        StochasticBatchQuery().select(RandomForestClassifier(5).fit(X, y), pool, 3)
+        StochasticBatchQuery("bald", beta=1.0).select(RandomForestClassifier(5).fit(X, y), pool, 3)
 
 
 def test_text_columns_into_a_model_of_numbers_are_refused_with_the_models_own_words():
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"failed: .*could not convert string"):
-        StochasticBatchQuery().select(forest, np.full((9, 4), "rome", dtype=object), 3)
+        StochasticBatchQuery("bald", beta=1.0).select(forest, np.full((9, 4), "rome", dtype=object), 3)

@@ -57,7 +57,9 @@ class Values(RegressorMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize(
-    "query", [StochasticBatchQuery(chunk_size=20), BatchBALDQuery(chunk_size=20), ACSFWQuery(chunk_size=20)], ids=repr
+    "query",
+    [StochasticBatchQuery("bald", beta=1.0, chunk_size=20), BatchBALDQuery(chunk_size=20), ACSFWQuery(chunk_size=20)],
+    ids=repr,
 )
 def test_a_chunk_with_fewer_draws_than_the_first_row_is_refused(query):
     model = FewerDraws().fit(POOL, [0, 1] * 20)

@@ -39,7 +39,7 @@ NET = MCDropoutClassifier((16,), max_epochs=5, n_draws=10, random_state=0)
 
 
 def auto(**parameters):
-    return StochasticBatchQuery(**{"beta": "auto", "random_state": 0, **parameters})
+    return StochasticBatchQuery(**{"score": "bald", "beta": "auto", "random_state": 0, **parameters})
 
 
 def bought(query, models=FORESTS, pool=X[100:400], k=5):
@@ -303,7 +303,7 @@ def test_an_experiment_that_was_interrupted_goes_on_with_the_same_history(tmp_pa
 
 
 def test_a_learner_can_ask_for_it_by_keyword():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     learner = ActiveLearner(RandomForestClassifier(10, random_state=0), query, X_training=X[:50], y_training=y[:50])
     for start in (100, 200, 300):
         indices, rows = learner.query(X[start : start + 100], n_instances=5, beta="auto")

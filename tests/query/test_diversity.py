@@ -58,7 +58,7 @@ N = len(X_POOL)
 
 
 def query(**parameters):
-    return StochasticBatchQuery(**{"score": "entropy", "random_state": 0, "diversity": 1.0, **parameters})
+    return StochasticBatchQuery(**{"score": "entropy", "beta": 1.0, "random_state": 0, "diversity": 1.0, **parameters})
 
 
 def by_first_column(learner, X):
@@ -454,7 +454,7 @@ def test_fewer_places_than_rows_wanted_are_filled_up_with_one_warning(models):
 
 
 def test_diversity_0_is_the_query_without_it(models):
-    plain = StochasticBatchQuery("entropy", random_state=0)
+    plain = StochasticBatchQuery("entropy", beta=1.0, random_state=0)
     expected = plain.select(models("forest"), X_POOL, 6)
     np.testing.assert_array_equal(query(diversity=0, space="gradients").select(models("forest"), X_POOL, 6), expected)
 
@@ -635,9 +635,9 @@ def test_batches_one_after_the_other_take_every_place_once(kind, models):
 
 
 QUERIES = {
-    "power sampling": lambda: StochasticBatchQuery(random_state=0),
-    "power sampling that keeps apart": lambda: StochasticBatchQuery(diversity=1, random_state=0),
-    "top k": lambda: StochasticBatchQuery(sampler="topk", random_state=0),
+    "power sampling": lambda: StochasticBatchQuery("bald", beta=1.0, random_state=0),
+    "power sampling that keeps apart": lambda: StochasticBatchQuery("bald", beta=1.0, diversity=1, random_state=0),
+    "top k": lambda: StochasticBatchQuery("bald", sampler="topk", random_state=0),
     "BADGE": lambda: BADGEQuery(random_state=0),
     "BatchBALD": lambda: BatchBALDQuery(random_state=0),
     "ACS-FW": lambda: ACSFWQuery(random_state=0),
@@ -748,7 +748,7 @@ def test_k_center_keeps_apart_from_rows_in_flight(knows_training, models):
 
 
 def test_a_learner_of_modal_gives_diversity_and_rows_in_flight_to_a_single_call():
-    strategy = StochasticBatchQuery("entropy", random_state=0)
+    strategy = StochasticBatchQuery("entropy", beta=1.0, random_state=0)
     learner = ActiveLearner(RandomForestClassifier(8, max_depth=3, random_state=0), strategy, X_TRAIN, LABELS)
     mask = np.isin(np.arange(N), [3, 14, 22])
     batch, rows = learner.query(X_POOL, n_instances=4, diversity=2, pending=mask)
@@ -786,8 +786,8 @@ def test_a_query_can_be_cloned_and_set(models):
     np.testing.assert_array_equal(clone(ours).select(models("forest"), X_POOL, 6), expected)
     other = clone(ours).set_params(diversity=0, space="auto")
     assert {"diversity": 0, "space": "auto"}.items() <= other.get_params().items()
-    assert StochasticBatchQuery().get_params()["diversity"] == 0
-    assert StochasticBatchQuery().get_params()["space"] == "auto"
+    assert StochasticBatchQuery("bald", beta=1.0).get_params()["diversity"] == 0
+    assert StochasticBatchQuery("bald", beta=1.0).get_params()["space"] == "auto"
 
 
 SAVED = [
@@ -885,7 +885,7 @@ def test_a_space_that_is_neither_a_name_nor_a_function_is_refused(space, models)
 def test_a_diversity_that_is_no_number_from_0_on_is_refused(diversity, models):
     with pytest.raises((ValueError, TypeError), match=r"^`diversity` must be a number from 0 .* to 100\. Got"):
         query(diversity=diversity).select(models("forest"), X_POOL, 2)
-    learner = ActiveLearner(RandomForestClassifier(3), StochasticBatchQuery(), X_TRAIN, LABELS)
+    learner = ActiveLearner(RandomForestClassifier(3), StochasticBatchQuery("bald", beta=1.0), X_TRAIN, LABELS)
     with pytest.raises((ValueError, TypeError), match=r"^`diversity` must be a number from 0 .* to 100\. Got"):
         learner.query(X_POOL, diversity=diversity)
 
@@ -920,7 +920,10 @@ def test_negative_scores_are_refused_with_the_row_of_the_pool():
 def test_rows_of_a_tuple_are_rows(models):
     pool = tuple(map(tuple, X_POOL.tolist()))
     model = LogisticRegression(max_iter=500).fit(X_POOL, np.arange(N) % 2)
-    batches = [StochasticBatchQuery("margin", diversity=1, random_state=0).select(model, X, 5) for X in (pool, X_POOL)]
+    batches = [
+        StochasticBatchQuery("margin", beta=1.0, diversity=1, random_state=0).select(model, X, 5)
+        for X in (pool, X_POOL)
+    ]
     np.testing.assert_array_equal(*batches)
 
 

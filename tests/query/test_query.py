@@ -131,7 +131,7 @@ def test_the_stream_goes_on_from_query_to_query_and_starts_afresh_when_asked():
     assert not np.array_equal(first, second)
     np.testing.assert_array_equal(clone(q).select(FOREST, POOL, 10), first)
     np.testing.assert_array_equal(q.set_params(random_state=0).select(FOREST, POOL, 10), first)
-    np.testing.assert_array_equal(q.set_params(beta=1.0).select(FOREST, POOL, 10), second)
+    np.testing.assert_array_equal(q.set_params(beta=4.0).select(FOREST, POOL, 10), second)
 
 
 @pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
@@ -268,14 +268,16 @@ def test_scores_of_one_draw_take_predict_proba_of_anything():
 def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so_once():
     model = KNeighborsClassifier(3).fit(LABELLED, y[:100])
     training = {"X_training": LABELLED, "y_training": y[:100]}
-    q = query(n_draws=3)
+    q = query(score="bald", n_draws=3)
     with pytest.warns(UserWarning, match="bootstrap") as caught:
         first = q.select(model, POOL, 3, **training)
-    assert len(caught) == 1
+    assert len([warning for warning in caught if "bootstrap" in str(warning.message)]) == 1
     q.select(model, POOL, 3, **training)  # a warning is an error in these tests
-    np.testing.assert_array_equal(query(n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training), first)
+    np.testing.assert_array_equal(
+        query(score="bald", n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training), first
+    )
     with pytest.raises(ValueError, match="`posterior`"):
-        query().select(model, POOL, 3)
+        query(score="bald").select(model, POOL, 3)
 
 
 def test_a_surrogate_is_fitted_to_the_training_data_and_left_as_it_was():
@@ -309,15 +311,60 @@ def test_std_dev_of_a_regressor_buys_where_the_members_disagree():
             query(score="entropy").select(model, POOL, 5)
 
 
+@pytest.mark.parametrize("score", ["auto", "bald"])
 @pytest.mark.parametrize("sampler", ["power", "topk", "softmax"])
-def test_the_default_score_of_a_regressor_is_std_dev(sampler):
+def test_the_default_score_of_a_regressor_is_std_dev(sampler, score):
     model = RandomForestRegressor(10, random_state=0).fit(LABELLED, X[:100, 20] * 3)
-    q, named = StochasticBatchQuery(sampler=sampler, random_state=0), query(score="std_dev", sampler=sampler)
+    q, named = StochasticBatchQuery(score, sampler, random_state=0), query(score="std_dev", sampler=sampler)
     q.select(model, POOL, 5)
     named.set_params(random_state=0).select(model, POOL, 5)
-    assert q.score == "bald"
+    assert (q.score, q.score_) == (score, "std_dev")
     np.testing.assert_array_equal(q.scores_, named.scores_)
     np.testing.assert_array_equal(q.indices_, named.indices_)
+
+
+def test_the_default_of_a_classifier_is_power_sampling_from_the_margin_with_beta_4():
+    q, named = StochasticBatchQuery(random_state=0), StochasticBatchQuery("margin", "power", 4.0, random_state=0)
+    np.testing.assert_array_equal(q.select(FOREST, POOL, 10), named.select(FOREST, POOL, 10))
+    assert q.score_ == "margin"
+    np.testing.assert_array_equal(q.scores_, scores.margin(FOREST.predict_proba(POOL)[None]))
+
+
+# --- a batch that is nearly random
+
+
+def constant(values):
+    """A score that gives rows these values."""
+    return lambda learner, rows: np.asarray(values, dtype=float)[: len(rows)]
+
+
+@pytest.mark.filterwarnings("default:This batch is nearly random")
+@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank"])
+def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
+    values = np.linspace(1, 1.5, len(POOL))
+    q = StochasticBatchQuery(constant(values), sampler, beta=0.01, random_state=0)
+    with pytest.warns(
+        UserWarning, match=r"nearly random: a pick scores 1\.?\d* times .*Raise `beta` above 0\.01, to 0\.04"
+    ):
+        q.select(FOREST, POOL, 5)
+    assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
+
+
+@pytest.mark.filterwarnings("error:This batch is nearly random")
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        (np.linspace(1, 1.05, 10_000), {}),  # all alike: no beta helps
+        (np.ones(10_000), {}),
+        (np.linspace(0, 1, 10_000), {}),
+        (np.linspace(1, 1.5, 10_000), {"beta": 0}),  # which asks for it
+        (np.linspace(1, 1.5, 10_000), {"sampler": "uniform"}),
+        (np.linspace(1, 1.5, 10_000), {"sampler": "topk"}),
+        (np.linspace(1, 1.5, 10_000), {"beta": "auto"}),  # which is measured
+    ],
+)
+def test_where_another_beta_would_not_help_nothing_is_said(values, options):
+    StochasticBatchQuery(constant(values), random_state=0, **options).select(FOREST, POOL, 5)
 
 
 # --- draws that are no functions

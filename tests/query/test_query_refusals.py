@@ -37,7 +37,7 @@ CLASS_SCORES = ["bald", "entropy", "variation_ratio", "margin"]
 @pytest.mark.parametrize("n_instances", [31, 10**9, 0, -1])
 def test_a_batch_size_outside_the_pool_names_itself_and_the_pool_size(kind, n_instances, estimators):
     with pytest.raises(ValueError, match="`n_instances`") as caught:
-        StochasticBatchQuery().select(estimators[kind], X_POOL, n_instances)
+        StochasticBatchQuery("bald", beta=1.0).select(estimators[kind], X_POOL, n_instances)
     assert "30" in str(caught.value)
     assert str(n_instances) in str(caught.value)
 
@@ -45,20 +45,22 @@ def test_a_batch_size_outside_the_pool_names_itself_and_the_pool_size(kind, n_in
 @pytest.mark.parametrize("n_instances", [True, np.True_, 2.0, 2.5, math.nan, "2", None])
 def test_a_batch_size_that_is_no_integer_names_itself_and_the_pool_size(n_instances, forest):
     with pytest.raises((TypeError, ValueError), match="`n_instances`") as caught:
-        StochasticBatchQuery().select(forest, X_POOL, n_instances)
+        StochasticBatchQuery("bald", beta=1.0).select(forest, X_POOL, n_instances)
     assert "30" in str(caught.value)
 
 
 @pytest.mark.parametrize(("n_instances", "error"), [(31, ValueError), (0, ValueError), (True, TypeError)])
 def test_a_bad_batch_size_is_refused_inside_modal_as_well(n_instances, error, forest):
-    learner = ActiveLearner(RandomForestClassifier(5), StochasticBatchQuery(), X_training=X_TRAIN, y_training=LABELS)
+    learner = ActiveLearner(
+        RandomForestClassifier(5), StochasticBatchQuery("bald", beta=1.0), X_training=X_TRAIN, y_training=LABELS
+    )
     with pytest.raises(error, match="`n_instances`"):
         learner.query(X_POOL, n_instances=n_instances)
 
 
 @pytest.mark.parametrize("n_instances", [1, np.int64(1), np.int16(30), 30])
 def test_numpy_integers_up_to_the_pool_size_are_batch_sizes(n_instances, forest):
-    indices = StochasticBatchQuery(sampler="softmax").select(forest, X_POOL, n_instances)
+    indices = StochasticBatchQuery("bald", beta=1.0, sampler="softmax").select(forest, X_POOL, n_instances)
     assert sorted(set(indices.tolist())) == sorted(indices.tolist())
     assert len(indices) == n_instances
 
@@ -79,13 +81,13 @@ EMPTY_POOLS = {
 def test_an_empty_pool_is_refused(container, n_instances, forest):
     # ntucllab/libact #14; baal-org/baal #59: the error came from deep inside a data loader.
     with pytest.raises(ValueError, match=r"(?i)empty|\b0\b"):
-        StochasticBatchQuery().select(forest, EMPTY_POOLS[container], n_instances)
+        StochasticBatchQuery("bald", beta=1.0).select(forest, EMPTY_POOLS[container], n_instances)
 
 
 @every_estimator
 def test_an_empty_pool_is_refused_for_every_estimator(kind, estimators):
     with pytest.raises(ValueError, match=r"(?i)empty|\b0\b"):
-        StochasticBatchQuery().select(estimators[kind], EMPTY_POOLS["array"], 1)
+        StochasticBatchQuery("bald", beta=1.0).select(estimators[kind], EMPTY_POOLS["array"], 1)
 
 
 @every_estimator
@@ -93,7 +95,9 @@ def test_an_empty_pool_is_refused_for_every_estimator(kind, estimators):
 @pytest.mark.parametrize("n_features", [3, 5])
 def test_a_pool_with_other_columns_than_the_model_was_fitted_on_is_refused(kind, score, n_features, estimators):
     with pytest.raises(ValueError):
-        StochasticBatchQuery(score=score).select(estimators[kind], np.zeros((9, n_features), dtype=np.float32), 2)
+        StochasticBatchQuery(score=score, beta=1.0).select(
+            estimators[kind], np.zeros((9, n_features), dtype=np.float32), 2
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ a user's scores
@@ -106,7 +110,7 @@ def test_scores_that_are_nan_or_infinite_are_refused_with_the_row_of_the_pool(sa
     values = np.full(15, 0.5)
     values[13] = value
     estimator, X, score = echo(values)
-    query = StochasticBatchQuery(score=score, sampler=sampler, chunk_size=chunk_size)
+    query = StochasticBatchQuery(score=score, sampler=sampler, chunk_size=chunk_size, beta=1.0)
     with pytest.raises(ValueError, match=rf"(?s)(\b13\b.*{value})|({value}.*\b13\b)"):
         query.select(estimator, X, 2)
 
@@ -116,14 +120,14 @@ def test_negative_scores_under_power_are_refused_with_row_and_value():
     values[11] = -0.25
     estimator, X, score = echo(values)
     with pytest.raises(ValueError, match=r"(?s)(\b11\b.*-0\.25)|(-0\.25.*\b11\b)"):
-        StochasticBatchQuery(score=score, chunk_size=4).select(estimator, X, 2)
+        StochasticBatchQuery(score=score, chunk_size=4, beta=1.0).select(estimator, X, 2)
 
 
 def test_rounding_below_zero_counts_as_zero_under_power():
     values = np.full(15, -1e-10)
     values[[2, 9]] = 0.5
     estimator, X, score = echo(values)
-    query = StochasticBatchQuery(score=score, random_state=0)
+    query = StochasticBatchQuery(score=score, random_state=0, beta=1.0)
     for _ in range(20):
         assert set(query.select(estimator, X, 2).tolist()) == {2, 9}
 
@@ -133,7 +137,7 @@ def test_minus_infinity_means_never_unless_needed(sampler):
     values = np.full(15, -math.inf)
     values[[2, 9]] = -3.0
     estimator, X, score = echo(values)
-    query = StochasticBatchQuery(score=score, sampler=sampler, random_state=0)
+    query = StochasticBatchQuery(score=score, sampler=sampler, random_state=0, beta=1.0)
     for _ in range(20):
         assert set(query.select(estimator, X, 2).tolist()) == {2, 9}
     assert set(query.select(estimator, X, 5)[:2].tolist()) == {2, 9}
@@ -145,7 +149,7 @@ def test_too_few_positive_scores_under_power_are_filled_up_with_one_warning(n_po
     values = np.zeros(15)
     values[3 : 3 + n_positive] = 0.5
     estimator, X, score = echo(values)
-    query = StochasticBatchQuery(score=score, chunk_size=chunk_size, random_state=0)
+    query = StochasticBatchQuery(score=score, chunk_size=chunk_size, random_state=0, beta=1.0)
     with pytest.warns(UserWarning, match=rf"\b{n_positive}\b") as caught:
         indices = query.select(estimator, X, 7)
     assert len(caught) == 1
@@ -160,7 +164,7 @@ def test_equal_positive_scores_give_a_batch_without_a_warning(sampler):
     estimator, X, score = echo(np.full(15, 0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        indices = StochasticBatchQuery(score=score, sampler=sampler, random_state=0).select(estimator, X, 15)
+        indices = StochasticBatchQuery(score=score, sampler=sampler, random_state=0, beta=1.0).select(estimator, X, 15)
     assert sorted(indices.tolist()) == list(range(15))
 
 
@@ -170,8 +174,10 @@ def test_equal_positive_scores_give_a_batch_without_a_warning(sampler):
 @pytest.mark.parametrize("beta", [-1.0, math.nan, "1", None, True])
 def test_a_beta_that_is_no_number_from_zero_up_is_refused(beta, forest):
     with pytest.raises((TypeError, ValueError), match="`beta`"):
-        StochasticBatchQuery(beta=beta).select(forest, X_POOL, 2)
-    learner = ActiveLearner(RandomForestClassifier(5), StochasticBatchQuery(), X_training=X_TRAIN, y_training=LABELS)
+        StochasticBatchQuery("bald", beta=beta).select(forest, X_POOL, 2)
+    learner = ActiveLearner(
+        RandomForestClassifier(5), StochasticBatchQuery("bald", beta=1.0), X_training=X_TRAIN, y_training=LABELS
+    )
     with pytest.raises((TypeError, ValueError), match="`beta`"):
         learner.query(X_POOL, n_instances=2, beta=beta)
 
@@ -179,17 +185,17 @@ def test_a_beta_that_is_no_number_from_zero_up_is_refused(beta, forest):
 @pytest.mark.parametrize("sampler", ["topk", "uniform", lambda scores, k, rng, *, beta: np.arange(k)])
 def test_a_beta_that_sets_itself_needs_a_sampler_that_has_one(sampler, forest):
     with pytest.raises(ValueError, match='`beta`="auto" needs a sampler'):
-        StochasticBatchQuery(sampler=sampler, beta="auto").select(forest, X_POOL, 2)
+        StochasticBatchQuery("bald", sampler=sampler, beta="auto").select(forest, X_POOL, 2)
 
 
 def test_another_word_for_beta_is_refused_with_the_one_there_is(forest):
     with pytest.raises(TypeError, match=r'`beta` must be "auto" or a finite number, 0 \(uniform\) or larger'):
-        StochasticBatchQuery(beta="Auto").select(forest, X_POOL, 2)
+        StochasticBatchQuery("bald", beta="Auto").select(forest, X_POOL, 2)
 
 
 @pytest.mark.parametrize("n_queries_before", [0, 1])
 def test_a_batch_has_no_size_by_itself_where_training_data_are_not_known(n_queries_before, forest):
-    query = StochasticBatchQuery(beta="auto", random_state=0)
+    query = StochasticBatchQuery("bald", beta="auto", random_state=0)
     for _ in range(n_queries_before):
         query.select(forest, X_POOL, 2)
     with pytest.raises(ValueError, match="`X_training` and `y_training` must be known"):
@@ -218,7 +224,9 @@ def test_parameters_are_checked_when_used_not_when_set():
 
 
 def test_an_unknown_keyword_of_a_query_is_a_type_error():
-    learner = ActiveLearner(RandomForestClassifier(5), StochasticBatchQuery(), X_training=X_TRAIN, y_training=LABELS)
+    learner = ActiveLearner(
+        RandomForestClassifier(5), StochasticBatchQuery("bald", beta=1.0), X_training=X_TRAIN, y_training=LABELS
+    )
     with pytest.raises(TypeError, match="betta"):
         learner.query(X_POOL, n_instances=2, betta=2.0)
 
@@ -233,7 +241,7 @@ def test_an_estimator_with_draws_of_its_own_is_asked_for_a_hundred_unless_told_o
 
     X = np.full((9, 2), 0.5)
     for n_draws in (None, 7):
-        StochasticBatchQuery("bald", "softmax", n_draws=n_draws).select(Curious().fit(X), X, 2)
+        StochasticBatchQuery("bald", "softmax", beta=1.0, n_draws=n_draws).select(Curious().fit(X), X, 2)
     assert asked == [100, 7]
 
 
@@ -254,7 +262,7 @@ def test_probabilities_that_are_none_are_refused_with_what_was_seen(score, row, 
 
     X = np.full((9, 2), 0.5)
     with pytest.raises(ValueError, match=seen):
-        StochasticBatchQuery(score=score).select(Wrong().fit(X), X, 2)
+        StochasticBatchQuery(score=score, beta=1.0).select(Wrong().fit(X), X, 2)
 
 
 @pytest.mark.parametrize("bad", [math.nan, -0.5])
@@ -266,7 +274,7 @@ def test_predict_proba_that_gives_no_probabilities_is_refused_as_well(bad):
             return p
 
     with pytest.raises(ValueError, match=f"(?i){bad}"):
-        StochasticBatchQuery(score="entropy").select(Wrong().fit(X_TRAIN, LABELS), X_POOL, 2)
+        StochasticBatchQuery(score="entropy", beta=1.0).select(Wrong().fit(X_TRAIN, LABELS), X_POOL, 2)
 
 
 def test_a_net_trained_on_logits_is_scored_by_its_own_nonlinearity():
@@ -278,7 +286,7 @@ def test_a_net_trained_on_logits_is_scored_by_its_own_nonlinearity():
         seen.append(np.asarray(draws, dtype=float))
         return SCORES["bald"](draws)
 
-    StochasticBatchQuery(score=spy, n_draws=200, random_state=0).select(net, X_POOL, 2)
+    StochasticBatchQuery(score=spy, n_draws=200, random_state=0, beta=1.0).select(net, X_POOL, 2)
     draws = np.concatenate(seen, axis=1)
     assert draws.shape == (200, 30, 3)
     np.testing.assert_allclose(draws.sum(axis=-1), 1, rtol=0, atol=1e-5)
@@ -291,14 +299,14 @@ def test_a_net_trained_on_logits_is_scored_by_its_own_nonlinearity():
 def test_a_module_that_returns_logits_under_a_loss_of_probabilities_is_refused():
     net = skorch_net(nn.Linear(4, 16), nn.Dropout(0.5), nn.Linear(16, 3), criterion=nn.NLLLoss)
     with pytest.raises(ValueError, match=r"(?i)negative|sum"):
-        StochasticBatchQuery().select(net, X_POOL, 2)
+        StochasticBatchQuery("bald", beta=1.0).select(net, X_POOL, 2)
 
 
 # ------------------------------------------------------------------------------------ estimators without a posterior
 
 
 def test_a_learner_that_was_never_fitted_gets_a_uniform_batch_and_one_warning():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     learner = ActiveLearner(RandomForestClassifier(), query)
     n_trials, counts = 300, np.zeros(6, dtype=int)
     for _ in range(n_trials):
@@ -313,7 +321,7 @@ def test_a_learner_that_was_never_fitted_gets_a_uniform_batch_and_one_warning():
 
 
 def test_a_learner_that_was_never_fitted_still_needs_a_pool_and_a_batch_size():
-    learner = ActiveLearner(RandomForestClassifier(), StochasticBatchQuery())
+    learner = ActiveLearner(RandomForestClassifier(), StochasticBatchQuery("bald", beta=1.0))
     with pytest.raises(ValueError, match=r"(?i)empty|\b0\b"):
         learner.query(EMPTY_POOLS["array"], n_instances=1)
     with pytest.raises(ValueError, match="`n_instances`"):
@@ -335,7 +343,7 @@ def test_an_estimator_that_was_never_fitted_is_refused_by_score_pool_alone(estim
     with pytest.raises(NotFittedError):
         score_pool(estimator, X_POOL, score)
     with pytest.warns(UserWarning, match=r"not fitted yet.* uniform at random"):
-        assert len(StochasticBatchQuery(score=score).select(estimator, X_POOL, 2)) == 2
+        assert len(StochasticBatchQuery(score=score, beta=1.0).select(estimator, X_POOL, 2)) == 2
 
 
 def test_a_net_without_dropout_is_refused():
@@ -344,14 +352,14 @@ def test_a_net_without_dropout_is_refused():
     own = MCDropoutClassifier((8,), dropout=0.0, max_epochs=1, random_state=0, device="cpu").fit(X_TRAIN, LABELS)
     for net in (plain, never, own, make_pipeline(StandardScaler(), plain).fit(X_TRAIN, Y_TRAIN)):
         with pytest.raises(ValueError, match=r"(?i)dropout"):
-            StochasticBatchQuery().select(net, X_POOL, 2)
+            StochasticBatchQuery("bald", beta=1.0).select(net, X_POOL, 2)
 
 
 @pytest.mark.parametrize("score", ["bald", "entropy", "std_dev"])
 def test_an_estimator_that_is_neither_classifier_nor_regressor_is_refused_by_its_type(score):
     kmeans = KMeans(2, n_init=1, random_state=0).fit(X_TRAIN)
     with pytest.raises((TypeError, ValueError), match="KMeans"):
-        StochasticBatchQuery(score=score).select(kmeans, X_POOL, 2)
+        StochasticBatchQuery(score=score, beta=1.0).select(kmeans, X_POOL, 2)
 
 
 @pytest.mark.parametrize("regressor", [RandomForestRegressor(5, random_state=0), LinearRegression()])
@@ -359,7 +367,9 @@ def test_an_estimator_that_is_neither_classifier_nor_regressor_is_refused_by_its
 def test_a_class_score_of_a_regressor_is_refused_with_the_type_and_the_way_out(score, regressor):
     regressor.fit(X_TRAIN, X_TRAIN[:, 0])
     with pytest.raises((TypeError, ValueError), match=type(regressor).__name__) as caught:
-        StochasticBatchQuery(score=score).select(regressor, X_POOL, 2, X_training=X_TRAIN, y_training=X_TRAIN[:, 0])
+        StochasticBatchQuery(score=score, beta=1.0).select(
+            regressor, X_POOL, 2, X_training=X_TRAIN, y_training=X_TRAIN[:, 0]
+        )
     assert "std_dev" in str(caught.value)
 
 
@@ -383,7 +393,7 @@ def test_an_estimator_of_several_outputs_is_refused(estimator, score, n_rows):
     # modAL-python/modAL #193, #185; huggingface/setfit PR #466: predict_proba is a list, its rows the targets.
     estimator.fit(X_TRAIN, TWO_TARGETS)
     with pytest.raises((TypeError, ValueError, NotImplementedError), match=r"(?i)output"):
-        StochasticBatchQuery(score=score).select(
+        StochasticBatchQuery(score=score, beta=1.0).select(
             estimator, X_POOL[:n_rows], 1, X_training=X_TRAIN, y_training=TWO_TARGETS
         )
 
@@ -392,7 +402,7 @@ def test_an_estimator_of_several_outputs_is_refused(estimator, score, n_rows):
 def test_a_regressor_of_several_outputs_is_refused(n_rows):
     regressor = RandomForestRegressor(5, random_state=0).fit(X_TRAIN, X_TRAIN[:, :2])
     with pytest.raises((TypeError, ValueError, NotImplementedError), match=r"(?i)output"):
-        StochasticBatchQuery(score="std_dev").select(regressor, X_POOL[:n_rows], 1)
+        StochasticBatchQuery(score="std_dev", beta=1.0).select(regressor, X_POOL[:n_rows], 1)
 
 
 @pytest.mark.parametrize("score", ["bald", "std_dev"])
@@ -400,10 +410,10 @@ def test_a_regressor_of_several_outputs_is_refused(n_rows):
 def test_a_score_of_draws_without_draws_and_training_data_names_the_posterior(score, posterior):
     logistic = LogisticRegression().fit(X_TRAIN, LABELS)
     with pytest.raises(ValueError, match=r"(?i)`posterior`|training"):
-        StochasticBatchQuery(score=score, posterior=posterior).select(logistic, X_POOL, 2)
+        StochasticBatchQuery(score=score, posterior=posterior, beta=1.0).select(logistic, X_POOL, 2)
     if posterior == "auto":
         with pytest.raises(ValueError, match="`posterior`"):
-            StochasticBatchQuery(score=score).select(logistic, X_POOL, 2)
+            StochasticBatchQuery(score=score, beta=1.0).select(logistic, X_POOL, 2)
 
 
 # ------------------------------------------------------------------------------------- targets of EPIG, and epsilon
@@ -411,32 +421,32 @@ def test_a_score_of_draws_without_draws_and_training_data_names_the_posterior(sc
 
 def test_epig_without_targets_says_what_to_give(forest):
     with pytest.raises(ValueError, match=r"`X_target` must be given for score='epig'"):
-        StochasticBatchQuery("epig").select(forest, X_POOL, 2)
+        StochasticBatchQuery("epig", beta=1.0).select(forest, X_POOL, 2)
 
 
 @pytest.mark.parametrize("X_target", [X_POOL[:, :3], X_POOL[:0], X_POOL[:, :3].tolist()])
 def test_targets_of_other_columns_or_none_are_refused(X_target, forest):
     with pytest.raises(ValueError, match=r"`X_target` must (have the columns of `X_pool`, 4. Got 3|hold one row)"):
-        StochasticBatchQuery("epig", X_target=X_target).select(forest, X_POOL, 2)
+        StochasticBatchQuery("epig", beta=1.0, X_target=X_target).select(forest, X_POOL, 2)
 
 
 def test_targets_that_the_model_cannot_take_are_named(forest):
     with pytest.raises(ValueError, match="`X_target`"):
-        StochasticBatchQuery("epig", X_target=X_POOL.astype(str) + "?").select(forest, X_POOL, 2)
+        StochasticBatchQuery("epig", beta=1.0, X_target=X_POOL.astype(str) + "?").select(forest, X_POOL, 2)
 
 
 @pytest.mark.parametrize(("epsilon", "error"), [(-0.1, ValueError), (1.5, ValueError), (math.nan, ValueError)])
 def test_an_epsilon_outside_0_and_1_is_refused(epsilon, error, forest):
     with pytest.raises(error, match="`epsilon`"):
-        StochasticBatchQuery(epsilon=epsilon).select(forest, X_POOL, 2)
+        StochasticBatchQuery("bald", beta=1.0, epsilon=epsilon).select(forest, X_POOL, 2)
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", None, True])
 def test_an_epsilon_that_is_no_number_is_refused(epsilon, forest):
     with pytest.raises(TypeError, match="`epsilon`"):
-        StochasticBatchQuery(epsilon=epsilon).select(forest, X_POOL, 2)
+        StochasticBatchQuery("bald", beta=1.0, epsilon=epsilon).select(forest, X_POOL, 2)
 
 
 def test_epsilon_needs_a_sampler_of_known_law(forest):
     with pytest.raises(ValueError, match=r"`epsilon`.*'first_rows' has no `log_weights`"):
-        StochasticBatchQuery(sampler=first_rows, epsilon=0.1).select(forest, X_POOL, 2)
+        StochasticBatchQuery("bald", beta=1.0, sampler=first_rows, epsilon=0.1).select(forest, X_POOL, 2)

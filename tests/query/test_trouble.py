@@ -46,7 +46,7 @@ ONE_CLASS_FAILS = [
 @pytest.mark.parametrize("estimator", ONE_CLASS_FAILS, ids=lambda estimator: type(estimator).__name__)
 @pytest.mark.parametrize("score", ["bald", "margin"])
 def test_after_a_teach_of_one_class_a_learner_says_so_and_goes_on(estimator, score):
-    query = StochasticBatchQuery(score, posterior="auto", random_state=0)
+    query = StochasticBatchQuery(score, beta=1.0, posterior="auto", random_state=0)
     learner = ActiveLearner(estimator, query)
     with pytest.raises(ValueError, match=r"class|fits failed"):
         learner.teach(X[ONES], Y[ONES])
@@ -70,13 +70,13 @@ def test_a_model_whose_fit_failed_is_told_from_a_fitted_one_without_a_learner():
     with pytest.raises(ValueError, match="one class"):
         model.fit(X[ONES], Y[ONES])
     with pytest.warns(UserWarning, match=r"it has no `coef_`, so there are no scores: the batch is uniform"):
-        assert len(StochasticBatchQuery("margin").select(model, POOL, 3)) == 3
+        assert len(StochasticBatchQuery("margin", beta=1.0).select(model, POOL, 3)) == 3
     with pytest.raises(ValueError, match=r"it has no `coef_`, and its labels are all 1\. Fit it again, with labels"):
         score_pool(model, POOL, X_training=X[ONES], y_training=Y[ONES])
 
 
 def test_a_model_that_was_fitted_before_a_teach_failed_goes_on_with_scores():
-    query = StochasticBatchQuery("margin", random_state=0)
+    query = StochasticBatchQuery("margin", beta=1.0, random_state=0)
     learner = ActiveLearner(RandomForestClassifier(5, random_state=0), query, X[:20], Y[:20])
     with pytest.raises(TypeError):
         learner.teach(X[20:22], Y[20:22], no_such_keyword=1)
@@ -103,7 +103,7 @@ SEVERAL = [
 @pytest.mark.parametrize("model", SEVERAL, ids=lambda estimator: type(estimator).__name__)
 def test_models_of_several_labels_are_refused_in_plain_words_by_every_score(model):
     model.fit(LABELLED, LABELS)
-    for query in (*(StochasticBatchQuery(name) for name in ("bald", "entropy", "margin")), BADGEQuery()):
+    for query in (*(StochasticBatchQuery(name, beta=1.0) for name in ("bald", "entropy", "margin")), BADGEQuery()):
         with pytest.raises(ValueError, match=r"`estimator` must predict one target, and this .* has several outputs"):
             query.select(model, LABELLED, 2)
 
@@ -114,7 +114,7 @@ def test_utilities_of_a_learner_still_take_models_of_several_labels():
     def doubt(learner, X):
         return 1 - abs(learner.predict_proba(X) - 0.5).mean(axis=1)
 
-    assert len(StochasticBatchQuery(doubt).select(model, LABELLED, 2)) == 2
+    assert len(StochasticBatchQuery(doubt, beta=1.0).select(model, LABELLED, 2)) == 2
 
 
 # --- frozen models
@@ -135,7 +135,9 @@ def test_a_frozen_model_is_not_bootstrapped_into_equal_members(wrap):
     frozen = wrap(KNeighborsClassifier().fit(X[:40], Y[:40]))
     for posterior in ("auto", "bootstrap") if isinstance(frozen, FrozenEstimator) else ("bootstrap",):
         with pytest.raises(ValueError, match=r"a FrozenEstimator, which stays as it is.* this KNeighborsClassifier"):
-            StochasticBatchQuery(posterior=posterior).select(frozen, POOL, 2, X_training=X[:40], y_training=Y[:40])
+            StochasticBatchQuery("bald", beta=1.0, posterior=posterior).select(
+                frozen, POOL, 2, X_training=X[:40], y_training=Y[:40]
+            )
 
 
 def test_a_frozen_step_before_the_model_is_no_obstacle():
@@ -150,9 +152,9 @@ def test_a_frozen_step_before_the_model_is_no_obstacle():
 @pytest.mark.parametrize("score", ["entropy", "margin", "variation_ratio"])
 def test_scores_of_a_mean_take_all_members_where_more_draws_are_asked_for(score):
     model = CalibratedClassifierCV(LogisticRegression(), cv=3).fit(X[:40], Y[:40])
-    few, all_members = StochasticBatchQuery(score, n_draws=20), StochasticBatchQuery(score)
+    few, all_members = StochasticBatchQuery(score, beta=1.0, n_draws=20), StochasticBatchQuery(score, beta=1.0)
     few.select(model, POOL, 2)
     all_members.select(model, POOL, 2)
     np.testing.assert_array_equal(few.scores_, all_members.scores_)
     with pytest.raises(ValueError, match=r"`n_draws` must be an integer from 1 to the number of members.*, 3. Got 20"):
-        StochasticBatchQuery("bald", n_draws=20).select(model, POOL, 2)
+        StochasticBatchQuery("bald", beta=1.0, n_draws=20).select(model, POOL, 2)

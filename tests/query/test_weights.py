@@ -146,7 +146,7 @@ def learner_with(estimator, query, **keywords):
 )
 def test_a_learner_brings_the_weights_that_it_was_fitted_with(estimator, keyword, posterior):
     def scores(keywords, **options):
-        query = StochasticBatchQuery(posterior=posterior, random_state=0)
+        query = StochasticBatchQuery("bald", beta=1.0, posterior=posterior, random_state=0)
         learner_with(estimator, query, **keywords).query(POOL, n_instances=3, **options)
         return query.scores_
 
@@ -157,20 +157,20 @@ def test_a_learner_brings_the_weights_that_it_was_fitted_with(estimator, keyword
 
 
 def test_weights_of_the_last_teach_count():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     learner = learner_with(LogisticRegression(), query, sample_weight=WEIGHT)
     weight = np.append(WEIGHT, 5.0)
     learner.teach(POOL[:1], Y[N : N + 1], sample_weight=weight)
     learner.query(POOL, n_instances=3)
     model = LogisticRegression().fit(X[: N + 1], Y[: N + 1], sample_weight=weight)
     given = {"X_training": X[: N + 1], "y_training": Y[: N + 1], "sample_weight": pd.Series(weight)}
-    again = StochasticBatchQuery(random_state=0)
+    again = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     again.select(model, POOL, 3, **given)
     np.testing.assert_array_equal(query.scores_, again.scores_)
 
 
 def test_weights_of_a_fit_to_new_rows_alone_are_warned_of():
-    query = StochasticBatchQuery(random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
     learner = learner_with(LogisticRegression(), query)
     learner.teach(X[N : N + 20], Y[N : N + 20], only_new=True, sample_weight=np.full(20, 2.0))
     with pytest.warns(UserWarning, match="60 training rows.* last fitted with 20 weights.* counts? each row once"):
@@ -186,7 +186,7 @@ def test_members_are_refitted_when_weights_change_and_kept_while_they_do_not():
             return super().fit(X, y, sample_weight)
 
     model = Counted().fit(FIRST, Y[:N])
-    query = StochasticBatchQuery(posterior="bootstrap", random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", random_state=0)
     expected = 1
     for weight, n_new in ((None, 20), (WEIGHT, 20), (WEIGHT.copy(), 0), (2 * WEIGHT, 20)):
         query.select(model, POOL, 3, **GIVEN, sample_weight=weight)
@@ -207,12 +207,14 @@ def test_members_are_refitted_when_weights_change_and_kept_while_they_do_not():
 def test_weights_that_are_none_are_refused(weight, message):
     model, given = RandomForestClassifier(5).fit(FIRST, Y[:N]), {"X_training": FIRST, "y_training": Y[:N]}
     for call in (
-        lambda **w: StochasticBatchQuery().select(model, POOL, 2, **given, **w),
+        lambda **w: StochasticBatchQuery("bald", beta=1.0).select(model, POOL, 2, **given, **w),
         lambda **w: score_pool(model, POOL, **given, **w),
-        lambda **w: StochasticBatchQuery().suggest_batch_size(model, POOL, **given, **w),
+        lambda **w: StochasticBatchQuery("bald", beta=1.0).suggest_batch_size(model, POOL, **given, **w),
         lambda **w: StoppingReport.from_learner(model, POOL, **given, **w),
         lambda **w: bootstrap(model, FIRST, Y[:N], 2, np.random.default_rng(0), **w),
-        lambda **w: run_experiment(model, {"a": StochasticBatchQuery()}, FIRST, Y[:N], n_initial=5, n_rounds=1, **w),
+        lambda **w: run_experiment(
+            model, {"a": StochasticBatchQuery("bald", beta=1.0)}, FIRST, Y[:N], n_initial=5, n_rounds=1, **w
+        ),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             call(sample_weight=weight)
@@ -220,17 +222,19 @@ def test_weights_that_are_none_are_refused(weight, message):
 
 def test_weights_without_the_rows_that_they_weight_are_refused():
     with pytest.raises(ValueError, match="`sample_weight` must be given along with `X_training` and `y_training`"):
-        StochasticBatchQuery().select(RandomForestClassifier(5).fit(FIRST, Y[:N]), POOL, 2, sample_weight=WEIGHT)
+        StochasticBatchQuery("bald", beta=1.0).select(
+            RandomForestClassifier(5).fit(FIRST, Y[:N]), POOL, 2, sample_weight=WEIGHT
+        )
 
 
 def test_a_source_and_a_surrogate_that_know_no_weights_are_warned_of():
     given = {"X_training": FIRST, "y_training": Y[:N], "sample_weight": WEIGHT}
     model = LinearDiscriminantAnalysis().fit(FIRST, Y[:N])
     with pytest.warns(UserWarning, match="draws of this LinearDiscriminantAnalysis do not know `sample_weight`"):
-        StochasticBatchQuery().select(model, POOL, 2, **given)
+        StochasticBatchQuery("bald", beta=1.0).select(model, POOL, 2, **given)
     model = LogisticRegression().fit(FIRST, Y[:N], sample_weight=WEIGHT)
     with pytest.warns(UserWarning, match="`fit` of KNeighborsClassifier takes no weights of rows"):
-        StochasticBatchQuery("margin", posterior=KNeighborsClassifier()).select(model, POOL, 2, **given)
+        StochasticBatchQuery("margin", beta=1.0, posterior=KNeighborsClassifier()).select(model, POOL, 2, **given)
 
 
 def test_a_source_of_a_user_without_weights_goes_on_working():
@@ -247,9 +251,11 @@ def test_a_source_of_a_user_without_weights_goes_on_working():
     given = {"X_training": FIRST, "y_training": Y[:N]}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        StochasticBatchQuery("entropy").select(Mine().fit(FIRST, Y[:N]), POOL, 2, **given)
+        StochasticBatchQuery("entropy", beta=1.0).select(Mine().fit(FIRST, Y[:N]), POOL, 2, **given)
     with pytest.warns(UserWarning, match="draws of this Mine do not know"):
-        StochasticBatchQuery("entropy").select(Mine().fit(FIRST, Y[:N]), POOL, 2, **given, sample_weight=WEIGHT)
+        StochasticBatchQuery("entropy", beta=1.0).select(
+            Mine().fit(FIRST, Y[:N]), POOL, 2, **given, sample_weight=WEIGHT
+        )
 
 
 @pytest.mark.parametrize(
@@ -302,7 +308,7 @@ GIVEN = {"X_training": FIRST, "y_training": Y[:N]}
 def test_refits_and_surrogates_get_the_keywords_of_fits_and_arrays_follow_their_rows(posterior):
     params = {"eval_set": EVAL, "offset": FIRST[:, 0]}
     model, Keeping.fits = Keeping().fit(FIRST, Y[:N], **params), ()
-    query = StochasticBatchQuery("margin", posterior=posterior, random_state=0)
+    query = StochasticBatchQuery("margin", beta=1.0, posterior=posterior, random_state=0)
     query.select(model, POOL, 2, **GIVEN, fit_params=params)
     query.suggest_batch_size(model, POOL, **GIVEN, fit_params=params)
     assert {n for n, _ in Keeping.fits} == {N, N // 2}
@@ -310,7 +316,7 @@ def test_refits_and_surrogates_get_the_keywords_of_fits_and_arrays_follow_their_
 
 
 def test_a_learner_brings_the_keywords_it_was_fitted_with_to_its_own_refits_alone():
-    query = StochasticBatchQuery(posterior="bootstrap", random_state=0)
+    query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", random_state=0)
     learner = learner_with(Keeping(), query, eval_set=EVAL)
     learner.query(POOL, n_instances=2)
     learner.query(POOL, n_instances=2, posterior=RandomForestClassifier(5))  # whose fit knows no eval_set
@@ -328,7 +334,9 @@ def test_a_learner_brings_the_keywords_it_was_fitted_with_to_its_own_refits_alon
 )
 def test_keywords_that_are_none_are_refused(params, message):
     with pytest.raises(ValueError, match=message):
-        StochasticBatchQuery().select(GaussianNB().fit(FIRST, Y[:N]), POOL, 2, **GIVEN, fit_params=params)
+        StochasticBatchQuery("bald", beta=1.0).select(
+            GaussianNB().fit(FIRST, Y[:N]), POOL, 2, **GIVEN, fit_params=params
+        )
 
 
 # --- around a query
@@ -357,7 +365,7 @@ def test_an_experiment_fits_and_draws_by_weight():
 
 
 def test_an_experiment_refuses_weights_that_its_estimator_does_not_take():
-    queries, options = {"a": StochasticBatchQuery("margin")}, {"n_initial": 5, "n_rounds": 1}
+    queries, options = {"a": StochasticBatchQuery("margin", beta=1.0)}, {"n_initial": 5, "n_rounds": 1}
     with pytest.raises(ValueError, match=r"`sample_weight` must be None.* KNeighborsClassifier takes none"):
         run_experiment(KNeighborsClassifier(), queries, X, Y, sample_weight=np.arange(len(Y)), **options)
 
