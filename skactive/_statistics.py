@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,8 +84,33 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def labels_to_reach(level: float, n_labelled: Sequence[int], scores: Sequence[float]) -> float:
-    """Number of labels at the first evaluation that reaches the level; NaN if none does."""
-    return next((float(n) for n, score in zip(n_labelled, scores, strict=True) if score >= level), np.nan)
+    """Labels at which the straight lines between evaluations first reach the level; NaN if no evaluation does."""
+    before = None
+    for n, score in zip(n_labelled, scores, strict=True):
+        if score >= level:
+            return (
+                float(n) if before is None else before[0] + (n - before[0]) * (level - before[1]) / (score - before[1])
+            )
+        before = (n, score)
+    return np.nan
+
+
+def trials_to_tell(differences: Sequence[float]) -> float:
+    """How many trials would tell a difference like the one seen: 80 % power at 5 %, two-sided; NaN without a spread."""
+    d = np.asarray(differences, dtype=np.float64)
+    if len(d) < 3 or np.ptp(d) == 0 or d.mean() == 0:
+        return np.nan
+    power = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    return float(max(2, math.ceil((power * d.std(ddof=1) / d.mean()) ** 2)))
+
+
+def verdict_of(found: Estimate, margin: float) -> str:
+    """What an interval says of a difference: better or worse, within the margin, both, or that it cannot be told."""
+    if np.isnan(found.low):
+        return "cannot be told" if not np.isnan(found.mean) else ""
+    said = ["better"] * (found.low > 0) + ["worse"] * (found.high < 0)
+    said += ["within the margin"] * (-margin < found.low and found.high < margin)
+    return ", ".join(said) or "cannot be told"
 
 
 def mean_over_labels(n_labelled: Sequence[int], scores: Sequence[float], first: int, last: int) -> float:

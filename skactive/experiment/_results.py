@@ -13,6 +13,7 @@ from .._checks import Rule, check_reference, import_optional, number, shown
 from ._summary import Curve, Summary, compare, savings, with_holm
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
+_MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,7 @@ class ExperimentResult:
                 f"`text` must be what `to_json` returned, or the content of such a file. Got {shown(text)} ({error!r})."
             ) from error
 
-    def summary(self, reference: str | None = None, *, level: float | None = None) -> Summary:
+    def summary(self, reference: str | None = None, *, level: float | None = None, margin: float = 0.01) -> Summary:
         """Compare the queries over all trials.
 
         Parameters
@@ -180,23 +181,29 @@ class ExperimentResult:
             The query that the others are compared with. By default "uniform" if there is one, else the first.
         level : float, optional
             Score for which to count the labels needed. By default, for each score, the highest that every run reaches.
+        margin : float, default=0.01
+            A difference of scores that does not matter.
 
         Returns
         -------
         Summary
             A row for each score and query. ``mean``: of the score, over acquisitions (without the initial labels) and
             then over trials; with ``batch_size="auto"`` over labels instead, up to the smallest number that all runs
-            reached, by straight lines between evaluations. ``labels``: number of labels at the first evaluation that
-            reaches ``level``, over the ``reached`` trials that do. ``difference``: of ``mean`` to the reference in the
+            reached, by straight lines between evaluations. ``labels``: number of labels at which these lines reach
+            ``level``, over the ``reached`` trials that do. ``difference``: of ``mean`` to the reference in the
             same trials, with the p-value of a sign-flip test, uncorrected (``p_value``) and corrected for the number of
-            queries (``p_holm``). Intervals are Student's, 95 %, and not corrected. Failed runs are left out, and
-            differences also leave out trials in which the reference failed.
+            queries (``p_holm``). Intervals are Student's, 95 %, and not corrected. ``verdict``: "better" or "worse" if
+            the interval of the difference is on one side of 0, "within the margin" if it is in it, which may both
+            hold, else "cannot be told"; ``trials_to_tell`` is how many trials would tell the difference seen, by its
+            spread (80 % power, 5 %). A trial in which a run failed is left out for all queries, so that none looks good
+            because its bad trials failed; a query of which all runs failed is left out by itself.
 
         References
         ----------
         Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure.
         """
         _LEVEL.check("level", level)
+        _MARGIN.check("margin", margin)
         reference = check_reference(reference, self.queries)
         rows: list[dict[str, Any]] = []
         for score in self.score_names:
@@ -204,7 +211,7 @@ class ExperimentResult:
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
             means = self._means(runs)
-            rows += with_holm([compare(score, query, means, runs, reference, goal) for query in runs])
+            rows += with_holm([compare(score, query, means, runs, reference, goal, margin) for query in runs])
         kind = "labels" if self._sizes_differ else "acquisitions, the first labels left out"
         return Summary(f"mean over {kind}", reference, rows)
 
@@ -222,8 +229,9 @@ class ExperimentResult:
         Returns
         -------
         Summary
-            For each score and query: ``saved``, labels of the reference's first evaluation at the level minus those of
-            the query's, over the ``n_trials`` trials in which both reach it, with p-values as in `summary`.
+            For each score and query: ``saved``, labels at which the reference reaches the level, by straight lines
+            between evaluations, minus those of the query, over the ``n_trials`` trials in which both reach it, with
+            p-values as in `summary`.
         """
         _LEVEL.check("level", level)
         reference = check_reference(reference, self.queries)
@@ -247,11 +255,14 @@ class ExperimentResult:
         return {query: {t: run.mean_over_labels(*ends) for t, run in of.items()} for query, of in runs.items()}
 
     def _complete_runs(self, score: str) -> dict[str, dict[int, Curve]]:
-        """Runs that did not fail, by query and trial."""
+        """Runs by query and trial, without trials in which one failed, and queries all of whose runs did."""
         failed = {(f.query, f.trial) for f in self.failures}
+        ran = {query: {r.trial for r in self.rounds if r.query == query} for query in self.queries}
+        lost = {query for query, trials in ran.items() if all((query, trial) in failed for trial in trials)}
+        incomplete = {trial for query, trial in failed if query not in lost}
         runs: dict[str, dict[int, Curve]] = {query: {} for query in self.queries}
         for record in self.rounds:
-            if (record.query, record.trial) not in failed:
+            if record.query not in lost and record.trial not in incomplete:
                 run = runs[record.query].setdefault(record.trial, Curve([], []))
                 run.n_labelled.append(record.n_labelled)
                 run.scores.append(record.scores[score])

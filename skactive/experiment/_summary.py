@@ -79,6 +79,7 @@ def compare(
     runs: dict[str, dict[int, Curve]],
     reference: str,
     level: float,
+    margin: float,
 ) -> dict[str, Any]:
     """The row of a query in `ExperimentResult.summary`."""
     mine, theirs = means[query], means[reference]
@@ -90,6 +91,8 @@ def compare(
         "n_trials": len(mine),
         "mean": statistics.estimate(mine.values()),
         "difference": statistics.estimate(differences),
+        "verdict": statistics.verdict_of(statistics.estimate(differences), margin),
+        "trials_to_tell": statistics.trials_to_tell(differences),
         "p_value": statistics.paired_p_value(differences),
         "level": level,
         "reached": len(labels),
@@ -139,6 +142,9 @@ def _cells(row: dict[str, Any], reference: str) -> dict[str, str]:
         return {**cells, f"labels saved against {reference}": _with_interval(row["saved"], "+.1f"), **p}
     cells["mean"] = _with_interval(row["mean"], ".3f")
     cells[f"minus {reference}"] = _with_interval(row["difference"], "+.3f")
+    cells["verdict"] = row["verdict"]
+    open_ = row["verdict"] == "cannot be told" and not np.isnan(row["trials_to_tell"])
+    cells["trials to tell"] = f"{row['trials_to_tell']:.0f}" if open_ else ""
     reached = "" if row["reached"] == row["n_trials"] else f" ({row['reached']} of {row['n_trials']})"
     return {**cells, **p, f"labels to {row['level']:.3g}": _with_interval(row["labels"], ".1f") + reached}
 

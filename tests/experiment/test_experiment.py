@@ -582,10 +582,11 @@ def test_a_summary_leaves_the_first_labels_out_and_has_students_numbers():
     assert np.isnan(rows["uniform"]["p_holm"])
 
 
-def test_labels_to_a_level_are_those_of_the_first_evaluation_that_reaches_it():
+def test_labels_to_a_level_are_where_the_lines_between_evaluations_reach_it():
     curves = {"a": [[0.1, 0.8, 0.7], [0.5, 0.4, 0.9]], "b": [[0.7, 0.2, 0.2], [0.1, 0.2, 0.3]]}
     a, b = made_up(curves).summary(level=0.7, reference="a").rows
-    assert (a["labels"].mean, a["reached"]) == (25.0, 2)
+    assert a["labels"].mean == pytest.approx(((10 + 10 * 0.6 / 0.7) + (20 + 10 * 0.3 / 0.5)) / 2)
+    assert a["reached"] == 2
     assert (b["labels"].mean, b["reached"], b["n_trials"]) == (10.0, 1, 2)
     assert "(1 of 2)" in str(made_up(curves).summary(level=0.7))
     a, b = made_up(curves).summary().rows
@@ -599,7 +600,44 @@ def test_label_savings_compare_at_the_highest_level_that_both_reach_in_a_trial()
     assert row["saved"].mean == ((30 - 20) + (10 - 20)) / 2
     assert row["n_trials"] == 2
     (row,) = made_up(curves).label_savings(level=0.75).rows
-    assert (row["saved"].mean, row["n_trials"]) == (10, 1)  # in the second trial "a" never gets there
+    assert row["saved"].mean == pytest.approx((20 + 10 * 0.55 / 0.6) - (10 + 10 * 0.65 / 0.7))
+    assert row["n_trials"] == 1  # in the second trial "a" never gets there
+
+
+def test_a_trial_in_which_one_run_failed_is_left_out_for_all_and_a_query_that_always_fails_by_itself():
+    curves = {"a": [[0.1, 0.9], [0.1, 0.2]], "b": [[0.1, 0.7], [0.1, 0.8]], "c": [[0.1, 0.5], [0.1, 0.6]]}
+    whole = made_up(curves)
+    failures = tuple(Failure(trial, query, 1, "E", "m", "t") for trial, query in [(1, "a"), (0, "c"), (1, "c")])
+    rows = {row["query"]: row for row in ExperimentResult(whole.rounds, failures, whole.settings).summary("b").rows}
+    assert (rows["a"]["n_trials"], rows["b"]["n_trials"], rows["c"]["n_trials"]) == (1, 1, 0)
+    assert rows["b"]["mean"].mean == pytest.approx(0.7)  # without 0.8, that of the trial in which "a" failed
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ([0.02, 0.021, 0.022], "better"),
+        ([-0.02, -0.021, -0.022], "worse"),
+        ([0.002, 0.0021, 0.0022], "better, within the margin"),
+        ([-0.001, 0.001, 0.0005], "within the margin"),
+        ([-0.1, 0.1, 0.05], "cannot be told"),
+        ([0.01, 0.01, 0.01], "cannot be told"),  # equal: nothing is known of their spread
+    ],
+)
+def test_verdicts_say_better_worse_within_the_margin_or_that_it_cannot_be_told(differences, verdict):
+    curves = {"a": [[0.5, 0.7 + d] for d in differences], "uniform": [[0.5, 0.7]] * 3}
+    row = next(row for row in made_up(curves).summary().rows if row["query"] == "a")
+    assert row["verdict"] == verdict
+    assert verdict in str(made_up(curves).summary())
+
+
+def test_trials_to_tell_follow_from_the_spread_seen():
+    differences = [-0.01, 0.03, 0.02]
+    curves = {"a": [[0.5, 0.7 + d] for d in differences], "uniform": [[0.5, 0.7]] * 3}
+    row = next(row for row in made_up(curves).summary().rows if row["query"] == "a")
+    times = (1.959964 + 0.841621) * np.std(differences, ddof=1) / np.mean(differences)
+    assert row["trials_to_tell"] == np.ceil(times**2)
+    assert "trials to tell" in str(made_up(curves).summary())
 
 
 @given(st.integers(0, 1000))
