@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -29,7 +31,12 @@ def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
     assert record["claims"]
-    assert {claim["verdict"] for claim in record["claims"]} <= {"seen", "not seen", "the opposite", "cannot be told"}
+    assert {claim["verdict"].split(";")[0] for claim in record["claims"]} <= {
+        "seen",
+        "not seen",
+        "the opposite",
+        "cannot be told",
+    }
     assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
@@ -62,3 +69,27 @@ def test_the_page_of_claims_is_that_of_the_results(tmp_path):
     made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.inc")}
     assert made == {path.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("*.inc")}
     assert {path.stem for path in results} == {path.stem for path in RESULTS.glob("*.png")}
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_file_of_results_has_the_settings_and_the_claims_of_its_study(path, monkeypatch):
+    monkeypatch.syspath_prepend(str(STUDIES))
+    study = importlib.import_module(path.stem)
+    record = json.loads(path.read_text(encoding="utf-8"))
+    settings = json.loads(json.dumps(study.SIZES[record["size"]]))
+    assert {**record["settings"], "n_trials": None} == {**settings, "n_trials": None}  # more trials are no other study
+    claims = [asdict(claim) for claim in study.claims(record["findings"])]
+    assert [(c["statement"], c["ours"], c["verdict"]) for c in claims] == [
+        (c["statement"], c["ours"], c["verdict"]) for c in record["claims"]
+    ]
+
+
+def test_random_effects_are_those_of_two_cases_known_by_hand(monkeypatch):
+    monkeypatch.syspath_prepend(str(STUDIES))
+    page = importlib.import_module("page")
+    mean, low, high, spread = page.random_effects([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])  # no more spread than the errors
+    assert (mean, spread) == pytest.approx((2.0, 0.0))
+    assert high - mean == pytest.approx(4.302653 / 3**0.5, rel=1e-6)  # Student's, two degrees of freedom
+    *_, spread = page.random_effects([0.0, 10.0, 20.0], [1.0, 1.0, 1.0])
+    assert spread**2 == pytest.approx(100 - 1)  # the variance seen less that of the errors
+    assert low < mean < high

@@ -35,7 +35,9 @@ def guide_parts(folder: Path) -> dict[str, str]:
     modules = {record["study"]: (importlib.import_module(record["study"]), record) for record in records}
     return {
         name: "\n\n".join(
-            textwrap.fill(part, 120, break_on_hyphens=False, subsequent_indent="  " * part.startswith("* "))
+            part
+            if part.startswith((".. ", "   "))  # a table keeps its lines
+            else textwrap.fill(part, 120, break_on_hyphens=False, subsequent_indent="  " * part.startswith("* "))
             for part in module.guide(record["findings"]).split("\n\n")
         )
         + "\n"
