@@ -124,6 +124,10 @@ def power(scores: Scores, beta: float) -> Law:
     return _PowerLaw(scores, beta)
 
 
+_WIDE = 4e307
+"""Differences of larger scores may be none that a float can hold; those of a quarter of them are."""
+
+
 @_sampler()
 def softmax(scores: Scores, beta: float) -> Law:
     """Sample k rows with probability proportional to ``exp(beta * scores)``.
@@ -161,7 +165,8 @@ def softmax(scores: Scores, beta: float) -> Law:
     >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
     array([0, 1])
     """
-    return Law(scores, beta)
+    is_wide = np.abs(scores, where=scores > -np.inf, out=np.zeros(len(scores))).max(initial=0) > _WIDE
+    return Law(scores / 4, 4 * beta) if is_wide and 4 * beta < np.inf else Law(scores, beta)
 
 
 @_sampler()

@@ -74,8 +74,8 @@ class StoppingReport:
         How many labels the model had at each report so far, the last one last.
     gains : tuple of float
         What the labels between two reports brought, in terms of ``measure``, on rows that still have no label. Those of
-        "probabilities" are known a report later, as neither model judges itself; what changes to and fro counts each
-        time, so that their sum, which is no more than a guess leaves, is no estimate. ``recent`` does not add up.
+        "probabilities" are known a report later, as neither model judges itself. What changes back and forth counts
+        each time: their sum, which is no more than a guess leaves, is no estimate. ``recent`` does not add up.
     recent : float
         What ``n_recent`` labels brought, between the model before them and the one after them.
     n_recent : int

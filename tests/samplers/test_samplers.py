@@ -816,3 +816,13 @@ def test_scores_on_the_gpu_give_the_same_batch(name, rng):
     scores = rng.random(1000)
     batch = samplers.SAMPLERS[name](torch.from_numpy(scores).cuda(), 10, np.random.default_rng(0))
     np.testing.assert_array_equal(batch, samplers.SAMPLERS[name](scores, 10, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0, 8.0])
+def test_softmax_of_scores_as_large_as_floats_can_be_has_the_law_of_small_ones(beta):
+    small = np.array([-1.5, 1.5, 1.0, 0.25, 0.0, -np.inf])
+    large = small * 2.0**1023  # near 1.3e308: their differences are no floats
+    ours = samplers.SAMPLERS["softmax"].draw(large, 4, np.random.default_rng(0), beta=beta * 2.0**-1023)
+    theirs = samplers.SAMPLERS["softmax"].draw(small, 4, np.random.default_rng(0), beta=beta)
+    np.testing.assert_array_equal(ours.indices, theirs.indices)
+    np.testing.assert_allclose(ours.log_proba(), theirs.log_proba(), rtol=1e-12)
