@@ -22,7 +22,10 @@ from . import _random as global_random
 from ._checks import (
     Rule,
     Rules,
+    as_array,
     check_cloneable,
+    check_draws_shape,
+    check_joint_draws,
     check_labels_of,
     check_n_instances,
     check_one_of,
@@ -38,11 +41,12 @@ from ._checks import (
 )
 from ._random import check_random_state, seeded_clone
 from ._statistics import area
+from .batchbald._joint import joint_information
 from .posterior._unwrap import labels_to_fit
 from .query import score_pool
 from .scores import SCORES
 
-__all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "score_history"]
+__all__ = ["MEASURES", "FrozenQuery", "auroc", "moving_mean", "rank_correlation", "redundancy", "score_history"]
 
 History = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -260,6 +264,59 @@ def auroc(
     return np.array(
         [area(row[known], members[known]) for row in later for known in [~np.isnan(today) & ~np.isnan(row)]]
     )
+
+
+def redundancy(draws: ArrayLike, rows: ArrayLike, *, max_outcomes: int = 10_000, random_state: Any = None) -> float:
+    """How much of what the rows of a batch tell one by one they tell more than once.
+
+    The sum of their BALD scores, less what their labels tell of the model together, which is BatchBALD: the total
+    correlation of the labels, less what is left of it once the model is known, which is nothing. It is what choosing
+    by single scores counts twice, and falls as a model gets to know its parameters.
+
+    Parameters
+    ----------
+    draws : array-like or torch.Tensor of shape (n_draws, n_points, n_classes)
+        Probabilities.
+    rows : array-like of shape (k,), int
+        Positions of the batch, each of them once.
+    max_outcomes : int, default=10,000
+        Joint labels that are looked at: exact as long as there are no more of them, sampled beyond.
+    random_state : None, int, numpy Generator or RandomState
+        For that sample.
+
+    Returns
+    -------
+    float
+        In nats; from 0 to the sum of the scores, but for the chance of samples.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``draws`` are no probabilities of classes from two draws or more, or ``rows`` are no distinct positions.
+
+    References
+    ----------
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5; Watanabe (1960), Information Theoretical Analysis of
+    Multivariate Correlation.
+
+    Examples
+    --------
+    Two rows on which draws disagree alike tell the same; a third tells other things.
+
+    >>> import numpy as np
+    >>> from skactive.diagnostics import redundancy
+    >>> twin = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    >>> other = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    >>> draws = np.swapaxes([twin, twin, other], 0, 1)
+    >>> round(redundancy(draws, [0, 1]), 3), round(redundancy(draws, [0, 2]), 3)
+    (0.693, 0.0)
+    """
+    draws_KNC: Any = check_draws_shape(draws, "redundancy", ("classifier",))
+    check_joint_draws(draws_KNC.shape, "redundancy")
+    positions = check_positions("rows", rows, draws_KNC.shape[1])
+    alone = as_array(SCORES["bald"](draws_KNC))[positions]
+    together = joint_information(draws_KNC, positions, max_outcomes, check_random_state(random_state))
+    return float(alone.sum()) - together
 
 
 def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:

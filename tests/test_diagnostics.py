@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from killed_experiment import keep_records
 from modAL.models import ActiveLearner
 from scipy import sparse
+from scipy.special import entr
 from scipy.stats import spearmanr
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -23,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skactive import StochasticBatchQuery, run_experiment
-from skactive.diagnostics import MEASURES, FrozenQuery, auroc, moving_mean, rank_correlation, score_history
+from skactive.diagnostics import MEASURES, FrozenQuery, auroc, moving_mean, rank_correlation, redundancy, score_history
 from skactive.query import score_pool
 from skactive.samplers import power
 
@@ -431,3 +434,41 @@ def test_a_frozen_query_names_a_batch_size_that_is_none(n_instances):
     model = GaussianNB().fit(X[:40], Y[:40])
     with pytest.raises((TypeError, ValueError), match="`n_instances`"):
         FrozenQuery(StochasticBatchQuery("entropy"), 2)(model, X[:40], n_instances)
+
+
+# ----------------------------------------------------------------------------------------------------------- redundancy
+
+
+def total_correlation(draws, rows):
+    """By all joint labels: the sum of entropies less the joint one, and the same given each draw, which is 0."""
+    p = np.asarray(draws)[:, rows]  # (n_draws, k, n_classes)
+    joint = [
+        np.mean([np.prod([p[d, i, c] for i, c in enumerate(labels)]) for d in range(len(p))])
+        for labels in itertools.product(range(p.shape[2]), repeat=len(rows))
+    ]
+    mean = p.mean(axis=0)
+    return entr(mean).sum() - entr(joint).sum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("container", [np.asarray, torch.as_tensor], ids=["array", "tensor"])
+def test_redundancy_is_the_total_correlation_of_the_labels(seed, container):
+    draws = np.random.default_rng(seed).dirichlet(np.ones(3), (6, 8))
+    rows = [4, 1, 6, 0]
+    assert redundancy(container(draws), rows) == pytest.approx(total_correlation(draws, rows), abs=1e-10)
+    assert redundancy(container(draws), rows[:1]) == pytest.approx(0, abs=1e-10)
+
+
+def test_redundancy_of_sampled_outcomes_is_near_that_of_all():
+    draws = np.random.default_rng(0).dirichlet(np.full(4, 0.5), (10, 12))
+    rows = np.arange(7)
+    exact = redundancy(draws, rows, max_outcomes=4**7)
+    sampled = [redundancy(draws, rows, max_outcomes=500, random_state=seed) for seed in range(40)]
+    assert abs(np.mean(sampled) - exact) < 5 * np.std(sampled) / np.sqrt(40) + 1e-3
+
+
+@pytest.mark.parametrize("rows", [[0, 0], [8], [-1], [], [0.5], [[0, 1]], "0"])
+def test_rows_of_redundancy_must_be_distinct_positions(rows):
+    draws = np.random.default_rng(0).dirichlet(np.ones(3), (6, 8))
+    with pytest.raises(ValueError, match=r"`rows` must be (distinct )?positions"):
+        redundancy(draws, rows)

@@ -35,7 +35,7 @@ from skactive.causal import (
     sqrt_pehe_scorer,
 )
 from skactive.datasets import load_table, make_causal, make_characters, make_repeated
-from skactive.diagnostics import FrozenQuery, auroc, moving_mean, rank_correlation, score_history
+from skactive.diagnostics import FrozenQuery, auroc, moving_mean, rank_correlation, redundancy, score_history
 from skactive.experiment import ExperimentResult, Round, run_experiment
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
@@ -442,6 +442,15 @@ CALLS: dict[str, Entry] = {
     ),
     "diagnostics.auroc, bottom": Entry(auroc, {"scores": P("history", HISTORY), "bottom": PARTS}),
     "diagnostics.moving_mean": Entry(moving_mean, {"values": P("series", SIX), "window": P("count", 3)}),
+    "diagnostics.redundancy": Entry(
+        redundancy,
+        {
+            "draws": DRAWS["classes"],
+            "rows": P("positions", np.array([3, 2])),
+            "max_outcomes": P("count", 100),
+            "random_state": P("random_state", 0),
+        },
+    ),
     "diagnostics.score_history": Entry(
         score_history,
         {
