@@ -318,7 +318,7 @@ class StoppingReport:
         batches = () if previous is None else previous._batches
         if previous is not None and is_classifier:
             batches = (*batches, *previous._test(past[0].model, keys, X_training, y_training))[-MOST_BATCHES:]
-        trust = Trust.of(batches, len(counts))
+        trust = Trust.of(batches)
         gains, recent, n_recent = () if previous is None else previous.gains, np.nan, 0
         with whole_fit(estimator, y_training):
             kept = Kept.of(estimator, X_pool, n_labelled, rng)

@@ -34,12 +34,16 @@ class Tested:
     right : ndarray of shape (n_rows,)
         1 or 0, less the same.
     progress : ndarray of shape (n_rows,)
-        1 where this model was right and one of fewer labels wrong, -1 where it was the other way round, else 0.
+        1 where this model was right and one of fewer labels wrong, -1 where it was the other way round, else 0; none
+        where no earlier model is known.
+    guess : float
+        Chance of a guess among the classes that the model knew.
     """
 
     confidence: Values
     right: Values
     progress: Values
+    guess: float
 
     @classmethod
     def of(cls, model: Any, earlier: Any, X: Any, y: NDArray[Any]) -> Tested | None:
@@ -50,8 +54,10 @@ class Tested:
         probabilities = as_array(model.predict_proba(X)).astype(float)
         guess = 1 / max(2, probabilities.shape[1])
         is_right = predictions == y
-        was_right = as_array(earlier.predict(X)).reshape(len(y)) == y
-        return cls(probabilities.max(axis=1) - guess, is_right - guess, is_right.astype(float) - was_right)
+        progress = np.empty(0)
+        if earlier is not model:
+            progress = is_right.astype(float) - (as_array(earlier.predict(X)).reshape(len(y)) == y)
+        return cls(probabilities.max(axis=1) - guess, is_right - guess, progress, guess)
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Trust:
     progress_error: float = np.nan
 
     @classmethod
-    def of(cls, tested: Sequence[Tested], n_classes: int) -> Trust:
+    def of(cls, tested: Sequence[Tested]) -> Trust:
         """From the last batches: least squares through the guess, with an error that allows for unequal spread."""
         if not tested:
             return cls()
@@ -94,7 +100,8 @@ class Trust:
         slope = (float(x @ y) + _PRIOR) / weight
         error = float(np.sqrt(np.sum((x * (y - slope * x)) ** 2) + _PRIOR * 0.25)) / weight
         low, middle, high = np.clip([slope - SURE * error, slope, slope + SURE * error], 0, 1)
-        guess = 1 / max(2, n_classes)
+        guess = float(np.average([batch.guess for batch in tested], weights=[len(batch.right) for batch in tested]))
+        n_both = len(progress)
         return cls(
             slope=float(middle),
             low=float(low),
@@ -102,8 +109,8 @@ class Trust:
             n_labels=len(x),
             confidence=float(x.mean()) + guess,
             right=float(y.mean()) + guess,
-            progress=float(progress.mean()),
-            progress_error=float(progress.std() / np.sqrt(len(progress))),
+            progress=float(progress.mean()) if n_both else np.nan,
+            progress_error=float(progress.std() / np.sqrt(n_both)) if n_both else np.nan,
         )
 
     @property

@@ -43,10 +43,10 @@ def average_precision(chance: Values, then: Values, now: Values) -> float:
 
 
 def _precision(chance: Values, ranking: Values) -> float:
-    """Average precision of a ranking of rows, each of which is of the class with some chance."""
-    order = np.argsort(-ranking, kind="stable")
-    found = chance[order]
-    precision = np.cumsum(found) / np.arange(1, len(found) + 1)
+    """Average precision of a ranking of rows, each of which is of the class with some chance; ties come together."""
+    _, place, counts = np.unique(-ranking, return_inverse=True, return_counts=True)
+    found = np.bincount(place, weights=chance)
+    precision = found.cumsum() / counts.cumsum()
     return float(found @ precision / found.sum()) if found.sum() > 0 else 0.0
 
 
