@@ -364,7 +364,8 @@ def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
     ],
 )
 def test_where_another_beta_would_not_help_nothing_is_said(values, options):
-    StochasticBatchQuery(constant(values), random_state=0, **options).select(FOREST, POOL, 5)
+    batch = StochasticBatchQuery(constant(values), random_state=0, **options).select(FOREST, POOL, 5)
+    assert len(set(batch.tolist())) == 5
 
 
 # --- draws that are no functions
