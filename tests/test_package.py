@@ -165,6 +165,7 @@ FLOORS = [
         "_random",
         "_statistics",
         "_fingerprint",
+        "_plain",
         "_containers",
         "_points",
         "_modal",
@@ -172,8 +173,8 @@ FLOORS = [
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
     ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
     ["query", "experiment"],  # the loop
-    ["batchbald", "badge", "acsfw", "kcenter", "causal", "stopping", "diagnostics"],  # methods on top
-    ["plotting", "__main__"],  # for people
+    ["batchbald", "badge", "acsfw", "kcenter", "causal", "stopping", "diagnostics", "campaign"],  # methods on top
+    ["plotting", "cli", "__main__"],  # for people
 ]
 BELOW = {
     room: {*(other for line in FLOORS[:i] for other in line), *line[:j]}
@@ -212,6 +213,11 @@ def test_init_imports_no_other_library():
 @pytest.mark.parametrize(("library", "home"), [("dask", "_containers"), ("modAL", "_modal")])
 def test_one_file_knows_a_library(library, home):
     assert {name for name, tree in TREES.items() if library in imported_libraries(tree)} <= {home, "__main__"}
+
+
+def test_two_files_know_sql():
+    knowing = {name for name, tree in TREES.items() if "sqlite3" in imported_libraries(tree)}
+    assert knowing == {"experiment._journal", "campaign._store"}
 
 
 # --- what no file of the package may hold ---------------------------------------------------------

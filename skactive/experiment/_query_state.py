@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import _fingerprint as fingerprint
+from .._plain import NoPlainFormError, dumps, loads
 from .._random import seeded_clone
-from ._plain import NoPlainFormError, dumps, loads
 
 try:
     import cloudpickle  # type: ignore[import-untyped]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._fingerprint import hash_data
+from ._fingerprint import hash_data
 
 _BIT_GENERATORS = {
     kind.__name__: kind

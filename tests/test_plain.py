@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 
 from skactive._fingerprint import describe
-from skactive.experiment._plain import NoPlainFormError, dumps, loads
+from skactive._plain import NoPlainFormError, dumps, loads
 
 TABLE = pd.DataFrame(
     {

@@ -1,0 +1,184 @@
+"""Models by name, for tables as people have them: texts, dates, categories and gaps.
+
+The columns are turned into numbers by what all rows of the table show, those without a label included: so a category
+that no labelled row has yet is known, and twenty labels do not decide what is a rare one. Only then is a model fitted to
+the rows with labels.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from .._random import seeded_clone
+
+MOST_ROWS = 20_000
+"""Of the table are looked at, to tell how to turn columns into numbers."""
+
+MOST_CATEGORIES = 40
+"""Different texts of a column that count as categories each."""
+
+
+def _net(kind: str) -> Any:
+    from .. import mc_dropout  # loads torch
+
+    options = {"max_epochs": 150, "batch_size": 32, "lr": 3e-3}
+    return mc_dropout.MCDropoutClassifier(**options) if kind == "classes" else mc_dropout.MCDropoutRegressor(**options)
+
+
+MODELS: dict[str, Callable[[str], Any]] = {
+    "forest": lambda kind: (
+        RandomForestClassifier(200) if kind == "classes" else RandomForestRegressor(200, min_samples_leaf=2)
+    ),
+    "logistic": lambda kind: LogisticRegression(max_iter=1000) if kind == "classes" else BayesianRidge(),
+    "boosting": lambda kind: (
+        HistGradientBoostingClassifier(min_samples_leaf=5, max_iter=50)
+        if kind == "classes"
+        else HistGradientBoostingRegressor(min_samples_leaf=5, max_iter=50)
+    ),
+    "net": _net,
+}
+"""By name, for classes and for numbers; "logistic" is a linear model of either."""
+
+NEEDS_SCALE = ("logistic", "net")
+
+
+def has_skrub() -> bool:
+    return importlib.util.find_spec("skrub") is not None
+
+
+def preprocessing(vectorizer: str) -> Any:
+    """What turns columns of a table into numbers, to be fitted to the table."""
+    if vectorizer == "skrub":
+        from skrub import TableVectorizer
+
+        return make_pipeline(Clean(), TableVectorizer(), FunctionTransformer(_filled))
+    return make_pipeline(Clean(), Columns())
+
+
+def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
+    """The same, fitted to a table: to rows at even distances, if there are many."""
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64))
+    prepared = seeded_clone(preprocessing(vectorizer), np.random.default_rng(seed))
+    return FrozenEstimator(prepared.fit(X.iloc[rows]))
+
+
+def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
+    """A pipeline that takes rows of the table; ``prepared`` is the fitted preprocessing."""
+    scale = [StandardScaler()] if name in NEEDS_SCALE else []
+    return make_pipeline(prepared, *scale, MODELS[name](kind))
+
+
+def _filled(X: Any) -> Any:
+    """Gaps that are left as -1, beside the numbers, which are those of dates and columns with no value at all."""
+    return np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+class Clean(TransformerMixin, BaseEstimator):
+    """Columns in types that preprocessing knows: numbers, dates, texts.
+
+    Objects become texts, unless all are numbers or booleans. Texts that are dates in nearly all rows become dates. What
+    a column is, the rows of the fit decide; a value that is none of that is a gap.
+    """
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Clean:
+        self.kinds_ = {name: _kind_of_column(X[name]) for name in X.columns}
+        self.feature_names_in_ = np.array(X.columns, dtype=object)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        check_is_fitted(self)
+        return pd.DataFrame({name: _as_kind(X[name], kind) for name, kind in self.kinds_.items()}, index=X.index)
+
+
+def _kind_of_column(column: pd.Series) -> str:
+    """ "number", "text", "date", or the format of texts that are dates."""
+    found = column.dropna()
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "date"
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        return "number"
+    if isinstance(column.dtype, pd.CategoricalDtype) or len(found) == 0:
+        return "text"
+    if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in found):
+        return "number"
+    return next((form for form in DATES if _as_dates(found, form).notna().mean() > NEARLY_ALL), "text")
+
+
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+"""Formats of dates that are looked for, the first that fits."""
+
+NEARLY_ALL = 0.95
+
+
+def _as_dates(column: pd.Series, form: str) -> pd.Series:
+    """Texts as dates, gaps where they are none; nothing but digits is a number."""
+    texts = column.astype(str)
+    marked = texts.where(texts.str.contains(r"\d[-/.:]\d", regex=True))
+    return pd.to_datetime(marked, errors="coerce", utc=True, format=form)
+
+
+def _as_kind(column: pd.Series, kind: str) -> pd.Series:
+    """A column in its type, row by row: what stands in the others does not matter."""
+    if kind == "text":
+        return column.astype(object).where(column.notna(), None).map(_text).astype(object)
+    if kind == "number":
+        if pd.api.types.is_timedelta64_dtype(column):
+            return column.dt.total_seconds()
+        return pd.to_numeric(column.astype(object), errors="coerce").astype(np.float64)
+    dates = column if pd.api.types.is_datetime64_any_dtype(column) else _as_dates(column, DATES[0] if kind == "date" else kind)
+    return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[ns]")
+
+
+def _text(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+class Columns(TransformerMixin, BaseEstimator):
+    """Numbers of columns that `Clean` has cleaned: gaps marked, texts as categories, dates as days and parts of a year."""
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Columns:
+        numbers = [name for name in X.columns if X[name].dtype.kind == "f"]
+        dates = [name for name in X.columns if X[name].dtype.kind == "M"]
+        texts = [name for name in X.columns if name not in (*numbers, *dates)]
+        gaps = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+        categories = OneHotEncoder(
+            handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False
+        )
+        self.columns_ = make_column_transformer(
+            (gaps, numbers),
+            (make_pipeline(FunctionTransformer(_parts_of_dates), gaps), dates),
+            (categories, texts),
+        ).fit(X)
+        return self
+
+    def transform(self, X: pd.DataFrame) -> Any:
+        check_is_fitted(self)
+        return self.columns_.transform(X)
+
+
+def _parts_of_dates(X: pd.DataFrame) -> Any:
+    parts: dict[str, Any] = {}
+    for name in X.columns:
+        days = (X[name] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+        parts |= {f"{name} day": days, f"{name} month": X[name].dt.month, f"{name} weekday": X[name].dt.day_of_week}
+    return pd.DataFrame(parts, index=X.index).astype(np.float64)

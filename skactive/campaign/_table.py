@@ -1,0 +1,184 @@
+"""The table of a campaign: a DataFrame with an id for each row and a column for the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ._errors import CampaignError, shown
+from ._labels import plain_labels
+
+RESERVED = ("guess", "guess_probability", "log_proba", "skip")
+"""Columns that batches have beside those of the table."""
+
+_MISSING = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with ids.
+
+    Attributes
+    ----------
+    ids : list of str or int
+    X : DataFrame
+        What the model sees: all columns but those of the id and of the target, indexed by id.
+    labels : list
+        One for each row; None where the target has a gap.
+    """
+
+    ids: list[Any]
+    X: pd.DataFrame
+    labels: list[Any]
+
+    @classmethod
+    def of(cls, frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Table:
+        """Check a table as a user gives it; ``columns`` are those that a campaign has, None for all.
+
+        Rows may be ids of the index, with ``id`` as its name or None.
+        """
+        frame = _as_frame(frame)
+        if frame.columns.has_duplicates:
+            twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+            raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
+        if id is not None and id in frame.columns:
+            keys = frame[id]
+        elif id is None or id == frame.index.name:
+            keys = frame.index.to_series()
+        else:
+            raise CampaignError(
+                f"`id` must name a column of `frame`, or its index. Got {id!r}; its columns are "
+                f"{shown(frame.columns.tolist(), 12)}."
+            )
+        if target not in frame.columns:
+            raise CampaignError(
+                f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; its "
+                f"columns are {shown(frame.columns.tolist(), 12)}. Add it, empty if there are no labels yet."
+            )
+        if len(frame) == 0:
+            raise CampaignError("`frame` must have at least one row. Got an empty table.")
+        ids = plain_ids(keys)
+        X = frame.drop(columns=[name for name in (id, target) if name is not None and name in frame.columns])
+        if columns is not None:
+            gone = [name for name in columns if name not in X.columns]
+            if gone:
+                raise CampaignError(
+                    f"`frame` must have the columns that the campaign was started with. It lacks {shown(gone)}: put "
+                    "them back, or start a new campaign."
+                )
+            X = X[columns]
+        if X.shape[1] == 0:
+            raise CampaignError("`frame` must have a column beside the id and the target, for a model to go by.")
+        bad = [name for name in X.columns if not isinstance(name, str)]
+        if bad:
+            raise CampaignError(f"`frame` must have columns with texts as names. Got {shown(bad)}.")
+        taken = [name for name in (*X.columns, target) if name in RESERVED]
+        if taken:
+            raise CampaignError(
+                f"`frame` must not have a column {taken[0]!r}, which is what batches call one of their own. Rename it."
+            )
+        X = X.set_axis(pd.Index(ids, name=id if id is not None else frame.index.name or "id"), axis=0)
+        return cls(ids, X, plain_labels(frame[target], "target", ids))
+
+    def in_order(self, positions: NDArray[np.int64]) -> Table:
+        """The rows at these positions."""
+        return Table(
+            [self.ids[i] for i in positions], self.X.iloc[positions], [self.labels[i] for i in positions]
+        )
+
+    def prints(self) -> NDArray[np.uint64]:
+        """A number for each row, which is another one once a value of it has changed."""
+        total = np.zeros(len(self.X), dtype=np.uint64)
+        names = pd.util.hash_array(np.array(self.X.columns, dtype=object))
+        for name, key in zip(self.X.columns, names, strict=True):
+            total += _mixed(_hashed(self.X[name]) ^ key)
+        return total
+
+
+def plain_ids(keys: Any) -> list[Any]:
+    """Ids as texts or whole numbers, no two of them alike, none missing."""
+    series = pd.Series(keys)
+    missing = np.flatnonzero(series.isna().to_numpy() | (series.astype(object) == "").to_numpy())
+    if len(missing):
+        raise CampaignError(
+            f"`id` must be there in every row. Row {missing[0] + 1}{_and_others(missing)} has none: give it one, or "
+            "drop it.",
+            missing,
+        )
+    twice = np.flatnonzero(series.duplicated().to_numpy())
+    if len(twice):
+        first = series.iloc[twice[0]]
+        raise CampaignError(
+            f"`id` must be different in every row. Got {_plain_id(first)!r} again in row {twice[0] + 1}"
+            f"{_and_others(twice)}: drop the copies, or name another column.",
+            twice,
+        )
+    if series.dtype.kind == "f" and (series % 1 == 0).all():  # whole numbers, next to a gap once
+        series = series.astype(np.int64)
+    return [_plain_id(value) for value in series.tolist()]
+
+
+def _plain_id(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_):
+        return int(value)
+    raise CampaignError(
+        f"`id` must hold texts or whole numbers. Got {value!r}, of type {type(value).__name__}: `.astype(str)` makes "
+        "texts of them."
+    )
+
+
+def _and_others(rows: NDArray[np.int64]) -> str:
+    return "" if len(rows) == 1 else f" (and {len(rows) - 1} other{'s' if len(rows) > 2 else ''})"
+
+
+def _as_frame(frame: Any) -> pd.DataFrame:
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    if hasattr(frame, "to_pandas"):  # polars, pyarrow
+        return frame.to_pandas()
+    raise TypeError(f"`frame` must be a DataFrame. Got a {type(frame).__name__}.")
+
+
+def _hashed(column: pd.Series) -> NDArray[np.uint64]:
+    """A number for each value: the same for a number however it is stored, and one of its own for a gap."""
+    missing = column.isna().to_numpy()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        values = column.to_numpy(dtype="datetime64[ns]" if column.dtype.kind != "m" else "timedelta64[ns]")
+        hashed = pd.util.hash_array(values.astype(np.int64))
+    elif pd.api.types.is_numeric_dtype(column) or _is_boolean(column, missing):
+        hashed = pd.util.hash_array(_as_floats(column, missing))
+    else:
+        texts = np.array(["" if gap else str(v) for v, gap in zip(column, missing, strict=True)], dtype=object)
+        hashed = pd.util.hash_array(texts)
+    return np.where(missing, _MISSING, hashed)
+
+
+def _is_boolean(column: pd.Series, missing: NDArray[np.bool_]) -> bool:
+    return column.dtype == object and all(
+        isinstance(v, bool | np.bool_) for v, gap in zip(column, missing, strict=True) if not gap
+    )
+
+
+def _as_floats(column: pd.Series, missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Numbers in one form; whole ones too large for it as they are."""
+    if column.dtype.kind in "iu" or str(column.dtype).startswith(("Int", "UInt")):
+        whole = column.fillna(0).to_numpy(dtype=column.dtype.name.lower())
+        if (np.abs(whole.astype(np.float64)) >= 2.0**53).any():
+            return whole.astype(np.uint64)
+    values = column.astype(object).where(~missing, np.nan) if column.dtype == object else column
+    return values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # no -0.0
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scatter the bits (Steele, Lea and Flood, 2014, the finaliser of SplitMix)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
