@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .acsfw import ACSFWQuery as ACSFWQuery
     from .badge import BADGEQuery as BADGEQuery
     from .batchbald import BatchBALDQuery as BatchBALDQuery
+    from .campaign import Campaign as Campaign
     from .causal import CausalBALDQuery as CausalBALDQuery
     from .experiment import ExperimentResult as ExperimentResult
     from .experiment import run_experiment as run_experiment
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .mc_dropout import MCDropoutRegressor as MCDropoutRegressor
     from .plotting import LearningCurveDisplay as LearningCurveDisplay
     from .posterior import sample_posterior as sample_posterior
+    from .query import Limits as Limits
     from .query import StochasticBatchQuery as StochasticBatchQuery
     from .stopping import StoppingReport as StoppingReport
 
@@ -34,6 +36,7 @@ _MODULE_OF = {
     "ACSFWQuery": "acsfw",
     "BADGEQuery": "badge",
     "BatchBALDQuery": "batchbald",
+    "Campaign": "campaign",
     "CausalBALDQuery": "causal",
     "ExperimentResult": "experiment",
     "run_experiment": "experiment",
@@ -43,6 +46,7 @@ _MODULE_OF = {
     "MCDropoutRegressor": "mc_dropout",
     "LearningCurveDisplay": "plotting",
     "sample_posterior": "posterior",
+    "Limits": "query",
     "StochasticBatchQuery": "query",
     "StoppingReport": "stopping",
 }

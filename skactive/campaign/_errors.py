@@ -19,6 +19,10 @@ class CampaignError(ValueError):
         self.entries = tuple(entries)
 
 
+class CampaignFileError(CampaignError):
+    """The file of a campaign cannot be read or written now: it is locked, or the disk is full."""
+
+
 def shown(values: Sequence[object], most: int = 5) -> str:
     """Some of many values, for a message: all of them if they are few."""
     some = ", ".join(repr(value) for value in values[:most])

@@ -62,9 +62,7 @@ def plain_label(value: Any, name: str) -> Any:
         if math.isinf(value):
             raise CampaignError(f"{name} must be a finite number, a text or a boolean. Got {value}.")
         return float(value)
-    raise CampaignError(
-        f"{name} must be a text, a number or a boolean. Got {value!r}, of type {type(value).__name__}."
-    )
+    raise CampaignError(f"{name} must be a text, a number or a boolean. Got {value!r}, of type {type(value).__name__}.")
 
 
 def kind_of(labels: Iterable[Any]) -> str:
@@ -159,8 +157,8 @@ def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "")
         pairs = list(labels.items())
     else:
         raise TypeError(
-            "`labels` must be a mapping of ids to labels, a Series indexed by id, or a DataFrame with columns of ids and "
-            f"labels. Got a {type(labels).__name__}: positions say nothing of which row a label belongs to."
+            "`labels` must be a mapping of ids to labels, a Series indexed by id, or a DataFrame with columns of ids "
+            f"and labels. Got a {type(labels).__name__}: positions say nothing of which row a label belongs to."
         )
     return [Answer(key, plain_label(value, f"the label of {key!r}"), annotator) for key, value in pairs]
 

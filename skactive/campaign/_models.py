@@ -1,8 +1,8 @@
 """Models by name, for tables as people have them: texts, dates, categories and gaps.
 
 The columns are turned into numbers by what all rows of the table show, those without a label included: so a category
-that no labelled row has yet is known, and twenty labels do not decide what is a rare one. Only then is a model fitted to
-the rows with labels.
+that no labelled row has yet is known, and twenty labels do not decide what is a rare one. Only then is a model fitted
+to the rows with labels.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ MOST_CATEGORIES = 40
 def _net(kind: str) -> Any:
     from .. import mc_dropout  # loads torch
 
-    options = {"max_epochs": 150, "batch_size": 32, "lr": 3e-3}
-    return mc_dropout.MCDropoutClassifier(**options) if kind == "classes" else mc_dropout.MCDropoutRegressor(**options)
+    net: Any = mc_dropout.MCDropoutClassifier if kind == "classes" else mc_dropout.MCDropoutRegressor
+    return net(max_epochs=150, batch_size=32, lr=3e-3)
 
 
 MODELS: dict[str, Callable[[str], Any]] = {
     "forest": lambda kind: (
-        RandomForestClassifier(200) if kind == "classes" else RandomForestRegressor(200, min_samples_leaf=2)
+        RandomForestClassifier(100) if kind == "classes" else RandomForestRegressor(100, min_samples_leaf=2)
     ),
     "logistic": lambda kind: LogisticRegression(max_iter=1000) if kind == "classes" else BayesianRidge(),
     "boosting": lambda kind: (
@@ -111,7 +111,7 @@ class Clean(TransformerMixin, BaseEstimator):
 
 
 def _kind_of_column(column: pd.Series) -> str:
-    """ "number", "text", "date", or the format of texts that are dates."""
+    """What a column is: "number", "text", "date", or the format of texts that are dates."""
     found = column.dropna()
     if pd.api.types.is_datetime64_any_dtype(column):
         return "date"
@@ -145,7 +145,11 @@ def _as_kind(column: pd.Series, kind: str) -> pd.Series:
         if pd.api.types.is_timedelta64_dtype(column):
             return column.dt.total_seconds()
         return pd.to_numeric(column.astype(object), errors="coerce").astype(np.float64)
-    dates = column if pd.api.types.is_datetime64_any_dtype(column) else _as_dates(column, DATES[0] if kind == "date" else kind)
+    dates = (
+        column
+        if pd.api.types.is_datetime64_any_dtype(column)
+        else _as_dates(column, DATES[0] if kind == "date" else kind)
+    )
     return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[ns]")
 
 
@@ -154,7 +158,7 @@ def _text(value: Any) -> Any:
 
 
 class Columns(TransformerMixin, BaseEstimator):
-    """Numbers of columns that `Clean` has cleaned: gaps marked, texts as categories, dates as days and parts of a year."""
+    """Numbers of columns that `Clean` left: gaps marked, texts as categories, dates as days and parts of a year."""
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Columns:
         numbers = [name for name in X.columns if X[name].dtype.kind == "f"]

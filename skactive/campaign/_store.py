@@ -1,8 +1,8 @@
 """The file of a campaign: an SQLite database, to which events are only ever added. Beside it, no module here knows SQL.
 
 Every change is one transaction, which waits for other writers, is on the disk when it returns, and leaves nothing
-behind if it fails or its process is killed. A writer says up to which event it has read: if what it wants to write rests
-on that, and another process has asked for rows meanwhile, it is told to look again.
+behind if it fails or its process is killed. A writer says up to which event it has read: if what it wants to write
+rests on that, and another process has asked for rows meanwhile, it is told to look again.
 
 The rows of the pool stand in blocks: their ids, a number that tells whether a row has changed, and the labels that they
 came with. A block is never written again, but for the numbers.
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._errors import CampaignError
+from ._errors import CampaignError, CampaignFileError
 
 LAYOUT = 1
 """Of the tables. A file of a later one is refused."""
@@ -39,14 +39,16 @@ _CREATE = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {LAYOUT}",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE blocks (number INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, ids BLOB NOT NULL, prints BLOB NOT NULL, "
-    "labels BLOB NOT NULL)",
+    "CREATE TABLE blocks (number INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, ids BLOB NOT NULL, "
+    "prints BLOB NOT NULL, labels BLOB NOT NULL)",
     "CREATE TABLE batches (number INTEGER PRIMARY KEY, time TEXT NOT NULL, facts TEXT NOT NULL, state BLOB)",
     "CREATE TABLE events (number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, row INTEGER NOT NULL, "
     "label TEXT, annotator TEXT NOT NULL, batch INTEGER, log_proba REAL)",
 )
 _ADD_EVENT = "INSERT INTO events (time, kind, row, label, annotator, batch, log_proba) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_EVENTS = "SELECT number, time, kind, row, label, annotator, batch, log_proba FROM events WHERE number > ? ORDER BY number"
+_EVENTS = (
+    "SELECT number, time, kind, row, label, annotator, batch, log_proba FROM events WHERE number > ? ORDER BY number"
+)
 
 _OTHER_KIND = {sqlite3.SQLITE_NOTADB}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FORMAT}
@@ -166,7 +168,9 @@ class Store:
         """Events in the order in which they happened, those after a number."""
         with self._reading() as connection:
             return [
-                Event(kind, row, None if label is None else json.loads(label), annotator, batch, log_proba, number, time)
+                Event(
+                    kind, row, None if label is None else json.loads(label), annotator, batch, log_proba, number, time
+                )
                 for number, time, kind, row, label, annotator, batch, log_proba in connection.execute(_EVENTS, (after,))
             ]
 
@@ -263,7 +267,8 @@ class Store:
         if not self.path.is_file():
             what = "a folder" if self.path.is_dir() else "no file"
             raise CampaignError(
-                f"`path`={str(self.path)!r} is {what}. `Campaign.start` begins a campaign, in the shell `skactive start`."
+                f"`path`={str(self.path)!r} is {what}. `Campaign.start` begins a campaign, in the shell `skactive "
+                "start`."
             )
         with self._errors_explained("read"), self._connected("rw") as connection:
             connection.execute("BEGIN")
@@ -295,7 +300,7 @@ class Store:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without the details in higher bits
             name = f"`path`={str(self.path)!r}"
             if code in _LOCKED:
-                raise CampaignError(
+                raise CampaignFileError(
                     f"{name} could not be {done}: {_who_locks(self.path)} has locked it for {_PATIENCE:.0f} seconds. "
                     "Nothing was changed. Try again when it has ended."
                 ) from error
@@ -303,7 +308,7 @@ class Store:
                 raise CampaignError(f"{name} is no campaign. Nothing in it was changed.") from error
             if code in _DAMAGE:
                 raise CampaignError(f"{name} is damaged: {error}. Go on from a copy of it.") from error
-            raise CampaignError(
+            raise CampaignFileError(
                 f"{name} could not be {done}: {error}. Nothing was changed. Call again when the cause is gone."
             ) from error
 

@@ -56,8 +56,8 @@ class Table:
             )
         if target not in frame.columns:
             raise CampaignError(
-                f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; its "
-                f"columns are {shown(frame.columns.tolist(), 12)}. Add it, empty if there are no labels yet."
+                f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; "
+                f"its columns are {shown(frame.columns.tolist(), 12)}. Add it, empty if there are no labels yet."
             )
         if len(frame) == 0:
             raise CampaignError("`frame` must have at least one row. Got an empty table.")
@@ -86,9 +86,7 @@ class Table:
 
     def in_order(self, positions: NDArray[np.int64]) -> Table:
         """The rows at these positions."""
-        return Table(
-            [self.ids[i] for i in positions], self.X.iloc[positions], [self.labels[i] for i in positions]
-        )
+        return Table([self.ids[i] for i in positions], self.X.iloc[positions], [self.labels[i] for i in positions])
 
     def prints(self) -> NDArray[np.uint64]:
         """A number for each row, which is another one once a value of it has changed."""
@@ -107,7 +105,7 @@ def plain_ids(keys: Any) -> list[Any]:
         raise CampaignError(
             f"`id` must be there in every row. Row {missing[0] + 1}{_and_others(missing)} has none: give it one, or "
             "drop it.",
-            missing,
+            missing.tolist(),
         )
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
@@ -115,7 +113,7 @@ def plain_ids(keys: Any) -> list[Any]:
         raise CampaignError(
             f"`id` must be different in every row. Got {_plain_id(first)!r} again in row {twice[0] + 1}"
             f"{_and_others(twice)}: drop the copies, or name another column.",
-            twice,
+            twice.tolist(),
         )
     if series.dtype.kind == "f" and (series % 1 == 0).all():  # whole numbers, next to a gap once
         series = series.astype(np.int64)

@@ -1,0 +1,166 @@
+"""How good the model of a campaign is, from the labels that were bought for it.
+
+The rows that a query buys are not like the pool, but it is known how probable each pick was. So picks are weighted as
+`skactive.risk` does it, and each is judged by a model that was not taught its label (cross-fitting). What came with the
+table was not picked: it helps to fit, and is judged only if there is nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from ..risk import estimate_risk
+from ._state import State
+from ._store import BatchRecord, Event
+
+FEWEST = 20
+"""Labels without which nothing is said of accuracy."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """An accuracy, or of numbers the root mean squared error, with a 95 % interval.
+
+    Attributes
+    ----------
+    value, low, high : float
+    measure : {"accuracy", "root mean squared error"}
+    n_labels : int
+        Labels that it was judged by.
+    n_rows : int
+        Rows that it is a mean over.
+    weighted : bool
+        True: of the rows that had no label at the start, by weighted picks. False: of the rows that came with a label
+        and those asked for without known probabilities, which may be unlike the others.
+    n_skipped : int
+        Rows among the picks that nobody could label, which count as errors.
+    """
+
+    value: float
+    low: float
+    high: float
+    measure: str
+    n_labels: int
+    n_rows: int
+    weighted: bool
+    n_skipped: int = 0
+
+    def __str__(self) -> str:
+        show = _percent if self.measure == "accuracy" else _number
+        of = f"on the {self.n_rows:,} rows without a label" if self.weighted else "on rows like those labelled"
+        skipped = f"; {self.n_skipped} skipped rows count as errors" if self.n_skipped else ""
+        return (
+            f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {of}, by "
+            f"{self.n_labels} labels that the model was not taught{skipped}"
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * min(max(share, 0.0), 1.0):.0f} %"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Picks of known probability, one after the other, from rows that were all there before the first.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_picks,), int64
+    log_proba : ndarray of shape (n_picks,), float64
+    n_pool : int
+    largest_weight : float
+    """
+
+    rows: NDArray[np.int64]
+    log_proba: NDArray[np.float64]
+    n_pool: int
+    largest_weight: float
+
+
+def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
+    """The longest run of answered picks; None without any.
+
+    A run ends before a pick that is open, and at a batch whose rows had no probabilities, or that chose from other rows
+    than the last one left: as rows were added, withdrawn, or labelled without having been asked for.
+    """
+    asked: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind == "ask" and event.batch is not None:
+            asked.setdefault(event.batch, []).append(event)
+    runs: list[list[BatchRecord]] = []
+    left = -1
+    for batch in batches:
+        if batch.facts["n_candidates"] != left or not runs:
+            runs.append([])
+        known = all(event.log_proba is not None for event in asked.get(batch.number, []))
+        if known and not batch.facts.get("limited"):
+            runs[-1].append(batch)
+            left = batch.facts["n_candidates"] - len(asked.get(batch.number, []))
+        else:
+            left = -1
+    found = [_answered(run, asked, state) for run in runs if run]
+    found = [picks for picks in found if len(picks.rows)]
+    return max(found, key=lambda picks: len(picks.rows)) if found else None
+
+
+def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: State) -> Picks:
+    events = [event for batch in run for event in asked[batch.number]]
+    answered = {*state.labels, *state.skipped}
+    n = next((i for i, event in enumerate(events) if event.row not in answered), len(events))
+    return Picks(
+        np.array([event.row for event in events[:n]], dtype=np.int64),
+        np.array([event.log_proba for event in events[:n]], dtype=np.float64),
+        run[0].facts["n_candidates"],
+        max(batch.facts.get("largest_weight", 1.0) for batch in run),
+    )
+
+
+def accuracy_of(
+    judged: pd.DataFrame, y: Any, rows: Sequence[int], state: State, picks: Picks | None, kind: str
+) -> Accuracy | None:
+    """From what models say of labelled rows that they have not seen; ``rows`` are their positions."""
+    if kind == "numbers":
+        losses = (np.asarray(judged["guess"], dtype=np.float64) - np.asarray(y, dtype=np.float64)) ** 2
+    else:
+        losses = (judged["guess"].to_numpy() != np.asarray(y)).astype(np.float64)
+    loss_of = dict(zip(rows, losses.tolist(), strict=True))
+    usable = picks is not None and (kind == "classes" or not any(row in state.skipped for row in picks.rows.tolist()))
+    if picks is not None and usable and len(picks.rows) >= FEWEST:
+        skipped = [row for row in picks.rows.tolist() if row not in loss_of]
+        picked = np.array([loss_of.get(row, 1.0) for row in picks.rows.tolist()])
+        largest = 1.0 if kind == "classes" else None
+        options = {"largest_weight": picks.largest_weight, "largest_loss": largest}
+        risk = estimate_risk(picked, picks.log_proba, picks.n_pool, **options)  # type: ignore[arg-type]
+        low, high = risk.interval()
+        return _shown(risk.value, low, high, kind, len(picked), picks.n_pool, True, len(skipped))
+    if len(losses) < FEWEST:
+        return None
+    if kind == "classes":
+        ends = stats.binomtest(round(losses.sum()), len(losses)).proportion_ci(method="wilson")
+        return _shown(losses.mean(), ends.low, ends.high, kind, len(losses), state.n_rows, False)
+    error = stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
+    return _shown(losses.mean(), losses.mean() - error, losses.mean() + error, kind, len(losses), state.n_rows, False)
+
+
+def _shown(
+    risk: float, low: float, high: float, kind: str, n_labels: int, n_rows: int, weighted: bool, n_skipped: int = 0
+) -> Accuracy:
+    """The risk as people look at it."""
+    if kind == "classes":
+        value, low, high, measure = 1 - risk, 1 - high, 1 - low, "accuracy"
+    else:
+        value, low, high = (math.sqrt(max(0.0, end)) for end in (risk, low, high))
+        measure = "root mean squared error"
+    return Accuracy(float(value), float(low), float(high), measure, n_labels, n_rows, weighted, n_skipped)

@@ -1,0 +1,88 @@
+"""Which rows a campaign asks for next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import warn
+from .._random import check_random_state
+from ..risk import largest_weight
+from ._errors import CampaignError
+from ._first import first_rows
+from ._queries import ready
+from ._state import State
+
+if TYPE_CHECKING:
+    from ._campaign import Campaign
+
+FIRST_AUTO = 20
+"""Rows of a batch of size "auto" while there is no model to suggest one."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of a batch, with the query that chose them, if one did, and facts for the record."""
+
+    rows: NDArray[np.int64]
+    log_proba: NDArray[np.float64]
+    facts: dict[str, Any]
+    query: Any = None
+
+
+def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: Any) -> Chosen:
+    """Choose rows in view of what has happened; without a model by chance, or by how unlike each other they are."""
+    X, free = campaign._table(), campaign._free(state)
+    n_free = int(free.sum())
+    if n_free == 0:
+        raise CampaignError(
+            "No row is left to ask for: all have a label, are out or were skipped. `withdraw` puts rows back."
+        )
+    if n != "auto" and n > n_free:
+        warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all of them.")
+        n = n_free
+    facts = {"n_candidates": n_free, "limited": limits is not None}
+    if model is None:
+        k = min(FIRST_AUTO, n_free) if isinstance(n, str) else n
+        rows, log_proba = _first(campaign, free, k, limits)
+        return Chosen(rows, log_proba, {**facts, "query": campaign._settings["first"]})
+    query = ready(campaign._query, campaign._store.last_state(), campaign.random_state)
+    X_training, y_training = campaign._training(list(state.labels), state)
+    pending = [row for row in state.out if row not in set(campaign._gone.tolist())]
+    rows = query.select(
+        model,
+        X,
+        n,
+        X_training=X_training,
+        y_training=y_training,
+        candidates=free,
+        pending=np.array(pending, dtype=np.int64),
+        **({} if limits is None else {"limits": limits}),
+    )
+    known = getattr(query, "log_proba_", None)
+    facts |= {
+        "query": type(query).__name__,
+        "score": getattr(query, "score_", None),
+        "beta": getattr(query, "beta_", None),
+    }
+    if known is not None:
+        facts["largest_weight"] = largest_weight(query.first_log_proba_, len(state.asked) + len(rows))
+    return Chosen(rows, np.full(len(rows), np.nan) if known is None else known, facts, query)
+
+
+def _first(
+    campaign: Campaign, free: NDArray[np.bool_], k: int, limits: Any
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A batch without a model."""
+    how = campaign._settings["first"]
+    candidates = np.flatnonzero(free)
+    n_batches = len(campaign._store.batches())
+    rng = check_random_state([campaign.random_state, 3, n_batches])
+    if how == "uniform":
+        rows = rng.choice(candidates, k, replace=False)
+        return rows, -np.log(len(candidates) - np.arange(k))
+    points = campaign._points(candidates, rng)
+    return points[0][first_rows(points[1], k, rng, how)], np.full(k, np.nan)

@@ -1,0 +1,903 @@
+"""A campaign: a table with gaps, and a file that knows what was asked, told and skipped."""
+
+from __future__ import annotations
+
+import html
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .. import _fingerprint as fingerprint
+from .._checks import FLAG, Rule, Rules, check_cloneable, check_parameters, integer, one_of, warn
+from ..stopping import StoppingReport
+from . import _models as models
+from ._accuracy import Accuracy, accuracy_of, picks_of
+from ._asking import Chosen, choose
+from ._errors import CampaignError, shown
+from ._fits import cross_fitted, fitted, guesses_of, has_enough
+from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
+from ._queries import check_same, default_query, query_of, settings_of, state_of
+from ._reports import report_on
+from ._state import RULES, State
+from ._status import Status
+from ._store import Event, Overtaken, Rows, Store
+from ._table import Table, plain_ids
+
+TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
+TRIES = 20
+"""How often a batch is chosen anew, if other processes ask for rows meanwhile."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `Campaign.tell` has taken.
+
+    Attributes
+    ----------
+    n_labels, n_corrected, n_same, n_skipped, n_open : int
+        Rows that got their first label, another one, the one they had, a mark that nobody can label them, and rows
+        that were given without a label, which stay as they were.
+    new : tuple
+        Labels that no row had before.
+    """
+
+    n_labels: int
+    n_corrected: int
+    n_same: int
+    n_skipped: int
+    n_open: int
+    new: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"]
+        for n, what in (
+            (self.n_corrected, "corrected"),
+            (self.n_same, "known already"),
+            (self.n_skipped, "skipped"),
+            (self.n_open, "still open"),
+        ):
+            if n:
+                parts.append(f"{n} {what}")
+        return f"{', '.join(parts)}."
+
+
+class Campaign:
+    """Labels for a table, bought in batches: which rows next, whose labels came back, whether to go on.
+
+    Rows with a gap in the target column are the pool. `ask` chooses some of them, `tell` takes their labels, in any
+    order and any part, by id. What happened is in one file, which any process can open and go on with; it holds ids,
+    labels and settings, no rows and no code. Rows that are out with somebody are not asked for again, by any process,
+    and count as chosen where rows of a batch keep apart.
+
+    A campaign is begun by `Campaign.start` and opened by `Campaign.open`.
+
+    Attributes
+    ----------
+    path : Path
+    target, id : str
+        The columns of the labels and of the ids; ``id`` is None for ids in an index without a name.
+    kind : {"classes", "numbers"}
+        What labels are.
+    random_state : int
+        The seed. The same seed asks for the same ids, in one process or in many, on one machine.
+
+    Notes
+    -----
+    A model is fitted anew to all labels whenever one is needed, in the order of the table, with seeds of the campaign:
+    what an earlier process knew is not missed. Beside the model, `ask` and `tell` take time in proportion to the rows,
+    some hundred milliseconds for a million.
+
+    Each label that counts is one of these: the only one, or by ``rule`` the "latest" of several annotators, that of the
+    "majority" (none in a tie), or with "open" only one that all agree on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skactive import Campaign
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"customer": [f"{i:03d}" for i in range(300)], "age": rng.integers(18, 80, 300)})
+    >>> frame["plan"] = rng.choice(["basic", "plus"], 300)
+    >>> truth = dict(zip(frame["customer"], np.where((frame["age"] > 50) & (frame["plan"] == "plus"), "yes", "no")))
+    >>> frame["churn"] = None  # no labels yet
+    >>> folder = tempfile.mkdtemp()
+    >>> campaign = Campaign.start(f"{folder}/churn.db", frame, target="churn", id="customer", random_state=0)
+    >>> batch = campaign.ask(20)
+    >>> print(campaign.tell({id: truth[id] for id in batch.index}))
+    20 new labels.
+    >>> campaign = Campaign.open(f"{folder}/churn.db", frame)  # in another process, next week
+    >>> campaign.ask(5)[["age", "plan", "guess"]].shape
+    (5, 3)
+    >>> print(campaign.status(accuracy=False, report=False))
+    300 rows: 20 labelled, 5 out, 275 left; 2 batches so far.
+    Labels: ...
+    5 rows are out, the first since ... (batch 2).
+    """
+
+    rules: ClassVar[Rules] = {
+        "task": one_of(TASKS),
+        "rule": one_of(RULES),
+        "first": one_of(("uniform", "kmeans++", "typical")),
+        "changes": one_of(("refuse", "take")),
+        "random_state": integer(0).or_none(),
+        "n": integer().or_word("auto"),
+        "annotator": Rule(lambda value: value is None or isinstance(value, str), "None or a name"),
+        "unasked": FLAG,
+        "verbose": Rule(lambda v: isinstance(v, int | np.integer), "an integer"),
+    }
+
+    def __init__(self) -> None:
+        raise TypeError("Begin a campaign by `Campaign.start(path, frame, target=...)`, or go on by `Campaign.open`.")
+
+    # --- beginning and going on -------------------------------------------------------------------
+
+    @classmethod
+    def start(
+        cls,
+        path: Any,
+        frame: Any,
+        *,
+        target: str,
+        id: str | None = None,
+        model: Any = "forest",
+        query: Any = None,
+        task: str = "auto",
+        labels: Sequence[Any] | None = None,
+        rule: str = "latest",
+        first: str = "uniform",
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> Campaign:
+        """Begin a campaign.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the file to make, in a folder that exists.
+        frame : DataFrame
+            One row for each thing that may be labelled, of pandas, or of a library with ``to_pandas``.
+        target : str
+            The column of labels: texts, booleans or numbers, with gaps, or nothing but gaps.
+        id : str, optional
+            The column, or the name of the index, with an id for each row: texts or whole numbers. By default the index.
+        model : {"forest", "logistic", "boosting", "net"} or estimator, default="forest"
+            By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). An
+            estimator gets the columns as they are, without id and target. It is handed in again at `open`.
+        query : query, optional
+            By default ``StochasticBatchQuery(epsilon=0.1)``: one in ten rows is picked uniformly, by which accuracy can
+            be estimated. Its ``random_state`` is that of the campaign.
+        task : {"auto", "classification", "regression"}, default="auto"
+            "auto": regression if labels are numbers, and some are no whole ones or there are more than twenty.
+        labels : sequence, optional
+            All labels that there are; others are refused then.
+        rule : {"latest", "majority", "open"}, default="latest"
+            Which label counts if annotators disagree.
+        first : {"uniform", "kmeans++", "typical"}, default="uniform"
+            How rows are chosen without two classes to learn from.
+        random_state : int, optional
+            By default one is drawn, and kept.
+        verbose : int, default=0
+            1 shows progress bars.
+
+        Returns
+        -------
+        Campaign
+
+        Raises
+        ------
+        CampaignError
+            A ValueError, if the file exists, ids are missing or not distinct, the target is absent, without a gap, or
+            of several types, or a column has a name that batches use.
+        """
+        cls._check(task=task, rule=rule, first=first, random_state=random_state, verbose=verbose)
+        table = Table.of(frame, id=id, target=target)
+        check_one_type(table.labels)
+        kind = TASKS[task] or kind_of(table.labels)
+        if None not in table.labels:
+            raise CampaignError(
+                f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
+            )
+        known = set() if labels is None else {plain_label(label, "`labels`") for label in labels}
+        came = [None if label is None else converted(label, known or {label}, kind) for label in table.labels]
+        _check_closed(came, known if labels is not None else None, "`target`")
+        query = default_query() if query is None else query
+        settings = {
+            "target": target,
+            "id": id,
+            "columns": table.X.columns.tolist(),
+            "kind": kind,
+            "labels": None if labels is None else sorted(known, key=str),
+            "rule": rule,
+            "first": first,
+            "random_state": int(secrets.randbits(31) if random_state is None else random_state),
+            "model": _model_settings(model),
+            "query": settings_of(query),
+        }
+        Store(path).create(settings, Rows(table.ids, table.prints(), came))
+        return cls.open(path, frame, model=None if isinstance(model, str) else model, query=query, verbose=verbose)
+
+    @classmethod
+    def open(
+        cls,
+        path: Any,
+        frame: Any = None,
+        *,
+        model: Any = None,
+        query: Any = None,
+        changes: str = "refuse",
+        verbose: int = 0,
+    ) -> Campaign:
+        """Go on with a campaign.
+
+        Parameters
+        ----------
+        path : str or path
+        frame : DataFrame, optional
+            The table, in any order of rows and columns. New rows are taken up; labels that it holds of rows known
+            before are not, as those of the campaign count. Without it, one can `tell`, `skip`, `withdraw`, and look at
+            the counts, but not `ask`.
+        model, query : optional
+            What the campaign was started with, if that was no name, or a query with parts of your own.
+        changes : {"refuse", "take"}, default="refuse"
+            What to do if rows are gone from the table, or hold other values than at the start: with "take", those gone
+            are not asked for, and the others count as they are now.
+        verbose : int, default=0
+
+        Returns
+        -------
+        Campaign
+
+        Raises
+        ------
+        CampaignError
+            If there is no campaign at the path, it is of a later version, the table is another one, or model or query
+            are not those of the start.
+        """
+        cls._check(changes=changes, verbose=verbose)
+        campaign = object.__new__(cls)
+        campaign._open(Store(path), frame, model, query, changes, verbose)
+        return campaign
+
+    @classmethod
+    def _check(cls, **values: Any) -> None:
+        check_parameters(cls.rules, values)
+
+    def _open(self, store: Store, frame: Any, model: Any, query: Any, changes: str, verbose: int) -> None:
+        settings, rows = store.settings(), store.rows()
+        self._store, self._settings, self._verbose = store, settings, verbose
+        self.path, self.target, self.id = store.path, settings["target"], settings["id"]
+        self.kind, self.random_state = settings["kind"], settings["random_state"]
+        self._ids, self._came = rows.ids, rows.labels
+        self._X: pd.DataFrame | None = None
+        self._gone: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._fits: dict[Any, Any] = {}
+        if frame is not None:
+            table = Table.of(frame, id=self.id, target=self.target, columns=settings["columns"])
+            self._take_table(table, rows, changes)
+            self._query = query_of(settings["query"], query)
+            self._model = self._model_of(model)
+
+    def _take_table(self, table: Table, rows: Rows, changes: str) -> None:
+        """Rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
+        where = pd.Index(rows.ids, dtype=object).get_indexer(pd.Index(table.ids, dtype=object))
+        _check_kind_of_ids(rows.ids, table.ids, where)
+        positions = np.full(len(rows.ids), -1, dtype=np.int64)
+        known = where >= 0
+        positions[where[known]] = np.flatnonzero(known)
+        gone = np.flatnonzero(positions < 0)
+        prints = table.prints()
+        changed = np.flatnonzero((positions >= 0) & (prints[positions] != rows.prints))
+        if changes == "refuse":
+            self._refuse(rows, gone, changed)
+        new = np.flatnonzero(~known)
+        if len(new):
+            added = table.in_order(new)
+            came = [None if label is None else self._converted(label, set()) for label in added.labels]
+            self._store.add_rows(Rows(added.ids, prints[new], came), len(rows.ids))
+            self._ids, self._came = [*rows.ids, *added.ids], [*rows.labels, *came]
+        if len(changed):
+            as_now = rows.prints.copy()
+            as_now[changed] = prints[positions[changed]]
+            self._store.replace_prints(np.concatenate([as_now, prints[new]]))
+        order = np.concatenate([positions, new])
+        self._gone = gone
+        if len(gone):
+            order = np.where(order < 0, 0, order)  # a row in the place of each that is gone, which nobody looks at
+        same = len(order) == len(table.ids) and (order == np.arange(len(order))).all()
+        self._X = table.X if same else table.X.iloc[order].set_axis(pd.Index(self._ids, name=table.X.index.name))
+
+    def _refuse(self, rows: Rows, gone: NDArray[np.int64], changed: NDArray[np.int64]) -> None:
+        found = []
+        if len(gone):
+            found.append(f"{len(gone):,} rows are gone: {shown([rows.ids[i] for i in gone[:6]])}")
+        if len(changed):
+            found.append(f"{len(changed):,} rows hold other values: {shown([rows.ids[i] for i in changed[:6]])}")
+        if found:
+            raise CampaignError(
+                f"`frame` must be the table of the campaign, to which rows may be added. {'; '.join(found)}. Bring "
+                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
+            )
+
+    def _model_of(self, given: Any) -> Any:
+        settings = self._settings["model"]
+        if "name" in settings and not isinstance(given, str) and given is not None:
+            raise CampaignError(
+                f"`model` must be the one that the campaign was started with, {settings['name']!r}. Got "
+                f"{type(given).__name__}: leave it out, or start a new campaign."
+            )
+        if isinstance(given, str) or "name" in settings:
+            if given is not None:
+                check_same(
+                    "model", settings, _model_settings(given) | {k: settings[k] for k in settings if k != "name"}
+                )
+            if settings["vectorizer"] == "skrub" and not models.has_skrub():
+                raise CampaignError(
+                    "`model` needs skrub, which the campaign was started with and which is not installed. Install the "
+                    'extra "tabular": python -m pip install "skactive[tabular]".'
+                )
+            return settings["name"]
+        if given is None:
+            raise CampaignError(
+                f"`model` must be handed in: the campaign was started with a {settings['type']}, and its file holds no "
+                "code. Give `Campaign.open` the same one."
+            )
+        check_same("model", settings, _model_settings(given))
+        return given
+
+    # --- asking and telling -----------------------------------------------------------------------
+
+    def ask(self, n: int | str = 20, *, limits: Any = None) -> pd.DataFrame:
+        """Choose rows to be labelled next. They are out until they are told, skipped or withdrawn.
+
+        Parameters
+        ----------
+        n : int or "auto", default=20
+            How many; "auto": as many as the query suggests. With fewer left, all of these, with a warning.
+        limits : Limits, optional
+            What a batch must keep to: rows of a customer, a budget. Its ``groups`` and ``costs`` may name columns of
+            the table; others are in the order of the campaign, or have ids as their index.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by id: the row, ``guess`` (what the model says, None without a model), ``guess_probability`` and
+            ``log_proba`` (natural logarithm of the probability of this pick, given those before it; NaN where the query
+            knows none). Most preferred first.
+
+        Raises
+        ------
+        CampaignError
+            If no row is left, or the model cannot be fitted.
+        ValueError, TypeError
+            If n is not a number of rows, or limits cannot be met.
+        """
+        return self._ask(n, limits)
+
+    def _ask(self, n: int | str, limits: Any, before: Callable[[pd.DataFrame], None] | None = None) -> pd.DataFrame:
+        """The same; ``before`` is called with the batch before it is written down, which an error there prevents."""
+        self._check(n=n)
+        X = self._table()
+        for _ in range(TRIES):
+            state, batches = self._state(), self._store.batches()
+            model = self._fitted(state) if self._can_fit(state) else None
+            chosen = choose(self, state, model, n, limits)
+            batch = self._batch(X, chosen, model)
+            if before is not None:
+                before(batch)
+            try:
+                self._store.add_batch(
+                    len(batches) + 1,
+                    {**chosen.facts, "n_labels": len(state.labels)},
+                    None if chosen.query is None else state_of(chosen.query),
+                    [
+                        Event("ask", int(row), batch=len(batches) + 1, log_proba=None if np.isnan(p) else float(p))
+                        for row, p in zip(chosen.rows, chosen.log_proba, strict=True)
+                    ],
+                    state.seen,
+                )
+            except Overtaken:
+                continue
+            batch.attrs["batch"] = len(batches) + 1
+            return batch
+        raise CampaignError(f"Other processes asked for rows {TRIES} times while this one chose. Ask again.")
+
+    def _batch(self, X: pd.DataFrame, chosen: Chosen, model: Any) -> pd.DataFrame:
+        batch = X.iloc[chosen.rows].copy()
+        if model is None:
+            batch["guess"], batch["guess_probability"] = None, np.nan
+        else:
+            batch["guess"], batch["guess_probability"] = guesses_of(model, X.iloc[chosen.rows], self.kind)
+        batch["log_proba"] = chosen.log_proba
+        return batch
+
+    def tell(self, labels: Any, *, annotator: str | None = None, unasked: bool = False) -> Told:
+        """Take labels.
+
+        Parameters
+        ----------
+        labels : mapping, Series or DataFrame
+            Ids to labels; or labels indexed by id; or columns of ids and labels, named as in the table. A column
+            ``skip`` marks rows that nobody can label by x. Gaps stay open. A label for a row that has one replaces it,
+            and the old one is kept in the history.
+        annotator : str, optional
+            Who says so. Each annotator has one label a row.
+        unasked : bool, default=False
+            Take labels of rows, too, that were never asked for.
+
+        Returns
+        -------
+        Told
+            What was taken, which prints as a sentence.
+
+        Raises
+        ------
+        CampaignError
+            If an id is not of the campaign or was not asked for, one id has two labels, a label is of another type than
+            the others or not in the closed set. Nothing is taken then. ``error.entries`` are the places in ``labels``.
+        """
+        self._check(annotator=annotator, unasked=unasked)
+        return self._take(answers_of(labels, id=self.id, target=self.target, annotator=annotator or ""), unasked)
+
+    def _take(self, answers: Sequence[Answer], unasked: bool = False) -> Told:
+        for _ in range(TRIES):
+            state = self._state()
+            events, told = self._events_of(answers, state, unasked)
+            try:
+                if events:
+                    self._store.add_events(events, state.seen)
+            except Overtaken:
+                continue
+            if told.new:
+                warn(
+                    f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
+                    "If that is a slip, tell the right one; `labels` at the start closes the set."
+                )
+            return told
+        raise CampaignError(f"Other processes told of these rows {TRIES} times meanwhile. Tell again.")
+
+    def _events_of(self, answers: Sequence[Answer], state: State, unasked: bool) -> tuple[list[Event], Told]:
+        rows = self._rows_of([answer.id for answer in answers])
+        known = set(state.labels.values())
+        given: dict[tuple[int, str], tuple[int, Any]] = {}
+        not_asked = []
+        for entry, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+            if answer.label is None and not answer.skipped:
+                continue
+            label = None if answer.skipped else self._label_of(answer, known, entry)
+            if given.setdefault((row, answer.annotator), (entry, label))[1] != label:
+                first = given[row, answer.annotator][1]
+                raise CampaignError(
+                    f"{answer.id!r} has two labels, {first!r} and {label!r}. Give the right one only.", [entry]
+                )
+            if row not in state.asked and row not in state.labels:
+                not_asked.append(entry)
+        if not_asked and not unasked:
+            ids = [answers[entry].id for entry in not_asked]
+            raise CampaignError(
+                f"{shown(ids)} {'was' if len(ids) == 1 else 'were'} not asked for. If the label is right all the same, "
+                "tell it with unasked=True, in the shell --unasked.",
+                not_asked,
+            )
+        events, counts = [], Counter[str]()
+        for (row, annotator), (_, label) in given.items():
+            before = self._votes_of(row, state).get(annotator)
+            if label is None:
+                counts["skipped"] += 1
+                if row not in state.skipped:
+                    events.append(Event("skip", row, annotator=annotator))
+            elif before == label and type(before) is type(label) and row not in state.skipped:
+                counts["same"] += 1
+            else:
+                counts["corrected" if before is not None else "labels"] += 1
+                events.append(Event("tell", row, label=label, annotator=annotator))
+        new = (
+            {event.label for event in events if event.kind == "tell"} - known
+            if known and self.kind == "classes"
+            else ()
+        )
+        told = Told(
+            counts["labels"],
+            counts["corrected"],
+            counts["same"],
+            counts["skipped"],
+            sum(answer.label is None and not answer.skipped for answer in answers),
+            tuple(sorted(new, key=str)) if self._settings["labels"] is None else (),
+        )
+        return events, told
+
+    def _votes_of(self, row: int, state: State) -> Mapping[str, Any]:
+        return state.given.get(row, {"": self._came[row]} if self._came[row] is not None else {})
+
+    def _label_of(self, answer: Answer, known: set[Any], entry: int) -> Any:
+        try:
+            return self._converted(answer.label, known)
+        except CampaignError as error:
+            raise CampaignError(f"{answer.id!r}: {error}", [entry]) from None
+
+    def _converted(self, label: Any, known: set[Any]) -> Any:
+        closed = self._settings["labels"]
+        label = converted(label, set(closed or ()) or known, self.kind)
+        _check_closed([label], closed, "a label")
+        return label
+
+    def _rows_of(self, ids: Sequence[Any]) -> list[int]:
+        """Positions of rows by id; refuse ids that there are not."""
+        where = self._index().get_indexer(pd.Index(ids, dtype=object)) if len(ids) else np.empty(0, dtype=np.int64)
+        absent = np.flatnonzero(where < 0)
+        if len(absent):
+            strangers = [ids[i] for i in absent]
+            twins = [one for one in strangers if _other_type(one) in self._index()]
+            hint = f" There is {_other_type(twins[0])!r}: read ids in the type of the table." if twins else ""
+            raise CampaignError(
+                f"{shown(strangers)} {'is no id' if len(strangers) == 1 else 'are no ids'} of the campaign.{hint}",
+                absent.tolist(),
+            )
+        return where.tolist()
+
+    def _index(self) -> pd.Index:
+        if "index" not in self._fits:
+            self._fits["index"] = pd.Index(self._ids, dtype=object)
+        return self._fits["index"]
+
+    def skip(self, ids: Iterable[Any], *, annotator: str | None = None) -> None:
+        """Note that nobody can label these rows. They are not asked for again, unless they are withdrawn.
+
+        Parameters
+        ----------
+        ids : iterable
+        annotator : str, optional
+
+        Raises
+        ------
+        CampaignError
+            If one is no id of the campaign, or was not asked for.
+        """
+        self._check(annotator=annotator)
+        self._take([Answer(id, None, annotator or "", True) for id in _as_ids(ids)])
+
+    def withdraw(self, ids: Iterable[Any]) -> None:
+        """Put rows back, as if they had never been asked for: those that are out, skipped, or labelled wrongly.
+
+        Parameters
+        ----------
+        ids : iterable
+            Their labels are lost, but for the history.
+
+        Raises
+        ------
+        CampaignError
+            If one is no id of the campaign, or neither out, skipped nor labelled.
+        """
+        ids = _as_ids(ids)
+        for _ in range(TRIES):
+            state = self._state()
+            rows = self._rows_of(ids)
+            taken = {*state.labels, *state.out, *state.skipped, *state.disputed}
+            free = [entry for entry, row in enumerate(rows) if row not in taken]
+            if free:
+                raise CampaignError(
+                    f"{shown([ids[i] for i in free])} can be asked for as {'it is' if len(free) == 1 else 'they are'}: "
+                    "there is nothing to withdraw.",
+                    free,
+                )
+            try:
+                self._store.add_events([Event("withdraw", row) for row in dict.fromkeys(rows)], state.seen)
+            except Overtaken:
+                continue
+            return
+        raise CampaignError(f"Other processes told of these rows {TRIES} times meanwhile. Try again.")
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def status(self, *, accuracy: bool = True, report: bool = True) -> Status:
+        """Where the campaign stands.
+
+        Parameters
+        ----------
+        accuracy : bool, default=True
+            Estimate it, with an interval: five fits.
+        report : bool, default=True
+            Whether to go on: a fit for each of the last batches, eight at most.
+
+        Returns
+        -------
+        Status
+            Prints as some sentences, and shows as a table in notebooks.
+        """
+        check_parameters({"accuracy": FLAG, "report": FLAG}, {"accuracy": accuracy, "report": report})
+        state, batches = self._state(), self._store.batches()
+        times = {batch.number: batch.time for batch in batches}
+        out = pd.DataFrame(
+            {
+                "batch": [state.asked[row] for row in state.out],
+                "asked": [times.get(state.asked[row], "") for row in state.out],
+            },
+            index=pd.Index([self._ids[row] for row in state.out], dtype=object, name=self.id or "id"),
+        )
+        return Status(
+            n_rows=state.n_rows,
+            n_labels=len(state.labels),
+            n_out=len(state.out),
+            n_skipped=len(state.skipped),
+            n_disputed=len(state.disputed),
+            n_left=int(self._free(state).sum()),
+            n_asked=len(state.asked),
+            n_batches=len(batches),
+            by_label=_by_label(list(state.labels.values()), self.kind),
+            out=out,
+            accuracy=self._accuracy(state) if accuracy and self._X is not None else None,
+            report=self._report(state) if report and self._X is not None and self._can_fit(state) else None,
+        )
+
+    def model(self) -> Any:
+        """A model fitted to all labels that count.
+
+        Returns
+        -------
+        estimator
+            Takes rows of the table, as a DataFrame with its columns but those of the id and of the target.
+
+        Raises
+        ------
+        CampaignError
+            With labels of one class only, or none.
+        """
+        self._table()
+        state = self._state()
+        if not self._can_fit(state):
+            raise CampaignError(
+                f"A model needs {'two labels' if self.kind == 'numbers' else 'labels of two classes'}. There "
+                f"{'is 1 label' if len(state.labels) == 1 else f'are {len(state.labels)} labels'}: tell some."
+            )
+        return self._fitted(state)
+
+    def recheck(self, n: int = 20) -> pd.DataFrame:
+        """Labelled rows that are most worth a second look: those whose label surprises models that did not see it.
+
+        Parameters
+        ----------
+        n : int, default=20
+
+        Returns
+        -------
+        DataFrame
+            Indexed by id, the most surprising first: ``label``, ``guess`` and their probabilities by cross-fitted
+            models, ``label_probability`` and ``guess_probability``; of numbers, the ``difference``; the row; and
+            ``disputed`` where annotators disagree.
+
+        Raises
+        ------
+        CampaignError
+            With fewer than two labels of two classes.
+
+        References
+        ----------
+        Northcutt, Jiang and Chuang (2021), Confident Learning, sec. 3, for out-of-sample probabilities of labels.
+        """
+        check_parameters({"n": integer()}, {"n": n})
+        state = self._state()
+        judged = self._judged(state)
+        if judged is None:
+            raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
+        rows = list(state.labels)
+        found = judged.drop(columns=["label_probability"]) if self.kind == "numbers" else judged.copy()
+        found.insert(0, "label", list(state.labels.values()))
+        if self.kind == "numbers":
+            found["difference"] = (found["guess"] - found["label"]).abs()
+            found = found.drop(columns=["guess_probability"])
+            order = np.argsort(-found["difference"].to_numpy(), kind="stable")
+        else:
+            wrong = (found["guess"] != found["label"]).to_numpy()
+            surprise = np.where(
+                found["label_probability"].isna(), np.where(wrong, 0.0, 1.0), found["label_probability"]
+            )
+            order = np.argsort(surprise, kind="stable")
+        disputes = state.disagreements()
+        found["disputed"] = [row in disputes for row in rows]
+        beside = self._table().iloc[rows]
+        return pd.concat([found, beside[[c for c in beside.columns if c not in found.columns]]], axis=1).iloc[order[:n]]
+
+    def disagreements(self) -> pd.DataFrame:
+        """Rows whose annotators do not say the same, one column for each annotator, and ``label``, which counts.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by id; None in ``label`` where none counts.
+        """
+        state = self._state()
+        found = state.disagreements()
+        index = pd.Index([self._ids[row] for row in found], dtype=object, name=self.id or "id")
+        names = sorted({name for votes in found.values() for name in votes})
+        data = {name or "(nobody named)": [votes.get(name) for votes in found.values()] for name in names}
+        return pd.DataFrame({**data, "label": [state.labels.get(row) for row in found]}, index=index, dtype=object)
+
+    def history(self) -> pd.DataFrame:
+        """All that happened, in order.
+
+        Returns
+        -------
+        DataFrame
+            One row for each event: time, kind ("ask", "tell", "skip", "withdraw"), id, label, annotator, batch,
+            log_proba.
+        """
+        events = [event for event in self._store.events() if event.row < len(self._ids)]
+        return pd.DataFrame(
+            {
+                "time": pd.to_datetime([event.time for event in events], utc=True),
+                "kind": [event.kind for event in events],
+                "id": pd.Series([self._ids[event.row] for event in events], dtype=object),
+                "label": pd.Series([event.label for event in events], dtype=object),
+                "annotator": [event.annotator for event in events],
+                "batch": pd.array([event.batch for event in events], dtype="Int64"),
+                "log_proba": pd.Series([event.log_proba for event in events], dtype=float),
+            }
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table with the labels that count in the target column, indexed by id.
+
+        Returns
+        -------
+        DataFrame
+            A copy.
+        """
+        state = self._state()
+        if self._X is None:
+            frame = pd.DataFrame(index=pd.Index(self._ids, dtype=object, name=self.id or "id"))
+        else:
+            frame = self._X.copy()
+        labels = pd.Series([state.labels.get(row) for row in range(state.n_rows)], index=frame.index, dtype=object)
+        frame[self.target] = labels.infer_objects() if labels.notna().all() else labels
+        return frame.drop(index=[self._ids[i] for i in self._gone])
+
+    def __repr__(self) -> str:
+        return f"<Campaign {str(self.path)!r}: {self.status(accuracy=False, report=False)._on_rows()}>"
+
+    def _repr_html_(self) -> str:
+        status = self.status(accuracy=False, report=False)
+        counts = {
+            "rows": status.n_rows,
+            "labelled": status.n_labels,
+            "out": status.n_out,
+            "skipped": status.n_skipped,
+            "disputed": status.n_disputed,
+            "left": status.n_left,
+            "batches": status.n_batches,
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{value:,}</td></tr>" for name, value in counts.items())
+        labels = "".join(
+            f"<tr><th>{html.escape(str(label))}</th><td>{value:,g}</td></tr>"
+            for label, value in status.by_label.items()
+        )
+        return (
+            f"<div><strong>Campaign {html.escape(self.path.name)}</strong>: {html.escape(self.target)}"
+            f'<div style="display:flex;gap:2em"><table>{cells}</table><table>{labels}</table></div></div>'
+        )
+
+    # --- what the others stand on -----------------------------------------------------------------
+
+    def _state(self) -> State:
+        return State.of(self._came, self._store.events(), self._settings["rule"])
+
+    def _free(self, state: State) -> NDArray[np.bool_]:
+        """Rows that may be asked for."""
+        free = state.candidates()
+        free[self._gone] = False
+        return free
+
+    def _table(self) -> pd.DataFrame:
+        if self._X is None:
+            raise CampaignError("`frame` is needed for this, and the campaign was opened without: give it to `open`.")
+        return self._X
+
+    def _can_fit(self, state: State) -> bool:
+        return has_enough(list(state.labels.values()), self.kind)
+
+    def _estimator(self) -> Any:
+        """The model, not fitted; a named one with preprocessing that knows the table."""
+        return models.named_model(self._model, self._prepared(), self.kind) if self._is_named() else self._model
+
+    def _is_named(self) -> bool:
+        return isinstance(self._model, str)
+
+    def _prepared(self) -> Any:
+        """What turns columns into numbers."""
+        if "prepared" not in self._fits:
+            vectorizer = self._settings["model"].get("vectorizer", "plain")
+            self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
+        return self._fits["prepared"]
+
+    def _points(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], Any]:
+        """Some of the rows, and where they lie as numbers."""
+        some = np.sort(rng.choice(rows, models.MOST_ROWS, replace=False)) if len(rows) > models.MOST_ROWS else rows
+        return some, np.asarray(self._prepared().transform(self._table().iloc[some]), dtype=np.float64)
+
+    def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
+        return self._table().iloc[list(rows)], np.array([state.labels[row] for row in rows])
+
+    def _fitted(self, state: State) -> Any:
+        key = "model", tuple(state.labels.items())
+        if self._fits.get("of") != key:
+            X, y = self._training(list(state.labels), state)
+            self._fits["of"], self._fits["model"] = key, fitted(self._estimator(), X, y, self.random_state)
+        return self._fits["model"]
+
+    def _judged(self, state: State) -> pd.DataFrame | None:
+        key = "judged", tuple(state.labels.items())
+        if self._fits.get("judged of") != key:
+            found = None
+            if self._can_fit(state):
+                X, y = self._training(list(state.labels), state)
+                found = cross_fitted(self._estimator(), X, y, self.kind, self.random_state)
+            self._fits["judged of"], self._fits["judged"] = key, found
+        return self._fits["judged"]
+
+    def _accuracy(self, state: State) -> Accuracy | None:
+        judged = self._judged(state)
+        if judged is None:
+            return None
+        picks = picks_of(self._store.batches(), self._store.events(), state)
+        return accuracy_of(judged, list(state.labels.values()), list(state.labels), state, picks, self.kind)
+
+    def _report(self, state: State) -> StoppingReport | None:
+        def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
+            X, y = self._training(rows, state)
+            return fitted(self._estimator(), X, y, self.random_state), X, y
+
+        return report_on(state, self._table(), self._free(state), fit, self.kind, self.random_state, self._verbose)
+
+
+def _model_settings(model: Any) -> dict[str, Any]:
+    if isinstance(model, str):
+        if model not in models.MODELS:
+            raise CampaignError(f"`model` must be one of {sorted(models.MODELS)}, or an estimator. Got {model!r}.")
+        return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
+    check_cloneable(model, "model")
+    return {"type": type(model).__name__, "description": fingerprint.describe(clone(model))}
+
+
+def _check_closed(labels: Iterable[Any], closed: Iterable[Any] | None, what: str) -> None:
+    if closed is None:
+        return
+    known = set(closed)
+    others = sorted({label for label in labels if label is not None and label not in known}, key=str)
+    if others:
+        raise CampaignError(f"{what} must be one of {shown(sorted(known, key=str), 12)}. Got {shown(others)}.")
+
+
+def _check_kind_of_ids(before: list[Any], now: list[Any], where: NDArray[np.int64]) -> None:
+    if (where < 0).all() and type(before[0]) is not type(now[0]):
+        kinds = {str: "texts", int: "whole numbers"}
+        raise CampaignError(
+            f"`frame` must have the ids of the campaign. Those are {kinds[type(before[0])]}, {before[0]!r} say, and "
+            f"these are {kinds[type(now[0])]}, {now[0]!r}: read them as the campaign did, dtype={{id: str}} in pandas."
+        )
+
+
+def _other_type(id: Any) -> Any:
+    if isinstance(id, str):
+        return int(id) if id.isdecimal() else None
+    return str(id)
+
+
+def _as_ids(ids: Any) -> list[Any]:
+    if isinstance(ids, str | int):
+        raise TypeError(f"`ids` must be a list of ids. Got {ids!r}: [{ids!r}] is a list of one.")
+    return plain_ids(list(dict.fromkeys(ids)))
+
+
+def _by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
+    if not labels:
+        return {}
+    if kind == "classes":
+        return dict(Counter(labels).most_common())
+    return {"least": min(labels), "mean": float(np.mean(labels)), "largest": max(labels)}

@@ -1,0 +1,175 @@
+"""The first rows, when there is no model: none is labelled, or all labels are of one class.
+
+Rows are points, the columns that preprocessing made of the table. No label is looked at.
+
+Letters: N points, m members of a cluster, D columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.neighbors import NearestNeighbors
+
+from .._checks import PointError, check_k, float64_array, one_of
+from .._random import check_rng
+from ..samplers import repulsive
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+MOST_POINTS = 20_000
+"""Candidates that are looked at; with more of them, these are drawn at random."""
+
+MOST_MEMBERS = 5_000
+"""Members of a cluster among which the most typical one is looked for."""
+
+N_NEIGHBOURS = 20
+"""Nearest members whose mean distance says how typical a point is, as in TypiClust."""
+
+MOST_FULL_CLUSTERS = 50
+"""Up to so many clusters are found by k-means over all points, more by mini-batches, as in TypiClust."""
+
+TAIL = 0.01
+"""The part of a column, at either end, that is drawn in to where the rest begins."""
+
+DIGITS = 4
+"""Decimals of standardised columns that count: rows that differ in none are one place."""
+
+NO_SPREAD = 1e-12
+"""Of the largest number of a column: a smaller spread is rounding."""
+
+
+def first_rows(points: ArrayLike, k: int, rng: np.random.Generator, how: str) -> Indices:
+    """Choose k rows to label first, without a model.
+
+    Columns are standardised inside. A column of two values counts as 0 and 1, so that a category, which is a column for
+    each of its values, weighs about as much as a number. The others are drawn in at their percentiles 1 and 99 and
+    brought to a standard deviation of 1. Of a column in which nearly all rows have one value only the sign of the
+    difference counts. Columns without spread do not count.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_points, n_columns)
+        Finite numbers. Of more than 20,000 points, 20,000 at random are looked at.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    how : {"uniform", "kmeans++", "typical"}
+        "uniform": all rows are equally probable.
+        "kmeans++": the first row is uniform, every further one is drawn with probability proportional to its squared
+        distance from the nearest row drawn before it.
+        "typical": k-means makes k clusters, and the largest come first; each gives the row whose mean distance from its
+        20 nearest neighbours in the cluster is smallest.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, most preferred first; every prefix is a batch. Where fewer than k places differ, each gives a
+        row, and the other rows are uniform.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``points`` is no array of two axes of finite numbers, k is not an integer from 1 to n_points, ``rng`` is no
+        generator, or ``how`` is none of these names.
+
+    References
+    ----------
+    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding; Hacohen, Dekel and Weinshall (2022),
+    Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets, sec. 3 (TypiClust), here on the columns
+    themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.campaign._first import first_rows
+    >>> group = np.repeat([0, 1, 2], [10, 20, 5])
+    >>> centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    >>> points = centres[group] + np.random.default_rng(0).normal(size=(35, 2))
+    >>> group[first_rows(points, 3, np.random.default_rng(0), "typical")]
+    array([1, 0, 2])
+    """
+    one_of(FIRST).check("how", how)
+    check_rng(rng)
+    points = float64_array("points", points)
+    if points.ndim != 2:
+        raise ValueError(f"`points` must have shape (n_points, n_columns). Got shape {points.shape}.")
+    k = check_k(k, len(points), of="points")
+    is_finite = np.isfinite(points).all(axis=1)
+    if not is_finite.all():
+        raise PointError("`points` must be finite", int(is_finite.argmin()), "Fill gaps, or scale what is too large.")
+    found = FIRST[how](points, k, rng)
+    left = np.delete(np.arange(len(points)), found)
+    return np.concatenate([found, rng.permutation(left)[: k - len(found)]])
+
+
+def _uniform(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+    return rng.permutation(len(points))[:k]
+
+
+def _of_places(choose: Callable[[Floats, int, np.random.Generator], Indices]) -> Any:
+    """Rows that a function chooses by where they lie; fewer, where fewer places differ."""
+
+    def chosen(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+        looked_at = np.arange(len(points))
+        if len(points) > MOST_POINTS:
+            looked_at = rng.choice(len(points), MOST_POINTS, replace=False)
+        scaled = standardised(points[looked_at])
+        n_places = len(np.unique(scaled, axis=0)) if scaled.shape[1] else 1
+        return looked_at[choose(scaled, min(k, n_places), rng)] if n_places > 1 else looked_at[:0]
+
+    return chosen
+
+
+def _seeding(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+    return repulsive(np.ones(len(points)), points, k, rng, diversity=1)
+
+
+def _typical(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+    make = KMeans if k <= MOST_FULL_CLUSTERS else MiniBatchKMeans
+    clusters = make(k, n_init=3, random_state=int(rng.integers(2**31 - 1))).fit_predict(points)
+    sizes = np.bincount(clusters, minlength=k)
+    largest_first = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+    return np.array([_most_typical(points, np.flatnonzero(clusters == c), rng) for c in largest_first], dtype=np.int64)
+
+
+def _most_typical(points: Floats, members: Indices, rng: np.random.Generator) -> int:
+    """The member that is nearest to its neighbours in the cluster."""
+    if len(members) == 1:
+        return int(members[0])
+    if len(members) > MOST_MEMBERS:
+        members = rng.choice(members, MOST_MEMBERS, replace=False)
+    neighbours = NearestNeighbors(n_neighbors=min(N_NEIGHBOURS, len(members) - 1)).fit(points[members])
+    return int(members[neighbours.kneighbors()[0].mean(axis=1).argmin()])
+
+
+FIRST: dict[str, Callable[[Floats, int, np.random.Generator], Indices]] = {
+    "uniform": _uniform,
+    "kmeans++": _of_places(_seeding),
+    "typical": _of_places(_typical),
+}
+"""Ways to choose the first rows, by name: at most k of the points, and fewer where fewer places differ."""
+
+
+def standardised(points: Floats) -> Floats:
+    """Columns on one scale, those without spread left out."""
+    largest = np.abs(points).max(axis=0)
+    points = points / np.where(largest > 0, largest, 1.0)  # so that nothing overflows
+    return np.array([_on_scale(x) for x in points.T if np.ptp(x) > NO_SPREAD]).reshape(-1, len(points)).T
+
+
+def _on_scale(x: Floats) -> Floats:
+    """A column of two values as 0 and 1, the sign of a rare difference, or a number of standard deviation 1."""
+    low = float(np.quantile(x, TAIL, method="lower"))
+    high = float(np.quantile(x, 1 - TAIL, method="higher"))
+    if high - low <= NO_SPREAD:
+        return np.sign(np.where(np.abs(x - low) > NO_SPREAD, x - low, 0.0))
+    x = np.clip(x, low, high)
+    if np.isin(x, (low, high)).all():
+        return (x - low) / (high - low)
+    return np.round((x - x.mean()) / x.std(), DIGITS)

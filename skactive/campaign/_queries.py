@@ -1,0 +1,108 @@
+"""The query of a campaign as plain settings, where it is one of this package with plain parameters."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sklearn.base import clone
+
+from .. import _fingerprint as fingerprint
+from .._checks import check_parameters
+from .._plain import NoPlainFormError, dumps, loads
+from .._random import check_random_state
+from ..acsfw import ACSFWQuery
+from ..badge import BADGEQuery
+from ..batchbald import BatchBALDQuery
+from ..kcenter import KCenterQuery
+from ..query import StochasticBatchQuery
+from ._errors import CampaignError
+
+QUERIES = {
+    query.__name__: query for query in (StochasticBatchQuery, BatchBALDQuery, BADGEQuery, ACSFWQuery, KCenterQuery)
+}
+
+ONE_IN_TEN = 0.1
+"""Picks of the default query that are uniform, so that accuracy can be estimated from labels that were not."""
+
+
+def default_query() -> StochasticBatchQuery:
+    return StochasticBatchQuery(epsilon=ONE_IN_TEN)
+
+
+def settings_of(query: Any) -> dict[str, Any]:
+    """What to write down of a query: all of it, or what tells it from another one."""
+    if not hasattr(query, "select") or not hasattr(query, "get_params"):
+        raise TypeError(
+            f"`query` must be a query, such as StochasticBatchQuery(). Got {query!r} of type {type(query).__name__}."
+        )
+    if hasattr(query, "rules"):
+        check_parameters(query.rules, query.get_params(deep=False))
+    params = {name: value for name, value in query.get_params(deep=False).items() if name != "random_state"}
+    if QUERIES.get(type(query).__name__) is type(query) and _is_plain(params):
+        return {"name": type(query).__name__, "params": params}
+    return {"name": type(query).__name__, "description": fingerprint.describe(query)}
+
+
+def _is_plain(params: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(json.dumps(params, allow_nan=False)) is not None)
+    except (TypeError, ValueError):
+        return False
+
+
+def query_of(settings: dict[str, Any], given: Any) -> Any:
+    """The query that was written down, or the one that is handed in, if it is the same."""
+    if given is not None:
+        check_same("query", settings, settings_of(given))
+        return given
+    if "params" in settings:
+        return QUERIES[settings["name"]](**settings["params"])
+    raise CampaignError(
+        f"`query` must be handed in: the campaign was started with a {settings['name']} of your own parts, and its "
+        "file holds no code. Give the same one."
+    )
+
+
+def check_same(name: str, before: Any, now: Any) -> None:
+    """Check that something handed in has the settings that the campaign was started with."""
+    difference = fingerprint.first_difference(json.loads(json.dumps(before)), json.loads(json.dumps(now)))
+    if difference is not None:
+        where, old, new = difference
+        raise CampaignError(
+            f"`{name}` must be the one that the campaign was started with. Its {where or 'kind'} was {_short(old)}, "
+            f"and is {_short(new)} now: give the first one, or start a new campaign."
+        )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def ready(query: Any, state: bytes | None, seed: int) -> Any:
+    """A copy of the query that goes on where the last batch left it."""
+    twin = clone(query)
+    if "random_state" in twin.get_params(deep=False):
+        twin.set_params(random_state=int(check_random_state([seed, 1]).integers(2**31 - 1)))
+    if state is not None:
+        twin.set_state(loads(state))
+    return twin
+
+
+def state_of(query: Any) -> bytes | None:
+    """What the query knows after a batch, for `ready`.
+
+    Raises
+    ------
+    CampaignError
+        If that is more than data: the next process could not go on.
+    """
+    if not (hasattr(query, "get_state") and hasattr(query, "set_state")):
+        return None
+    try:
+        return dumps(query.get_state())
+    except NoPlainFormError as error:
+        raise CampaignError(
+            f"`query` must remember nothing but data, as a campaign goes on in other processes. {error}"
+        ) from error

@@ -1,0 +1,63 @@
+"""Whether to go on: the chain of stopping reports, made again from what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from .._random import check_random_state
+from ..stopping import StoppingReport
+from ._fits import has_enough
+from ._state import State
+
+MOST_REPORTS = 8
+"""Each is a fit. A verdict goes by the last ``patience`` labels, which as a rule are the last batch or two."""
+
+MOST_ROWS = 20_000
+"""Rows without a label that predictions are compared on; a report draws some of these."""
+
+Fit = Callable[[Sequence[int]], tuple[Any, pd.DataFrame, NDArray[Any]]]
+"""``fit(rows)`` is a model fitted to the labels of these rows, the rows and the labels."""
+
+
+def moments_of(state: State) -> list[int]:
+    """How many of the labels in ``state.order`` there were when a batch had come back, and how many there are now.
+
+    A batch has come back once labels of a later one come in.
+    """
+    latest, moments = 0, [0]
+    for n, row in enumerate(state.order):
+        batch = state.asked.get(row, 0)
+        if batch > latest:
+            latest = batch
+            moments.append(n)
+    return sorted({*moments, len(state.order)})
+
+
+def report_on(
+    state: State, X: pd.DataFrame, free: NDArray[np.bool_], fit: Fit, kind: str, seed: int, verbose: int
+) -> StoppingReport | None:
+    """The report of now, after those of the last batches; None if there were labels of one class until now."""
+    later = set(state.order)
+    came = [row for row in state.labels if row not in later]
+    left = np.flatnonzero(free)
+    rng = check_random_state([seed, 4])
+    if len(left) > MOST_ROWS:
+        left = rng.choice(left, MOST_ROWS, replace=False)
+    report = None
+    moments = moments_of(state)[-MOST_REPORTS:]
+    for n in tqdm(moments, desc="stopping report", unit="fit", disable=not verbose):
+        rows = sorted([*came, *state.order[:n]])
+        if not has_enough([state.labels[row] for row in rows], kind):
+            continue
+        model, X_training, y_training = fit(rows)
+        pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
+        report = StoppingReport.from_learner(
+            model, X.iloc[pool], report, X_training=X_training, y_training=y_training, random_state=seed
+        )
+    return report

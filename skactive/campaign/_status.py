@@ -1,0 +1,76 @@
+"""Where a campaign stands, in numbers, a sentence and a table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..stopping import StoppingReport
+from ._accuracy import Accuracy
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a campaign stands.
+
+    Attributes
+    ----------
+    n_rows, n_labels, n_out, n_skipped, n_disputed, n_left : int
+        Rows of the table: with a label that counts, asked for and not answered yet, that nobody can label, whose
+        annotators disagree so that none counts, and those that can still be asked for.
+    n_asked, n_batches : int
+        Rows that were asked for so far, in how many batches.
+    by_label : dict
+        How many rows have each label, the most frequent first; of numbers: least, mean and largest.
+    out : DataFrame
+        Rows that are out, indexed by id, with the batch and the time they were asked for.
+    accuracy : Accuracy or None
+        None with too few labels, or if it was not asked for.
+    report : StoppingReport or None
+        Whether to go on; None with less than two classes, or if it was not asked for.
+    """
+
+    n_rows: int
+    n_labels: int
+    n_out: int
+    n_skipped: int
+    n_disputed: int
+    n_left: int
+    n_asked: int
+    n_batches: int
+    by_label: Mapping[Any, Any]
+    out: pd.DataFrame
+    accuracy: Accuracy | None = None
+    report: StoppingReport | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """One sentence for each thing to know."""
+        found = [self._on_rows()]
+        if self.by_label:
+            counts = ", ".join(f"{label}: {value:g}" for label, value in list(self.by_label.items())[:12])
+            found.append(f"Labels: {counts}{', ...' if len(self.by_label) > 12 else ''}.")
+        if self.n_out:
+            first = self.out.sort_values("batch").iloc[0]
+            found.append(f"{self.n_out} rows are out, the first since {first['asked'][:10]} (batch {first['batch']}).")
+        if self.accuracy is not None:
+            text = str(self.accuracy)
+            found.append(f"{text[0].upper()}{text[1:]}.")
+        if self.report is not None:
+            found.append(str(self.report))
+        return found
+
+    def _on_rows(self) -> str:
+        parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} out"]
+        parts += [f"{n:,} {what}" for n, what in ((self.n_skipped, "skipped"), (self.n_disputed, "disputed")) if n]
+        return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {self.n_batches} batches so far."
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
+        return f"<div>{cells}</div>"
