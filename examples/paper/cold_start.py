@@ -1,0 +1,268 @@
+"""The first labels: rows at random, rows that lie apart, or typical ones, where there is no model to ask.
+
+Twenty labels are chosen by the preprocessed columns alone, then thirty more are bought in batches of ten by the default
+query. All ways share splits and seeds. Where all labels are of one class there is still no model: that class is
+predicted, and the next batch is chosen as the first one was, as a campaign does.
+
+What becomes the default was decided before the study was run. A way takes the place of "uniform" if its accuracy
+after the first labels, mean over models, is better with p < 0.05 after Holm's correction for two ways (random effects
+over tables), and none of its other numbers of that kind (balanced accuracy, and both after all labels) is worse by an
+interval without 0. If both do, the one of the larger mean. Each trial of a table is kept in OUT/rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import study
+from many_tables import rows
+from page import random_effects
+from scipy import stats
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
+from sklearn.model_selection import train_test_split
+from which_query import TABLES
+
+from skactive import StochasticBatchQuery
+from skactive._random import seeded_clone, spawn
+from skactive._statistics import Estimate, estimate, holm
+from skactive.campaign._first import FIRST, first_rows
+from skactive.campaign._models import fitted_preprocessing, named_model
+
+TITLE = "The first labels"
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smallest": {"n_trials": 2, "tables": ["breast_cancer", "wine", "digits"], "models": ["logistic"]},
+    "quick": {"n_trials": 5, "tables": ["breast_cancer", "wine", "digits"], "models": ["forest", "logistic"]},
+    "full": {"n_trials": 20, "tables": TABLES, "models": ["forest", "logistic"]},
+}
+N_FIRST, N_ALL, BATCH_SIZE = 20, 50, 10
+
+WAYS = [how for how in FIRST if how != "uniform"]
+SCORES = {"accuracy": accuracy_score, "balanced accuracy": balanced_accuracy_score}
+NUMBERS = [f"{score}, {n} labels" for n in (N_FIRST, N_ALL) for score in SCORES]
+FIRST_NUMBER = NUMBERS[0]
+
+
+def run(size: Any, places: study.Places) -> dict[str, Any]:
+    places.rounds.mkdir(parents=True, exist_ok=True)
+    return {table: [kept_trial(places, table, i, size.models) for i in range(size.n_trials)] for table in size.tables}
+
+
+def kept_trial(places: study.Places, table: str, number: int, models: Sequence[str]) -> dict[str, Any]:
+    """One trial, from the disk if it has been run."""
+    path = places.rounds / f"cold_start-{table}-{number}.json"
+    if not path.exists():
+        print(path.stem, flush=True)
+        path.write_text(json.dumps(one_trial(*rows(table, places), number, models)))
+    return dict(json.loads(path.read_text()))
+
+
+def one_trial(X: Any, y: np.ndarray, number: int, models: Sequence[str]) -> dict[str, Any]:
+    """By way of choosing: classes among the first labels, and the numbers of each model; and how many classes are."""
+    strata = y if np.unique(y, return_counts=True)[1].min() > 1 else None
+    train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, stratify=strata, random_state=number)
+    prepared = fitted_preprocessing(X.iloc[train], "plain", number)
+    data = (*(prepared.transform(X.iloc[part]) for part in (train, test)), y[train], y[test])
+    found: dict[str, Any] = {"all classes": len(np.unique(y[train]))}
+    for how in FIRST:
+        seeds = np.random.default_rng(number), np.random.default_rng([number, 1])
+        first = first_rows(data[0], N_FIRST, seeds[0], how)
+        runs = {name: scores_of_run(data, first, how, name, *spawn(seeds[1], 2)) for name in models}
+        found[how] = {"classes": len(np.unique(y[train][first])), **runs}
+    return found
+
+
+def scores_of_run(
+    data: tuple[np.ndarray, ...],
+    first: np.ndarray,
+    how: str,
+    name: str,
+    of_models: np.random.Generator,
+    of_batches: np.random.Generator,
+) -> dict[str, float]:
+    """Scores on the test rows after the first labels and after all."""
+    X, X_test, y, y_test = data
+    labelled, found, query = first, {}, StochasticBatchQuery(random_state=of_batches)
+    while True:
+        is_model = len(np.unique(y[labelled])) > 1
+        make = named_model(name, "passthrough", "classes") if is_model else DummyClassifier()
+        model = seeded_clone(make, of_models).fit(X[labelled], y[labelled])
+        if len(labelled) in (N_FIRST, N_ALL):
+            answers = model.predict(X_test)
+            found |= {f"{n}, {len(labelled)} labels": score(y_test, answers) for n, score in SCORES.items()}
+        if len(labelled) >= N_ALL:
+            return found
+        left = np.setdiff1d(np.arange(len(y)), labelled)
+        if is_model:
+            batch = query.select(model, X[left], BATCH_SIZE)
+        else:
+            batch = first_rows(X[left], BATCH_SIZE, of_batches, how)
+        labelled = np.concatenate([labelled, left[batch]])
+
+
+def differences(findings: Mapping[str, Any], how: str, number: str, models: Sequence[str]) -> dict[str, np.ndarray]:
+    """Points of paired trials, by table, of a way minus uniform: mean over models."""
+    return {
+        table: 100
+        * np.array([np.mean([t[how][name][number] - t["uniform"][name][number] for name in models]) for t in trials])
+        for table, trials in findings.items()
+    }
+
+
+def more_classes(findings: Mapping[str, Any], how: str) -> dict[str, np.ndarray]:
+    """Classes that a way sees beyond those that uniform sees, of a hundred, by table."""
+    return {
+        table: np.array([100 * (t[how]["classes"] - t["uniform"]["classes"]) / t["all classes"] for t in trials])
+        for table, trials in findings.items()
+    }
+
+
+def over_tables(by_table: Mapping[str, np.ndarray]) -> tuple[Estimate, float | None]:
+    """Mean of random effects with its interval, and the p-value of 0; no error is below a hundredth of a point."""
+    means = [float(d.mean()) for d in by_table.values()]
+    errors = [max(0.01, float(d.std(ddof=1) / math.sqrt(len(d)))) for d in by_table.values()]
+    mean, low, high, _ = random_effects(means, errors)
+    freedom = len(means) - 1
+    error = (high - low) / 2 / stats.t.ppf(0.975, freedom)
+    return Estimate(mean, low, high), float(2 * stats.t.sf(abs(mean) / error, freedom)) if error > 0 else None
+
+
+def models_of(findings: Mapping[str, Any]) -> list[str]:
+    trial = next(iter(findings.values()))[0]
+    return [name for name in trial["uniform"] if name != "classes"]
+
+
+def default(findings: Mapping[str, Any]) -> str:
+    """What the rule that was set before the study makes the default."""
+    models, passed = models_of(findings), {}
+    found = {(how, n): over_tables(differences(findings, how, n, models)) for how in WAYS for n in NUMBERS}
+    of_first = [found[how, FIRST_NUMBER] for how in WAYS]
+    for how, p in zip(WAYS, holm([np.nan if p is None else p for _, p in of_first]), strict=True):
+        value = found[how, FIRST_NUMBER][0]
+        worse = any(found[how, number][0].high < 0 for number in NUMBERS)
+        if value.mean > 0 and p < 0.05 and not worse:
+            passed[how] = value.mean
+    return max(passed, key=passed.__getitem__) if passed else "uniform"
+
+
+def of_table(differences_of: np.ndarray) -> float:
+    """The p-value of one table; no difference in any trial is none."""
+    return float(stats.ttest_1samp(differences_of, 0).pvalue) if np.ptp(differences_of) > 0 else np.nan
+
+
+def standings(by_table: Mapping[str, np.ndarray]) -> tuple[int, int, int]:
+    """Tables on which a way is better, alike and worse: t-tests over trials, p < 0.05 after Holm over the tables."""
+    corrected = holm([of_table(d) for d in by_table.values()])
+    signs = [float(np.sign(d.mean())) * (p < 0.05) for d, p in zip(by_table.values(), corrected, strict=True)]
+    return signs.count(1), signs.count(0), signs.count(-1)
+
+
+def claims(findings: dict[str, Any]) -> list[study.Claim]:
+    models = models_of(findings)
+    n_trials = len(next(iter(findings.values())))
+    made = []
+    for how in WAYS:
+        setting = f"{len(findings)} tables, random effects; {N_FIRST} first labels"
+        made.append(
+            _claim(f"{how} sees more classes than uniform", setting, n_trials, more_classes(findings, how), "%")
+        )
+        for number in NUMBERS:
+            for names in (models, *([name] for name in models if len(models) > 1)):
+                where = f"{setting}, {'mean of ' if len(names) > 1 else ''}{' and '.join(names)}"
+                statement = f"{how} is better than uniform: {number}"
+                made.append(_claim(statement, where, n_trials, differences(findings, how, number, names), "points"))
+    return made
+
+
+def _claim(statement: str, setting: str, n_trials: int, by_table: Mapping[str, np.ndarray], unit: str) -> study.Claim:
+    value, p = over_tables(by_table)
+    verdict = "seen" if value.low > 0 else "the opposite" if value.high < 0 else "cannot be told"
+    return study.Claim(statement, setting, n_trials, f"{study.with_interval(value, 1, sign=True)} {unit}", verdict, p)
+
+
+def guide(findings: dict[str, Any]) -> str:
+    """The numbers of the page, and what they decide."""
+    models, n_trials = models_of(findings), len(next(iter(findings.values())))
+    head = ["minus uniform", *WAYS]
+    lines = [[f"{n}, points", *(_cell(differences(findings, how, n, models)) for how in WAYS)] for n in NUMBERS]
+    lines.append([f"classes seen in {N_FIRST} labels, %", *(_cell(more_classes(findings, how)) for how in WAYS)])
+    shown = [".. list-table::", "   :header-rows: 1", ""]
+    for row in [head, *lines]:
+        shown += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+    single = ", ".join(f"{n_single(findings, how)} with {how}" for how in FIRST)
+    text = (
+        f"Means over {len(findings)} tables, {n_trials} trials each, and over {' and '.join(models)}, with 95 % "
+        f"intervals (random effects). Of {n_trials * len(findings)} first batches those of one class only, which make "
+        f"no model, were {single}. By the rule set before the study, the default is **{default(findings)}**. "
+        ":ref:`Each model and table <cold_start>`."
+    )
+    return "\n".join(shown) + "\n\n" + text
+
+
+def _cell(by_table: Mapping[str, np.ndarray]) -> str:
+    return study.with_interval(over_tables(by_table)[0], 1, sign=True)
+
+
+def n_single(findings: Mapping[str, Any], how: str) -> int:
+    """Trials whose first labels are of one class."""
+    return sum(trial[how]["classes"] == 1 for trials in findings.values() for trial in trials)
+
+
+def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Better, alike and worse by model; and each table."""
+    models = models_of(findings)
+    counts = [
+        [how, name, *(" / ".join(map(str, standings(differences(findings, how, n, [name])))) for n in NUMBERS)]
+        for how in WAYS
+        for name in models
+    ]
+    header = ["table", "classes", *(f"seen, {how}" for how in FIRST)]
+    header += ["one class only", f"uniform: {FIRST_NUMBER}", *(f"{how} − uniform" for how in WAYS)]
+    lines = []
+    for table, trials in findings.items():
+        seen = [f"{np.mean([t[how]['classes'] for t in trials]):.1f}" for how in FIRST]
+        single = " / ".join(str(n_single({table: trials}, how)) for how in FIRST)
+        level = 100 * np.mean([trial["uniform"][name][FIRST_NUMBER] for trial in trials for name in models])
+        by_way = [differences({table: trials}, how, FIRST_NUMBER, models)[table] for how in WAYS]
+        cells = [study.with_interval(estimate(d), 1, sign=True) for d in by_way]
+        lines.append([table.replace("_", " "), str(trials[0]["all classes"]), *seen, single, f"{level:.1f}", *cells])
+    return [
+        ("Tables better / alike / worse than uniform (t-tests, Holm, p < 0.05)", ["way", "model", *NUMBERS], counts),
+        (f"Each table: {FIRST_NUMBER}, mean of the models, points; intervals are over trials", header, lines),
+    ]
+
+
+def draw(findings: dict[str, Any]) -> Any:
+    """Differences to uniform by table, and over tables below; a panel for each number."""
+    models = models_of(findings)
+    names = [name.replace("_", " ") for name in findings]
+    figure, axes = study.panels(len(NUMBERS), 4, 3.1, 0.3 * len(names) + 1.6)
+    for i, (ax, number) in enumerate(zip(axes.flat, NUMBERS, strict=True)):
+        for shift, colour, how in zip((-0.17, 0.17), ("C0", "C1"), WAYS, strict=True):
+            by_table = differences(findings, how, number, models)
+            values = [*(estimate(d) for d in by_table.values()), over_tables(by_table)[0]]
+            for row, value in enumerate(values):
+                half, is_sum = np.nan_to_num(value.half_width), row == len(names)
+                style = {"fmt": "D" if is_sum else "o", "ms": 6 if is_sum else 3.5, "lw": 2 if is_sum else 1}
+                label = how if row == 0 else None
+                ax.errorbar(value.mean, row + shift + 0.5 * is_sum, xerr=half, color=colour, label=label, **style)
+        ax.axvline(0, color="k", lw=0.8)
+        ax.axhline(len(names) - 0.25, color="0.6", lw=0.8)
+        ax.set_yticks([*range(len(names)), len(names) + 0.5], [*names, "all tables"] if i == 0 else [], fontsize=8)
+        ax.set_ylim(len(names) + 1, -0.7)
+        ax.set_title(number, fontsize=9)
+        ax.set_xlabel("minus uniform's, points", fontsize=8)
+        ax.grid(alpha=0.3)
+    axes[0, 0].legend(fontsize=8)
+    figure.set_layout_engine("constrained")
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(sys.modules[__name__])

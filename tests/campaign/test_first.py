@@ -1,0 +1,235 @@
+"""The first rows of a campaign, chosen without a model: their laws against enumeration, and odd points."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from skactive.campaign import _first
+from skactive.campaign._first import FIRST, first_rows, standardised
+
+ways = pytest.mark.parametrize("how", FIRST)
+
+FOUR = np.array([[0.0, 0.0], [1.0, 5.0], [3.0, 1.0], [4.0, 2.0]])
+"""Few rows, so that nothing is drawn in at percentiles: columns are moved and scaled alone."""
+
+
+def blobs(sizes, rng, n_columns=3, spread=0.1):
+    """Points of clusters that lie far apart, shuffled, and the cluster of each."""
+    centres = 10 * np.eye(len(sizes), n_columns)
+    group = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    return centres[group] + spread * rng.normal(size=(len(group), n_columns)), group
+
+
+def by_definition(points):
+    """Columns with mean 0 and standard deviation 1, a column at a time, for those of more than two values."""
+    return np.array([[(v - np.mean(x)) / np.std(x) for v in x] for x in points.T]).T
+
+
+def assert_chi_square_fits(counts, law):
+    n = sum(counts.values())
+    seen, expected = [counts[cell] for cell in law], [n * float(p) for p in law.values()]
+    assert min(expected) >= 5
+    assert set(counts) <= set(law)
+    assert stats.chisquare(seen, expected, sum_check=False).pvalue > 1e-4
+
+
+# ------------------------------------------------------------------------------------------------------ laws
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_seeding_of_four_points_has_the_law_of_k_means_plus_plus(k):
+    law = reference.repulsive_law([1.0] * 4, reference.exactly(by_definition(FOUR).round(4)), k, 1, 1)
+    rng = np.random.default_rng(0)
+    counts = Counter(tuple(first_rows(FOUR, k, rng, "kmeans++").tolist()) for _ in range(4_000))
+    rare = {batch for batch, p in law.items() if 4_000 * p < 5}
+    assert not rare
+    assert_chi_square_fits(counts, law)
+
+
+def test_uniform_batches_are_all_as_probable():
+    law = reference.ordered_batches([1, 1, 1, 1], 2)
+    rng = np.random.default_rng(0)
+    assert_chi_square_fits(Counter(tuple(first_rows(FOUR, 2, rng, "uniform").tolist()) for _ in range(2_000)), law)
+
+
+def test_rows_beyond_those_that_are_looked_at_are_chosen_as_often(monkeypatch):
+    monkeypatch.setattr(_first, "MOST_POINTS", 3)
+    points, rng = np.arange(6.0)[:, None] ** 2, np.random.default_rng(0)
+    firsts = Counter(int(first_rows(points, 2, rng, "kmeans++")[0]) for _ in range(1_500))
+    assert_chi_square_fits(firsts, dict.fromkeys(range(6), 1 / 6))
+
+
+@ways
+def test_more_rows_than_are_looked_at_can_be_had(how, monkeypatch):
+    monkeypatch.setattr(_first, "MOST_POINTS", 5)
+    points = np.random.default_rng(0).normal(size=(12, 2))
+    assert sorted(first_rows(points, 12, np.random.default_rng(0), how).tolist()) == list(range(12))
+
+
+# ----------------------------------------------------------------------------------------------- typical rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("how", ["typical", "kmeans++"])
+def test_each_of_clusters_far_apart_gives_one_row(how, seed):
+    points, group = blobs([60, 40, 30], np.random.default_rng(seed), spread=0.01)
+    assert sorted(group[first_rows(points, 3, np.random.default_rng(seed), how)].tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_prefix_of_typical_rows_is_of_the_largest_clusters(seed):
+    points, group = blobs([10, 60, 25, 40], np.random.default_rng(seed), n_columns=4)
+    assert group[first_rows(points, 4, np.random.default_rng(seed), "typical")].tolist() == [1, 3, 2, 0]
+
+
+def test_the_typical_row_has_the_smallest_mean_distance_to_its_neighbours():
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    scaled = standardised(points)
+    distances = [sorted(np.linalg.norm(scaled - x, axis=1))[1 : _first.N_NEIGHBOURS + 1] for x in scaled]
+    means = np.mean(distances, axis=1)
+    (row,) = first_rows(points, 1, np.random.default_rng(1), "typical")
+    assert means[row] == pytest.approx(means.min())
+
+
+def test_typical_rows_are_found_among_some_members_of_a_large_cluster(monkeypatch):
+    monkeypatch.setattr(_first, "MOST_MEMBERS", 10)
+    points, group = blobs([60, 40, 30], np.random.default_rng(0))
+    assert group[first_rows(points, 3, np.random.default_rng(0), "typical")].tolist() == [0, 1, 2]
+
+
+def test_many_clusters_are_found_by_mini_batches():
+    points, group = blobs([9] * 60, np.random.default_rng(0), n_columns=60)
+    found = first_rows(points, 60, np.random.default_rng(0), "typical")
+    assert len(set(found.tolist())) == 60
+    assert len(set(group[found].tolist())) > 45  # of 60 at random, 38
+
+
+# --------------------------------------------------------------------------------------------- prefixes, seeds
+
+
+def test_a_longer_uniform_batch_begins_with_the_shorter_one():
+    points = np.zeros((50, 1))
+    batches = [first_rows(points, k, np.random.default_rng(3), "uniform") for k in range(1, 51)]
+    for shorter, longer in itertools.pairwise(batches):
+        assert longer[:-1].tolist() == shorter.tolist()
+
+
+@ways
+def test_the_same_generator_gives_the_same_rows_and_points_stay_as_they_are(how):
+    points, _ = blobs([30, 30, 30], np.random.default_rng(0), spread=1.0)
+    before = points.copy()
+    first, second = (first_rows(points, 12, np.random.default_rng(7), how) for _ in range(2))
+    assert first.tolist() == second.tolist()
+    assert first.dtype == np.int64
+    np.testing.assert_array_equal(points, before)
+    others = {tuple(first_rows(points, 12, np.random.default_rng(seed), how)) for seed in range(8)}
+    assert len(others) > 1
+
+
+@ways
+@given(data=st.data())
+def test_any_points_give_distinct_rows(how, data):
+    n, n_columns = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 3))
+    values = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-15, -7.5, 1e-310, 1e308, -1.7e308])
+    points = data.draw(arrays(np.float64, (n, n_columns), elements=values))
+    k = data.draw(st.integers(1, n))
+    found = first_rows(points, k, np.random.default_rng(0), how)
+    assert len(set(found.tolist())) == k
+    assert set(found.tolist()) <= set(range(n))
+
+
+# -------------------------------------------------------------------------------------------------- odd points
+
+
+@ways
+@pytest.mark.parametrize("points", [np.ones((7, 2)), np.full((7, 1), 0.1), np.empty((7, 0))])
+def test_equal_points_give_rows_at_random(how, points):
+    rng = np.random.default_rng(0)
+    counts = Counter(int(first_rows(points, 3, rng, how)[0]) for _ in range(700))
+    assert_chi_square_fits(counts, dict.fromkeys(range(7), 1 / 7))
+
+
+@pytest.mark.parametrize("how", ["kmeans++", "typical"])
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_come_only_when_each_place_has_given_a_row(how, seed):
+    places = np.array([[0.0, 1.0], [5.0, 2.0], [9.0, 9.0], [2.0, 7.0]])
+    group = np.repeat(range(4), [20, 1, 5, 2])
+    found = first_rows(places[group], 10, np.random.default_rng(seed), how)
+    assert sorted(group[found[:4]].tolist()) == [0, 1, 2, 3]
+    assert len(set(found.tolist())) == 10
+
+
+@ways
+def test_all_rows_can_be_had(how):
+    points = np.random.default_rng(0).normal(size=(20, 2))
+    assert sorted(first_rows(points, 20, np.random.default_rng(0), how).tolist()) == list(range(20))
+    assert first_rows(points[:1], 1, np.random.default_rng(0), how).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"how": "random"}, ValueError, r"`how` must be one of \['kmeans\+\+', 'typical', 'uniform'\]. Got 'random'"),
+        ({"how": None}, ValueError, "`how` must be one of"),
+        ({"k": 0}, ValueError, "`k` must be an integer from 1 to the number of points, 4. Got 0"),
+        ({"k": 5}, ValueError, "`k` must be an integer from 1 to the number of points, 4. Got 5"),
+        ({"k": 2.0}, ValueError, "`k` must be an integer"),
+        ({"rng": 0}, TypeError, "`rng` must be a numpy.random.Generator"),
+        ({"points": [[0.0], [np.nan]]}, ValueError, "`points` must be finite. Got infinity or NaN in row 1. Fill gaps"),
+        ({"points": [[np.inf], [0.0]]}, ValueError, "`points` must be finite. Got infinity or NaN in row 0"),
+        ({"points": [0.0, 1.0]}, ValueError, r"`points` must have shape \(n_points, n_columns\). Got shape \(2,\)"),
+        ({"points": [["a"], ["b"]]}, TypeError, "`points` must be an array of real numbers"),
+        ({"points": np.empty((0, 2))}, ValueError, "Cannot choose `k`=2 rows from 0 points"),
+    ],
+)
+@ways
+def test_bad_input_gets_one_clear_message(how, change, error, message):
+    arguments = {"points": FOUR, "k": 2, "rng": np.random.default_rng(0), "how": how} | change
+    with pytest.raises(error, match=message):
+        first_rows(**arguments)
+
+
+# ---------------------------------------------------------------------------------------------------- columns
+
+
+def test_columns_of_numbers_have_mean_0_and_deviation_1_whatever_their_unit():
+    x = np.random.default_rng(0).normal(size=80)
+    scaled = standardised(np.column_stack([x, 1e300 * x, 1e-300 * x + 1e-301, 5 - 3 * x]))
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-4)
+    np.testing.assert_allclose(scaled, scaled[:, :1] * [1, 1, 1, -1], atol=2e-4)
+
+
+def test_a_column_of_two_values_is_0_and_1_however_rare_one_is():
+    half, rare = np.arange(1_000) % 2, np.arange(1_000) == 0
+    scaled = standardised(np.column_stack([5 - 2.0 * half, 1.0 * rare, 3e9 * rare + 1]))
+    np.testing.assert_array_equal(scaled, np.column_stack([1 - half, rare, rare]))
+
+
+def test_a_number_that_is_far_out_does_not_hide_the_others():
+    x = np.random.default_rng(0).normal(size=1_000)
+    far = np.where(np.arange(1_000) == 0, 1e9, x)
+    scaled = standardised(far[:, None])
+    assert 2 < scaled.max() < 4
+    assert np.corrcoef(scaled[1:, 0], x[1:])[0, 1] > 0.99
+
+
+def test_columns_without_spread_do_not_count_nor_does_rounding():
+    steady = np.full(40, 0.1) + np.array([0.0, 1e-17, -1e-17, 2e-17] * 10)
+    x = np.arange(40.0)
+    assert standardised(np.column_stack([steady, x, np.zeros(40)])).shape == (40, 1)
+
+
+def test_of_a_column_of_nearly_one_value_the_sign_of_the_difference_counts():
+    x = np.zeros(1_000)
+    x[:3] = [1e-3, -8, 1e6]
+    np.testing.assert_array_equal(standardised(x[:, None])[:4, 0], [1, -1, 1, 0])
