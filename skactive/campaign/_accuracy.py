@@ -119,11 +119,12 @@ def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: 
     events = [event for batch in run for event in asked[batch.number]]
     answered = {*state.labels, *state.skipped}
     n = next((i for i, event in enumerate(events) if event.row not in answered), len(events))
+    counted = {event.batch for event in events[:n]}
     return Picks(
         np.array([event.row for event in events[:n]], dtype=np.int64),
         np.array([event.log_proba for event in events[:n]], dtype=np.float64),
         run[0].facts["n_candidates"],
-        max(batch.facts.get("largest_weight", 1.0) for batch in run),
+        max((batch.facts.get("largest_weight", 1.0) for batch in run if batch.number in counted), default=1.0),
     )
 
 

@@ -41,10 +41,10 @@ def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: A
         raise CampaignError(
             "No row is left to ask for: all have a label, are out or were skipped. `withdraw` puts rows back."
         )
-    if n != "auto" and n > n_free:
+    if not isinstance(n, str) and n > n_free:
         warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all of them.")
         n = n_free
-    facts = {"n_candidates": n_free, "limited": limits is not None}
+    facts: dict[str, Any] = {"n_candidates": n_free, "limited": limits is not None}
     if model is None:
         k = min(FIRST_AUTO, n_free) if isinstance(n, str) else n
         rows, log_proba = _first(campaign, free, k, limits)

@@ -531,14 +531,14 @@ class Campaign:
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         """Positions of rows by id; refuse ids that there are not."""
         where = self._index().get_indexer(pd.Index(ids, dtype=object)) if len(ids) else np.empty(0, dtype=np.int64)
-        absent = np.flatnonzero(where < 0)
-        if len(absent):
+        absent = np.flatnonzero(where < 0).tolist()
+        if absent:
             strangers = [ids[i] for i in absent]
             twins = [one for one in strangers if _other_type(one) in self._index()]
             hint = f" There is {_other_type(twins[0])!r}: read ids in the type of the table." if twins else ""
             raise CampaignError(
                 f"{shown(strangers)} {'is no id' if len(strangers) == 1 else 'are no ids'} of the campaign.{hint}",
-                absent.tolist(),
+                absent,
             )
         return where.tolist()
 
@@ -861,7 +861,7 @@ def _model_settings(model: Any) -> dict[str, Any]:
         if model not in models.MODELS:
             raise CampaignError(f"`model` must be one of {sorted(models.MODELS)}, or an estimator. Got {model!r}.")
         return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
-    check_cloneable(model, "model")
+    check_cloneable(model)
     return {"type": type(model).__name__, "description": fingerprint.describe(clone(model))}
 
 

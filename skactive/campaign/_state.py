@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,15 @@ class State:
             given={row: known.votes for row, known in sorted(rows.items())},
             asked={row: known.batch for row, known in rows.items() if known.batch is not None},
             order=[row for row in order if row in labels],
+        )
+
+    def when(self, labelled: Iterable[int]) -> State:
+        """The same, when only these rows had a label yet."""
+        known = set(labelled)
+        return replace(
+            self,
+            labels={row: label for row, label in self.labels.items() if row in known},
+            order=[row for row in self.order if row in known],
         )
 
     def candidates(self) -> NDArray[np.bool_]:

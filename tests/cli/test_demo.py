@@ -1,4 +1,4 @@
-"""``python -m skactive``: the table, the picture, and what stands in them."""
+"""``skactive demo``: the table, the picture, and what stands in them."""
 
 import re
 import subprocess
@@ -9,9 +9,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-import skactive
 from skactive import ExperimentResult
-from skactive import __main__ as main
+from skactive.cli import _demo as main
 from skactive.datasets import make_repeated
 from skactive.experiment import Round
 
@@ -34,7 +33,9 @@ def test_the_command_prints_its_table_and_saves_a_picture(tmp_path):
 
 
 def test_help_names_every_option():
-    run = subprocess.run([sys.executable, "-m", "skactive", "--help"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "skactive", "demo", "--help"], capture_output=True, text=True, check=True
+    )
     for option in ("--trials", "--rounds", "--score", "--output", "--batch-size", "--seed"):
         assert option in run.stdout
 
@@ -85,7 +86,7 @@ def test_bad_options_are_refused_on_one_line_before_any_work(bad, tmp_path, monk
     assert caught.value.code == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(rf"python -m skactive: error: .*{BAD[bad]}.*\n", err)
+    assert re.fullmatch(rf"skactive demo: error: .*{BAD[bad]}.*\n", err)
     assert Path("old.png").read_text() == "another picture"
 
 
@@ -101,13 +102,6 @@ def test_options_that_are_large_but_can_be_waited_for_are_taken(tmp_path, monkey
 def test_force_allows_to_overwrite(tmp_path):
     (tmp_path / "old.png").write_text("another picture")
     assert options("--output", str(tmp_path / "old.png")).force
-
-
-def test_version_is_that_of_the_package(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main.main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"skactive {skactive.__version__}\n"
 
 
 def result_of(n_trials):

@@ -1,0 +1,467 @@
+"""What each command does: files in, a campaign in between, files and a paragraph out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .._checks import warn
+from ..campaign import Campaign, CampaignError, CampaignFileError, Told
+from ..campaign._fits import guesses_of
+from ..campaign._labels import Answer, answers_of, kind_of
+from ..query import StochasticBatchQuery
+from ._files import FileError, read_table, write_table, written_whole
+
+FAILURES = (CampaignFileError, OSError)
+"""Nobody's mistake: exit code 1."""
+
+
+def start(options: argparse.Namespace) -> str:
+    """Begin a campaign for a table in a file."""
+    path = Path(options.campaign)
+    frame = _pool(options.pool, options.id, options.target)
+    task = options.task
+    if task == "auto":
+        task = "regression" if _are_numbers(frame[options.target]) else "classification"
+    query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
+    labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
+    if path.exists() and options.force:
+        Campaign.open(path)  # only a campaign is overwritten
+        target = path.with_name(f".{path.name}.{os.getpid()}.old")
+        os.replace(path, target)
+    else:
+        target = None
+    try:
+        with _about(options.pool):
+            campaign = Campaign.start(
+                path,
+                frame,
+                target=options.target,
+                id=options.id,
+                model=options.model,
+                query=query,
+                task=task,
+                labels=labels,
+                rule=options.rule,
+                first=options.first,
+                random_state=options.seed,
+            )
+    except BaseException:
+        if target is not None:
+            os.replace(target, path)
+        raise
+    if target is not None:
+        target.unlink()
+    campaign._store.note({"pool": os.path.abspath(options.pool)})
+    status = campaign.status(accuracy=False, report=False)
+    facts = {
+        "campaign": str(path),
+        "rows": status.n_rows,
+        "labels": status.n_labels,
+        "left": status.n_left,
+        "kind": campaign.kind,
+        "seed": campaign.random_state,
+    }
+    what = "numbers to predict" if campaign.kind == "numbers" else "classes"
+    return _answer(
+        options,
+        facts,
+        f"{path} begins a campaign for the {status.n_rows:,} rows of {options.pool}: {status.n_labels:,} have a label "
+        f"in {options.target!r}{_counts(status.by_label)}, {status.n_left:,} are to be labelled. Labels are {what}; "
+        f"the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"Next: skactive ask {path} -n 20 -o week1.csv",
+    )
+
+
+def ask(options: argparse.Namespace) -> str:
+    """Choose rows and write them to a file."""
+    campaign = _opened(options)
+    output = None if options.output is None else Path(options.output)
+    if options.again:
+        batch = _out_again(campaign)
+        if output is not None:
+            with ExitStack() as files:
+                _prepare(files, campaign, batch, output, options)
+    else:
+        batch = _asked(campaign, output, options)
+    ids = batch.index.tolist()
+    left = campaign.status(accuracy=False, report=False).n_left
+    facts = {"ids": ids, "batch": batch.attrs.get("batch"), "output": options.output, "left": left}
+    if output is None:
+        listed = "\n".join(str(id) for id in ids)
+        text = f"{listed}\nThese {len(ids)} rows are out. Next: skactive tell {campaign.path.name} FILE"
+    else:
+        again = "once more the rows that are out" if options.again else f"{len(ids)} rows to label"
+        text = f"{output} holds {again}; {left:,} are left. {_how_to_fill(output, campaign)}"
+    return _answer(options, facts, text)
+
+
+def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
+    """A batch, in a file that is complete, under another name, before the rows are written down as out."""
+    with _Prepared() as prepared:
+
+        def prepare(rows: pd.DataFrame) -> None:
+            prepared.give_up()  # what was written of a batch that another process has overtaken
+            if output is not None:
+                _prepare(prepared.files, campaign, rows, output, options)
+
+        return campaign._ask(options.n, _limits(campaign, options), before=prepare)
+
+
+class _Prepared:
+    """Files that take their names if all goes well, and are gone otherwise."""
+
+    def __init__(self) -> None:
+        self.files = ExitStack()
+
+    def give_up(self) -> None:
+        with suppress(_GivenUpError):
+            self.files.__exit__(_GivenUpError, _GivenUpError(), None)
+        self.files = ExitStack()
+
+    def __enter__(self) -> _Prepared:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.files.__exit__(*error)
+
+
+class _GivenUpError(Exception):
+    pass
+
+
+def _how_to_fill(output: Path, campaign: Campaign) -> str:
+    tell = f"Next: skactive tell {campaign.path}"
+    if output.suffix == ".html":
+        return f"Open it in a browser; it saves a file of labels.\n{tell} {output.stem}_labelled.csv"
+    if output.suffix == ".json":
+        return (
+            f"Import it in Label Studio, in a project with the labelling interface of {output.with_suffix('.xml')}; "
+            f"export as JSON.\n{tell} export.json"
+        )
+    return (
+        f"Fill in the column {campaign.target!r}, in any order and as far as you get; a mark x in `skip` is for rows "
+        f"that nobody can label.\n{tell} {output}"
+    )
+
+
+def tell(options: argparse.Namespace) -> str:
+    """Take the labels of a file."""
+    campaign = Campaign.open(options.campaign)
+    path = options.labels
+    with _about(path):
+        told = campaign._take(_answers(campaign, path, options.annotator or ""), options.unasked)
+    status = campaign.status(accuracy=False, report=False)
+    facts = {**vars(told), "labels": status.n_labels, "out": status.n_out, "left": status.n_left}
+    out = f"{status.n_out} rows are still out. " if status.n_out else ""
+    return _answer(
+        options,
+        facts,
+        f"{_told(told, path)} The campaign has {status.n_labels:,} labels{_counts(status.by_label)}. {out}\n"
+        f"Next: skactive ask {campaign.path} -n 20 -o next.csv, or skactive status {campaign.path}",
+    )
+
+
+def _told(told: Told, path: str) -> str:
+    return f"{path}: {told}"
+
+
+def skip(options: argparse.Namespace) -> str:
+    """Note that nobody can label rows."""
+    return _on_ids(options, Campaign.skip, "skipped")
+
+
+def withdraw(options: argparse.Namespace) -> str:
+    """Put rows back."""
+    return _on_ids(options, Campaign.withdraw, "put back")
+
+
+def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
+    campaign = Campaign.open(options.campaign)
+    ids = _typed(campaign, options.ids)
+    do(campaign, ids)
+    status = campaign.status(accuracy=False, report=False)
+    return _answer(options, {"ids": ids, "left": status.n_left}, f"{len(ids)} rows {done}. {status}")
+
+
+def recheck(options: argparse.Namespace) -> str:
+    """List labelled rows worth a second look."""
+    campaign = _opened(options)
+    found = campaign.recheck(options.n)
+    if options.output is not None:
+        write_table(found.reset_index(), options.output, force=options.force)
+    ids = found.index.tolist()
+    if options.output is not None:
+        text = f"{options.output} holds the {len(ids)} labelled rows whose label surprises the model most."
+    else:
+        shown = found[
+            [c for c in found.columns if c in ("label", "guess", "label_probability", "difference", "disputed")]
+        ]
+        text = f"{shown.to_string()}\nThe labels of these rows surprise models that did not see them most."
+    correct = f"Correct what is wrong in a file with the columns {campaign.id} and {campaign.target}, and tell it."
+    return _answer(options, {"ids": ids}, f"{text}\n{correct}")
+
+
+def status(options: argparse.Namespace) -> str:
+    """Say where the campaign stands."""
+    campaign = Campaign.open(options.campaign) if options.quick else _opened(options, verbose=1)
+    found = campaign.status()
+    report = found.report
+    facts = {
+        **{name: value for name, value in vars(found).items() if name.startswith("n_")},
+        "by_label": {str(label): n for label, n in found.by_label.items()},
+        "out": found.out.index.tolist(),
+        "accuracy": None if found.accuracy is None else vars(found.accuracy),
+        "verdict": None if report is None else report.verdict,
+        "report": None if report is None else str(report),
+    }
+    return _answer(options, facts, f"{found}\n{_next(campaign, found)}")
+
+
+def _next(campaign: Campaign, found: Any) -> str:
+    if found.report is not None and found.report.verdict == "stop":
+        return f"Next: skactive export {campaign.path} -o labels.csv"
+    if found.n_out:
+        return f"Next: skactive tell {campaign.path} FILE, or skactive ask {campaign.path} -n 20 -o next.csv"
+    return f"Next: skactive ask {campaign.path} -n 20 -o next.csv"
+
+
+def report(options: argparse.Namespace) -> str:
+    """Write a page about the campaign."""
+    from ._report import report_page
+
+    if Path(options.output).suffix != ".html":
+        raise FileError(f"--output must be a file .html. Got {options.output!r}.")
+    campaign = _opened(options, verbose=1)
+    with written_whole(options.output, force=options.force) as temporary:
+        temporary.write_text(report_page(campaign), encoding="utf-8")
+    return _answer(options, {"output": options.output}, f"{options.output} shows where the campaign stands.")
+
+
+def simulate(options: argparse.Namespace) -> str:
+    """Try queries on a table whose labels are known."""
+    from ._simulate import simulated
+
+    facts, text = simulated(options, _pool(options.labels, options.id, options.target))
+    return _answer(options, facts, text)
+
+
+def export(options: argparse.Namespace) -> str:
+    """Write the table with the labels so far."""
+    campaign = _opened(options)
+    frame = campaign.history() if options.history else campaign.to_frame().reset_index()
+    write_table(frame, options.output, force=options.force)
+    n_labels = campaign.status(accuracy=False, report=False).n_labels
+    what = f"{len(frame):,} events" if options.history else f"{len(frame):,} rows, {n_labels:,} of them with a label"
+    return _answer(options, {"output": options.output, "rows": len(frame)}, f"{options.output} holds {what}.")
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
+    function.__name__: function
+    for function in (start, ask, tell, skip, withdraw, recheck, status, report, simulate, export)
+}
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def _pool(path: str, id: str | None, target: str) -> pd.DataFrame:
+    frame = read_table(path, text=tuple(name for name in (id, target) if name is not None))
+    _notes(frame)
+    if target not in frame.columns:
+        raise FileError(f"{path} has no column {target!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}.")
+    return frame
+
+
+def _notes(frame: pd.DataFrame) -> None:
+    for note in frame.attrs.get("notes", ()):
+        warn(note)
+
+
+def _opened(options: argparse.Namespace, verbose: int = 0) -> Campaign:
+    """The campaign with its table."""
+    bare = Campaign.open(options.campaign)
+    path = options.pool or bare._settings.get("pool")
+    if path is None:
+        raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
+    if not Path(path).exists():
+        raise FileError(f"{path} is not there any more: name the table by --pool FILE.")
+    frame = _pool(path, bare.id, bare.target)
+    if bare.id is not None and bare.id in frame.columns and bare._ids and isinstance(bare._ids[0], int):
+        frame[bare.id] = _typed(bare, frame[bare.id])
+    with _about(path):
+        campaign = Campaign.open(
+            options.campaign, frame, changes="take" if options.take_changes else "refuse", verbose=verbose
+        )
+    if options.pool:
+        campaign._store.note({"pool": os.path.abspath(path)})
+    return campaign
+
+
+def _typed(campaign: Campaign, ids: Any) -> list[Any]:
+    """Ids of a file, which are texts, in the type of the campaign."""
+    if campaign._ids and isinstance(campaign._ids[0], int):
+        return [int(id) if isinstance(id, str) and id.lstrip("-").isdecimal() else id for id in ids]
+    return list(ids)
+
+
+def _answers(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
+    if Path(path).suffix == ".json":
+        return _of_label_studio(campaign, path, annotator)
+    frame = read_table(path, text=(campaign.id or "id", campaign.target, "skip"))
+    _notes(frame)
+    id = campaign.id or "id"
+    for name in (id, campaign.target):
+        if name not in frame.columns:
+            raise CampaignError(
+                f"there is no column {name!r}. The columns are {', '.join(map(str, frame.columns[:12]))}."
+            )
+    if len(frame) == 0:
+        raise CampaignError("there are no rows. Fill in a file of `skactive ask`.")
+    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object, index=frame.index)
+    return answers_of(frame, id=id, target=campaign.target, annotator=annotator)
+
+
+def _of_label_studio(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
+    from ._label_studio import answers
+
+    try:
+        exported = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise FileError(f"{path} is no JSON: {error}. Export as JSON or JSON-MIN from Label Studio.") from None
+    found = answers(exported, id=campaign.id or "id", target=campaign.target)
+    ids = _typed(campaign, [answer.id for answer in found])
+    return [Answer(id, one.label, annotator or one.annotator, one.skipped) for id, one in zip(ids, found, strict=True)]
+
+
+def _prepare(
+    files: ExitStack, campaign: Campaign, batch: pd.DataFrame, output: Path, options: argparse.Namespace
+) -> None:
+    """Write a batch to a file that takes its name when ``files`` is left without an error."""
+    guesses = None
+    if not options.no_guess and batch["guess"].notna().any():
+        guesses = list(zip(batch["guess"].tolist(), batch["guess_probability"].tolist(), strict=True))
+    rows = batch.drop(columns=["guess", "guess_probability", "log_proba"])
+    id, target = campaign.id or "id", campaign.target
+    labels = campaign._settings["labels"] or sorted(set(campaign._state().labels.values()), key=str)
+    kind: Any = "number" if campaign.kind == "numbers" else "classes"
+    if output.suffix == ".html":
+        from ._page import labelling_page
+
+        page = labelling_page(
+            rows,
+            id=id,
+            target=target,
+            labels=None if kind == "number" else labels,
+            closed=campaign._settings["labels"] is not None,
+            kind=kind,
+            guesses=guesses,
+            title=output.stem,
+            folder=output.absolute().parent,
+        )
+        files.enter_context(written_whole(output, force=options.force)).write_text(page, encoding="utf-8")
+    elif output.suffix == ".json":
+        from ._label_studio import label_config, tasks
+
+        text = json.dumps(tasks(rows, id=id, target=target, guesses=guesses), allow_nan=False, indent=1)
+        config = label_config(rows, id=id, target=target, labels=labels, kind=kind)
+        files.enter_context(written_whole(output, force=options.force)).write_text(text, encoding="utf-8")
+        interface = output.with_suffix(".xml")
+        files.enter_context(written_whole(interface, force=options.force)).write_text(config, encoding="utf-8")
+    else:
+        frame = rows.copy()
+        frame.insert(0, target, None)
+        frame.insert(1, "skip", None)
+        if guesses is not None:
+            frame["guess"], frame["guess_probability"] = batch["guess"], batch["guess_probability"]
+        temporary = files.enter_context(written_whole(output, force=options.force))
+        write_table(frame.reset_index(names=id), temporary, force=True)
+
+
+def _out_again(campaign: Campaign) -> pd.DataFrame:
+    state = campaign._state()
+    if not state.out:
+        raise CampaignError("No rows are out. `skactive ask` without --again asks for some.")
+    batch = campaign._table().iloc[state.out].copy()
+    batch["guess"], batch["guess_probability"], batch["log_proba"] = None, float("nan"), float("nan")
+    if campaign._can_fit(state):
+        rows = campaign._table().iloc[state.out]
+        batch["guess"], batch["guess_probability"] = guesses_of(campaign._fitted(state), rows, campaign.kind)
+    return batch
+
+
+def _limits(campaign: Campaign, options: argparse.Namespace) -> Any:
+    """The limits that options speak of; None without any."""
+    given = (options.group_by, options.max_per_group, options.at_least, options.cost, options.budget, options.must)
+    if all(value is None for value in given):
+        return None
+    from ..query import Limits
+
+    at_least = None
+    if options.at_least is not None:
+        try:
+            pairs = [pair.rpartition("=") for pair in options.at_least.split(",")]
+            at_least = {name: int(n) for name, _, n in pairs}
+        except ValueError:
+            raise CampaignError(f"--at-least must be like north=2,south=1. Got {options.at_least!r}.") from None
+    must = None if options.must is None else campaign._rows_of(_typed(campaign, options.must.split(",")))
+    return Limits(
+        groups=options.group_by,
+        max_per_group=options.max_per_group,
+        at_least=at_least,
+        costs=options.cost,
+        budget=options.budget,
+        must=must,
+    )
+
+
+# --- words --------------------------------------------------------------------------------------------
+
+
+def _answer(options: argparse.Namespace, facts: Mapping[str, Any], text: str) -> str:
+    return json.dumps(facts, default=_plain) if options.json else text
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else list(value) if isinstance(value, tuple | set) else str(value)
+
+
+def _counts(by_label: Mapping[Any, Any]) -> str:
+    if not by_label:
+        return ""
+    shown = ", ".join(f"{label}: {value:g}" for label, value in list(by_label.items())[:6])
+    return f" ({shown}{', ...' if len(by_label) > 6 else ''})"
+
+
+def _are_numbers(column: pd.Series) -> bool:
+    """Whether labels, read as texts, are numbers to be predicted."""
+    numbers = pd.to_numeric(column.dropna().astype(str), errors="coerce")
+    return bool(len(numbers) and numbers.notna().all() and kind_of(numbers.tolist()) == "numbers")
+
+
+class _about:  # noqa: N801 - reads as a phrase
+    """Errors of a campaign name the file, and the row where one is at fault."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, CampaignError) and not isinstance(error, CampaignFileError) and "`path`" not in str(error):
+            where = ""
+            if error.entries:
+                rows = ", ".join(str(entry + 1) for entry in error.entries[:5])
+                more = f" and {len(error.entries) - 5} more" if len(error.entries) > 5 else ""
+                where = f", row{'s' * (len(error.entries) > 1)} {rows}{more}"
+            raise CampaignError(f"{self.path}{where}: {error}", error.entries) from None

@@ -1,0 +1,261 @@
+"""``skactive demo``: watch a modAL loop buy labels in batches, by sampling and by taking the top.
+
+Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. The rows with the highest scores are then often
+copies of each other, which wastes labels of top-k. All strategies start from the same labels and the same weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from .._checks import Rules, number
+from ..datasets import make_repeated
+from ..scores import SCORES
+from ._parser import Parser
+
+if TYPE_CHECKING:
+    from ..experiment import ExperimentResult
+
+STRATEGIES: dict[str, tuple[str, float]] = {
+    "power, beta=1": ("power", 1.0),
+    "power, beta=4": ("power", 4.0),
+    "softmax, beta=8": ("softmax", 8.0),
+    "softrank, beta=1": ("softrank", 1.0),
+    "topk": ("topk", 1.0),
+    "uniform": ("uniform", 1.0),
+}
+
+PICTURES = (".png", ".pdf", ".svg")
+CLASS_SCORES = sorted(
+    name
+    for name, score in SCORES.items()
+    if "classifier" in score.tasks and name != "epig"  # type: ignore[attr-defined] # which needs targets
+)
+
+
+RULES: Rules = {
+    "trials": number(1, 1000),
+    "rounds": number(1, text="1 or more"),
+    "batch_size": number(1, text="1 or more"),
+    "initial": number(10, text="10 or more, one of each digit"),
+    "repeats": number(1, 100),
+    "noise": number(0, 1000),
+    "draws": number(1, 10_000),
+    "epochs": number(1, 100_000),
+    "seed": number(0, 2**31, text=f"a number from 0 to {2**31}"),
+}
+N_CLEAN, N_TEST = 1797, 500  # digits in all, and in a test set
+MOST_HOURS = 24.0
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Options of the command."""
+    parser = Parser(
+        prog="skactive demo",
+        description="A modAL loop on Repeated-digits buys labels in batches, by several strategies on the same trials.",
+        epilog='Next: a loop on your own data is in README.md, "In a modAL loop"; skactive.run_experiment compares '
+        "strategies on them, with checkpoints for long runs.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--trials", type=int, default=3, help="paired trials: split, first labels, weights")
+    parser.add_argument("--rounds", type=int, default=15, help="batches bought in a trial")
+    parser.add_argument("--batch-size", type=int, default=10, help="labels bought in a round")
+    parser.add_argument("--initial", type=int, default=20, help="labels to begin with, the same number of each digit")
+    parser.add_argument("--repeats", type=int, default=4, help="copies of each digit in the pool")
+    parser.add_argument("--noise", type=float, default=0.1, help="standard deviation of the noise, features in [0, 1]")
+    parser.add_argument("--score", choices=CLASS_SCORES, default="bald", help="what makes a row worth a label")
+    parser.add_argument("--draws", type=int, default=50, help="posterior draws in a query")
+    parser.add_argument("--epochs", type=int, default=150, help="full-batch training steps of a refit")
+    parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes, of one thread each; -1: all")
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything")
+    parser.add_argument("--output", default="learning_curves.png", help="where the picture goes")
+    parser.add_argument("--force", action="store_true", help="overwrite the picture if it exists")
+    parser.add_argument("--json", action="store_true", help="print the result for ExperimentResult.from_json, no table")
+    options = parser.parse_args(arguments)
+    for check in (check_values, check_picture, check_size):
+        check(options, parser.error)
+    return options
+
+
+def check_values(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
+    """Each option by itself."""
+    for name, rule in RULES.items():
+        if not rule.holds(getattr(options, name)):
+            error(f"--{name.replace('_', '-')} must be {rule.text}. Got {getattr(options, name)}.")
+    n_cpus = joblib.cpu_count()
+    if options.jobs == 0 or not -n_cpus <= options.jobs <= 4 * n_cpus:
+        error(f"--jobs must be from 1 to {4 * n_cpus}, four for a processor, or -1 for all. Got {options.jobs}.")
+    if options.draws == 1 and not getattr(SCORES[options.score], "one_draw", True):
+        error(f"--draws must be 2 or more for --score {options.score}. Got 1.")
+
+
+def check_picture(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
+    """A picture can be made, and none is there already."""
+    picture = Path(options.output)
+    if not picture.absolute().parent.is_dir() or picture.suffix.lower() not in PICTURES:
+        error(f"--output must be a file {', '.join(PICTURES)} in a folder that exists. Got {options.output!r}.")
+    if picture.exists() and not picture.is_file():
+        error(f"--output must be a file. Got {options.output!r}, which is none.")
+    if picture.exists() and not options.force:
+        error(f"{options.output!r} exists. --force overwrites it, --output names another file.")
+
+
+def check_size(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
+    """The pool has enough rows, and the end can be waited for."""
+    n_pool = (N_CLEAN - N_TEST) * options.repeats
+    n_labels = options.initial + options.rounds * options.batch_size
+    if n_labels > n_pool:
+        error(
+            f"--initial and --rounds times --batch-size must be at most the rows of the pool, {n_pool}. Got {n_labels}."
+        )
+    hours = estimated_hours(options)
+    if hours > MOST_HOURS:
+        error(
+            f"This would take about {hours:,.0f} hours, more than {MOST_HOURS:.0f}: lower --trials, --rounds, --draws "
+            "or --epochs, or call skactive.run_experiment, which can go on after a break."
+        )
+
+
+def estimated_hours(options: argparse.Namespace) -> float:
+    """How long all trials take, on the order of magnitude: measured on a processor of 2020."""
+    n_labels = options.initial + options.rounds * options.batch_size / 2
+    fit = options.epochs * (5e-4 + 1e-5 * n_labels)
+    query = 2e-6 * options.draws * (N_CLEAN - N_TEST) * options.repeats
+    n_runs = len(STRATEGIES) * options.trials
+    return n_runs * options.rounds * (fit + query) / min(n_runs, joblib.effective_n_jobs(options.jobs)) / 3600
+
+
+def repeated_digits(options: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """All digits as they are, then all their noisy copies."""
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    copies, labels = make_repeated(X, y, options.repeats, options.noise, np.random.default_rng(options.seed))
+    return np.concatenate([X, copies]), np.concatenate([y, labels])
+
+
+def split_digits(
+    y: NDArray[np.int64], options: argparse.Namespace
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to train on, noisy copies of some digits, and to test on, other digits without noise: no copy may leak."""
+    n = len(y) // (options.repeats + 1)
+    splits = []
+    for trial in range(options.trials):
+        rows, seed = np.arange(n), options.seed + trial
+        digits, test = train_test_split(rows, test_size=N_TEST, stratify=y[:n], random_state=seed)
+        splits.append((np.concatenate([digits + n * copy for copy in range(1, options.repeats + 1)]), test))
+    return splits
+
+
+def run_all(options: argparse.Namespace) -> ExperimentResult:
+    """Every strategy in every trial."""
+    from ..experiment import run_experiment
+    from ..mc_dropout import MCDropoutClassifier
+    from ..query import StochasticBatchQuery
+
+    X, y = repeated_digits(options)
+    return run_experiment(
+        make_pipeline(StandardScaler(), MCDropoutClassifier(lr=3e-3, max_epochs=options.epochs, batch_size=-1)),
+        {
+            strategy: StochasticBatchQuery(options.score, sampler, beta, n_draws=options.draws)
+            for strategy, (sampler, beta) in STRATEGIES.items()
+        },
+        X,
+        y,
+        splits=split_digits(y, options),
+        n_initial=options.initial,
+        batch_size=options.batch_size,
+        n_rounds=options.rounds,
+        n_trials=options.trials,
+        scoring="accuracy",
+        random_state=options.seed,
+        n_jobs=min(options.jobs, len(STRATEGIES) * options.trials),
+        verbose=1,
+    )
+
+
+def curves_of(result: ExperimentResult, strategy: str) -> NDArray[np.float64]:
+    """Accuracies of shape (n_trials, n_evaluations)."""
+    accuracies = [r.scores["accuracy"] for r in result.rounds if r.query == strategy]
+    return np.reshape(accuracies, (-1, len(labels_of(result))))
+
+
+def labels_of(result: ExperimentResult) -> NDArray[np.int64]:
+    """Number of labels at each evaluation."""
+    return np.unique([r.n_labelled for r in result.rounds])
+
+
+EXPLAINED = """\
+mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),
+which are wide with few trials: --trials 8 tells more."""
+EXPLAINED_WITHOUT_INTERVALS = """\
+mean: over all acquisitions, the first labels left out; no intervals, because these need two trials or more:
+--trials 8 tells more."""
+
+
+def format_table(result: ExperimentResult) -> str:
+    """Accuracy against labels, mean over acquisitions, paired difference to top-k, seconds a query."""
+    labels = labels_of(result)
+    n_rounds, n_trials = len(labels) - 1, result.settings["n_trials"]
+    shown = sorted({*range(0, n_rounds + 1, max(1, n_rounds // 5)), n_rounds})
+    header = f"{'':17}" + "".join(f"{n:>7}" for n in labels[shown]) + f"{'mean':>18}{'minus topk':>18}{'s/query':>9}"
+    lines = [f"accuracy, mean of {n_trials} paired trials, by number of labels", header]
+    for row in result.summary(reference="topk").rows:
+        strategy, mean, gain = row["query"], row["mean"], row["difference"]
+        seconds = [r.query_seconds for r in result.rounds if r.query == strategy and r.query_seconds is not None]
+        lines.append(
+            f"{strategy:17}"
+            + "".join(f"{a:7.3f}" for a in curves_of(result, strategy).mean(axis=0)[shown])
+            + f"{mean.mean:10.3f}{half_width(mean)}"
+            + (f"{gain.mean:+10.3f}{half_width(gain)}" if strategy != "topk" else f"{'':18}")
+            + f"{np.mean(seconds):9.2f}"
+        )
+    lines.append(EXPLAINED if n_trials > 1 else EXPLAINED_WITHOUT_INTERVALS)
+    return "\n".join(lines)
+
+
+def half_width(estimate: Any) -> str:
+    """Half of an interval; one trial has none."""
+    return f" ± {estimate.half_width:.3f}" if np.isfinite(estimate.half_width) else f"{'':8}"
+
+
+def plot_curves(result: ExperimentResult, options: argparse.Namespace) -> None:
+    """Learning curves with 95 % bands, one line a strategy."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from ..plotting import LearningCurveDisplay
+
+    display = LearningCurveDisplay.from_result(result)
+    display.ax_.set_title(
+        f"Repeated-digits ×{options.repeats}, {options.score}, batches of {options.batch_size}", fontsize="medium"
+    )
+    display.figure_.savefig(options.output, dpi=150)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run all trials, print the table, save the picture."""
+    options = parse_arguments(arguments)
+    start = time.perf_counter()
+    result = run_all(options)
+    print(result.to_json() if options.json else format_table(result))
+    about_the_picture = sys.stderr if options.json else sys.stdout
+    try:
+        plot_curves(result, options)
+    except ImportError:
+        text = 'No picture: matplotlib is not installed. Install the extra "plot": python -m pip install ".[plot]"'
+    else:
+        text = f"{options.output} has the learning curves. {time.perf_counter() - start:.0f} seconds in all."
+    print(text, file=about_the_picture)
