@@ -6,7 +6,7 @@ What comes of a cell:
   empty cell is missing. A number that stands there in a format that has numbers is written out, without ".0".
 * In .csv and .tsv, which have no types, another column is a column of numbers if every cell is one, and of truths if
   every cell is true or false, in any of three spellings. The words for a gap ("NA", "null", ...) are gaps among
-  numbers, and texts among texts. A column with leading zeros is one of codes: text. Dates stay text: what a model makes
+  these, and texts among texts. A column with leading zeros is one of codes: text. Dates stay text: what a model makes
   of them is its own affair.
 * Whole numbers are int64, with gaps Int64: never a float that would lose digits; beyond 64 bits they stay text.
 * What the formats with types hold is kept: a text "3" of a workbook is a text. A column of several kinds is text.
@@ -280,7 +280,8 @@ def _read_delimited(kind: str) -> Callable[[bytes, Path, set[str], list[str]], d
         from pyarrow import compute
 
         content = _utf8(content, path, notes)
-        header = _Header(content, path, kind)
+        with _long_cells():
+            header = _Header(content, path, kind)
         columns = _cells(content, header, path)
         if all(column.null_count for column in columns):  # a row without any cell may be among them
             filled = columns[0].is_valid()
@@ -332,6 +333,16 @@ def _utf8(content: bytes, path: Path, notes: list[str]) -> bytes:
 
 def _lines(content: bytes) -> Iterator[str]:
     return io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Python's own reader, which finds headers and words errors, takes cells of any length."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
 
 
 class _Header:
@@ -417,8 +428,7 @@ def _check_rows(content: bytes, header: _Header, path: Path) -> None:
                 pending.append(line)
                 yield line
 
-    limit = csv.field_size_limit(2**31 - 1)
-    try:
+    with _long_cells():
         line = header.n_lines + 1
         for row in csv.reader(lines(), delimiter=mark):
             try:
@@ -437,8 +447,6 @@ def _check_rows(content: bytes, header: _Header, path: Path) -> None:
                 raise _error(path, f"{cells}, where the header has {width}. {remedy}", line)
             line += len(pending)
             pending.clear()
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _typed(column: Any, comma: bool, path: Path, name: str, notes: list[str]) -> Any:
@@ -448,12 +456,14 @@ def _typed(column: Any, comma: bool, path: Path, name: str, notes: list[str]) ->
 
     if column.null_count == len(column):
         return pyarrow.nulls(len(column)) if len(column) else column
-    head = column.slice(0, 1000).drop_null().slice(0, 100).to_pylist()
-    if all(value in TRUE + FALSE for value in head):
-        if not compute.all(compute.is_in(column, pyarrow.array([*TRUE, *FALSE, None], pyarrow.string()))).as_py():
-            return column
+    head = column.slice(0, 1000).drop_null() if column.slice(0, 1000).null_count < 1000 else column.drop_null()
+    head = head.slice(0, 100).to_pylist()
+    if all(value in TRUE + FALSE + GAPS for value in head):
         truths = compute.is_in(column, pyarrow.array(TRUE))
-        return compute.if_else(column.is_valid(), truths, pyarrow.scalar(None, pyarrow.bool_()))
+        decided = compute.or_(truths, compute.is_in(column, pyarrow.array(FALSE)))
+        known = compute.or_(decided, compute.is_in(column, pyarrow.array([*GAPS, None], pyarrow.string())))
+        if compute.any(decided).as_py() and compute.all(known).as_py():
+            return compute.if_else(decided, truths, pyarrow.scalar(None, pyarrow.bool_()))
     if all(NUMBER.fullmatch(value.strip()) or value.strip() in GAPS for value in head):
         numbers = _numbers(column, path, name, notes)
         if numbers is None:
@@ -744,7 +754,7 @@ def write_table(frame: pandas.DataFrame, path: str | os.PathLike[str], *, force:
 def _values(column: pandas.Series, path: Path) -> list[Any]:
     """A column as Python's own values, None where one is missing."""
     filled = column.notna().tolist()
-    values = [value if there else None for value, there in zip(column.tolist(), filled, strict=True)]
+    values = [value if there else None for value, there in zip(column.astype(object).tolist(), filled, strict=True)]
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     known = (str, bool, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, type(None))
     for value in values:
@@ -770,7 +780,11 @@ def _write_delimited(mark: str) -> Callable[[pandas.DataFrame, Path], bytes]:
             f'["\r\n{"".join(DELIMITERS)}]'
         )  # of a name with any delimiter: the header is to tell which it is
         names = ['"' + name.replace('"', '""') + '"' if quoting.search(name) else name for name in frame.columns]
-        text = mark.join(names) + "\n" + frame.to_csv(None, sep=mark, index=False, header=False, lineterminator="\n")
+        for end in ("\n", "\r\n"):  # the writer quotes what holds a character of its line ends
+            rows = frame.to_csv(None, sep=mark, index=False, header=False, lineterminator=end)
+            if "\r" not in rows:
+                break
+        text = mark.join(names) + end + rows
         if "\0" in text:
             raise _error(path, "a text holds a character NUL, which no table of text can hold. Remove it.")
         return (b"" if text.isascii() else codecs.BOM_UTF8) + _encoded(text, path)
@@ -844,10 +858,9 @@ def _write_workbook(frame: pandas.DataFrame, path: Path) -> bytes:
             )
         return value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
 
-    sheet.append([cell(name, name) for name in frame.columns])
-    columns = [(str(name), _values(column, path)) for name, column in frame.items()]
-    for row in zip(*(values for _, values in columns), strict=True):
-        sheet.append([cell(value, name) for value, (name, _) in zip(row, columns, strict=True)])
+    columns = [[cell(name, name), *(cell(value, name) for value in _values(frame[name], path))] for name in frame]
+    for row in zip(*columns, strict=True):  # a sheet that is begun must be ended: by now nothing is refused
+        sheet.append(row)
     target = io.BytesIO()
     book.save(target)
     return target.getvalue()
