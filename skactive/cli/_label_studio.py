@@ -469,7 +469,8 @@ def _names_image(value: str) -> bool:
 def _table(names: list[str], values: list[Any]) -> str:
     """The row as a table in HTML."""
     rows = [
-        f"<tr><th>{html.escape(name)}</th><td>{'' if value is None else html.escape(str(value))}</td></tr>"
+        f'<tr><th style="padding-right: 1em">{html.escape(name)}</th>'
+        f"<td>{'' if value is None else html.escape(str(value))}</td></tr>"
         for name, value in zip(names, values, strict=True)
     ]
     style = "text-align: left; vertical-align: top; white-space: pre-wrap"
