@@ -29,6 +29,8 @@ from ._random import check_rng
 from .query import BatchQuery, Pool, Streams
 from .query._draws import explained, joint_draws_of, options_of, remedies
 from .samplers import Batch
+from .samplers._allowance import Allowance
+from .samplers._limited import batch_of
 from .scores._blocks import blocks, fold, mean
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
@@ -236,12 +238,14 @@ class ACSFWQuery(BatchQuery):
             with explained("Projecting", rows, draws.model):
                 vectors_NK[rows] = _project(draws.of(chunk, rows.stop - rows.start))
         self.scores_ = pool.of_pool(_norms(vectors_NK))
-        core = _core_set(vectors_NK, k, rngs.batch)
-        if core.n_informative < k:
-            why = why_filled_up(
-                all_agree=not vectors_NK.any(), exhausted=True, **remedies(pool, draws, k, self.posterior)
-            )
-            _warn_residual_gone(core.n_informative, k, why)
+        allowance = pool.allowance(k)
+        n_must = 0 if allowance is None else len(allowance.must)
+        core = _core_set(vectors_NK, k, rngs.batch, allowance)
+        if n_must + core.n_informative < len(core.indices):
+            all_agree, is_limited = not vectors_NK.any(), allowance is not None
+            why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
+            why = "" if is_limited and not all_agree else why  # then it is the limits
+            _warn_residual_gone(core.n_informative, len(core.indices) - n_must, why, is_limited=is_limited)
         self.weights_, self.n_informative_ = core.weights, core.n_informative
         return Batch(core.indices)
 
@@ -269,11 +273,18 @@ def _norms(vectors_NK: Floats) -> Floats:
     return np.sqrt(np.einsum("nk,nk->n", vectors_NK, vectors_NK))
 
 
-def _core_set(vectors_NK: Floats, k: int, rng: np.random.Generator | None) -> CoreSet:
-    """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng."""
+def _core_set(
+    vectors_NK: Floats, k: int, rng: np.random.Generator | None, allowance: Allowance | None = None
+) -> CoreSet:
+    """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng.
+
+    With an allowance, rows that have to be in the batch come first, and others are taken from it, while it allows any.
+    """
     norms_N = _norms(vectors_NK)
     order = np.arange(len(norms_N)) if rng is None else rng.permutation(len(norms_N))
     long = order[norms_N[order] > 0]
+    if allowance is not None:
+        return _core_set_among(vectors_NK, norms_N, order, long, allowance)
     found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], k)
     indices = long[found]
     if len(found) < k:
@@ -283,22 +294,76 @@ def _core_set(vectors_NK: Floats, k: int, rng: np.random.Generator | None) -> Co
     return CoreSet(indices, np.pad(weights, (0, k - len(found))), len(found))
 
 
-def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, k: int) -> tuple[list[int], Floats]:
-    """Up to k distinct rows in the order they were found, and their weights; the vectors are overwritten."""
+def _core_set_among(
+    vectors_NK: Floats, norms_N: Floats, order: Indices, long: Indices, allowance: Allowance
+) -> CoreSet:
+    among = _Among(long, allowance)
+    found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], len(among.must) + allowance.n_left, among)
+    n_informative = len(allowance.picks)
+    left = order[allowance.allowed[order]]
+    for row in left[np.argsort(-norms_N[left], kind="stable")].tolist():
+        if allowance.allows_row(row):
+            allowance.take(row)
+    indices = batch_of(allowance)
+    of_rows = np.zeros(len(norms_N))
+    of_rows[long[found]] = weights
+    return CoreSet(indices, of_rows[indices], n_informative)
+
+
+class _Among:
+    """Which of some rows, by their places, Frank-Wolfe steps may go to besides those that they found before."""
+
+    def __init__(self, rows: Indices, allowance: Allowance) -> None:
+        self._rows, self._allowance = rows, allowance
+        place = {row: i for i, row in enumerate(rows.tolist())}
+        self.must = [place[row] for row in allowance.must.tolist() if row in place]
+        """Rows that have to be in the batch."""
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        return self._allowance.allowed[self._rows]
+
+    def take(self, place: int) -> None:
+        self._allowance.take(int(self._rows[place]))
+
+
+def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, k: int, among: _Among | None = None) -> tuple[list[int], Floats]:
+    """Up to k distinct rows in the order they were found, and their weights; the vectors are overwritten.
+
+    Where steps may go to some rows only, these are not enough to reach the target: they end once none goes nearer.
+    """
     target_K, total = vectors_NK.sum(axis=0), norms_N.sum()
     directions_NK = np.divide(vectors_NK, norms_N[:, np.newaxis], out=vectors_NK)
     reached_K = np.zeros_like(target_K)
     weights: dict[int, float] = {}
+    must = [] if among is None else among.must
     idle = 0
     while len(weights) < k and idle < _MAX_IDLE:
         residual_K = target_K - reached_K
         length = float(np.linalg.norm(residual_K))
         if length <= _CLOSE * np.linalg.norm(target_K):
             break
-        row = _first_of_largest(directions_NK @ residual_K, _TIE * length)
+        is_forced = len(weights) < len(must)
+        if is_forced:
+            row = must[len(weights)]
+        else:
+            values_N = directions_NK @ residual_K
+            if among is not None:
+                allowed_N = among.allowed
+                if not allowed_N.any():
+                    break
+                allowed_N[list(weights)] = True
+                values_N[~allowed_N] = -np.inf
+            row = _first_of_largest(values_N, _TIE * length)
         step_K = total * directions_NK[row] - reached_K
         # Between 0 and 1: the vertex is no less far along the residual than the target is.
         size = float(step_K @ residual_K / (step_K @ step_K))
+        if among is not None:  # where other vertices would be
+            if not is_forced and not size > 0:
+                break
+            size = min(size, 1.0) if size > 0 else 0.0
+            if not is_forced and row not in weights:
+                among.take(row)
         reached_K += size * step_K
         idle = idle + 1 if row in weights else 0
         weights = {found: (1 - size) * weight for found, weight in weights.items()}
@@ -311,8 +376,10 @@ def _first_of_largest(values: Floats, slack: float) -> int:
     return int(np.argmax(values >= values.max() - slack))
 
 
-def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
+def _warn_residual_gone(n_found: int, k: int, why: str, *, is_limited: bool = False) -> None:
+    why = f" {why}" if why else ""
+    why_no_more = "and no other row that `limits` allow comes nearer to" if is_limited else "which already reproduce"
     warn(
-        f"ACS-FW found {n_found} of the {k} rows, which already reproduce the pool's log-likelihood under these draws. "
-        f"The other {k - n_found} rows have the largest norms among those left, and weight 0. {why}"
+        f"ACS-FW found {n_found} of the {k} rows, {why_no_more} the pool's log-likelihood under these draws. "
+        f"The other {k - n_found} rows have the largest norms among those left, and weight 0.{why}"
     )

@@ -19,6 +19,7 @@ from scipy import sparse
 from ._checks import Rules, as_array, name_or_callable
 from .query import BatchQuery, Pool, Streams, embeddings_of
 from .samplers import Batch
+from .samplers._allowance import Allowance
 
 __all__ = ["KCenterQuery"]
 
@@ -99,19 +100,38 @@ class KCenterQuery(BatchQuery):
             in_flight = embeddings_of(replace(pool, rows=pool.pending), learner, **options)
             np.minimum(distances, _distances(points, in_flight), out=distances)
         self.scores_ = pool.of_pool(distances.copy())
-        indices = _farthest_first(points, k, distances, rngs.batch)
+        indices = _farthest_first(points, k, distances, rngs.batch, pool.allowance(k))
         self.radius_ = float(max(distances.max(), 0.0))
         return Batch(indices)
 
 
-def _farthest_first(points: Any, k: int, distances_N: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def _farthest_first(
+    points: Any, k: int, distances_N: Floats, rng: np.random.Generator, allowance: Allowance | None = None
+) -> NDArray[np.int64]:
     """Distances become those from the chosen points as well; chosen points are at -1, which is nearer than any."""
-    chosen = np.empty(k, dtype=np.int64)
-    for i in range(k):
-        chosen[i] = rng.choice(np.flatnonzero(distances_N == distances_N.max()))
-        np.minimum(distances_N, _distances(points, points[chosen[i : i + 1]]), out=distances_N)
-        distances_N[chosen[: i + 1]] = -1.0
+    chosen = np.empty(0, dtype=np.int64)
+    while len(chosen) < k:
+        row = _farthest(distances_N, len(chosen), rng, allowance)
+        if row is None:
+            break
+        chosen = np.append(chosen, row)
+        np.minimum(distances_N, _distances(points, points[chosen[-1:]]), out=distances_N)
+        distances_N[chosen] = -1.0
     return chosen
+
+
+def _farthest(distances_N: Floats, i: int, rng: np.random.Generator, allowance: Allowance | None) -> int | None:
+    """The farthest point, taken from the allowance if there is one; or the i-th that has to be chosen; or None."""
+    if allowance is None:
+        return rng.choice(np.flatnonzero(distances_N == distances_N.max()))
+    if i < len(allowance.must):
+        return allowance.must[i]
+    allowed = np.flatnonzero(allowance.allowed)
+    if not len(allowed):
+        return None
+    row = rng.choice(allowed[distances_N[allowed] == distances_N[allowed].max()])
+    allowance.take(row)
+    return row
 
 
 def _distances(points: Any, centers: Any) -> Floats:

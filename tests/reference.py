@@ -6,6 +6,7 @@ enumerated. Nothing here shares code with the package.
 
 from __future__ import annotations
 
+import collections
 import decimal
 import functools
 import itertools
@@ -729,3 +730,89 @@ def nearest_product(matrix, n_classes):
     left, values, right = np.linalg.svd(blocks.reshape(n_classes**2, n_features**2))
     sign = np.sign(np.trace(left[:, 0].reshape(n_classes, -1)))
     return sign * values[0] * left[:, 0].reshape(n_classes, -1), sign * right[0].reshape(n_features, -1)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+class Limited:
+    """Which rows a limited batch may take next, by trying every set of rows that it could become.
+
+    Costs and the budget are the decimals that they are written as. With a budget a batch has up to k rows, else k.
+    """
+
+    def __init__(self, n, k, groups=None, most=None, least=None, costs=None, budget=None, must=()):
+        self.n, self.k, self.must = n, k, tuple(must)
+        self.groups = [None] * n if groups is None else list(groups)
+        self.most, self.least = most, least or {}
+        self.costs = [Fraction(0 if costs is None else str(costs[i])) for i in range(n)]
+        self.budget = None if budget is None else Fraction(str(budget))
+
+    def keeps(self, rows):
+        """Whether a whole batch keeps to the limits, but for rows that it could have besides."""
+        count = collections.Counter(self.groups[i] for i in rows)
+        most = (
+            {} if self.most is None else self.most if isinstance(self.most, dict) else dict.fromkeys(count, self.most)
+        )
+        return (
+            set(self.must) <= set(rows)
+            and (len(rows) == self.k if self.budget is None else len(rows) <= self.k)
+            and all(count[g] <= most.get(g, self.n) for g in count)
+            and all(count[g] >= n for g, n in self.least.items())
+            and (self.budget is None or sum(self.costs[i] for i in rows) <= self.budget)
+        )
+
+    def can_be_completed(self, batch):
+        others = [i for i in range(self.n) if i not in batch]
+        sizes = range(max(self.k - len(batch), 0) + 1)
+        return any(self.keeps((*batch, *more)) for size in sizes for more in itertools.combinations(others, size))
+
+    def next(self, batch):
+        """The rows that may follow, in increasing order."""
+        if len(batch) >= self.k:
+            return []
+        return [i for i in range(self.n) if i not in batch and self.can_be_completed((*batch, i))]
+
+    def law(self, step):
+        """The probability of every ordered batch, where ``step(batch, allowed)`` are those of rows to be the next."""
+        done, begun = {}, {self.must: 1}
+        while begun:
+            longer = {}
+            for batch, probability in begun.items():
+                allowed = self.next(batch)
+                if not allowed:
+                    done[batch] = probability
+                for row, p in step(batch, allowed).items() if allowed else ():
+                    if p:
+                        longer[(*batch, row)] = probability * p
+            begun = longer
+        return done
+
+
+def step_of_weights(weights, epsilon=0):
+    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
+    epsilon = Fraction(epsilon)
+
+    def step(batch, allowed):
+        total = sum(weights[i] for i in allowed)
+        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
+        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
+
+    return step
+
+
+def step_apart(rule):
+    """Steps of a `Repulsion` rule among the rows allowed."""
+
+    def step(batch, allowed):
+        with _endless_digits():
+            weights = rule.weights(batch)
+            total = sum(weights[i] for i in allowed)
+            epsilon = Decimal(rule.epsilon.numerator) / Decimal(rule.epsilon.denominator)
+            by_chance = 1 / Decimal(len(allowed))
+            return {
+                i: Fraction((1 - epsilon) * (weights[i] / total if total else by_chance) + epsilon * by_chance)
+                for i in allowed
+            }
+
+    return step

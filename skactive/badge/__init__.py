@@ -21,6 +21,8 @@ from ..posterior._unwrap import in_batches
 from ..query import BatchQuery, Pool, Streams, model_of
 from ..query._embeddings import check_ran_a_layer, collect
 from ..samplers import Batch
+from ..samplers._allowance import Allowance
+from ..samplers._limited import Order, batch_of, uniform_law
 from ._checks import check_embeddings, check_probabilities, warn_gradients_gone
 from ._seeding import seed
 
@@ -85,8 +87,8 @@ class BADGEQuery(BatchQuery):
     r"""Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
 
     Rows are represented by gradients of the last layer, and chosen by `badge.badge`. The law of a batch is known, but
-    its first row is certain: there is no ``log_proba_``. With rows in flight (``pending``) the first row, too, is drawn
-    by its distance from these.
+    its first row is certain: there is no ``log_proba_``. With rows in flight (``pending``), or rows that have to be in
+    the batch (``must`` of `Limits`), the first row, too, is drawn by its distance from these.
 
     Parameters
     ----------
@@ -178,7 +180,11 @@ class BADGEQuery(BatchQuery):
             )
             points = _points_of(probabilities, embeddings, pool)
         self.scores_ = pool.of_pool(np.sqrt(points.squared_norms[: len(pool)]) * points.unit)
-        indices, self.n_informative_ = _batch(points, k, rngs.batch, len(pool.pending))
+        allowance, n_known = pool.allowance(k), len(pool.pending)
+        if allowance is None:
+            indices, self.n_informative_ = _batch(points, k, rngs.batch, n_known)
+        else:
+            indices, self.n_informative_ = _batch_among(points, allowance, rngs.batch, n_known)
         return Batch(indices)
 
 
@@ -204,6 +210,19 @@ def _batch(points: PointSet, k: int, rng: np.random.Generator, n_known: int = 0)
     warn_gradients_gone(len(found), k)
     left = np.delete(np.arange(len(points) - n_known), found)
     return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
+
+
+def _batch_among(
+    points: PointSet, allowance: Allowance, rng: np.random.Generator, n_known: int
+) -> tuple[NDArray[np.int64], int]:
+    """The same with an allowance: the rows that have to be in the batch, and then as many as it allows."""
+    found = seed(points, allowance.n_left, rng, n_known, allowance)
+    others = Order(uniform_law(len(points) - n_known), allowance, rng)
+    while (row := others.next()) is not None:
+        allowance.take(row)
+    if len(found) < len(allowance.picks):
+        warn_gradients_gone(len(found), len(allowance.picks), of=" that `limits` allow")
+    return batch_of(allowance), len(found)
 
 
 def _points_of(probabilities: Any, embeddings: Any, pool: Pool) -> PointSet:

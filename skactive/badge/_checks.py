@@ -35,9 +35,13 @@ def check_embeddings(embeddings: Any, n_points: int) -> Any:
     return embeddings
 
 
-def warn_gradients_gone(n_found: int, k: int) -> None:
-    why = "every other gradient is equal to that of one of these" if n_found else "all gradients are 0"
-    advice = "" if n_found else " The model is sure of every row, or all embeddings are 0."
+def warn_gradients_gone(n_found: int, k: int, of: str = "") -> None:
+    """Say that a batch was filled up; ``of`` says which gradients there were, if not all."""
+    if of:
+        why = f"no other gradient{of} differs from those chosen before it"
+    else:
+        why = "every other gradient is equal to that of one of these" if n_found else "all gradients are 0"
+    advice = "" if n_found or of else " The model is sure of every row, or all embeddings are 0."
     warn(
         f"BADGE found {n_found} of the {k} rows: {why}. The other {k - n_found} rows were drawn uniformly at "
         f"random.{advice}"

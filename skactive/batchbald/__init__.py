@@ -33,6 +33,9 @@ from .._random import check_rng
 from ..query import BatchQuery, Pool, Streams
 from ..query._draws import explained, joint_draws_of, options_of, remedies
 from ..samplers import Batch, gumbel_top_k
+from ..samplers._allowance import Allowance
+from ..samplers._law import Law
+from ..samplers._limited import Order
 from ..scores import bald
 from ._checks import check_max_outcomes, warn_information_gone
 from ._kept_draws import KeptDraws, as_tensor
@@ -149,7 +152,7 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     scores = as_array(bald(draws_KNC))
     result = _batch(_ArrayDraws(draws_KNC, scores, scores.copy()), k, max_outcomes, rng)
     if result.n_informative < k:
-        _warn(result, all_agree=not scores.any())
+        _warn(result, 0, False, all_agree=not scores.any())
     return result
 
 
@@ -266,9 +269,17 @@ class BatchBALDQuery(BatchQuery):
             with explained("Scoring", rows, draws.model):
                 kept.add(rows, chunk)
         self.scores_ = pool.of_pool(kept.scores)
-        result = _batch(kept, k, max_outcomes, rngs.batch, bool(self.verbose))
-        if result.n_informative < k:
-            _warn(result, all_agree=not kept.scores.any(), **remedies(pool, draws, k, self.posterior))
+        allowance = pool.allowance(k)
+        n_must = 0 if allowance is None else len(allowance.must)
+        result = _batch(kept, k, max_outcomes, rngs.batch, bool(self.verbose), allowance)
+        if n_must + result.n_informative < len(result.indices):
+            _warn(
+                result,
+                n_must,
+                allowance is not None,
+                all_agree=not kept.scores.any(),
+                **remedies(pool, draws, k, self.posterior),
+            )
         self.gains_, self.gain_errors_ = result.gains, result.standard_errors
         self.information_, self.ceiling_ = result.information, result.ceiling
         self.n_informative_ = result.n_informative
@@ -311,38 +322,70 @@ class _ArrayDraws:
 
 
 def _batch(
-    candidates: _Candidates, k: int, max_outcomes: int, rng: np.random.Generator, verbose: bool = False
+    candidates: _Candidates,
+    k: int,
+    max_outcomes: int,
+    rng: np.random.Generator,
+    verbose: bool = False,
+    allowance: Allowance | None = None,
 ) -> BatchBALDResult:
-    """Informative rows, and if they are fewer than k, rows by their scores."""
+    """Informative rows, and if they are fewer than k, rows by their scores; with an allowance, while it allows any."""
     ceiling = math.log(candidates.shape[0])
-    picks = itertools.islice(_informative_picks(candidates, max_outcomes, rng), k)
+    picks = itertools.islice(_informative_picks(candidates, max_outcomes, rng, allowance), k)
     found = np.array(list(tqdm(picks, total=k, desc="choosing", unit="row", disable=not verbose))).reshape(-1, 3)
     indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
-    n_rest = k - len(found)
-    if n_rest:
-        left = np.setdiff1d(np.arange(len(candidates.scores)), indices)
-        with np.errstate(divide="ignore"):
-            log_scores = np.log(candidates.scores[left])
-        indices = np.concatenate([indices, left[gumbel_top_k(log_scores, n_rest, rng)]])
-    gains, errors = np.pad(gains, (0, n_rest)), np.pad(errors, (0, n_rest), constant_values=np.nan)
-    return BatchBALDResult(indices, gains, errors, ceiling, len(found))
+    others = _by_scores(candidates.scores, indices, k - len(found), rng, allowance)
+    gains, errors = np.pad(gains, (0, len(others))), np.pad(errors, (0, len(others)), constant_values=np.nan)
+    n_informative = len(found) - (0 if allowance is None else len(allowance.must))
+    return BatchBALDResult(np.concatenate([indices, others]), gains, errors, ceiling, n_informative)
 
 
-def _warn(result: BatchBALDResult, all_agree: bool, **remedies: str) -> None:
-    n_found, k = result.n_informative, len(result.indices)
+def _by_scores(
+    scores: Floats, taken: Indices, n: int, rng: np.random.Generator, allowance: Allowance | None
+) -> Indices:
+    """Rows that fill up a batch, in proportion to their scores."""
+    with np.errstate(divide="ignore"):
+        log_scores = np.log(scores)
+    others: list[int] = []
+    if allowance is None:
+        left = np.setdiff1d(np.arange(len(scores)), taken)
+        return left[gumbel_top_k(log_scores[left], n, rng)] if n else left[:0]
+    order = Order(Law(log_scores, 1.0), allowance, rng)
+    while (row := order.next()) is not None:
+        allowance.take(row)
+        others.append(row)
+    return np.array(others, dtype=np.int64)
+
+
+def _warn(result: BatchBALDResult, n_must: int, is_limited: bool, all_agree: bool, **remedies: str) -> None:
+    n_found, k = result.n_informative, len(result.indices) - n_must
     exhausted = result.information > 0.9 * result.ceiling
-    why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
-    warn_information_gone(n_found, k, result.information, result.ceiling, why)
+    # Where limits leave few rows, that says why.
+    why = "" if is_limited and not all_agree else why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
+    warn_information_gone(n_found, k, result.information, result.ceiling, why, is_limited=is_limited)
 
 
 def _informative_picks(
-    candidates: _Candidates, max_outcomes: int, rng: np.random.Generator
+    candidates: _Candidates, max_outcomes: int, rng: np.random.Generator, allowance: Allowance | None = None
 ) -> Iterator[tuple[int, float, float]]:
-    """Rows of the largest gain, one after the other, while these exceed rounding; their gains; standard errors."""
+    """Rows of the largest gain, one after the other, while these exceed rounding; their gains; standard errors.
+
+    With an allowance, rows that have to be in the batch come first, whatever their gains, and others are taken from it.
+    """
     bounds = candidates.bounds
     best = np.flatnonzero(bounds == bounds.max())
     outcomes = Outcomes.of_no_labels(candidates.shape[0], candidates.take(best[:1]).device)
     enough = _EXHAUSTED * outcomes.left
+    if allowance is not None:
+        for row in allowance.must.tolist():
+            draws_KC = candidates.take(np.array([row]))[:, 0]
+            more = outcomes.extended(draws_KC, max_outcomes, rng)
+            yield row, outcomes.left - more.left, outcomes.standard_error(draws_KC)
+            outcomes = more
+        bounds[~allowance.allowed] = -np.inf
+        if outcomes.left <= enough or bounds.max() == -np.inf:
+            return
+        best = _best_rows(outcomes, candidates) if len(allowance.must) else np.flatnonzero(bounds == bounds.max())
     while len(best):
         row = int(rng.choice(best))
         draws_KC = candidates.take(np.array([row]))[:, 0]
@@ -351,11 +394,13 @@ def _informative_picks(
         gain = outcomes.left - more.left
         if gain <= max(error, _ROUNDING * outcomes.weight):
             return
+        if allowance is not None:
+            allowance.take(row)
         yield row, gain, error
         outcomes = more
         if outcomes.left <= enough:
             return
-        bounds[row] = -np.inf
+        bounds[row if allowance is None else ~allowance.allowed] = -np.inf
         bounds *= 1 + 4 * error / gain  # of bounds found with other samples of outcomes
         best = _best_rows(outcomes, candidates)
 

@@ -19,9 +19,13 @@ def check_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
     return int(max_outcomes)
 
 
-def warn_information_gone(n_found: int, k: int, information: float, ceiling: float, why: str) -> None:
+def warn_information_gone(
+    n_found: int, k: int, information: float, ceiling: float, why: str, *, is_limited: bool = False
+) -> None:
+    why = f" {why}" if why else ""
+    gain = "gain of a row that `limits` allow" if is_limited else "gain"
     warn(
         f"BatchBALD chose {n_found} of the {k} rows by their gain; together they carry {information:.4g} of at most "
-        f"log(n_draws) = {ceiling:.4g} nats. Any further gain is within rounding of 0, so the other {k - n_found} rows "
-        f"were drawn by power sampling from the BALD scores. {why}"
+        f"log(n_draws) = {ceiling:.4g} nats. Any further {gain} is within rounding of 0, so the other {k - n_found} "
+        f"rows were drawn by power sampling from the BALD scores.{why}"
     )

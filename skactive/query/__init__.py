@@ -9,6 +9,7 @@ from __future__ import annotations
 from ._base import BatchQuery, Streams, model_of
 from ._draws import PoolDraws, draws_of
 from ._embeddings import embeddings_of
+from ._limits import Limits
 from ._pool import Pool
 from ._sampling import choose_by_scores
 from ._scoring import score_pool, score_rows
@@ -16,6 +17,7 @@ from ._stochastic import StochasticBatchQuery
 
 __all__ = [
     "BatchQuery",
+    "Limits",
     "Pool",
     "PoolDraws",
     "StochasticBatchQuery",

@@ -40,6 +40,8 @@ from .._checks import (
 )
 from .._random import check_random_state, spawn
 from ..samplers import Batch, uniform
+from ..samplers._limited import draw_uniform
+from ._limits import Limits
 from ._memory import Memory
 from ._pool import Pool
 from ._training import check_last_fit, training_of
@@ -51,7 +53,7 @@ _LOCK = threading.RLock()
 
 It is one for all queries, as an instance with a lock could not be pickled."""
 
-_OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates", "pending")
+_OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates", "pending", "limits")
 """Keywords of `select`, which a call takes as well."""
 
 _REPORTS = ("scores_", "indices_", "_batch")
@@ -150,7 +152,8 @@ class BatchQuery(BaseEstimator, ABC):
         learner : fitted estimator, or modAL learner
             `model_of` gives the model; it was fitted to rows like those of the pool.
         pool : Pool
-            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it.
+            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it. Where
+            `Pool.allowance` is not None, rows are taken by that, first those that it has to have.
         k : int
             From 1 to ``len(pool)``.
         rngs : Streams
@@ -208,6 +211,7 @@ class BatchQuery(BaseEstimator, ABC):
         sample_weight: ArrayLike | None = None,
         fit_params: Mapping[str, Any] | None = None,
         pending: ArrayLike | None = None,
+        limits: Limits | None = None,
     ) -> NDArray[np.int64]:
         """Choose rows of the pool for a fitted estimator.
 
@@ -219,7 +223,8 @@ class BatchQuery(BaseEstimator, ABC):
             numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
             list, tuple, scipy sparse or dask array. Never copied as a whole, never changed.
         n_instances : int or "auto", default=1
-            Rows to choose. "auto": as many as `StochasticBatchQuery.suggest_batch_size` says.
+            Rows to choose. "auto": as many as `StochasticBatchQuery.suggest_batch_size` says, or with ``limits`` the
+            number next to it that they leave to a batch.
         X_training, y_training : array-like, optional
             What the estimator was fitted to; needed where draws come from refitting.
         candidates : array-like of int or bool, optional
@@ -234,23 +239,26 @@ class BatchQuery(BaseEstimator, ABC):
             Rows in flight, whose labels have been asked for and are not there yet: positions, or a mask. None of them
             is chosen. Where rows of a batch keep apart (`StochasticBatchQuery` with a ``diversity``, `BADGEQuery`,
             `KCenterQuery`), they keep apart from these as well.
+        limits : Limits, optional
+            What the batch keeps to: so many rows of a group at most or at least, a budget, rows that must be in it.
 
         Returns
         -------
         ndarray of shape (n_instances,), int64
-            Positions in the pool, most preferred first: every prefix is a batch of its own. The scores that they were
-            chosen by are in ``scores_``, which is read-only: copy it to change it.
+            Positions in the pool, most preferred first: every prefix is a batch of its own. Fewer than ``n_instances``
+            only where ``limits`` have a budget. The scores that they were chosen by are in ``scores_``, which is
+            read-only: copy it to change it.
 
         Raises
         ------
         ValueError, TypeError
             If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
             rows that may be chosen (or "auto", where the query suggests sizes and the training data are known),
-            ``X_training``, ``y_training`` and ``sample_weight`` are not of one length, or a parameter of the query is
-            not valid.
+            ``X_training``, ``y_training`` and ``sample_weight`` are not of one length, no batch can keep to ``limits``,
+            or a parameter of the query is not valid.
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending, "limits": limits}
         return self.select_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
     def set_params(self, **params: Any) -> BatchQuery:
@@ -351,20 +359,25 @@ class BatchQuery(BaseEstimator, ABC):
     def _select(self, learner: Any, X_pool: Any, n_instances: int | str, **given: Any) -> None:
         self.check_parameters()
         X_pool = containers.prepare_pool(X_pool)  # once, also where a size is suggested first
-        if isinstance(n_instances, str) and n_instances.lower() == "auto":
+        is_auto = isinstance(n_instances, str) and n_instances.lower() == "auto"
+        if is_auto:
             if n_instances != "auto":
                 raise TypeError(f'`n_instances` must be an integer or "auto". Got {n_instances!r} instead.')
-            n_instances = self._suggested(learner, X_pool, **given)
+            n_instances = self._suggested(learner, X_pool, **{k: v for k, v in given.items() if k != "limits"})
         model, pool = pool_for(learner, X_pool, **given)
         k = check_n_instances(n_instances, len(pool), pool.n_points)
+        if is_auto and pool.limits is not None:
+            k = pool.limits.nearest_size(pool.rows, k)
+        pool.allowance(k)  # what cannot be met is said now
         rngs = self.streams()
         pool = self.limited(pool, k, rngs.batch)
         batch = self._choice(learner, model, pool, k, rngs)
+        _check_keeps_to_limits(self, pool, k, batch.indices)
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
         self.indices_ = pool.positions(batch.indices)
         self.indices_.flags.writeable = False
-        self.memory_ = self.memory_.with_batch(k)
+        self.memory_ = self.memory_.with_batch(len(batch.indices))
         if pool.n_columns is not None:
             self.n_features_in_ = pool.n_columns
 
@@ -378,6 +391,9 @@ class BatchQuery(BaseEstimator, ABC):
         except UnfittedError as error:
             warn(f"{error.why}, so there are no scores: the batch is uniform at random.")
         self.scores_ = np.full(pool.n_points, np.nan)
+        allowance = pool.allowance(k)
+        if allowance is not None:
+            return draw_uniform(allowance, rngs.batch)
         return uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
 
     def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
@@ -389,11 +405,14 @@ class BatchQuery(BaseEstimator, ABC):
         return self.suggest_batch_size(learner, X_pool, **given)
 
     def limited(self, pool: Pool, k: int, rng: np.random.Generator) -> Pool:
-        """At most ``max_candidates`` of the candidates, at random."""
+        """At most ``max_candidates`` of the candidates, at random; a batch that keeps to the limits is among them."""
         most = self.max_candidates
         if most is not None and most < k:
             raise ValueError(f"`max_candidates` must be `n_instances` or more. Got {most} for n_instances={k}.")
-        return pool.at_most(most, rng)
+        allowance = pool.allowance(k)
+        if allowance is None or most is None or most >= len(pool):
+            return pool.at_most(most, rng)
+        return pool.at_most(most, rng, kept=draw_uniform(allowance, rng).indices)
 
     def streams(self) -> Streams:
         """Random numbers for one call: the next of the query's stream."""
@@ -489,6 +508,24 @@ def _no_law(query: BatchQuery, name: str) -> str:
     )
 
 
+def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, indices: NDArray[np.int64]) -> None:
+    """Check that a query went by the allowance of its pool."""
+    allowance = pool.allowance(k)
+    if allowance is None:
+        return
+    n_must = len(allowance.must)
+    keeps = np.array_equal(indices[:n_must], allowance.must)
+    for row in indices[n_must:].tolist():
+        keeps = keeps and allowance.allows_row(row)
+        if keeps:
+            allowance.take(row)
+    if not keeps or (allowance.n_left and allowance.allowed.any()):
+        raise ValueError(
+            f"`limits` need a query that goes by them, and {type(query).__name__} chose {len(indices)} rows that do "
+            "not keep to them. Its method `choose` must take rows by `pool.allowance(k)`."
+        )
+
+
 def model_of(learner: Any) -> Any:
     """The fitted estimator of a modAL learner; an estimator by itself is its own."""
     return modal.unwrap(learner)[0]
@@ -500,11 +537,12 @@ def pool_for(
     *,
     candidates: ArrayLike | None = None,
     pending: ArrayLike | None = None,
+    limits: Limits | None = None,
     **training: Any,
 ) -> tuple[Any, Pool]:
     """The estimator of a learner, and the pool with the training data: those given, else the learner's own."""
     known = training_of(learner, **training)
-    return modal.unwrap(learner)[0], Pool.of(X_pool, candidates, pending=pending, **known)
+    return modal.unwrap(learner)[0], Pool.of(X_pool, candidates, pending=pending, limits=limits, **known)
 
 
 def check_fits(model: Any, pool: Pool) -> None:

@@ -15,8 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from .. import _containers as containers
-from .._checks import as_array, plain_array, plain_labels
+from .._checks import plain_labels
 from ..posterior._fits import of_rows
+from ..samplers._allowance import Allowance
+from ._limits import Limits, PoolLimits
+from ._rows import distinct_rows
 
 Indices = NDArray[np.int64]
 
@@ -40,6 +43,8 @@ class Pool:
     pending : ndarray of shape (n_pending,), int64
         Positions in the pool of the rows in flight: none is a candidate, and where rows of a batch keep apart, all
         count as chosen.
+    limits : PoolLimits or None
+        What a batch of these rows keeps to; `allowance` says which candidates that leaves.
     """
 
     X: Any
@@ -50,6 +55,7 @@ class Pool:
     fit_params: Mapping[str, Any] | None = None
     surrogate_params: Mapping[str, Any] | None = None
     pending: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    limits: PoolLimits | None = None
 
     @classmethod
     def of(
@@ -58,6 +64,7 @@ class Pool:
         candidates: ArrayLike | None = None,
         *,
         pending: ArrayLike | None = None,
+        limits: Limits | None = None,
         X_training: Any = None,
         y_training: Any = None,
         **fit: Any,
@@ -67,11 +74,13 @@ class Pool:
         ``fit`` are the attributes that say how the model was fitted, as `training_of` leaves them.
         """
         X = containers.prepare_pool(X_pool)
-        rows = None if candidates is None else _checked_rows(candidates, X, "candidates")
+        rows = None if candidates is None else distinct_rows(candidates, X, "candidates")
         if pending is not None:
-            pending = _checked_rows(pending, X, "pending")
+            pending = distinct_rows(pending, X, "pending")
             rows = np.setdiff1d(np.arange(containers.count_rows(X)) if rows is None else rows, pending)
             fit["pending"] = pending
+        if limits is not None:
+            fit["limits"] = PoolLimits.of(limits, X, rows, pending)
         _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
         if y_training is not None:
             y_training = plain_labels(containers.aligned(y_training, X_training, "y_training"), "y_training")
@@ -106,11 +115,28 @@ class Pool:
         """The same pool, with the rows in flight behind the candidates."""
         return self if len(self.pending) == 0 else replace(self, rows=np.concatenate([self.rows, self.pending]))
 
-    def at_most(self, n: int | None, rng: np.random.Generator) -> Pool:
-        """The same pool with ``n`` of its candidates, chosen uniformly at random, if it has more."""
+    def at_most(self, n: int | None, rng: np.random.Generator, kept: Indices | None = None) -> Pool:
+        """The same pool with ``n`` of its candidates, some that are ``kept`` and others at random, if it has more."""
         if n is None or n >= len(self):
             return self
-        return self.only(np.sort(rng.choice(len(self), n, replace=False)))
+        if kept is None:
+            return self.only(np.sort(rng.choice(len(self), n, replace=False)))
+        others = np.delete(np.arange(len(self)), kept)
+        return self.only(np.sort(np.concatenate([kept, rng.choice(others, n - len(kept), replace=False)])))
+
+    def allowance(self, k: int) -> Allowance | None:
+        """Which candidates a batch of k rows may still take; None where it may take any.
+
+        It is new at every call, and changes as rows are taken. ``must`` are the candidates that come first in the
+        batch, ``allowed`` is a mask of those that may be next, ``take(candidate)`` says which is, and ``n_left`` how
+        many may follow.
+
+        Raises
+        ------
+        ValueError
+            If no batch of k candidates can keep to the limits.
+        """
+        return None if self.limits is None else self.limits.allowance(self.rows, k)
 
     def fitted_to(self, rows: Indices) -> Pool:
         """The same pool, for a model that was fitted to some of the training rows."""
@@ -172,53 +198,6 @@ class Pool:
                 if len(seen) >= most:
                     return most
         return len(seen)
-
-
-def _checked_rows(given_rows: ArrayLike, X: Any, name: str) -> Indices:
-    """Sorted distinct positions, from positions in any order or a mask."""
-    n_points = containers.count_rows(X)
-    if hasattr(given_rows, "get_indexer"):  # a pandas Index
-        raise TypeError(
-            f"`{name}` must be positions of rows or a mask, and a pandas Index holds ids. Give "
-            "`np.flatnonzero(X_pool.index.isin(ids))` for a DataFrame `X_pool`."
-        )
-    given = _as_array(given_rows, name)
-    if given.dtype == bool:
-        if given.shape != (n_points,):
-            raise ValueError(
-                f"`{name}` as a mask must have shape ({n_points},), as the pool. Got {given.shape} instead."
-            )
-        return np.flatnonzero(_as_array(containers.aligned(given_rows, X, name), name))
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise TypeError(
-            f"`{name}` must be a boolean mask or positions of rows, a one-dimensional array of integers. "
-            f"Got an array of shape {given.shape} and dtype {given.dtype} instead."
-        )
-    if len(given) == n_points > 2 and np.isin(given, (0, 1)).all():
-        raise ValueError(
-            f"`{name}` must be a mask of booleans, or positions. Got {n_points} whole numbers that are 0 or 1, as many "
-            "as the pool has rows: if they are a mask, give `.astype(bool)` of them."
-        )
-    if given.size and not (given.min() >= 0 and given.max() < n_points):
-        raise ValueError(
-            f"`{name}` must be positions from 0 to {n_points - 1} (not index labels). "
-            f"Got positions from {given.min()} to {given.max()}."
-        )
-    return np.unique(given).astype(np.int64)
-
-
-def _as_array(given_rows: Any, name: str) -> NDArray[Any]:
-    """What was given as an array; objects that are all booleans, as those of nullable types, as booleans."""
-    if isinstance(given_rows, np.ma.MaskedArray):
-        raise TypeError(f"`{name}` must not be a masked array. Give a mask as an array of True and False.")
-    if hasattr(given_rows, "isna") and np.asarray(given_rows.isna()).any():
-        raise ValueError(
-            f"`{name}` must say yes or no for every row. Got missing values: fill them, with `.fillna(False)` say."
-        )
-    given = as_array(plain_array(name, given_rows, objects=False))
-    if given.dtype == object and all(isinstance(value, bool | np.bool_) for value in given.flat):
-        return given.astype(bool)
-    return given
 
 
 def _check_training_pair(n_rows: int | None, n_labels: int | None) -> None:

@@ -24,7 +24,8 @@ from .._checks import (
 )
 from .._points import PointSet
 from ..samplers import SAMPLERS, Batch
-from ..samplers._mixture import draw_mixture
+from ..samplers._limited import draw_limited
+from ..samplers._mixture import check_has_law, draw_mixture
 from ..samplers._repulsion import draw_apart
 from ._base import Streams
 from ._coldness import measured_coldness
@@ -152,6 +153,10 @@ def choose_by_scores(
     batch keep apart, if they do.
     """
     sampler = look_up("sampler", query.sampler, SAMPLERS)
+    allowance = pool.allowance(k)
+    is_allowed = None if allowance is None else allowance.allowed
+    if allowance is not None:
+        check_has_law(sampler, "`limits`")
     score_rows = query.row_scorer(learner, pool, rngs.draws)
     scores = score_rows(pool)
     is_measured = isinstance(query.beta, str)
@@ -159,15 +164,17 @@ def choose_by_scores(
     try:
         scores = check_scores(scores, minus_inf=True)
         scores.flags.writeable = False  # log-probabilities may be asked of them later
-        if apart is None:
-            batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
+        if apart is not None:
+            points, limited = apart.points(score_rows.draws), {"allowance": allowance}
+            batch = draw_apart(sampler, scores, points, k, rngs.batch, beta, apart.diversity, query.epsilon, **limited)
+        elif allowance is not None:
+            batch = draw_limited(sampler, scores, allowance, rngs.batch, beta, query.epsilon)
         else:
-            points = apart.points(score_rows.draws)
-            batch = draw_apart(sampler, scores, points, k, rngs.batch, beta, apart.diversity, query.epsilon)
+            batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
     except ScoreError as error:
         raise error.of_rows(pool.rows) from None
     if not is_measured:
-        _warn_if_nearly_random(sampler, scores, beta, k)
+        _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
     query.scores_ = pool.of_pool(scores)
     query.memory_ = replace(query.memory_, reference=None)
     if is_measured:
@@ -186,19 +193,26 @@ def measured_beta(query: ScoringQuery, learner: Any, pool: Pool, k: int, rngs: S
     return measured_coldness(old_values, score_rows(Pool(reference.X)))
 
 
-def _warn_if_nearly_random(sampler: Any, scores: Values, beta: float, k: int) -> None:
+def _warn_if_nearly_random(
+    sampler: Any, scores: Values, beta: float, k: int, is_allowed: NDArray[np.bool_] | None = None
+) -> None:
     """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
+    if is_allowed is not None and not is_allowed.any():
+        return  # every row has to be in the batch
+    every = slice(None) if is_allowed is None else is_allowed
+    all_scores, scores = scores, scores[every]
     mean = scores.mean()
     if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
         return
     if scores.max() < NEARLY_RANDOM * mean or 2 * k > len(scores):  # all alike, or most of them: no beta would help
         return
-    log_weights = sampler.log_weights(scores, beta)
+    log_weights = sampler.log_weights(all_scores, beta)[every]
     weights = np.exp(log_weights - log_weights.max())
     times = float(weights @ scores / weights.sum() / mean)
     if times < NEARLY_RANDOM:
         warn(
-            f"This batch is nearly random: a pick scores {times:.3g} times the mean of the pool. Raise `beta` "
+            f"This batch is nearly random: a pick scores {times:.3g} times the mean of the "
+            f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` "
             f'above {beta:g}, to {4 * beta:g} say, or set beta="auto".'
         )
 

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from .._points import Points, PointSet
+from ._allowance import Allowance
 from ._selection import Indices, Scores
 
 _PROPOSALS = 64  # at once: enough to hide what a call costs, few enough that their mutual distances cost little
@@ -24,7 +25,8 @@ _PROPOSALS = 64  # at once: enough to hide what a call costs, few enough that th
 class Bounds:
     """Weights of rows that are no less than those now, and the centres that they do not know of.
 
-    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre.
+    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre. Where there is
+    an allowance, rows that it refuses have none, and those that are drawn are taken from it.
 
     Attributes
     ----------
@@ -32,8 +34,16 @@ class Bounds:
         0 once no row that has a weight is apart from all centres.
     """
 
-    def __init__(self, points: PointSet, centres: Indices, log_weights: Scores, power: float) -> None:
+    def __init__(
+        self,
+        points: PointSet,
+        centres: Indices,
+        log_weights: Scores,
+        power: float,
+        allowance: Allowance | None = None,
+    ) -> None:
         self._points, self._log_weights, self._power = points, log_weights, power
+        self._allowance = allowance
         self._unknown = points[centres]
         self._distances_N = points.bounds(int(centres[0]))
         self._renew()
@@ -54,7 +64,7 @@ class Bounds:
         bounds_m = self._distances_N[rows_m]
         now_m = np.minimum(bounds_m, nearest_distances(proposed, self._unknown))
         levels_m = bounds_m * rng.random(_PROPOSALS) ** (1 / self._power)
-        accepted = _accept(levels_m, now_m, proposed, n_wanted)
+        accepted = self._accept(rows_m, levels_m, now_m, proposed, n_wanted)
         work = len(self._unknown) + _PROPOSALS
         self._unknown = self._unknown.joined(proposed[accepted])
         self._wasted += work * (_PROPOSALS - len(accepted))
@@ -81,24 +91,34 @@ class Bounds:
         self._unknown = self._unknown[:0]
         self._renew()
 
+    def _accept(self, rows_m: Indices, levels_m: Scores, now_m: Scores, proposed: Points, n_wanted: int) -> list[int]:
+        """Proposals, in order, that are farther from the nearest centre, those just accepted included, than a level."""
+        between_mm = proposed.squared_distances(proposed).cpu().numpy()
+        accepted: list[int] = []
+        for i, level in enumerate(levels_m):
+            if level < now_m[i] and self._takes(int(rows_m[i])):
+                accepted.append(i)
+                now_m = np.minimum(now_m, between_mm[i])
+                if len(accepted) == n_wanted:
+                    break
+        return accepted
+
+    def _takes(self, row: int) -> bool:
+        if self._allowance is None:
+            return True
+        is_allowed = self._allowance.allows_row(row)
+        if is_allowed:
+            self._allowance.take(row)
+        return is_allowed
+
     def _renew(self) -> None:
         log_N = log_weights_apart(self._log_weights, self._distances_N, self._power)
+        if self._allowance is not None:
+            allowed = self._allowance.allowed
+            log_N[: len(allowed)][~allowed] = -np.inf
         top = log_N.max()
         self._cumulative_N = np.exp(log_N - top).cumsum() if top > -math.inf else np.zeros(len(log_N))
         self._wasted = 0
-
-
-def _accept(levels_m: Scores, now_m: Scores, proposed: Points, n_wanted: int) -> list[int]:
-    """Proposals, in order, whose squared distance from the nearest centre, those just accepted included, is higher."""
-    between_mm = proposed.squared_distances(proposed).cpu().numpy()
-    accepted: list[int] = []
-    for i, level in enumerate(levels_m):
-        if level < now_m[i]:
-            accepted.append(i)
-            now_m = np.minimum(now_m, between_mm[i])
-            if len(accepted) == n_wanted:
-                break
-    return accepted
 
 
 def nearest_distances(points: Points, centres: Points) -> Scores:

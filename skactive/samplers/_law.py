@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from .._checks import BETA, check_k, check_positions, check_scores
 from .._random import check_rng
 from ._ranks import rows_of_ranks
-from ._selection import Indices, Scores, Weights, descending, draw_rows, top_rows
+from ._selection import Indices, Scores, Weights, descending, descending_at_random, draw_rows, top_rows
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,10 @@ class Law:
                 return self.beta * (values - top)
             return self.beta * values
 
+    def by_row(self, rng: np.random.Generator) -> Law:
+        """The same law as one value for each row, so that draws from some of the rows follow it as well."""
+        return Law(self.values(), self.beta)
+
     def log_weights_of_order(self) -> Scores:
         """Log-weights of all picks, not only of the first: at beta = inf, tied rows come in the order of the array."""
         if self.beta < math.inf:
@@ -140,8 +144,15 @@ class RankLaw(Law):
 
     def values(self) -> Scores:
         """One value for each row; tied rows are ranked in the order of the array. A batch keeps the ranks it drew."""
+        return self._values_in(descending(self.scores))
+
+    def by_row(self, rng: np.random.Generator) -> Law:
+        """The same law as one value for each row; tied rows are ranked in random order."""
+        return Law(self._values_in(descending_at_random(self.scores, rng)), self.beta)
+
+    def _values_in(self, order: Indices) -> Scores:
         values = np.empty(len(self.scores))
-        values[descending(self.scores)] = self._of_ranks().scores
+        values[order] = self._of_ranks().scores
         return values
 
     def draw(self, k: int, rng: np.random.Generator) -> Batch:

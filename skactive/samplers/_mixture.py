@@ -22,7 +22,7 @@ from .._checks import ScoreError, check_scores
 from ._law import Batch, Law
 from ._selection import Indices, Scores
 
-__all__ = ["Mixture", "draw_mixture", "law_of_order", "mixed"]
+__all__ = ["Mixture", "check_has_law", "draw_mixture", "law_of_order", "mixed"]
 
 
 def draw_mixture(
@@ -33,7 +33,11 @@ def draw_mixture(
 
 
 def law_of_order(
-    sampler: Callable[..., Any], scores: Scores, beta: float, rng: np.random.Generator, wanted_by: str = "epsilon"
+    sampler: Callable[..., Any],
+    scores: Scores,
+    beta: float,
+    rng: np.random.Generator,
+    wanted_by: str = "`epsilon` above 0",
 ) -> Law:
     """The sampler's law as log-weights by row. It sees rows in random order, so that ties are broken at random."""
     order = rng.permutation(len(scores))
@@ -48,13 +52,18 @@ def law_of_order(
 def _stated(sampler: Any, scores: Scores, beta: float, wanted_by: str) -> Law:
     if hasattr(sampler, "law"):
         return sampler.law(scores, beta)
+    check_has_law(sampler, wanted_by)
+    return Law(sampler.log_weights(scores, beta), 1.0)
+
+
+def check_has_law(sampler: Any, wanted_by: str) -> None:
+    """Check that the law of a sampler, of the package or of the user's own, is known."""
     if not hasattr(sampler, "log_weights"):
         name = getattr(sampler, "__name__", type(sampler).__name__)
         raise ValueError(
-            f"`{wanted_by}` above 0 needs a sampler whose law is known, and {name!r} has no `log_weights`. Use one of "
+            f"{wanted_by} needs a sampler whose law is known, and {name!r} has no `log_weights`. Use one of "
             "skactive.samplers, or give your sampler that function."
         )
-    return Law(sampler.log_weights(scores, beta), 1.0)
 
 
 @dataclass(frozen=True)

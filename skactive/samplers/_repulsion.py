@@ -22,8 +22,10 @@ from scipy.special import logsumexp
 from .._checks import BETA, check_k, check_scores, number, numbers_in_place, warn
 from .._points import Points, PointSet, Vectors
 from .._random import check_rng
+from ._allowance import Allowance
 from ._bounds import Bounds, log_weights_apart, nearest_distances
 from ._law import Batch, Law
+from ._limited import LimitedLaw, Order, batch_of, log_weights_of_first, n_allowed, uniform_law
 from ._mixture import Mixture, law_of_order, mixed
 from ._samplers import power, raised
 from ._selection import LITTLE_MASS, Indices, Scores
@@ -105,17 +107,20 @@ def draw_apart(
     beta: float,
     diversity: float,
     epsilon: float = 0.0,
+    allowance: Allowance | None = None,
 ) -> Batch:
-    """Draw k rows that keep apart, by the weights of a sampler that has a law.
+    """Draw k rows that keep apart, by the weights of a sampler that has a law; or while an allowance allows any.
 
     Points beyond those that have scores count as chosen from the start. If all points are equal, scores alone decide,
     with a warning.
     """
-    law = law_of_order(sampler, scores, beta, rng, "diversity")
+    law = law_of_order(sampler, scores, beta, rng, "`diversity` above 0")
     if points.are_equal():
         warn("All points are equal, so that none keep apart: scores alone decide, as with diversity=0.")
-        return Mixture(law, epsilon).draw(k, rng)
-    return Repulsion(law.scores, points, diversity, epsilon).draw(k, rng)
+        return (
+            Mixture(law, epsilon).draw(k, rng) if allowance is None else LimitedLaw(law, allowance, epsilon).draw(rng)
+        )
+    return Repulsion(law.scores, points, diversity, epsilon, allowance).draw(k, rng)
 
 
 def _checked_points(array: Any, n_points: int) -> Any:
@@ -144,15 +149,21 @@ class Repulsion:
         Of squared distances, above 0.
     epsilon : float
         Probability with which a pick is uniform among the rows left.
+    allowance : Allowance or None
+        Which rows are left at each pick, where it is not all that were not picked. Those that have to be in the batch
+        count as chosen from the start. A batch takes what it draws from it.
     """
 
     log_weights: Scores
     points: PointSet
     power: float
     epsilon: float = 0.0
+    allowance: Allowance | None = None
 
     def draw(self, k: int, rng: np.random.Generator) -> Batch:
-        """A batch of k rows, most preferred first."""
+        """A batch of k rows, most preferred first; with an allowance, of as many as that allows."""
+        if self.allowance is not None:
+            return self._draw_among(self.allowance, rng)
         picks = self._apart(k, rng)
         if len(picks) < k:
             warn_none_apart(len(picks), k)
@@ -160,64 +171,116 @@ class Repulsion:
             picks = np.concatenate([picks, rng.choice(left, k - len(picks), replace=False)])
         return Batch(picks, functools.partial(self.log_proba, picks), self.log_weights_of_first)
 
+    def _draw_among(self, allowance: Allowance, rng: np.random.Generator) -> Batch:
+        picks = self._apart(allowance.n_left, rng)
+        others = Order(uniform_law(len(self.log_weights)), allowance, rng)
+        while (row := others.next()) is not None:
+            allowance.take(row)
+        if len(picks) < len(allowance.picks):
+            n_must = len(allowance.must)
+            warn_none_apart(n_must + len(picks), n_must + len(allowance.picks))
+        return Batch(
+            batch_of(allowance), functools.partial(self._log_proba_among, allowance), self.log_weights_of_first
+        )
+
     def _apart(self, k: int, rng: np.random.Generator) -> Indices:
         """Rows until there are k, or none that is left has a weight."""
         is_by_chance = rng.random(k) < self.epsilon
-        chosen = np.array(self._known, dtype=np.int64)
-        if not len(chosen):
-            first = np.zeros_like(self.log_weights) if is_by_chance[0] else self.log_weights
-            if first.max() == -np.inf:
+        chosen, n_before = self._known, len(self._known)
+        if not n_before:
+            chosen = self._first(is_by_chance[0], rng)
+            if not len(chosen):
                 return chosen
-            chosen = Law(first, 1.0).draw(1, rng).indices
-        n_before = len(self._known)
         bounds = self._bounds(chosen)
         while (i := len(chosen) - n_before) < k and bounds.total > 0:
             if is_by_chance[i]:
-                found = _one_left(len(self.log_weights), chosen, rng)
+                found = self._one_left(chosen, rng)
                 bounds.add(found)
             else:
                 found = bounds.draw(_length_of_run(is_by_chance[i:]), rng)
+            if not len(found) and self.allowance is not None and not self.allowance.allowed.any():
+                break
             chosen = np.concatenate([chosen, found])
         return chosen[n_before:]
+
+    def _first(self, is_by_chance: bool, rng: np.random.Generator) -> Indices:
+        """The first row, where none is known; none if no row has a weight."""
+        log_weights = np.zeros_like(self.log_weights) if is_by_chance else self.log_weights
+        if self.allowance is not None:
+            log_weights = np.where(self.allowance.allowed, log_weights, -np.inf)
+        if log_weights.max() == -np.inf:
+            return np.empty(0, dtype=np.int64)
+        return self._taken(Law(log_weights, 1.0).draw(1, rng).indices)
+
+    def _one_left(self, chosen: Indices, rng: np.random.Generator) -> Indices:
+        """One of the rows that may be picked, uniformly; none if there is none."""
+        if self.allowance is None:
+            return _one_left(len(self.log_weights), chosen, rng)
+        left = np.flatnonzero(self.allowance.allowed)
+        return self._taken(rng.choice(left, min(1, len(left))))
+
+    def _taken(self, rows: Indices) -> Indices:
+        allowance = self.allowance
+        if allowance is not None:
+            for row in rows.tolist():
+                allowance.take(row)
+        return rows
 
     def _bounds(self, centres: Indices) -> Bounds:
         log_weights = np.full(len(self.points), -np.inf)
         log_weights[: len(self.log_weights)] = self.log_weights
-        return Bounds(self.points, centres, log_weights, self.power)
+        return Bounds(self.points, centres, log_weights, self.power, self.allowance)
 
     @property
-    def _known(self) -> range:
+    def _known(self) -> Indices:
         """Points that count as chosen from the start."""
-        return range(len(self.log_weights), len(self.points))
+        behind = np.arange(len(self.log_weights), len(self.points))
+        return behind if self.allowance is None else np.concatenate([behind, self.allowance.must])
 
     def log_proba(self, picks: Indices) -> Scores:
         """Log-probability of each pick given those before it."""
-        log_mass, log_picked = self._log_mass(picks)
-        by_chance = -np.log(len(self.log_weights) - np.arange(len(picks)))
+        left_at = self._left_at(picks)
+        log_mass, log_picked = self._log_mass(picks, left_at)
+        by_chance = -np.log(n_allowed(left_at, len(picks)))
         with np.errstate(invalid="ignore"):
             by_law = np.where(log_mass == -np.inf, by_chance, log_picked - log_mass)
         return np.minimum(mixed(by_law, by_chance, self.epsilon), 0.0)
 
+    def _log_proba_among(self, allowance: Allowance) -> Scores:
+        """The same of the batch that an allowance has: 0 for rows that have to be in it."""
+        picks = np.array(allowance.picks, dtype=np.int64)
+        return np.concatenate([np.zeros(len(allowance.must)), self.log_proba(picks)])
+
+    def _left_at(self, picks: Indices) -> Indices:
+        """For each row, how many picks it could be picked at."""
+        if self.allowance is not None:
+            return self.allowance.left_at()
+        left_at = np.full(len(self.log_weights), len(picks))
+        left_at[picks] = np.arange(1, len(picks) + 1)
+        return left_at
+
     def log_weights_of_first(self) -> Scores:
         """Unnormalised log-weights of the first pick, by row."""
         log_weights = self._log_weights_of_first()
+        if self.allowance is not None:
+            return log_weights_of_first(self.allowance, log_weights, self.epsilon)
         log_sum = logsumexp(log_weights)
         by_chance = np.full(len(log_weights), -math.log(len(log_weights)))
         return mixed(log_weights - log_sum, by_chance, self.epsilon) if log_sum > -np.inf else by_chance
 
     def _log_weights_of_first(self) -> Scores:
-        if not self._known:
+        if not len(self._known):
             return self.log_weights
-        known, log_weights = self.points[np.array(self._known)], np.empty(len(self.log_weights))
+        known, log_weights = self.points[self._known], np.empty(len(self.log_weights))
         for rows in self._blocks(len(known)):
             nearest = nearest_distances(self.points[rows], known)
             log_weights[rows] = log_weights_apart(self.log_weights[rows], nearest, self.power)
         return log_weights
 
-    def _log_mass(self, picks: Indices) -> tuple[Scores, Scores]:
+    def _log_mass(self, picks: Indices, left_at: Indices) -> tuple[Scores, Scores]:
         """Log of the weights of all rows left at each pick, summed, and of that of the row picked; in one pass."""
         k = len(picks)
-        centres = self.points[np.concatenate([np.array(self._known, dtype=np.int64), picks[:-1]])]
+        centres = self.points[np.concatenate([self._known, picks[:-1]])]
         place = np.full(len(self.log_weights), k)  # of a row in the batch
         place[picks] = np.arange(k)
         log_mass, log_picked = np.full(k, -np.inf), np.empty(k)
@@ -227,7 +290,8 @@ class Repulsion:
             for row in np.flatnonzero(place[rows] < k):
                 at = place[rows][row]
                 log_picked[at] = log_weights_apart(log_weights_n[row], nearest_nk[row, at], self.power)
-                nearest_nk[row, at + 1 :] = 0  # it is gone
+            gone = np.flatnonzero(left_at[rows] < k)
+            nearest_nk[gone] *= np.arange(k) < left_at[rows][gone, None]
             log_mass = np.logaddexp(log_mass, _log_sums(log_weights_n, nearest_nk, self.power))
         return log_mass, log_picked
 

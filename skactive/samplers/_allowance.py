@@ -1,0 +1,184 @@
+"""Rows that a batch may still take where it is limited: so many of a group at most, or at least, and a budget.
+
+A row is allowed at a pick if the batch can be completed after it. Whatever is picked, a row that was refused once is
+refused from then on:
+
+* A group that is full stays full. Once all picks left are needed for groups that lack rows, they stay needed.
+* What is left of the budget once the cheapest rows have met all needs, the *slack*, never grows. A row takes from it
+  what it costs, or, where its group lacks m rows, what it costs more than the m-th cheapest row left of the group. That
+  extra cost never falls, as the m-th cheapest is never dearer after a pick.
+
+So the rows allowed now hold those allowed at every later pick, and rows can be drawn in advance.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._selection import Indices, Scores
+
+Mask = NDArray[np.bool_]
+
+_NEVER = np.iinfo(np.int64).max
+
+
+class Allowance:
+    """Which rows may be picked next. It changes with every row that is taken.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows, which are numbered from 0.
+    n_left : int
+        How many are still to be picked, at most.
+    must : array-like of int
+        Rows that are in the batch before any pick; the other parameters do not count them any more.
+    groups : ndarray of shape (n_rows,), int64, optional
+        The number of the group of each row, from 0; by default all rows are of one.
+    room, need : ndarray of shape (n_groups,), int64, optional
+        How many rows of a group may still be taken, and how many have to be.
+    costs : ndarray of shape (n_rows,), float64, optional
+    slack : float
+        The budget left, less what it costs at least to meet all needs.
+    cheapest : mapping of int to list of float
+        Where there are costs: of each group that lacks m rows, the costs of its m cheapest, in increasing order.
+
+    Attributes
+    ----------
+    must : ndarray of int64
+    picks : list of int
+        Rows taken, in order.
+    n_left : int
+        Picks left, at most. After the last one, no row is allowed.
+    """
+
+    def __init__(
+        self,
+        n_rows: int,
+        n_left: int,
+        *,
+        must: ArrayLike = (),
+        groups: Indices | None = None,
+        room: Indices | None = None,
+        need: Indices | None = None,
+        costs: Scores | None = None,
+        slack: float = math.inf,
+        cheapest: Mapping[int, Sequence[float]] | None = None,
+    ) -> None:
+        self.n_left = n_left
+        self.must = np.asarray(must, dtype=np.int64)
+        self.picks: list[int] = []
+        self._taken = np.zeros(n_rows, dtype=bool)
+        self._taken[self.must] = True
+        self._groups = np.zeros(n_rows, dtype=np.int64) if groups is None else groups
+        self._room = np.full(1, n_rows) if room is None else room.copy()
+        self._need = np.zeros_like(self._room) if need is None else need.copy()
+        self._n_needed = int(self._need.sum())
+        self._costs, self._slack = costs, slack
+        self._slacks: list[float] = []  # at each pick
+        self._cheapest = {group: list(least) for group, least in (cheapest or {}).items()}
+        # A row takes from the slack what it costs above this; groups that are closed are at -inf.
+        self._base = np.zeros(len(self._room))
+        self._bases: dict[int, list[tuple[int, float]]] = {}  # with the pick at which they begin
+        for group, least in self._cheapest.items():
+            self._base[group] = least[-1]
+            self._bases[group] = [(0, least[-1])]
+        self._closed_at = np.full(len(self._room), _NEVER)  # the pick from which on no row of the group is allowed
+        self._is_tight = False  # whether all picks left are needed
+        self._close(np.flatnonzero(self._room == 0))
+        self._close_if_tight()
+
+    @property
+    def allowed(self) -> Mask:
+        """A mask of the rows that may be picked next, shape (n_rows,)."""
+        return self.allows(slice(None))
+
+    def allows(self, rows: slice | Indices) -> Mask:
+        """Which of some rows may be picked next."""
+        return ~self._taken[rows] & self._fits(rows)
+
+    def allows_row(self, row: int) -> bool:
+        return not self._taken[row] and bool(self._fits(row))
+
+    def _fits(self, rows: slice | Indices | int) -> Mask:
+        base = self._base[self._groups[rows]]
+        return base > -math.inf if self._costs is None else self._costs[rows] - base <= self._slack
+
+    def take(self, row: int) -> None:
+        """Pick a row that is allowed."""
+        group = int(self._groups[row])
+        if self._costs is not None:
+            self._slacks.append(self._slack)
+            self._slack -= max(0.0, float(self._costs[row] - self._base[group]))
+        self._taken[row] = True
+        self.picks.append(int(row))
+        self.n_left -= 1
+        self._room[group] -= 1
+        if self._need[group]:
+            self._meet(group, row)
+        if self._room[group] == 0:
+            self._close(group)
+        self._close_if_tight()
+
+    def _meet(self, group: int, row: int) -> None:
+        self._need[group] -= 1
+        self._n_needed -= 1
+        if self._costs is not None:
+            least, cost = self._cheapest[group], float(self._costs[row])
+            place = bisect_left(least, cost)
+            if place < len(least) and least[place] == cost:
+                del least[place]
+            self._base[group] = least[self._need[group] - 1] if self._need[group] else 0.0
+            self._bases[group].append((len(self.picks), float(self._base[group])))
+        if self._is_tight and not self._need[group]:
+            self._close(group)
+
+    def _close_if_tight(self) -> None:
+        if not self._is_tight and self.n_left == self._n_needed:
+            self._is_tight = True
+            self._close(np.flatnonzero(self._need == 0))
+
+    def _close(self, groups: Indices | int) -> None:
+        self._base[groups] = -math.inf
+        self._closed_at[groups] = np.minimum(self._closed_at[groups], len(self.picks))
+
+    def left_at(self) -> Indices:
+        """For each row, how many picks it was allowed at: those before that number. At most all picks so far."""
+        n_picks = len(self.picks)
+        left = np.full(len(self._taken), n_picks)
+        if self._costs is not None:
+            slacks = np.array(self._slacks)
+            left = _first_above(self._costs, np.zeros(n_picks), slacks)
+            for group, rows in rows_of(self._groups, self._bases):
+                begins, bases = zip(*self._bases[group], strict=True)
+                lasts = np.diff([*begins, max(n_picks, begins[-1])])
+                left[rows] = _first_above(self._costs[rows], np.repeat(bases, lasts), slacks)
+        left = np.minimum(left, self._closed_at[self._groups])
+        left[self.must] = 0
+        left[self.picks] = np.arange(1, n_picks + 1)
+        return left
+
+
+def rows_of(groups: Indices, some: Mapping[int, object] | Indices) -> list[tuple[int, Indices]]:
+    """Some of the groups with their rows, by one sort of these rows."""
+    is_some = np.zeros(int(groups.max(initial=-1)) + 1, dtype=bool)
+    is_some[list(some)] = True
+    rows = np.flatnonzero(is_some[groups])
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    found, starts = np.unique(groups[rows], return_index=True)
+    return list(zip(found.tolist(), np.split(rows, starts[1:]), strict=True)) if len(rows) else []
+
+
+def _first_above(costs: Scores, bases: Scores, slacks: Scores) -> Indices:
+    """For each cost the first pick at which ``cost - base`` is more than the slack, or their number: by bisection."""
+    low, high = np.zeros(len(costs), dtype=np.int64), np.full(len(costs), len(slacks))
+    for _ in range(len(slacks).bit_length()):
+        middle = np.minimum((low + high) // 2, len(slacks) - 1)
+        fits = (costs - bases[middle] <= slacks[middle]) & (low < high)
+        low, high = np.where(fits, middle + 1, low), np.where(fits | (low >= high), high, middle)
+    return low

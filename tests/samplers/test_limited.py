@@ -1,0 +1,459 @@
+"""Which rows a limited batch may take, against trying every batch; and the law of what is drawn from them, exactly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skactive import Limits
+from skactive._points import PointSet, Vectors
+from skactive.badge import _batch_among
+from skactive.query import Pool
+from skactive.samplers import SAMPLERS
+from skactive.samplers._law import Law
+from skactive.samplers._limited import LimitedLaw, draw_limited, draw_uniform
+from skactive.samplers._repulsion import Repulsion, draw_apart
+
+INF = math.inf
+quietly = pytest.mark.filterwarnings("ignore:Only .* rows:UserWarning", "ignore:BADGE found:UserWarning")
+
+
+def allowance_of(n, k, **limits):
+    return Pool.of(np.zeros((n, 1)), limits=Limits(**limits)).allowance(k)
+
+
+def oracle_of(n, k, groups=None, max_per_group=None, at_least=None, costs=None, budget=None, must=()):
+    return reference.Limited(n, k, groups, max_per_group, at_least, costs, budget, must)
+
+
+PAIRS = [0, 0, 1, 1, 2, 2]
+COSTS = [0.1, 0.1, 0.1, 0.2, 0.3, 0.4]
+LIMITS = {
+    "one of each group": {"groups": PAIRS, "max_per_group": 1},
+    "some of one group": {"groups": PAIRS, "max_per_group": {0: 1, 1: 2}, "at_least": {2: 1}},
+    "needs that leave one pick": {"groups": PAIRS, "at_least": {1: 1, 2: 1}},
+    "needs that leave none": {"groups": list("aaabbb"), "at_least": {"a": 1, "b": 2}},
+    "a budget": {"costs": COSTS, "budget": 0.3},
+    "a budget and needs": {"groups": PAIRS, "at_least": {2: 1}, "costs": COSTS, "budget": 0.6},
+    "a row that must be in": {"must": [4]},
+    "all": {
+        "groups": PAIRS,
+        "max_per_group": {0: 1},
+        "at_least": {2: 1},
+        "costs": COSTS,
+        "budget": 0.7,
+        "must": [3],
+    },
+}
+every_limit = pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+
+# ------------------------------------------------------------------------------------------------- which rows are left
+
+
+@st.composite
+def problems(draw):
+    """A few rows in up to three groups, with costs in tenths, and limits of all kinds, met or not."""
+    n = draw(st.integers(1, 6))
+    k, limits = draw(st.integers(1, min(n, 4))), {}
+    if draw(st.booleans()):
+        limits["groups"] = draw(st.lists(st.sampled_from("abc"), min_size=n, max_size=n))
+        known = sorted(set(limits["groups"]))
+        numbers = st.dictionaries(st.sampled_from(known), st.integers(0, 3))
+        limits["max_per_group"] = draw(st.none() | st.integers(1, 3) | numbers)
+        limits["at_least"] = draw(st.dictionaries(st.sampled_from(known), st.integers(0, 2)))
+    if draw(st.booleans()):
+        limits["costs"] = [c / 10 for c in draw(st.lists(st.integers(0, 7), min_size=n, max_size=n))]
+        limits["budget"] = draw(st.integers(0, 20)) / 10
+    if draw(st.booleans()):
+        limits["must"] = draw(st.lists(st.integers(0, n - 1), unique=True, max_size=3))
+    return n, k, limits
+
+
+@given(problems(), st.randoms(use_true_random=False))
+@settings(max_examples=300, deadline=None)
+def test_rows_are_allowed_if_and_only_if_some_batch_completes_them_or_there_is_one_error(problem, random):
+    n, k, limits = problem
+    oracle = oracle_of(n, k, **limits)
+    has_rows = oracle.must or oracle.next(())
+    if not (oracle.can_be_completed(oracle.must) and has_rows):
+        with pytest.raises(ValueError, match=r"^`(max_per_group|at_least|must|budget)` must .*\. "):
+            allowance_of(n, k, **limits)
+        return
+    allowance = allowance_of(n, k, **limits)
+    assert allowance.must.tolist() == list(oracle.must)
+    batch, masks = oracle.must, []
+    while True:
+        allowed = np.flatnonzero(allowance.allowed).tolist()
+        assert allowed == oracle.next(batch)
+        if not allowed:
+            break
+        masks.append(allowance.allowed)
+        assert not (masks[-1] & ~masks[0]).any()
+        assert all(not (after & ~before).any() for before, after in itertools.pairwise(masks))
+        row = random.choice(allowed)
+        assert [allowance.allows_row(i) for i in range(n)] == masks[-1].tolist()
+        allowance.take(row)
+        batch = (*batch, row)
+    assert oracle.keeps(batch)
+    expected = np.sum(masks, axis=0) if masks else np.zeros(n)
+    assert allowance.left_at().tolist() == expected.tolist()
+
+
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(0, 3), st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_what_is_refused_once_stays_refused_and_left_at_says_since_when(n, n_groups, least, seed):
+    rng = np.random.default_rng(seed)
+    groups, costs = rng.integers(n_groups, size=n), rng.random(n).round(2)
+    sizes = np.bincount(groups, minlength=n_groups)
+    needs = {int(g): int(min(least, sizes[g])) for g in rng.permutation(n_groups)[:2] if sizes[g]}
+    k = min(n, max(sum(needs.values()), int(rng.integers(1, n + 1))))
+    cheapest = sum(np.sort(costs[groups == g])[:m].sum() for g, m in needs.items())
+    budget = max(cheapest, costs.min()) + rng.random() * k / 4
+    most = {int(g): int(max(needs.get(int(g), 0), rng.integers(0, 4))) for g in np.unique(groups)[::2]}
+    try:
+        allowance = allowance_of(n, k, groups=groups, max_per_group=most, at_least=needs, costs=costs, budget=budget)
+    except ValueError:
+        return
+    masks = []
+    while (allowed := allowance.allowed).any():
+        masks.append(allowed)
+        allowance.take(int(rng.choice(np.flatnonzero(allowed))))
+    assert all(not (after & ~before).any() for before, after in itertools.pairwise(masks))
+    np.testing.assert_array_equal(allowance.left_at(), np.sum(masks, axis=0))
+    picks = np.array(allowance.picks)
+    assert len(picks) <= k
+    assert costs[picks].sum() <= budget + 1e-9
+    assert all((groups[picks] == g).sum() >= m for g, m in needs.items())
+    assert all((groups[picks] == g).sum() <= m for g, m in most.items())
+
+
+@pytest.mark.parametrize(("cost", "budget", "n"), [(0.1, 0.3, 3), (0.1, 0.7, 7), (1 / 3, 1.0, 3), (1e-9, 1e-7, 100)])
+def test_a_budget_pays_for_what_its_decimals_say(cost, budget, n):
+    allowance = allowance_of(200, 150, costs=np.full(200, cost), budget=budget)
+    assert len(draw_uniform(allowance, np.random.default_rng(0)).indices) == n
+
+
+def test_a_budget_of_integers_is_kept_to_the_last_one():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        costs = rng.integers(1, 10**9, size=100)
+        budget = int(rng.choice(costs, 10, replace=False).sum())
+        allowance = allowance_of(100, 50, costs=costs, budget=budget)
+        assert costs[draw_uniform(allowance, rng).indices].sum() <= budget
+
+
+def test_costs_near_the_largest_float_are_more_than_a_budget_pays_for():
+    allowance = allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300)
+    assert draw_uniform(allowance, np.random.default_rng(0)).indices.tolist() == [3]
+    with pytest.raises(ValueError, match="`budget` must pay for `must`"):
+        allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300, must=[0, 1])
+
+
+# ------------------------------------------------------------------------------------------------------ laws of batches
+
+SCORES = [0.1, 0.4, 0.2, 0.3, 0.6, 0.25]
+N_TRIALS = 800
+
+
+def assert_follows(draw, law, n_trials=N_TRIALS, seed=0):
+    """Counts of ordered batches, and of their first picks, lie within exact tails."""
+    rng = np.random.default_rng(seed)
+    counts = Counter(tuple(draw(rng).tolist()) for _ in range(n_trials))
+    assert math.isclose(sum(law.values()), 1, abs_tol=1e-12)
+    reference.assert_counts_fit(counts, law, n_trials)
+    for length in (1, 2):
+        first = Counter()
+        for batch, count in counts.items():
+            first[batch[:length]] += count
+        reference.assert_counts_fit(first, reference.prefixes(law, length), n_trials)
+
+
+def weights_of(name, scores, beta):
+    if name == "power":
+        return reference.power_weights(scores, beta)
+    if name == "softmax":
+        return reference.softmax_weights(scores, beta)
+    return [1] * len(scores)
+
+
+def law_of(name, scores, beta, oracle, epsilon=0):
+    if name not in ("softrank", "topk"):
+        return oracle.law(reference.step_of_weights(weights_of(name, scores, beta), epsilon))
+    laws = []
+    for ranks in reference.tied_ranks(scores):
+        weights = reference.softrank_weights(ranks, beta)
+        if name == "topk":
+            weights = [10.0 ** (-40 * rank) for rank in ranks]
+        laws.append(oracle.law(reference.step_of_weights(weights, epsilon)))
+    mixed = reference.mixture(laws)
+    return {batch: p for batch, p in mixed.items() if p > 1e-30}
+
+
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("name", "beta"), [("power", 1), ("power", 0), ("softmax", 3), ("softrank", 1.5), ("topk", 1), ("uniform", 1)]
+)
+def test_limited_batches_follow_the_law_of_the_sampler_among_the_rows_allowed(name, beta, epsilon, limits):
+    law = law_of(name, SCORES, beta, oracle_of(6, 3, **limits), epsilon)
+    scores = np.array(SCORES)
+
+    def draw(rng):
+        return draw_limited(SAMPLERS[name], scores, allowance_of(6, 3, **limits), rng, float(beta), epsilon).indices
+
+    assert_follows(draw, law)
+
+
+@pytest.mark.parametrize("name", ["softrank", "topk"])
+@pytest.mark.parametrize("case", ["one of each group", "needs that leave one pick", "a budget"])
+def test_tied_rows_share_their_places_at_random(name, case):
+    scores, limits = [0.3, 0.9, 0.3, 0.9, 0.3, 0.1], LIMITS[case]
+    law = law_of(name, scores, 1, oracle_of(6, 3, **limits))
+    assert_follows(
+        lambda rng: draw_limited(SAMPLERS[name], np.array(scores), allowance_of(6, 3, **limits), rng, 1.0).indices, law
+    )
+
+
+@quietly
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize("name", ["power", "softmax"])
+def test_rows_without_mass_come_uniformly_once_nothing_else_is_allowed(name, epsilon, limits):
+    scores = [0.0, 0.5, 0.0, 0.0, 0.0, 0.2] if name == "power" else [-INF, 0.5, -INF, -INF, -INF, 0.2]
+    law = law_of(name, scores, 1, oracle_of(6, 3, **limits), epsilon)
+    assert_follows(
+        lambda rng: (
+            draw_limited(SAMPLERS[name], np.array(scores), allowance_of(6, 3, **limits), rng, 1.0, epsilon).indices
+        ),
+        law,
+    )
+
+
+PLACES = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 0.0], [1.0, 1.0], [0.0, 3.0], [2.0, 2.0]])
+
+
+def apart():
+    return PointSet(Vectors(PLACES, "points"))
+
+
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize("diversity", [0.5, 2.0])
+def test_limited_batches_that_keep_apart_follow_their_law(diversity, epsilon, limits):
+    rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, diversity, epsilon)
+    law = oracle_of(6, 3, **limits).law(reference.step_apart(rule))
+    points = apart()
+
+    def draw(rng):
+        allowance = allowance_of(6, 3, **limits)
+        return draw_apart(
+            SAMPLERS["power"], np.array(SCORES), points, 3, rng, 1.0, diversity, epsilon, allowance
+        ).indices
+
+    assert_follows(draw, law, 500)
+
+
+@quietly
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize("case", ["one of each group", "a budget", "all"])
+def test_once_no_allowed_row_keeps_apart_the_rest_is_uniform_among_those_allowed(case, epsilon):
+    at, limits = [0, 0, 2, 0, 0, 0], LIMITS[case]
+    rule = reference.Repulsion(SCORES, PLACES[at].tolist(), 1, 1, epsilon)
+    law = oracle_of(6, 3, **limits).law(reference.step_apart(rule))
+    points = PointSet(Vectors(PLACES[at], "points"))
+
+    def draw(rng):
+        allowance = allowance_of(6, 3, **limits)
+        return draw_apart(SAMPLERS["power"], np.array(SCORES), points, 3, rng, 1.0, 1.0, epsilon, allowance).indices
+
+    assert_follows(draw, law, 500)
+
+
+def step_of_badge(vectors, must):
+    def step(batch, allowed):
+        if not batch:
+            lengths = {i: sum(x * x for x in vectors[i]) for i in allowed}
+            weights = {i: int(length == max(lengths.values())) for i, length in lengths.items()}
+        else:
+            weights = {i: min(reference.squared_distance(vectors[i], vectors[c]) for c in batch) for i in allowed}
+        total = sum(weights.values())
+        return {i: w / total if total else 1 / len(allowed) for i, w in weights.items()}
+
+    return step
+
+
+@quietly
+@every_limit
+@pytest.mark.parametrize("at", [[0, 1, 2, 3, 4, 5], [1, 1, 2, 1, 1, 2]], ids=["apart", "copies"])
+def test_limited_batches_of_badge_follow_k_means_plus_plus_among_the_rows_allowed(at, limits):
+    vectors = reference.exactly(PLACES[at])
+    oracle = oracle_of(6, 3, **limits)
+    law = oracle.law(step_of_badge(vectors, oracle.must))
+    points = PointSet(Vectors(PLACES[at], "points"))
+    assert_follows(lambda rng: _batch_among(points, allowance_of(6, 3, **limits), rng, 0)[0], law, 500)
+
+
+def test_a_uniform_batch_is_uniform_among_the_rows_allowed():
+    limits = LIMITS["all"]
+    law = law_of("uniform", SCORES, 0, oracle_of(6, 3, **limits))
+    assert_follows(lambda rng: draw_uniform(allowance_of(6, 3, **limits), rng).indices, law)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+@pytest.mark.parametrize(("name", "epsilon"), [("power", 0.0), ("softmax", 0.2), ("softrank", 0.0)])
+def test_large_pools_follow_the_law_while_groups_fill_up(name, epsilon, order):
+    """Picks of a class of rows less their conditional probabilities: a martingale, bounded by Freedman."""
+    rng = np.random.default_rng(1)
+    level = np.repeat(np.arange(4), [200, 1800, 5000, 13_000])
+    if order == "shuffled":
+        rng.shuffle(level)
+    n = len(level)
+    groups, costs = rng.integers(200, size=n), rng.random(n)
+    scores = np.array([1.6, 0.8, 0.4, 0.1])[level] + 1e-9 * rng.random(n)
+    weights = {
+        "power": scores**2,
+        "softmax": np.exp(2 * scores),
+        "softrank": 1.0 / (1 + np.argsort(np.argsort(-scores))),
+    }
+    weights = weights[name]
+    beta = 1.0 if name == "softrank" else 2.0
+    classes = 2 * level + 2 * np.arange(n) // n
+    picked, expected, variance = np.zeros((3, 8))
+    for _ in range(25):
+        limits = {"groups": groups, "max_per_group": 1, "at_least": {3: 1, 7: 1}, "costs": costs, "budget": 20.0}
+        batch = draw_limited(SAMPLERS[name], scores, allowance_of(n, 60, **limits), rng, beta, epsilon).indices
+        replay = allowance_of(n, 60, **limits)
+        for row in batch.tolist():
+            allowed = replay.allowed
+            assert allowed[row]
+            by_law = np.bincount(classes, weights * allowed, 8) / (weights @ allowed)
+            proba = (1 - epsilon) * by_law + epsilon * np.bincount(classes[allowed], minlength=8) / allowed.sum()
+            expected, variance = expected + proba, variance + proba * (1 - proba)
+            picked[classes[row]] += 1
+            replay.take(row)
+    excess, bound = np.abs(picked - expected), np.array([reference.martingale_bound(v) for v in variance])
+    assert (excess <= bound).all(), f"picked {picked}, expected {expected.round(1)}, allowed {bound.round(1)}"
+
+
+# ---------------------------------------------------------------------------------------------------- log-probabilities
+
+
+def taken(limits, batch, k=3):
+    """An allowance from which a batch was taken."""
+    allowance = allowance_of(len(SCORES), k, **limits)
+    for row in batch[len(allowance.must) :]:
+        allowance.take(row)
+    return allowance
+
+
+def laws_of_rows(name, beta):
+    scores = np.array(SCORES)
+    return SAMPLERS[name].law(scores, float(beta)).by_row(np.random.default_rng(0))
+
+
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("name", "beta"), [("power", 2), ("softmax", 3), ("softrank", 1.5), ("topk", 1), ("uniform", 1)]
+)
+def test_log_probabilities_of_all_batches_are_those_of_the_law_and_sum_to_one(name, beta, epsilon, limits):
+    if name == "topk" and epsilon:
+        pytest.skip("its mixture is that of a cold law of ranks")
+    law = law_of(name, SCORES, beta, oracle_of(6, 3, **limits), epsilon)
+    total = 0.0
+    for batch, probability in law.items():
+        limited = LimitedLaw(laws_of_rows(name, beta), taken(limits, batch), epsilon)
+        log_proba = limited.log_proba()
+        assert log_proba.shape == (len(batch),)
+        assert not log_proba[: len(limits.get("must", []))].any()
+        np.testing.assert_allclose(np.exp(log_proba.sum()), float(probability), rtol=1e-12)
+        total += np.exp(log_proba.sum())
+    assert total == pytest.approx(1, abs=1e-12)
+
+
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_log_probabilities_of_batches_that_keep_apart_sum_to_one(epsilon, limits):
+    rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, 2, epsilon)
+    law = oracle_of(6, 3, **limits).law(reference.step_apart(rule))
+    total = 0.0
+    for batch, probability in law.items():
+        allowance = taken(limits, batch)
+        repulsion = Repulsion(np.log(SCORES), apart(), 2.0, epsilon, allowance)
+        log_proba = repulsion._log_proba_among(allowance)
+        assert not log_proba[: len(allowance.must)].any()
+        np.testing.assert_allclose(np.exp(log_proba.sum()), float(probability), rtol=1e-9)
+        total += np.exp(log_proba.sum())
+    assert total == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["one of each group", "needs that leave none", "a budget"])
+def test_log_probabilities_of_tied_rows_count_those_that_are_allowed(case):
+    scores, limits = np.array([0.3, 0.9, 0.3, 0.9, 0.3, 0.1]), LIMITS[case]
+    law = law_of("topk", scores.tolist(), 1, oracle_of(6, 3, **limits))
+    for batch, probability in law.items():
+        log_proba = LimitedLaw(Law(scores, INF), taken(limits, batch)).log_proba()
+        np.testing.assert_allclose(np.exp(log_proba.sum()), float(probability), rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 50.0, 1e6, 1e12])
+@pytest.mark.parametrize("name", ["power", "softmax"])
+def test_no_digits_are_lost_of_masses_of_any_size(name, beta):
+    rng = np.random.default_rng(3)
+    n, k = 80, 12
+    scores = rng.random(n) ** 8 + 1e-3
+    limits = {"groups": rng.integers(9, size=n), "max_per_group": 2, "costs": rng.random(n), "budget": 5.0}
+    batch = draw_limited(SAMPLERS[name], scores, allowance_of(n, k, **limits), rng, beta)
+    exact = reference.exact_log_weights(name, scores, beta)
+    replay = allowance_of(n, k, **limits)
+    for row, ours in zip(batch.indices.tolist(), batch.log_proba(), strict=True):
+        allowed = np.flatnonzero(replay.allowed).tolist()
+        expected = reference.log_proba([exact[i] for i in allowed], [allowed.index(row)])[0]
+        assert ours == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        replay.take(row)
+
+
+def test_what_could_be_picked_first_is_what_is_allowed_then():
+    limits = LIMITS["all"]
+    batch = draw_limited(
+        SAMPLERS["power"], np.array(SCORES), allowance_of(6, 3, **limits), np.random.default_rng(0), 1.0
+    )
+    assert np.flatnonzero(batch.log_weights() > -INF).tolist() == oracle_of(6, 3, **limits).next((3,))
+
+
+def test_where_every_row_must_be_in_the_batch_its_first_is_certain():
+    batch = draw_limited(
+        SAMPLERS["power"], np.array(SCORES), allowance_of(6, 2, must=[4, 1]), np.random.default_rng(0), 1.0
+    )
+    assert batch.indices.tolist() == [4, 1]
+    assert batch.log_proba().tolist() == [0, 0]
+    assert np.exp(batch.log_weights()).tolist() == [0, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("draw", [draw_limited, None], ids=["sampler", "apart"])
+def test_a_pickled_batch_has_its_probabilities(draw):
+    allowance, rng = allowance_of(6, 3, **LIMITS["all"]), np.random.default_rng(0)
+    if draw is None:
+        batch = draw_apart(SAMPLERS["power"], np.array(SCORES), apart(), 3, rng, 1.0, 1.0, 0.1, allowance)
+    else:
+        batch = draw(SAMPLERS["power"], np.array(SCORES), allowance, rng, 1.0, 0.1)
+    again = pickle.loads(pickle.dumps(batch))
+    np.testing.assert_array_equal(again.indices, batch.indices)
+    np.testing.assert_array_equal(again.log_proba(), batch.log_proba())
+    np.testing.assert_array_equal(again.log_weights(), batch.log_weights())
+
+
+def test_a_batch_that_is_filled_up_says_with_how_many_rows():
+    scores = np.array([0.0, 0.5, 0.0, 0.0, 0.0, 0.2])
+    with pytest.warns(UserWarning, match=r"Only 1 of 2 rows could be drawn by their scores.*The other 1 were"):
+        draw_limited(
+            SAMPLERS["power"], scores, allowance_of(6, 2, groups=PAIRS, at_least={1: 1}), np.random.default_rng(0), 1.0
+        )
