@@ -50,6 +50,7 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null", "null", "None", "none"]
 TRUE, FALSE = ["True", "true", "TRUE"], ["False", "false", "FALSE"]
 NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE)
+WHOLE = "^-?[0-9]+$"
 DECIMAL_COMMA = "^-?[0-9]*,?[0-9]+([eE][+-]?[0-9]+)?$"
 CODE = r"^[+-]?0[0-9xX]|^\+[0-9]{7}"
 CODE_STARTS = [f"{first}{second}".encode() for first in "0+" for second in "0123456789xX"] + [b"-0"]
@@ -358,10 +359,10 @@ class _Header:
             whole += line
             if not whole.strip("\r\n"):
                 whole = ""
-            elif whole.count('"') % 2 == 0:
-                break
+                continue
             self.line = self.line or self.n_lines
-        self.line = self.line or self.n_lines
+            if whole.count('"') % 2 == 0:
+                break
         if not whole:
             raise _error(path, "the file is empty. It must begin with a header, the names of the columns.")
         if whole.count('"') % 2:
@@ -393,11 +394,11 @@ def _cells(content: bytes, header: _Header, path: Path) -> list[Any]:
     import pyarrow
     from pyarrow import csv as arrow
 
-    body = pyarrow.py_buffer(content).slice(header.length)
     names = [str(i) for i in range(header.width)]
     n_quotes = content.count(b'"', header.length)
-    if not content[header.length : header.length + 2**20].strip() and not content[header.length :].strip():
+    if not content[header.length :].lstrip(b"\r\n"):
         return [pyarrow.chunked_array([], pyarrow.string()) for _ in names]
+    body = pyarrow.py_buffer(content).slice(header.length - 1)  # with a line end, lest a U+FEFF be taken for a mark
     if n_quotes % 2:
         _check_rows(content, header, path)
     converting = arrow.ConvertOptions(
@@ -465,9 +466,18 @@ def _typed(column: Any, comma: bool, path: Path, name: str, notes: list[str]) ->
         if compute.any(decided).as_py() and compute.all(known).as_py():
             return compute.if_else(decided, truths, pyarrow.scalar(None, pyarrow.bool_()))
     if all(NUMBER.fullmatch(value.strip()) or value.strip() in GAPS for value in head):
-        numbers = _numbers(column, path, name, notes)
-        if numbers is None:
-            numbers = _numbers(_plainly(column, comma, path, name, notes), path, name, notes)
+        numbers = _numbers(column)
+        if numbers is None or (
+            numbers.type == pyarrow.float64() and compute.any(compute.starts_with(column, "+")).as_py()
+        ):
+            texts = _plainly(column, comma, path, name, notes)
+            numbers = _numbers(texts)
+            if (
+                numbers is None
+                and compute.all(compute.match_substring_regex(texts, WHOLE)).as_py()
+                and not _codes(texts)
+            ):
+                notes.append(_too_long(path, name))
         return column if numbers is None else numbers
     return column
 
@@ -495,7 +505,7 @@ def _plainly(column: Any, comma: bool, path: Path, name: str, notes: list[str]) 
     return texts
 
 
-def _numbers(texts: Any, path: Path, name: str, notes: list[str]) -> Any:
+def _numbers(texts: Any) -> Any:
     """The numbers of these texts, if they are all numbers that keep what the text says; else None."""
     import pyarrow
     from pyarrow import compute
@@ -512,8 +522,7 @@ def _numbers(texts: Any, path: Path, name: str, notes: list[str]) -> Any:
         return None
     spread = compute.min_max(numbers).as_py()
     if spread["max"] >= 2**63 or spread["min"] < -(2**63):
-        if compute.all(compute.match_substring_regex(texts, "^-?[0-9]+$")).as_py():
-            notes.append(_too_long(path, name))
+        if compute.all(compute.match_substring_regex(texts, WHOLE)).as_py():
             return None
         endless = texts.filter(compute.is_inf(numbers))
         spelled = compute.match_substring_regex(endless, "^-?inf(inity)?$", ignore_case=True)

@@ -364,7 +364,7 @@ def test_the_delimiter_is_found_in_a_header_whose_quotes_hold_the_others(mark):
 
 def test_of_several_delimiters_the_rows_tell_which_it_is():
     assert list(read("id|name, first, last|x\n1|a|2\n")) == ["id", "name, first, last", "x"]
-    assert list(read("a,b;c\n1,5;2\n")) == ["a,b", "c"]
+    assert list(read("a,b;c\n1;2\n")) == ["a,b", "c"]
 
 
 def test_a_single_column_has_no_delimiter():
@@ -963,7 +963,10 @@ def test_numbers_and_truths_come_back_the_same(suffix, data, tmp_path_factory):
     assert list(back) == list(frame)
     for name in frame:
         assert values(back[name]) == values(frame[name])
-        assert str(back[name].dtype) in (str(frame[name].dtype), "float64", str(frame[name].dtype).lower())
+        plain = str(frame[name].dtype).lower().replace("boolean", "bool")
+        with_gaps = {"int64": "Int64", "bool": "boolean"}.get(plain, plain)
+        if name != "id" and not frame[name].isna().all():
+            assert str(back[name].dtype) == (with_gaps if frame[name].isna().any() else plain)
 
 
 @given(
