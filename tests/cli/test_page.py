@@ -1,0 +1,604 @@
+"""The page for labelling: what it holds, and what it does in a real browser under a person's keys."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import datetime
+import decimal
+import hashlib
+import io
+import json
+import os
+import re
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skactive.cli import _page
+from skactive.cli._page import labelling_page
+
+PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
+TWO = pd.DataFrame({"text": ["one", "two"]}, index=["03", "3"])
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+
+
+def page_of(frame=TWO, *, id="id", target="y", **options):
+    return labelling_page(frame, id=id, target=target, **options)
+
+
+class Elements(HTMLParser):
+    """Tags with their attributes, and the text inside scripts and styles."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.inside: list[tuple[str, str]] = []
+        self.is_inside = False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag in {"script", "style"}:
+            self.inside.append((tag, ""))
+        self.is_inside = tag in {"script", "style"}
+
+    def handle_endtag(self, tag):
+        self.is_inside = False
+
+    def handle_data(self, data):
+        if self.is_inside:
+            tag, before = self.inside.pop()
+            self.inside.append((tag, before + data))
+
+
+def batch_in(page: str) -> dict:
+    (style, _), (batch, content), (script, _) = Elements(page).inside
+    assert (style, batch, script) == ("style", "script", "script")
+    return json.loads(content)
+
+
+# --- what the page holds --------------------------------------------------------------------------
+
+NASTY = [
+    "</script><script>alert(1)</script>",
+    "<!-- <script>",
+    "\u2028\u2029",
+    "\ud800",
+    "$title ${batch} $$",
+    "\0\r\n",
+]
+texts = st.one_of(st.text(st.characters(exclude_categories=())), st.sampled_from(NASTY))
+
+
+@given(cells=st.lists(texts, min_size=1, max_size=4), column=st.text(), title=texts)
+def test_any_text_comes_back_from_the_page_and_no_text_becomes_a_tag(cells, column, title):
+    frame = pd.DataFrame({column: pd.Series(cells, dtype=object)})
+    page = page_of(frame, title=title if title.strip() else None)
+    assert page.isascii()
+    assert [tag for tag, _ in Elements(page).tags] == [tag for tag, _ in Elements(page_of()).tags]
+    batch = batch_in(page)
+    assert batch["columns"] == [column]
+    shown = [cell["text"] if isinstance(cell, dict) else cell for row in batch["rows"] for cell in row["cells"]]
+    assert shown == cells
+
+
+IDS = st.one_of(st.integers(), st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
+
+
+@given(st.lists(IDS, min_size=1, max_size=5, unique_by=str))
+def test_ids_come_as_they_are_written(ids):
+    frame = pd.DataFrame({"a": range(len(ids))}, index=pd.Index(ids, dtype=object))
+    assert [row["id"] for row in batch_in(page_of(frame))["rows"]] == [str(one) for one in ids]
+
+
+def test_the_policy_allows_its_own_script_and_style_and_images_and_nothing_else():
+    page = Elements(page_of())
+    (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    digests = {
+        (tag, f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
+        for tag, text in page.inside
+    }
+    assert rules["default-src"] == "'none'"
+    assert ("script", rules["script-src"]) in digests
+    assert ("style", rules["style-src"]) in digests
+    assert rules["img-src"] == "'self' file: data:"
+    assert rules.keys() == {
+        "default-src",
+        "script-src",
+        "style-src",
+        "img-src",
+        "base-uri",
+        "form-action",
+        "require-trusted-types-for",
+    }
+
+
+def test_the_page_names_no_other_file_and_no_address():
+    addresses = [value for _, a in Elements(page_of()).tags for key, value in a.items() if key in {"src", "href"}]
+    assert addresses == ["data:,"]
+    assert "://" not in page_of()
+
+
+@pytest.mark.parametrize("word", ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval", "Function("])
+def test_the_script_makes_no_markup_of_text(word):
+    assert word not in PARTS["page.js"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_parts_of_the_page_are_ascii(name):
+    assert PARTS[name].isascii()  # other characters would be escaped, and in a script that changes it
+
+
+COLOURS = re.compile(r"--([\w-]+): (#\w{6});")
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("text", "ground"),
+    [
+        *((text, ground) for text in ("text", "muted", "accent") for ground in ("page", "card")),
+        *(("text", ground) for ground in ("chosen", "note")),
+        ("on-accent", "accent"),
+    ],
+)
+def test_texts_stand_out_from_their_ground(scheme, text, ground):
+    colours = [dict(COLOURS.findall(part)) for part in PARTS["page.css"].split("@media (prefers-color-scheme: dark)")]
+
+    def luminance(name):
+        channels = np.array([int(colours[scheme][name][i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted([luminance(text), luminance(ground)])
+    assert (high + 0.05) / (low + 0.05) >= 4.5  # WCAG 2.2, 1.4.3
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("03", "03"),
+        (3, "3"),
+        (3.0, "3"),
+        (0.1 + 0.2, "0.3"),
+        (np.float32(0.1), "0.1"),
+        (-1e-300, "-1e-300"),
+        (float("inf"), "inf"),
+        (2**70, "1180591620717411303424"),
+        (decimal.Decimal("1.50"), "1.50"),
+        (True, "True"),
+        (pd.Timestamp("2026-03-01"), "2026-03-01"),
+        (pd.Timestamp("2026-03-01 09:30"), "2026-03-01 09:30:00"),
+        (pd.Timestamp("2026-03-01", tz="UTC"), "2026-03-01 00:00:00+00:00"),
+        (datetime.date(2026, 3, 1), "2026-03-01"),
+        ([1, 2], "[1, 2]"),
+        ("", ""),
+        (None, None),
+        (float("nan"), None),
+        (pd.NaT, None),
+        (pd.NA, None),
+    ],
+    ids=repr,
+)
+def test_values_are_shown_as_people_write_them(value, shown):
+    frame = pd.DataFrame({"a": pd.Series([value], dtype=object)})
+    assert batch_in(page_of(frame))["rows"][0]["cells"] == [shown]
+
+
+def test_columns_of_any_type_are_shown():
+    frame = pd.DataFrame(
+        {
+            "float32": np.array([0.1, np.nan], np.float32),
+            "Int64": pd.array([1, None], "Int64"),
+            "Float32": pd.array([0.1, None], "Float32"),
+            "bool": [True, False],
+            "category": pd.Categorical(["a", None]),
+            "date": pd.to_datetime(["2026-03-01", None]),
+            "string": pd.array(["x", None], "string"),
+        }
+    )
+    shown = [row["cells"] for row in batch_in(page_of(frame))["rows"]]
+    assert shown == [["0.1", "1", "0.1", "True", "a", "2026-03-01", "x"], [None, None, None, "False", None, None, None]]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="paths of another system")
+@pytest.mark.parametrize(
+    ("text", "folder", "src"),
+    [
+        ("img/a.png", None, "./img/a.png"),
+        ("../a.JPEG", None, "./../a.JPEG"),
+        ("50%/a b#1?.webp", None, "./50%25/a%20b%231%3F.webp"),
+        (Path("img/a.svg"), None, "./img/a.svg"),
+        ("/data/img/a.gif", None, "file:///data/img/a.gif"),
+        ("/data/img/a.gif", "/data", "./img/a.gif"),
+        ("/data/img/a.gif", "/data/pages", "./../img/a.gif"),
+        ("javascript:alert(1)//.png", None, None),
+        ("https://example.com/a.png", None, None),
+        ("//example.com/a.png", "/data", None),
+        ("\\\\machine\\share\\a.png", None, None),
+        ("data:image/png,a.png", None, None),
+        ("file:///data/a.png", None, None),
+        ("two lines\na.png", None, None),
+        ("\ud800.png", None, None),
+        ("a.png.txt", None, None),
+        (".png", None, None),
+    ],
+)
+def test_an_image_has_an_address_and_a_web_address_is_text(text, folder, src):
+    frame = pd.DataFrame({"a": pd.Series([text], dtype=object)})
+    (cell,) = batch_in(page_of(frame, folder=folder))["rows"][0]["cells"]
+    assert cell == (str(text) if src is None else {"src": src, "text": str(text)})
+
+
+def test_labels_are_kept_for_each_batch_apart_and_found_by_a_page_made_anew():
+    def key(frame=TWO, **options):
+        return batch_in(page_of(frame, **options))["key"]
+
+    others = [
+        key(target="z"),
+        key(id="number"),
+        key(labels=["a"]),
+        key(kind="number"),
+        key(TWO[:1]),
+        key(TWO.rename(columns={"text": "b"})),
+        key(TWO.replace("one", "1")),
+        key(TWO.set_axis(["3", "03"])),
+    ]
+    assert len({key(), *others}) == 1 + len(others)
+    assert key() == key(guesses=[("a", 0.5), ("b", None)], title="Again", folder="/data")
+
+
+@pytest.mark.parametrize(
+    ("labels", "texts", "numeric", "opened"),
+    [
+        (None, [], False, True),
+        (("spam", "no spam"), ["spam", "no spam"], False, True),
+        (np.array([0, 1]), ["0", "1"], True, True),
+        ([0.0, 0.5], ["0.0", "0.5"], True, True),
+        (np.array([False, True]), ["False", "True"], False, False),
+        (pd.Series(["b", "a"]), ["b", "a"], False, True),
+    ],
+)
+def test_labels_are_written_as_given(labels, texts, numeric, opened):
+    batch = batch_in(page_of(labels=labels))
+    assert (batch["labels"], batch["numeric"], batch["open"]) == (texts, numeric, opened)
+
+
+def test_a_guess_is_told_with_its_probability_if_there_is_one():
+    guesses = [("spam", 0.834), (1, np.float64(1)), (2.5, float("nan")), (1 / 3, None), (np.nan, np.nan), (None, 0.5)]
+    rows = batch_in(page_of(pd.DataFrame({"a": range(6)}), guesses=guesses))["rows"]
+    assert [row["guess"] for row in rows] == ["spam (83%)", "1 (100%)", "2.5", "0.333333", None, None]
+
+
+BAD = {
+    "frame": (
+        [None, {"text": ["a"]}, TWO[:0], TWO.set_axis(["a", "a"]), TWO.set_axis(pd.Index([1, "1"], dtype=object))]
+        + [TWO.set_axis([0.5, 1.5]), TWO.set_axis([True, False]), TWO.set_axis(["a", " "]), TWO.set_axis(["a", "\0"])]
+        + [TWO.set_axis(pd.Index(["a", None], dtype=object)), TWO.set_axis(pd.Index(["a", "\ud800"], dtype=object))]
+    ),
+    "id": ["", 3, None, "y", "skip", "\ud800"],
+    "target": [" ", 3, None, "skip"],
+    "labels": ["ab", 3, ["a", "a"], [1, 1.0, 1], ["a", 1], ["a", None], [float("nan")], [""], [("a",)], ["\ud800"]],
+    "kind": ["class", None, ["classes"]],
+    "closed": [None, 1, True],
+    "guesses": [3, "ab", [("a", 0.5)], ["ab", "cd"], [("a", 2), ("b", 0)], [("a", "0.5"), ("b", 0)], [("a",), ("b",)]],
+    "title": ["", 3],
+    "folder": [3, ["a"]],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
+def test_a_bad_value_gets_one_message_that_names_it(name, value):
+    arguments = {"frame": TWO, "id": "id", "target": "y"} | {name: value}
+    with pytest.raises(ValueError, match=f"`{name}`") as error:
+        labelling_page(arguments.pop("frame"), **arguments)
+    assert "\n" not in str(error.value)
+    assert "Got " in str(error.value)
+
+
+def test_labels_belong_to_classes():
+    with pytest.raises(ValueError, match="`labels` and `closed`"):
+        page_of(kind="number", labels=[1, 2])
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+
+SIZES = {"1280 light": ((1280, 800), False), "390 dark": ((390, 844), True)}
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    import page_browser
+
+    if not (page_browser.CHROMIUM and page_browser.DRIVER):
+        message = "needs Chromium and its driver: apt-get install chromium chromium-driver"
+        if os.environ.get("SKACTIVE_TESTS_NEED") == "chromium":
+            pytest.fail(message)
+        pytest.skip(message)
+    with page_browser.browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def show(chromium, tmp_path):
+    """Shows a page of this name; at the end nothing may have been loaded from elsewhere or been complained about."""
+
+    def show(page: str, name: str = "week1.html", size: str = "1280 light"):
+        (tmp_path / name).write_text(page, encoding="ascii")
+        size, dark = SIZES[size]
+        chromium.open(tmp_path / name, size, dark=dark)
+        return chromium
+
+    (tmp_path / "blank.html").write_text("")
+    chromium.open(tmp_path / "blank.html")
+    chromium.js("localStorage.clear()")
+    chromium.complaints()
+    yield show
+    assert [url for url in chromium.requests() if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+    assert [line for line in chromium.complaints() if "missing.png" not in line] == []
+
+
+def sticks_out(browser) -> bool:
+    """Whether the page is wider than the screen, or was made smaller to fit."""
+    return browser.js("document.documentElement.scrollWidth > innerWidth || visualViewport.scale !== 1")
+
+
+def asks_before_it_is_left(browser) -> bool:
+    # A driven browser answers the question itself: the page's own listener is asked instead.
+    return not browser.js("dispatchEvent(new Event('beforeunload', { cancelable: true }))")
+
+
+MESSAGES = pd.DataFrame(
+    {
+        "message": [
+            '</script><script>document.title = "broken"</script> <b>bold</b> &amp;',
+            'He said "no",\nand left\r\n\u2028 \U0001f600',
+            "\u05e9\u05dc\u05d5\u05dd, \u05e2\u05d5\u05dc\u05dd",
+            "unbreakable" * 900,
+            None,
+            "",
+        ],
+        "amount": [1.5, np.nan, 3, 4, 5, 6],
+    },
+    index=["03", "3", 'a "b", c', "two\nlines", "=1+1", "<i>"],
+)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show, size):
+    from page_browser import Keys
+
+    browser = show(page_of(MESSAGES, id="Nr; id", target="kind, of", labels=["spam", "\u00e4ndern"]), size=size)
+    assert browser.see("#told") == "Choose kind, of for each row, then save."
+    assert browser.see("#place") == "Row 1 of 6 \u00b7 Nr; id 03"
+    assert browser.see("#progress") == "0 of 6 labelled"
+    assert not asks_before_it_is_left(browser)
+    assert not sticks_out(browser)
+    browser.keys("2")
+    assert browser.see("#place").startswith("Row 2 of 6")
+    browser.keys("s")
+    assert browser.see("#progress") == "1 of 6 labelled, 1 skipped"
+    assert not sticks_out(browser)
+    browser.keys("u")
+    assert (browser.see("#place"), browser.see("#progress")) == ("Row 2 of 6 \u00b7 Nr; id 3", "1 of 6 labelled")
+    browser.keys("n", ' "new", s1 ', Keys.ENTER)  # in the field, keys are letters
+    assert not sticks_out(browser)
+    browser.keys("s")
+    assert not sticks_out(browser)  # the row of 9900 characters without a space
+    assert asks_before_it_is_left(browser)
+
+    browser.driver.refresh()
+    assert browser.see("#place").startswith("Row 4 of 6")
+    assert browser.see("#progress") == "2 of 6 labelled, 1 skipped"
+    browser.keys(Keys.BACKSPACE)  # what was done before can still be taken back
+    assert browser.see("#progress") == "2 of 6 labelled"
+    browser.keys("s", "3", Keys.ARROW_RIGHT, "1")  # the new label has a key; row 5 stays open
+    assert browser.see("#end") == "All 6 rows"
+    assert "1 row is still open" in browser.see("#todo")
+    assert not sticks_out(browser)
+    shown = browser.see("#list").splitlines()
+    assert [word for word in shown if word in {"open", "skipped"}] == ["skipped", "open"]
+    assert browser.js("document.title") == "Label 6 rows"
+
+    browser.keys(Keys.ENTER)
+    content = browser.downloaded("week1_labelled.csv")
+    assert "week1_labelled.csv" in browser.see("#message")
+    assert not asks_before_it_is_left(browser)
+    expected = pd.DataFrame(
+        {
+            "Nr; id": list(MESSAGES.index),
+            "kind, of": ["\u00e4ndern", '"new", s1', "", '"new", s1', "", "spam"],
+            "skip": ["", "", "1", "", "", ""],
+        }
+    )
+    assert list(csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)) == [
+        list(expected),
+        *expected.to_numpy().tolist(),
+    ]
+    pd.testing.assert_frame_equal(
+        pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False), expected, check_dtype=False
+    )
+    assert content.startswith(b'"Nr; id","kind, of",skip\r\n03,\xc3\xa4ndern,\r\n')
+    assert content.count(b"\r\n") == 7
+
+    browser.keys(*[Keys.TAB] * 2, Keys.ENTER)  # by way of "Go to the first open row" to row 1
+    assert browser.see("#place").startswith("Row 1 of 6")
+    assert browser.js("document.querySelector('#labels [aria-pressed=true] bdi').textContent") == "\u00e4ndern"
+    browser.keys("1")
+    assert browser.see("#unsaved") == "not saved yet"
+    browser.ctrl("s")
+    assert browser.downloaded("week1_labelled.csv").splitlines()[1] == b"03,spam,"
+
+
+def test_markup_is_shown_as_text_and_a_gap_as_a_dash(show):
+    browser = show(page_of(MESSAGES, labels=["spam"]))
+    cells = []
+    for _ in range(len(MESSAGES)):
+        cells.append(browser.js("[...document.querySelectorAll('dd')].map((cell) => cell.textContent)"))
+        browser.keys("1")
+    assert [message for message, _ in cells][:4] == list(MESSAGES["message"][:4])
+    assert cells[4][0] == cells[1][1] == "\u2013no value"
+    assert cells[5][0] == "(empty)"
+    assert browser.js("document.querySelectorAll('script').length") == 2
+
+
+def test_images_come_from_files_and_what_does_not_load_is_text(show, tmp_path):
+    (tmp_path / "50% #1?.gif").write_bytes(PIXEL)
+    paths = [
+        "50% #1?.gif",
+        str(tmp_path / "50% #1?.gif"),
+        "missing.png",
+        "https://example.com/a.png",
+        "//a.invalid/a.png",
+    ]
+    browser = show(page_of(pd.DataFrame({f"c{i}": [path] for i, path in enumerate(paths)}), folder=tmp_path))
+    loaded = "[...document.images].map((image) => [image.alt, image.complete, image.naturalWidth])"
+    assert browser.js(loaded) == [[path, True, 1] for path in paths[:2]]
+    assert [browser.see(f"#cells div:nth-child({i}) dd") for i in (3, 4, 5)] == [
+        "missing.png (no image there)",
+        *paths[3:],
+    ]
+
+
+def test_numbers_are_typed_and_keys_work_beside_them(show):
+    from page_browser import Keys
+
+    frame = pd.DataFrame({"house": list("abcd")}, index=[7, 8, 9, 10])
+    browser = show(page_of(frame, target="price", kind="number"), "houses.HTM")
+    browser.keys("1,5", Keys.ENTER)
+    assert browser.see("#message") == "1,5 is not a number. Write it like 12 or -3.5, with a point."
+    browser.keys("o")
+    assert browser.see("#message").startswith("You typed 1,5.")  # what is half typed is not lost
+    browser.keys(Keys.ESCAPE, "1.50", Keys.ENTER, "s", "-2e3", Keys.ENTER, "u", Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert browser.js("document.activeElement.value") == "1.50"
+    browser.keys(Keys.ENTER, Keys.ARROW_RIGHT, "-2e3", Keys.ENTER)
+    assert browser.see("#progress") == "2 of 4 labelled, 1 skipped"
+    browser.ctrl("s")
+    assert browser.downloaded("houses_labelled.csv") == b"id,price,skip\r\n7,1.50,\r\n8,,1\r\n9,-2e3,\r\n10,,\r\n"
+
+
+def test_more_labels_than_keys_are_found_by_typing(show):
+    from page_browser import Keys
+
+    labels = [f"topic {i}" for i in range(1, 13)] + ["Hamster"]
+    browser = show(page_of(pd.DataFrame({"a": range(5)}), labels=labels))
+    browser.keys("9", "n", "ham", Keys.ENTER, "n", "topic 1", Keys.ENTER)
+    browser.keys("n", "ham", Keys.TAB, Keys.ENTER)  # ... and one that is a part of another is added with its button
+    browser.keys("n", "opic 12", Keys.ENTER)
+    given = [None if answer is None else answer["label"] for answer in browser.js("state.answers")]
+    assert given == ["topic 9", "Hamster", "topic 1", "ham", "topic 12"]
+
+
+def test_a_label_that_begins_another_is_new_where_all_have_keys_but_its_own_capitals_are_not(show):
+    from page_browser import Keys
+
+    browser = show(page_of(pd.DataFrame({"a": range(3)}), labels=["hamster", "cat"]))
+    browser.keys("n", "ham", Keys.ENTER, "n", "CAT", Keys.ENTER, "3")
+    assert [answer["label"] for answer in browser.js("state.answers")] == ["ham", "cat", "ham"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "pressed"),
+    [
+        (range(10), "0123456789"),
+        ([0, 1], "01"),
+        ([1.0, 0.0], "10"),
+        (["b", "1", "a"], "213"),
+        ([True, False], "12"),
+        (["1.5", "10"], "12"),
+    ],
+)
+def test_a_digit_is_its_own_key(show, labels, pressed):
+    browser = show(page_of(pd.DataFrame({"a": range(len(labels))}), labels=labels, closed=True))
+    browser.keys(*pressed)
+    assert [answer["label"] for answer in browser.js("state.answers")] == [str(label) for label in labels]
+    assert not browser.js("document.getElementById('field').checkVisibility()")
+
+
+def test_numbers_as_labels_take_no_word(show):
+    from page_browser import Keys
+
+    browser = show(page_of(labels=[0, 1]))
+    browser.keys("n", "two", Keys.ENTER)
+    assert browser.see("#message").startswith("two is not a number.")
+    browser.keys(Keys.BACKSPACE * 3, "1.0", Keys.ENTER)
+    assert browser.js("state.answers[0].label") == "1"
+
+
+def test_guesses_are_hidden_until_asked_for_at_each_row(show):
+    guesses = [("spam", 0.834), (None, None)]
+    browser = show(page_of(labels=["spam", "ham"], guesses=guesses))
+    assert browser.see("#message") == ""
+    browser.keys("g")
+    assert browser.see("#message") == "The model's guess: spam (83%)"
+    browser.keys("2", "g")
+    assert browser.see("#message") == browser.see("#peek") == ""
+
+
+def test_batches_do_not_mix_and_what_is_done_in_one_tab_counts_in_another(show):
+    browser = show(page_of(labels=["a", "b"]), "one.html")
+    browser.keys("1")
+    first = browser.driver.current_window_handle
+    other = show(page_of(TWO.replace("one", "1"), labels=["a", "b"]), "other.html")
+    assert other.see("#progress") == "0 of 2 labelled"
+    browser = show(page_of(labels=["a", "b"]), "copy.html")
+    browser.driver.switch_to.new_window("tab")
+    show(page_of(labels=["a", "b"]), "copy2.html")
+    assert browser.see("#progress") == "1 of 2 labelled"
+    browser.keys("2")
+    browser.driver.close()
+    browser.driver.switch_to.window(first)
+    assert browser.sees("#progress", "2 of 2 labelled")
+    browser.keys("u")
+    assert browser.see("#progress") == "1 of 2 labelled"
+
+
+def test_a_browser_that_keeps_nothing_is_said_to(show):
+    browser = show(page_of(labels=["a", "b"]))
+    assert browser.see("#forgetful") == ""
+    refuse = "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('', 'SecurityError'); } })"
+    script = browser.cdp("Page.addScriptToEvaluateOnNewDocument", source=refuse)
+    try:
+        browser = show(page_of(labels=["a", "b"]))
+        assert "does not keep your labels" in browser.see("#forgetful")
+        browser.keys("1")
+        browser.driver.refresh()  # ... and yet a reload loses nothing
+        browser.keys("2")
+        browser.ctrl("s")
+        assert browser.downloaded("week1_labelled.csv") == b"id,y,skip\r\n03,a,\r\n3,b,\r\n"
+    finally:
+        browser.cdp("Page.removeScriptToEvaluateOnNewDocument", **script)
+
+
+def test_a_key_held_down_labels_one_row(show):
+    browser = show(page_of(pd.DataFrame({"a": range(5)}), labels=["a", "b"]))
+    for held in (False, True, True):
+        key = {"key": "1", "code": "Digit1", "text": "1"}
+        browser.cdp("Input.dispatchKeyEvent", type="keyDown", autoRepeat=held, **key)
+    assert browser.see("#progress") == "1 of 5 labelled"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_all_texts_are_large_enough_and_what_has_the_focus_is_seen(show, size):
+    from page_browser import Keys
+
+    browser = show(page_of(MESSAGES, labels=["spam", "ham"], guesses=[("spam", 0.5)] * 6), size=size)
+    for _ in range(2):
+        sizes = "[...document.body.querySelectorAll('*')].map((e) => parseFloat(getComputedStyle(e).fontSize))"
+        assert min(browser.js(sizes)) >= 16
+        for _ in range(6):
+            browser.keys(Keys.TAB)
+            outline = "getComputedStyle(document.activeElement)"
+            assert browser.js(f"[{outline}.outlineStyle, {outline}.outlineWidth]") == ["solid", "3px"]
+        browser.keys("o")
+    assert browser.js("getComputedStyle(document.body).colorScheme") == "light dark"
+    lightness = browser.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (max(lightness) < 64) == SIZES[size][1]
