@@ -164,4 +164,5 @@ def _shown(
     else:
         value, low, high = (math.sqrt(max(0.0, end)) for end in (risk, low, high))
         measure = "root mean squared error"
+    value = min(max(value, low), high)  # an unbiased estimate can lie beyond what is possible
     return Accuracy(float(value), float(low), float(high), measure, n_labels, n_rows, weighted, n_skipped)

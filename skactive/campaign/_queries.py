@@ -69,8 +69,9 @@ def check_same(name: str, before: Any, now: Any) -> None:
     difference = fingerprint.first_difference(json.loads(json.dumps(before)), json.loads(json.dumps(now)))
     if difference is not None:
         where, old, new = difference
+        what = where.removeprefix("description.") or "kind"
         raise CampaignError(
-            f"`{name}` must be the one that the campaign was started with. Its {where or 'kind'} was {_short(old)}, "
+            f"`{name}` must be the one that the campaign was started with. Its {what} was {_short(old)}, "
             f"and is {_short(new)} now: give the first one, or start a new campaign."
         )
 
