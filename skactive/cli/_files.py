@@ -12,8 +12,8 @@ What comes of a cell:
 * What the formats with types hold is kept: a text "3" of a workbook is a text. A column of several kinds is text.
 
 What the formats cannot tell apart: in .csv, .tsv and .xlsx an empty text is a missing one, and a row without any value
-is no row; in .csv and .tsv a text that looks like a number comes as a number, unless its column is named in `text`.
-Dates are text in all but .parquet and .xlsx; a workbook keeps milliseconds.
+is no row, and is not written. In .csv and .tsv a text that looks like a number comes as a number, unless its column is
+named in `text`. Dates are text in all but .parquet and .xlsx; a workbook keeps milliseconds.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _content(path: Path, zipped: bool) -> bytes:
 
 
 def _kept_columns(
-    names: Sequence[str], columns: Sequence[Any], path: Path, place: str, notes: list[str]
+    names: Sequence[str], columns: Sequence[Any], path: Path, line: int, unit: str, notes: list[str]
 ) -> list[tuple[str, Any]]:
     """Columns with a name: one without may be empty, or the counter that pandas writes before all others."""
     kept = []
@@ -155,17 +155,18 @@ def _kept_columns(
         elif i == 0 and len(names) > 1 and _counts(column):
             notes.append(f"{path}: the first column has no name and holds whole numbers, as an index does: left out.")
         else:
-            raise _error(path, f"{place}: column {i + 1} has no name. Name it, or remove it.")
-    _check_no_name_twice([name for name in names if name], path, place)
+            raise _error(path, f"column {i + 1} has no name. Name it, or remove it.", line, unit=unit)
+    _check_no_name_twice([name for name in names if name], path, line, unit)
     if not kept:
-        raise _error(path, f"{place}: no column has a name. A table must begin with the names of its columns.")
+        trouble = "no column has a name. A table must begin with the names of its columns."
+        raise _error(path, trouble, line, unit=unit)
     return kept
 
 
-def _check_no_name_twice(names: Sequence[str], path: Path, place: str) -> None:
+def _check_no_name_twice(names: Sequence[str], path: Path, line: int | None = None, unit: str = "line") -> None:
     if len(set(names)) < len(names):
         name = next(name for i, name in enumerate(names) if name in names[:i])
-        raise _error(path, f"{place}: {names.count(name)} columns have the name {name!r}. Rename all but one.")
+        raise _error(path, f"{names.count(name)} columns have the name {name!r}. Rename all but one.", line, unit=unit)
 
 
 def _counts(column: Any) -> bool:
@@ -291,7 +292,7 @@ def _read_delimited(kind: str) -> Callable[[bytes, Path, set[str], list[str]], d
             columns = [column.filter(filled) for column in columns]
         columns += [pyarrow.nulls(len(columns[0]), pyarrow.string())] * (len(header.names) - len(columns))
         names = header.names + [""] * (len(columns) - len(header.names))
-        kept = _kept_columns(names, columns, path, f"line {header.line}", notes)
+        kept = _kept_columns(names, columns, path, header.line, "line", notes)
         comma = header.delimiter == ";"
         return {
             name: _series(column if name in text else _typed(column, comma, path, name, notes), path, name, notes)
@@ -357,8 +358,8 @@ class _Header:
             self.n_lines += 1
             self.length += len(line.encode())
             whole += line
-            if not whole.strip("\r\n"):
-                whole = ""
+            if not whole.strip("\r\n") or re.fullmatch(f"sep=[{''.join(DELIMITERS)}]", whole.strip()):
+                whole = ""  # the second is what some programs write for spreadsheets
                 continue
             self.line = self.line or self.n_lines
             if whole.count('"') % 2 == 0:
@@ -370,7 +371,7 @@ class _Header:
         sample = [line for line, _ in zip(lines, range(50), strict=False)]
         bare = re.sub('"[^"]*"', "", whole)
         found = sorted((mark for mark in DELIMITERS if mark in bare), key=bare.count, reverse=True) or [","]
-        if kind == "tsv":
+        if kind == "tsv" and "\t" in found:
             found = ["\t"]
         fitting = [mark for mark in found if self._fits(whole, sample, mark)]
         self.delimiter = (fitting or found)[0]
@@ -552,7 +553,7 @@ def _read_lines(content: bytes, path: Path, text: set[str], notes: list[str]) ->
     def pairs(given: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(given)
         if len(made) < len(given):
-            _check_no_name_twice([name for name, _ in given], path, f"line {number}")
+            _check_no_name_twice([name for name, _ in given], path, number)
         return made
 
     decoder = json.JSONDecoder(object_pairs_hook=pairs)
@@ -567,7 +568,9 @@ def _read_lines(content: bytes, path: Path, text: set[str], notes: list[str]) ->
         except ValueError as error:
             raise error if isinstance(error, FileError) else _error(path, f"{error}.", number) from error
         if not isinstance(row, dict):
-            raise _error(path, f"each line must be an object, {{...}}. Got a {type(row).__name__}.", number)
+            raise _error(
+                path, f"each line must be an object, {{...}}. Got {line[:40].decode(errors='replace')}.", number
+            )
         for name, value in row.items():
             if isinstance(value, dict | list):
                 trouble = f"{name!r} is nested, and a cell must be one value. Flatten it."
@@ -599,7 +602,7 @@ def _read_parquet(content: bytes, path: Path, text: set[str], notes: list[str]) 
     except (pyarrow.ArrowException, OSError) as error:
         raise _error(path, "this is no Parquet file, or a damaged or cut one. Copy or write it again.") from error
     made = {}
-    _check_no_name_twice(table.column_names, path, "the schema")
+    _check_no_name_twice(table.column_names, path)
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         if name.startswith("__index_level_"):
@@ -653,7 +656,7 @@ def _read_workbook(content: bytes, path: Path, text: set[str], notes: list[str])
                 str(value).zfill(formats.get((number, i), 0)) if type(value) is int and value >= 0 else value
                 for number, value in zip(lines, columns[i], strict=True)
             ]
-    kept = _kept_columns(names, columns, path, f"row {first}", notes)
+    kept = _kept_columns(names, columns, path, first, "row", notes)
     return {name: _column(values, path, name, name in text, notes, lines, "row") for name, values in kept}
 
 
@@ -749,15 +752,28 @@ def write_table(frame: pandas.DataFrame, path: str | os.PathLike[str], *, force:
     names = [*index, *(str(name) for name in frame.columns)]
     if "" in names:
         raise _error(path, f"column {names.index('') + 1} of the table has no name. Name it.")
-    _check_no_name_twice(names, path, "the table")
+    _check_no_name_twice(names, path)
     frame = frame.reset_index(drop=True).set_axis(names[len(index) :], axis=1)
     for i, (name, values) in enumerate(index.items()):
         frame.insert(i, name, values)
+    if kind in {"csv", "tsv", "xlsx"}:
+        _check_no_blank_row(frame, path)
     content = _WRITERS[kind](frame, path)
     if zipped:
         content = gzip.compress(content, mtime=0)
     with written_whole(path, force=force) as unfinished:
         unfinished.write_bytes(content)
+
+
+def _check_no_blank_row(frame: pandas.DataFrame, path: Path) -> None:
+    blank = np.full(len(frame), frame.shape[1] > 0)
+    for name in frame:
+        blank[blank] = [value is None or value != value or value == "" for value in _values(frame[name][blank], path)]
+        if not blank.any():
+            return
+    if blank.any():
+        trouble = f"row {np.argmax(blank) + 1} of the table has no value, and would be no row here. Leave it out."
+        raise _error(path, trouble)
 
 
 def _values(column: pandas.Series, path: Path) -> list[Any]:

@@ -367,6 +367,15 @@ def test_of_several_delimiters_the_rows_tell_which_it_is():
     assert list(read("a,b;c\n1;2\n")) == ["a,b", "c"]
 
 
+def test_a_line_for_spreadsheets_before_the_header_is_no_header():
+    assert read("sep=;\r\nid;x\na;1\n").to_dict("list") == {"id": ["a"], "x": [1]}
+
+
+def test_the_delimiter_of_a_file_named_tsv_is_a_tab_if_there_is_one():
+    assert list(read("a,b,c\td\n1\t2\n", "a.tsv")) == ["a,b,c", "d"]
+    assert list(read("id;x\na;1\n", "a.tsv")) == ["id", "x"]
+
+
 def test_a_single_column_has_no_delimiter():
     assert read("id\n03\n04\n", text=["id"])["id"].tolist() == ["03", "04"]
     refused("a.csv, line 2: 2 cells, where the header has 1. Quote cells that hold a comma.", "text\nhello, you\n")
@@ -510,10 +519,10 @@ NO_WORKBOOK = "this is no workbook, or a damaged or locked one. Save it as .xlsx
         ('i,x\n1,2\n3,"a\n5,6\n', f"a.csv, line 3: {NEVER_CLOSED}"),
         ('i,x\n1,2\n3,"a', f"a.csv, line 3: {NEVER_CLOSED}"),
         ('i,"x\n1,2\n', "a.csv, line 1: a quote of the header is opened and never closed."),
-        ("i,x,i\n1,2,3\n", "a.csv: line 1: 2 columns have the name 'i'. Rename all but one."),
-        ("i,,x\n1,2,3\n", "a.csv: line 1: column 2 has no name. Name it, or remove it."),
-        ("\n,x\na,2\n", "a.csv: line 2: column 1 has no name. Name it, or remove it."),
-        (",\n,\n", "a.csv: line 1: no column has a name. A table must begin with the names of its columns."),
+        ("i,x,i\n1,2,3\n", "a.csv, line 1: 2 columns have the name 'i'. Rename all but one."),
+        ("i,,x\n1,2,3\n", "a.csv, line 1: column 2 has no name. Name it, or remove it."),
+        ("\n,x\na,2\n", "a.csv, line 2: column 1 has no name. Name it, or remove it."),
+        (",\n,\n", "a.csv, line 1: no column has a name. A table must begin with the names of its columns."),
         (b"i,x\n1,\x00\n", NO_TEXT),
         ("i,x\n1,2\n".encode("utf-16-le"), NO_TEXT),
         (bytes(range(1, 256)), NO_TEXT),
@@ -531,11 +540,11 @@ def test_a_bad_text_is_refused_in_one_sentence(content, message):
     ("content", "message"),
     [
         ('{"i": 1}\n{"i": 1,}\n', "a.jsonl, line 2: this is no JSON at character 9. Each line must be one object."),
-        ('{"i": 1}\n\n[1]\n', "a.jsonl, line 3: each line must be an object, {...}. Got a list."),
-        ("3\n", "a.jsonl, line 1: each line must be an object, {...}. Got a int."),
+        ('{"i": 1}\n\n[1]\n', "a.jsonl, line 3: each line must be an object, {...}. Got [1]."),
+        ("3\n", "a.jsonl, line 1: each line must be an object, {...}. Got 3."),
         ('{"i": {"j": 1}}\n', "a.jsonl, line 1: 'i' is nested, and a cell must be one value. Flatten it."),
         ('{"i": 1}\n{"i": [1]}\n', "a.jsonl, line 2: 'i' is nested, and a cell must be one value. Flatten it."),
-        ('{"i": 1, "i": 2}\n', "a.jsonl: line 1: 2 columns have the name 'i'. Rename all but one."),
+        ('{"i": 1, "i": 2}\n', "a.jsonl, line 1: 2 columns have the name 'i'. Rename all but one."),
         ('{"i": 1}\n{"": 2}\n', "a.jsonl, line 2: a column has an empty name. Name it."),
         ('{"i": "\\ud800"}\n', "a.jsonl: column 'i' holds half of a character (a lone surrogate). Remove it."),
         ("\n", "a.jsonl: it holds no row with a value, and so no column. Each line must be an object, {...}."),
@@ -599,8 +608,8 @@ def test_a_bad_workbook_is_refused():
     ("rows", "message"),
     [
         ([], "a.xlsx: the sheet is empty. It must begin with a header, the names of the columns."),
-        ([["id", None, "x"], ["a", 1, 2]], "a.xlsx: row 1: column 2 has no name. Name it, or remove it."),
-        ([[], ["id", "id"], ["a", 1]], "a.xlsx: row 2: 2 columns have the name 'id'. Rename all but one."),
+        ([["id", None, "x"], ["a", 1, 2]], "a.xlsx, row 1: column 2 has no name. Name it, or remove it."),
+        ([[], ["id", "id"], ["a", 1]], "a.xlsx, row 2: 2 columns have the name 'id'. Rename all but one."),
         (
             [["id"], ["a"], ["b", None, 3]],
             "a.xlsx, row 3: a value stands to the right of the last named column, 'id'. Name its column.",
@@ -730,10 +739,10 @@ def test_the_index_is_written_where_it_has_a_name(suffix):
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame([[1, 2]], columns=["x", "x"]), "the table: 2 columns have the name 'x'. Rename all but one."),
+        (pd.DataFrame([[1, 2]], columns=["x", "x"]), "2 columns have the name 'x'. Rename all but one."),
         (
             pd.DataFrame({"id": [1]}, index=pd.Index([1], name="id")),
-            "the table: 2 columns have the name 'id'. Rename all but one.",
+            "2 columns have the name 'id'. Rename all but one.",
         ),
         (pd.DataFrame({"x": [1], "": [2]}), "column 2 of the table has no name. Name it."),
         (pd.DataFrame({"x": [[1]]}), "column 'x' holds a list. Make it a text or numbers."),
@@ -782,6 +791,14 @@ def test_what_a_format_cannot_hold_is_refused(name, cells, message):
         assert "\n" not in str(caught.value)
     else:
         assert str(caught.value) == f"{name}: {message}"
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("suffix", [*TEXTS, ".xlsx"])
+def test_a_row_that_would_not_come_back_is_not_written(suffix):
+    with pytest.raises(FileError) as caught:
+        write_table(pd.DataFrame({"id": ["a", "", None], "x": [1, np.nan, 2.0]}), f"a{suffix}")
+    assert str(caught.value) == f"a{suffix}: row 2 of the table has no value, and would be no row here. Leave it out."
     assert os.listdir() == []
 
 
