@@ -299,6 +299,8 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
 
 
 def _listed(values: Any) -> list[Any]:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
+        return list(values)  # as a list of numpy's, dates would be integers
     for method in ("tolist", "to_list", "to_pylist"):
         if hasattr(values, method):
             return getattr(values, method)()

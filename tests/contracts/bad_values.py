@@ -315,6 +315,11 @@ def select(**params: Any) -> Any:
     return skactive.StochasticBatchQuery(**{"random_state": 0, **params}).select(FOREST, ROWS, k, candidates=candidates)
 
 
+def limited(**limits: Any) -> Any:
+    query = skactive.StochasticBatchQuery("entropy", random_state=0)
+    return query.select(FOREST, ROWS, 3, limits=skactive.Limits(**limits))
+
+
 def user_score(returned: Any) -> Any:
     return score_pool(FOREST, ROWS, {"own": lambda draws: returned}, random_state=0)["own"]
 
@@ -520,6 +525,17 @@ CALLS: dict[str, Entry] = {
             **OF_SOURCE,
         },
     ),
+    "query.Limits": Entry(
+        limited,
+        {
+            "groups": P("groups", np.array([0, 0, 1, 1, 2, 2])),
+            "max_per_group": P("most of groups", 2),
+            "at_least": P("least of groups", {1: 1}),
+            "costs": P("numbers", np.array([0.5, 1.0, 0.25, 0.75, 1.5, 0.5])),
+            "budget": P("budget", 2.5),
+            "must": P("rows in order", np.array([3, 1])),
+        },
+    ),
     "query.Pool.of": Entry(
         lambda **given: len(Pool.of(**given)),
         {"X_pool": P("rows", ROWS), "candidates": P("candidates", np.array([3, 1]))},
@@ -678,6 +694,19 @@ BAD |= {
     "plain numbers or none": {name: bad for name, bad in BAD["plain numbers"].items() if name != "None"},
     "positions or none": {name: bad for name, bad in NO_POSITIONS.items() if name != "None"},
     "candidates": {name: bad for name, bad in NO_POSITIONS.items() if name not in {"None", "doubled", "mask"}},
+    "rows in order": {name: bad for name, bad in NO_POSITIONS.items() if name not in {"None", "mask"}},
+    "groups": {
+        name: NO_NUMBERS[name]
+        for name in (
+            *("None", "text", "an object", "a set", "a dict", "a generator", "a function", "a ragged list", "masked"),
+            *("objects with None", "objects with NA", "objects with NaT", "objects of lists", "a scalar", "empty"),
+            *("two axes more", "one too few"),
+        )
+    }
+    | NAN,
+    "most of groups": fixed(0, -1, 1.5, "1", [1], (1,), True, np.nan, object, {0: -1}, {0: 1.5}, {0: None}, {9: 1}),
+    "least of groups": fixed(1, "x", [1], True, object, {0: -1}, {0: 1.5}, {0: True}, {9: 1}, {0: 3}, {0: 10**30}),
+    "budget": NO_NUMBER | fixed(-1, -1e-9, 10**400, 0, 1.0),
     "samplers": fixed(None, 5, ["x"], [5], object),
     "flag": fixed(None, "x", 1.5, 2, []),
     "callable": fixed(None, 5, "x", []),

@@ -1,0 +1,553 @@
+"""Limits in queries: every one keeps to them, in every container, and says before it draws what cannot be met."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import reference
+import torch
+from modAL.models import ActiveLearner
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+
+import skactive
+from skactive import Limits, StochasticBatchQuery
+from skactive.query import BatchQuery, Pool
+from skactive.risk import ActiveTester
+from skactive.samplers import Batch
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 4))
+X[:, -1] = np.arange(90) % 2  # a treatment
+Y = (X[:, 0] > 0).astype(int)
+TRAIN, POOL = slice(0, 30), X[30:]
+N = len(POOL)
+GROUPS = RNG.integers(8, size=N)
+COSTS = RNG.integers(1, 9, size=N) / 10
+FOREST = RandomForestClassifier(12, max_depth=4, random_state=0).fit(X[TRAIN], Y[TRAIN])
+EFFECTS = RandomForestRegressor(12, max_depth=4, random_state=0).fit(X[TRAIN], X[TRAIN, 0])
+LINEAR = LogisticRegression().fit(X[TRAIN], Y[TRAIN])
+
+QUERIES = {
+    name: getattr(skactive, name)
+    for name in skactive.__all__
+    if isinstance(getattr(skactive, name), type) and issubclass(getattr(skactive, name), BatchQuery)
+}
+WAYS = {
+    **{name: (name, {}) for name in QUERIES},
+    "softmax": ("StochasticBatchQuery", {"sampler": "softmax"}),
+    "softrank": ("StochasticBatchQuery", {"sampler": "softrank"}),
+    "topk": ("StochasticBatchQuery", {"sampler": "topk"}),
+    "uniform": ("StochasticBatchQuery", {"sampler": "uniform"}),
+    "epsilon": ("StochasticBatchQuery", {"epsilon": 0.3}),
+    "diversity": ("StochasticBatchQuery", {"diversity": 2.0, "epsilon": 0.1}),
+    "beta auto": ("StochasticBatchQuery", {"beta": "auto"}),
+    "few candidates": ("StochasticBatchQuery", {"max_candidates": 12}),
+}
+every_way = pytest.mark.parametrize("way", WAYS)
+quietly = pytest.mark.filterwarnings("ignore:.* rows:UserWarning")
+K = 7
+LIMITS = {
+    "one of each group": {"groups": GROUPS, "max_per_group": 1},
+    "at least": {"groups": GROUPS, "max_per_group": {0: 0, 1: 2}, "at_least": {2: 3, 5: 1}},
+    "a budget": {"costs": COSTS, "budget": 1.3},
+    "must": {"must": [40, 3, 17]},
+    "all": {
+        "groups": GROUPS,
+        "max_per_group": 2,
+        "at_least": {int(GROUPS[9]): 2, 6: 1},
+        "costs": COSTS,
+        "budget": 2.0,
+        "must": [9],
+    },
+}
+
+
+def make(way, **parameters):
+    name, own = WAYS[way]
+    needs = {"treatment": -1} if name == "CausalBALDQuery" else {}
+    return QUERIES[name](**needs, **{"random_state": 0, **own, **parameters})
+
+
+def model_for(way):
+    return EFFECTS if way == "CausalBALDQuery" else FOREST
+
+
+def assert_keeps(batch, k, groups=None, max_per_group=None, at_least=None, costs=None, budget=None, must=()):
+    """Whether a batch keeps to limits, counted one by one."""
+    batch = batch.tolist()
+    assert len(set(batch)) == len(batch)
+    assert batch[: len(must)] == list(must)
+    if budget is None:
+        assert len(batch) == k
+    else:
+        assert sum(costs[i] for i in batch) <= budget + 1e-9
+    for group in set([] if groups is None else groups.tolist()):
+        n = sum(groups[i] == group for i in batch)
+        most = max_per_group.get(group, n) if isinstance(max_per_group, dict) else max_per_group or n
+        assert (at_least or {}).get(group, 0) <= n <= most
+
+
+# ---------------------------------------------------------------------------------------------------------- all queries
+
+
+@quietly
+@every_way
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+def test_every_query_keeps_to_every_limit(way, limits):
+    query = make(way)
+    for _ in range(3):
+        batch = query.select(model_for(way), POOL, K, limits=Limits(**limits))
+        assert_keeps(batch, K, **limits)
+    np.testing.assert_array_equal(query.indices_, batch)
+    assert query.batch_size_history_[-1] == len(batch)
+
+
+@quietly
+@every_way
+def test_a_batch_within_a_budget_ends_only_when_no_row_that_is_left_fits(way):
+    limits = {"groups": GROUPS, "max_per_group": 1, "costs": COSTS, "budget": 0.8}
+    query = make(way)
+    batch = query.select(model_for(way), POOL, K, limits=Limits(**limits))
+    left = [i for i in range(N) if i not in batch and GROUPS[i] not in GROUPS[batch]]
+    if way == "few candidates":
+        left = [i for i in left if not math.isnan(query.scores_[i])]
+    assert len(batch) < K
+    assert all(COSTS[batch].sum() + COSTS[i] > 0.8 + 1e-9 for i in left)
+
+
+@quietly
+@every_way
+@pytest.mark.parametrize("case", ["at least", "all"])
+def test_candidates_and_rows_in_flight_are_left_out_and_count_for_nothing(case, way):
+    limits = LIMITS[case]
+    pending = [i for i in range(N) if i % 11 == 0]
+    candidates = [i for i in range(N) if i % 4 != 3]
+    query = make(way)
+    batch = query.select(model_for(way), POOL, K, candidates=candidates[::-1], pending=pending, limits=Limits(**limits))
+    assert_keeps(batch, K, **limits)
+    assert set(batch.tolist()) <= set(candidates) - set(pending)
+
+
+@quietly
+@every_way
+@pytest.mark.parametrize("case", ["one of each group", "all"])
+def test_log_probabilities_are_there_where_a_query_has_a_law_and_must_rows_are_certain(case, way):
+    query = make(way)
+    batch = query.select(model_for(way), POOL, K, limits=Limits(**LIMITS[case]))
+    if WAYS[way][0] not in ("StochasticBatchQuery", "CausalBALDQuery"):
+        assert not hasattr(query, "log_proba_")
+        return
+    n_must = len(LIMITS[case].get("must", []))
+    assert query.log_proba_.shape == batch.shape
+    assert not query.log_proba_[:n_must].any()
+    assert (query.log_proba_ <= 0).all()
+    assert query.first_log_proba_.shape == (12 if way == "few candidates" else N,)
+    assert np.exp(query.first_log_proba_).sum() == pytest.approx(1)
+    again = pickle.loads(pickle.dumps(query))
+    np.testing.assert_array_equal(again.log_proba_, query.log_proba_)
+    assert again.n_unreachable_ == query.n_unreachable_
+
+
+@pytest.mark.parametrize("way", ["BatchBALDQuery", "ACSFWQuery", "KCenterQuery"])
+def test_limits_that_bind_no_row_change_no_batch_of_a_greedy_query(way):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain, limited = (make(way).select(FOREST, POOL, 3, limits=given) for given in (None, Limits()))
+    np.testing.assert_array_equal(plain, limited)
+
+
+@quietly
+@every_way
+@pytest.mark.parametrize("kind", ["classes", "columns"])
+def test_a_learner_that_is_not_fitted_gets_a_uniform_batch_within_the_limits(kind, way):
+    learner = ActiveLearner(RandomForestClassifier(5), make(way))
+    limits = LIMITS["all" if kind == "classes" else "one of each group"]
+    with pytest.warns(UserWarning, match="not fitted yet"):
+        batch, _ = learner.query(POOL, n_instances=K, limits=Limits(**limits))
+    assert_keeps(batch, K, **limits)
+
+
+@quietly
+def test_a_loop_of_modal_keeps_to_limits():
+    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), make("diversity"), X[TRAIN], Y[TRAIN])
+    left = np.arange(N)
+    for _ in range(3):
+        limits = {"groups": GROUPS[left], "max_per_group": 1, "costs": COSTS[left], "budget": 2.0}
+        rows, X_batch = learner.query(POOL[left], n_instances=5, limits=Limits(**limits))
+        assert_keeps(rows, 5, **limits)
+        learner.teach(X_batch, Y[30:][left[rows]])
+        left = np.delete(left, rows)
+    assert learner.X_training.shape[0] == 30 + N - len(left)
+
+
+# --------------------------------------------------------------------------------------------------- greedy, one by one
+
+
+def test_k_center_takes_the_farthest_of_the_rows_allowed():
+    limits = LIMITS["all"]
+    batch = make("KCenterQuery").select(LINEAR, POOL, K, limits=Limits(**limits)).tolist()
+    replay = Pool.of(POOL, limits=Limits(**limits)).allowance(K)
+    for i, row in enumerate(batch):
+        if i:  # the first has to be in the batch
+            distances = [min(math.dist(POOL[j], POOL[c]) for c in batch[:i]) for j in range(N)]
+            allowed = np.flatnonzero(replay.allowed)
+            assert distances[row] == pytest.approx(max(distances[j] for j in allowed))
+            replay.take(row)
+
+
+def test_batchbald_takes_the_row_of_the_largest_gain_of_those_allowed():
+    limits = {**LIMITS["one of each group"], "must": [5, 8]}
+    query = make("BatchBALDQuery", n_draws=12)
+    batch = query.select(FOREST, POOL, 5, limits=Limits(**limits)).tolist()
+    draws = np.stack([tree.predict_proba(POOL) for tree in FOREST.estimators_])
+    replay = Pool.of(POOL, limits=Limits(**limits)).allowance(5)
+    for i, row in enumerate(batch):
+        gains = reference.next_gains(draws, batch[:i])
+        assert query.gains_[i] == pytest.approx(float(gains[row]), abs=1e-9)
+        if i >= 2:
+            assert float(gains[row]) == pytest.approx(max(float(gains[j]) for j in np.flatnonzero(replay.allowed)))
+            replay.take(row)
+
+
+def test_rows_of_a_core_set_that_must_be_in_it_have_weights_and_others_stand_for_the_pool_beside_them():
+    query = make("ACSFWQuery")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch = query.select(FOREST, POOL, 5, limits=Limits(GROUPS, 1, must=[5, 8]))
+    assert batch[:2].tolist() == [5, 8]
+    assert query.weights_.shape == (5,)
+    assert (query.weights_ >= 0).all()
+    assert query.n_informative_ == 3
+    assert query.weights_[2] > 0
+
+
+@pytest.mark.parametrize(("way", "words"), [
+    ("BatchBALDQuery", r"chose \d of the 4 rows.*of a row that `limits` allow.*rows were drawn by power"),
+    ("ACSFWQuery", "found 1 of the 4 rows, and no other row that `limits` allow.*other 3"),
+    ("BADGEQuery", "found 1 of the 4 rows: no other gradient that `limits` allow.*other 3"),
+])  # fmt: skip
+def test_what_fills_up_a_limited_batch_is_said_of_the_rows_that_limits_allow(way, words):
+    copies = np.repeat(POOL[:10], 6, axis=0)
+    of_copies = np.repeat(np.arange(10), 6)
+    limits = Limits(of_copies, max_per_group=dict.fromkeys(range(2, 10), 0) | {0: 5}, must=[8])
+    with pytest.warns(UserWarning, match=words):
+        batch = make(way).select(FOREST, copies, 5, limits=limits)
+    assert of_copies[batch].max() <= 1
+
+
+# ----------------------------------------------------------------------------------------------------------- containers
+
+
+SHUFFLED = np.random.default_rng(1).permutation(N)
+NAMES = np.array(["ash", "elm", "oak", "fir", "yew", "box", "bay", "fig"])[GROUPS]
+MASK = np.isin(np.arange(N), [17, 40])
+AS_ARRAYS = {"groups": NAMES, "costs": COSTS, "must": MASK}
+FRAME = pd.DataFrame(POOL, columns=list("abcd"), index=np.arange(N) + 500)
+CONTAINERS = {
+    "lists": (POOL, {"groups": NAMES.tolist(), "costs": COSTS.tolist(), "must": MASK.tolist()}),
+    "tensors": (POOL, {"groups": torch.from_numpy(GROUPS), "costs": torch.from_numpy(COSTS), "must": [17, 40]}),
+    "categories": (POOL, {"groups": pd.Series(NAMES).astype("category"), "costs": pd.Series(COSTS), "must": MASK}),
+    "objects": (POOL, {"groups": NAMES.astype(object), "costs": COSTS.astype(object), "must": MASK.astype(object)}),
+    "tuples": (POOL, {"groups": [("a", name) for name in NAMES], "costs": tuple(COSTS), "must": (17, 40)}),
+    "dates": (POOL, {"groups": np.datetime64("2020-01-01") + GROUPS, "costs": COSTS, "must": MASK}),
+    "series in the order of the frame": (
+        FRAME,
+        {name: pd.Series(values, FRAME.index) for name, values in AS_ARRAYS.items()},
+    ),
+    "series in another order": (
+        FRAME,
+        {name: pd.Series(values, FRAME.index).iloc[SHUFFLED] for name, values in AS_ARRAYS.items()},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("chunk_size", [None, 7])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_limits_are_the_same_in_every_container(container, chunk_size):
+    pool, given = CONTAINERS[container]
+    options = {"max_per_group": 1, "budget": 2.5}
+    expected = make("epsilon").select(FOREST, POOL, K, limits=Limits(**AS_ARRAYS, **options))
+    batch = make("epsilon", chunk_size=chunk_size).select(FOREST, pool, K, limits=Limits(**given, **options))
+    np.testing.assert_array_equal(batch, expected)
+
+
+def test_rows_that_must_be_in_come_in_the_order_given_or_of_a_mask_in_that_of_the_pool():
+    for must, first in (([40, 3], [40, 3]), (np.isin(np.arange(N), [40, 3]), [3, 40])):
+        assert make("epsilon").select(FOREST, POOL, 4, limits=Limits(must=must))[:2].tolist() == first
+
+
+def test_a_series_of_another_index_is_refused():
+    with pytest.raises(ValueError, match=r"`groups` must have the index of its rows"):
+        make("epsilon").select(FOREST, FRAME, 4, limits=Limits(pd.Series(NAMES, np.arange(N) + 501), 1))
+
+
+# ----------------------------------------------------------------------------------------------------- what is reported
+
+
+def test_rows_that_are_not_allowed_at_the_first_pick_are_unreachable():
+    query = make("StochasticBatchQuery", score="entropy", epsilon=0.1)
+    query.select(FOREST, POOL, K, limits=Limits(GROUPS, {0: 0, 1: 0}, must=[int(np.flatnonzero(GROUPS == 2)[0])]))
+    excluded = np.isin(GROUPS, [0, 1]) | (np.arange(N) == np.flatnonzero(GROUPS == 2)[0])
+    assert query.n_unreachable_ == excluded.sum()
+    np.testing.assert_array_equal(query.first_log_proba_ == -np.inf, excluded)
+
+
+def one_or_ten(learner, X):
+    """A few rows score ten times the others."""
+    return np.where(np.arange(len(X)) % 10 == 0, 10.0, 1.0)
+
+
+def test_a_batch_is_called_nearly_random_by_the_rows_that_the_limits_leave():
+    best = np.arange(N) % 10 == 0
+    hot = {"score": one_or_ten, "sampler": "softmax", "beta": 1e-3, "random_state": 0}
+    cold = {**hot, "beta": 4.0}
+    with pytest.warns(UserWarning, match="nearly random: a pick scores .* the mean of the rows that `limits` leave"):
+        StochasticBatchQuery(**hot).select(FOREST, POOL, 5, limits=Limits(must=[7]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StochasticBatchQuery(**cold).select(FOREST, POOL, 5, limits=Limits(must=[7]))
+        StochasticBatchQuery(**hot).select(FOREST, POOL, 5, limits=Limits(best, max_per_group={True: 0}))
+        StochasticBatchQuery(**hot).select(FOREST, POOL, 2, limits=Limits(must=[7, 8]))
+
+
+def test_a_batch_that_power_can_draw_by_scores_has_no_warning_of_one_that_is_filled_up():
+    positive = np.arange(N) % 2 == 0
+
+    def score(learner, X):
+        return np.where(np.arange(len(X)) % 2 == 0, 1.0 + np.arange(len(X)), 0.0)
+
+    query = StochasticBatchQuery(score=score, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        query.select(FOREST, POOL, 5, limits=Limits(positive, max_per_group={True: 9}))
+    with pytest.warns(UserWarning, match=r"Only 2 of 5 rows could be drawn by their scores"):
+        query.select(FOREST, POOL, 5, limits=Limits(positive, max_per_group={True: 2}))
+
+
+@quietly
+def test_a_suggested_size_is_the_next_that_the_limits_leave():
+    query = make("StochasticBatchQuery", score="entropy", batch_range=(5, 5))
+    training = {"X_training": X[TRAIN], "y_training": Y[TRAIN]}
+
+    def size(**limits):
+        return len(query.select(FOREST, POOL, "auto", limits=Limits(**limits), **training))
+
+    assert size() == 5
+    assert size(groups=GROUPS % 3, max_per_group=1) == 3
+    assert size(groups=GROUPS, at_least={2: 3, 5: 3}, must=[0]) == 6 + (GROUPS[0] not in (2, 5))
+    assert size(must=[1, 2, 3, 4, 5, 6, 7]) == 7
+
+
+@quietly
+def test_among_few_candidates_are_always_rows_that_keep_to_the_limits():
+    rare = np.full(N, "common", dtype=object)
+    rare[[11, 47]] = "rare"
+    limits = {"groups": rare, "max_per_group": {"common": 2}, "at_least": {"rare": 1}, "must": [5]}
+    for seed in range(30):
+        query = make("StochasticBatchQuery", score="entropy", max_candidates=4, random_state=seed)
+        batch = query.select(FOREST, POOL, 4, limits=Limits(**limits))
+        assert_keeps(batch, 4, **limits)
+        assert (~np.isnan(query.scores_)).sum() == 4
+
+
+@quietly
+def test_a_measured_beta_goes_on_from_limited_batches():
+    query = make("beta auto")
+    for _ in range(3):
+        query.select(FOREST, POOL, K, limits=Limits(**LIMITS["all"]))
+    assert len(query.beta_history_) == 3
+
+
+# ------------------------------------------------------------------------------------------------------------- refusals
+
+
+G2 = ["a", "b"] * (N // 2)
+BAD = {
+    "not limits": ({"max_per_group": 1}, r"`limits` must be None or `skactive.Limits`.*Got \{'max_per_group': 1\}"),
+    "a class": (Limits, r"`limits` must be None or `skactive.Limits`.*Got the class Limits"),
+    "groups of another length": (Limits(G2[:-1], 1), r"`groups` must have a value for each of the 60 rows.*Got 59"),
+    "a group that is missing": (Limits([*G2[:-1], None], 1), r"`groups` must have a value for every row\. Got None in"),
+    "NaN for a group": (Limits([*range(N - 1), math.nan], 1), r"`groups` must have a value.*Got nan in row 59, and 1 "),
+    "NaT for a group": (
+        Limits(np.array(["2020-01-01"] * 59 + ["NaT"], dtype="M8[ns]"), 1),
+        r"`groups` must have a value for every row\. Got NaT in row 59",
+    ),
+    "lists for groups": (Limits([[1]] * N, 1), r"`groups` must be of one axis, with values that can be hashed"),
+    "too few of groups": (Limits(G2, 1), r"`max_per_group` must leave `n_instances`=7 rows.* can have 2 at most"),
+    "too few beside must": (
+        Limits(G2, 2, must=[0]),
+        r"`max_per_group` must leave `n_instances`=7.* can have 4 at most",
+    ),
+    "no rows of any group": (
+        Limits(G2, {"a": 0, "b": 0}, costs=COSTS, budget=9),
+        r"`max_per_group` must leave some rows",
+    ),
+    "an unknown group, at least": (Limits(G2, at_least={"c": 1}), r"`at_least` must name groups.*'a', 'b'. Got 'c'"),
+    "an unknown group, at most": (Limits(G2, {"c": 1}), r"`max_per_group` must name groups.*'a', 'b'. Got 'c'"),
+    "more needs than picks": (Limits(G2, at_least={"a": 4, "b": 4}), r"`at_least` must fit `n_instances`=7.* 8 rows"),
+    "more needs than rows": (
+        Limits(G2, at_least={"a": 31}),
+        r"`at_least` must not ask.*Got 31 of 'a', of which 30 may",
+    ),
+    "costs of another length": (Limits(costs=COSTS[1:], budget=1), r"`costs` must have shape \(60,\).*Got \(59,\)"),
+    "a negative cost": (Limits(costs=-COSTS, budget=1), r"`costs` must be finite, 0 or larger\. Got -0\.\d in row 0"),
+    "NaN for a cost": (Limits(costs=[math.nan, *COSTS[1:]], budget=1), r"`costs` must be finite.*Got nan in row 0"),
+    "a budget for nothing": (Limits(costs=COSTS, budget=0.01), r"`budget` must pay for a row\. Got 0.01.* costs 0.1"),
+    "a budget for must": (Limits(costs=COSTS + 1, budget=2, must=[0, 1]), r"`budget` must pay for `must`, which cost"),
+    "a budget for needs": (
+        Limits(G2, at_least={"a": 3}, costs=np.ones(N), budget=2.5),
+        r"`budget` must pay for `at_least`, which cost 3 or more. Got 2.5",
+    ),
+    "must twice": (Limits(must=[3, 5, 3]), r"`must` must be distinct rows\. Got 3 more than once"),
+    "must outside": (Limits(must=[60]), r"`must` must be positions from 0 to 59"),
+    "must in flight": (Limits(must=[58]), r"`must` must be rows that may be chosen.* 58, which is in flight"),
+    "must that is no candidate": (Limits(must=[59]), r"`must` must be rows that may.* 59, which is none of the `cand"),
+    "too many must": (Limits(must=range(8)), r"`must` must not be more rows than `n_instances`=7\. Got 8"),
+    "must above the most": (Limits(G2, 1, must=[0, 2]), r"`must` must keep to `max_per_group`\. Got 2 rows of 'a', wh"),
+}
+
+
+@pytest.mark.parametrize("way", ["StochasticBatchQuery", "KCenterQuery"])
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_met_is_said_before_anything_is_drawn_and_the_query_is_as_it_was(case, way):
+    limits, words = BAD[case]
+    query = make(way)
+    query.select(FOREST, POOL, 2)
+    state, before = (
+        copy.deepcopy(query.rng_.bit_generator.state),
+        {k: v for k, v in vars(query).items() if k != "memory_"},
+    )
+    only = {"candidates": np.arange(N) < 59, "pending": [58]} if "must" in case and "budget" not in case else {}
+
+    def ask(**given):
+        raise AssertionError
+
+    query.choose = ask
+    try:
+        with pytest.raises((ValueError, TypeError), match=words) as caught:
+            query.select(FOREST, POOL, 7, limits=limits, **only)
+    finally:
+        del query.choose
+    assert "\n" not in str(caught.value)
+    assert query.rng_.bit_generator.state == state
+    assert {k: v for k, v in vars(query).items() if k != "memory_"} == before
+    assert query.batch_size_history_ == [2]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_per_group": 1}, "`max_per_group` needs `groups`"),
+        ({"at_least": {"a": 1}}, "`at_least` needs `groups`"),
+        ({"groups": G2}, "`groups` need `max_per_group` or `at_least`"),
+        ({"budget": 1.0}, "`budget` must be given along with `costs`"),
+        ({"costs": COSTS}, "`costs` must be given along with a `budget`"),
+        ({"groups": G2, "max_per_group": 0}, "`max_per_group` must be None, an integer, 1 or larger, or a dict"),
+        ({"groups": G2, "max_per_group": {"a": -1}}, "`max_per_group` must be .*Got {'a': -1}"),
+        ({"groups": G2, "at_least": 2}, "`at_least` must be None or a dict of groups and integers.*Got 2"),
+        ({"groups": G2, "max_per_group": 1, "at_least": {"b": 2}}, "`at_least` must not .*Got 2 of 'b', .* have 1"),
+        ({"costs": COSTS, "budget": -1}, "`budget` must be None or a finite number, 0 or larger. Got -1"),
+        ({"costs": COSTS, "budget": math.nan}, "`budget` must be None or a finite number, 0 or larger. Got nan"),
+    ],
+)
+def test_limits_that_contradict_themselves_are_refused_when_they_are_stated(given, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        Limits(**given)
+
+
+def test_limits_are_frozen_and_keep_their_numbers_when_a_dict_changes():
+    most = {"a": 1}
+    limits = Limits(G2, most)
+    most["a"] = 5
+    assert limits.max_per_group == {"a": 1}
+    with pytest.raises(AttributeError):
+        limits.budget = 3
+    assert pickle.loads(pickle.dumps(limits)).max_per_group == {"a": 1}
+
+
+def first_rows(scores, k, rng, *, beta):
+    return np.arange(k)
+
+
+@pytest.mark.parametrize("way", ["StochasticBatchQuery", "diversity", "epsilon"])
+def test_a_sampler_without_a_law_is_refused_with_limits_before_rows_are_scored(way):
+    def never(learner, X):
+        raise AssertionError
+
+    query = make(way, score=never, sampler=first_rows)
+    with pytest.raises(
+        ValueError, match=r"`limits` needs a sampler whose law is known.*'first_rows' has no `log_weights`"
+    ):
+        query.select(FOREST, POOL, 3, limits=Limits(must=[4]))
+
+
+def test_a_sampler_of_the_users_own_with_a_law_keeps_to_limits():
+    class Own:
+        def __call__(self, scores, k, rng, *, beta):
+            return np.arange(k)
+
+        def log_weights(self, scores, beta):
+            return beta * np.sqrt(scores)
+
+    query = make("StochasticBatchQuery", sampler=Own(), score="entropy")
+    batch = query.select(FOREST, POOL, K, limits=Limits(**LIMITS["all"]))
+    assert_keeps(batch, K, **LIMITS["all"])
+    assert query.log_proba_.shape == batch.shape
+
+
+class FirstRows(BatchQuery):
+    """A query that knows of no limits."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def choose(self, learner, pool, k, rngs):
+        self.scores_ = pool.of_pool(np.zeros(len(pool)))
+        return Batch(np.arange(k))
+
+
+class FirstAllowed(FirstRows):
+    """One that goes by them, as the guide says."""
+
+    def choose(self, learner, pool, k, rngs):
+        self.scores_ = pool.of_pool(np.zeros(len(pool)))
+        allowance = pool.allowance(k)
+        rows = [] if allowance is None else allowance.must.tolist()
+        while len(rows) < k and (allowance is None or allowance.allowed.any()):
+            rows.append(len(rows) if allowance is None else int(np.argmax(allowance.allowed)))
+            if allowance is not None:
+                allowance.take(rows[-1])
+        return Batch(np.array(rows))
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_a_query_of_the_users_own_that_does_not_go_by_limits_is_refused(case):
+    limits = LIMITS[case]
+    with pytest.raises(ValueError, match=r"FirstRows chose 7 rows that do not keep to them.*`pool.allowance\(k\)`"):
+        FirstRows().select(FOREST, POOL, K, limits=Limits(**limits))
+    assert_keeps(FirstAllowed().select(FOREST, POOL, K, limits=Limits(**limits)), K, **limits)
+    assert FirstAllowed().select(FOREST, POOL, K).tolist() == list(range(K))
+
+
+def test_a_query_that_stops_before_the_budget_is_spent_is_refused():
+    class TooFew(FirstAllowed):
+        def choose(self, learner, pool, k, rngs):
+            batch = super().choose(learner, pool, k, rngs)
+            return Batch(batch.indices[:-1])
+
+    with pytest.raises(ValueError, match=r"TooFew chose .* rows that do not keep to them"):
+        TooFew().select(FOREST, POOL, K, limits=Limits(**LIMITS["a budget"]))
+
+
+def test_a_tester_takes_no_limits():
+    tester = ActiveTester(make("epsilon", score="entropy"), POOL)
+    with pytest.raises(TypeError, match="limits"):
+        tester.ask(FOREST, 5, limits=Limits(must=[1]))
