@@ -77,7 +77,9 @@ class Pool:
         rows = None if candidates is None else distinct_rows(candidates, X, "candidates")
         if pending is not None:
             pending = distinct_rows(pending, X, "pending")
-            rows = np.setdiff1d(np.arange(containers.count_rows(X)) if rows is None else rows, pending)
+            free = np.ones(containers.count_rows(X), dtype=bool)
+            free[pending] = False
+            rows = np.flatnonzero(free) if rows is None else rows[free[rows]]
             fit["pending"] = pending
         if limits is not None:
             fit["limits"] = PoolLimits.of(limits, X, rows, pending)
