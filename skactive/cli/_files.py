@@ -901,14 +901,17 @@ _WRITERS: dict[str, Callable[[pandas.DataFrame, Path], bytes]] = {
 
 
 def _check_target(path: Path, force: bool) -> None:
-    if path.is_dir():
-        raise FileError(f"{path} is a folder. Name a file in it.")
-    if not path.parent.is_dir():
-        raise _error(path, f"there is no folder {path.parent}. Make it first.")
-    if path.exists() and not path.is_file():
-        raise FileError(f"{path} is not a regular file. Name another file.")
-    if path.exists() and not force:
-        raise FileError(f"{path} exists. --force overwrites it, or name another file.")
+    try:
+        if path.is_dir():
+            raise FileError(f"{path} is a folder. Name a file in it.")
+        if not path.parent.is_dir():
+            raise _error(path, f"there is no folder {path.parent}. Make it first.")
+        if path.exists() and not path.is_file():
+            raise FileError(f"{path} is not a regular file. Name another file.")
+        if path.exists() and not force:
+            raise FileError(f"{path} exists. --force overwrites it, or name another file.")
+    except OSError as error:
+        raise _error(path, f"it cannot be written: {error.strerror}.") from error
 
 
 @contextmanager

@@ -886,6 +886,15 @@ def test_a_folder_that_is_missing_or_a_target_that_is_one_is_told():
         assert str(caught.value) == message
 
 
+def test_a_name_that_the_system_refuses_is_told():
+    for doing, function in [
+        ("read", read_table),
+        ("written", lambda path: write_table(pd.DataFrame({"x": [1]}), path)),
+    ]:
+        with pytest.raises(FileError, match=rf"^(x+)\.csv: it cannot be {doing}: [\w ]+\.$"):
+            function("x" * 5000 + ".csv")
+
+
 def test_a_process_that_is_killed_leaves_no_half_file(here):
     code = """
 import os, signal
