@@ -31,6 +31,12 @@ class Browser:
         self.cdp("Emulation.setEmulatedMedia", features=[scheme])
         self.driver.get(page.as_uri())
 
+    def reload(self) -> None:
+        self.driver.execute_script("window.isOld = true")
+        self.driver.refresh()
+        if self.js("window.isOld"):
+            raise AssertionError("the page was not loaded again")
+
     def cdp(self, command: str, **parameters):
         return self.driver.execute_cdp_cmd(command, parameters)
 
@@ -76,7 +82,7 @@ class Browser:
 
 
 @contextmanager
-def browser(folder: Path) -> Iterator[Browser]:
+def started(folder: Path) -> Iterator[Browser]:
     """A browser with a new profile in ``folder``, and its downloads there."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM

@@ -20,8 +20,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from page_browser import CHROMIUM, DRIVER, Keys, started
 
 from skactive.cli import _page
+from skactive.cli._files import read_table
 from skactive.cli._page import labelling_page
 
 PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -246,6 +248,7 @@ def test_labels_are_kept_for_each_batch_apart_and_found_by_a_page_made_anew():
         key(target="z"),
         key(id="number"),
         key(labels=["a"]),
+        key(title="A second time"),
         key(kind="number"),
         key(TWO[:1]),
         key(TWO.rename(columns={"text": "b"})),
@@ -253,7 +256,8 @@ def test_labels_are_kept_for_each_batch_apart_and_found_by_a_page_made_anew():
         key(TWO.set_axis(["3", "03"])),
     ]
     assert len({key(), *others}) == 1 + len(others)
-    assert key() == key(guesses=[("a", 0.5), ("b", None)], title="Again", folder="/data")
+    images = pd.DataFrame({"a": ["/data/a.png"]})
+    assert key(images) == key(images, guesses=[("a", 0.5)], title="Label 1 row", folder="/data")
 
 
 @pytest.mark.parametrize(
@@ -316,14 +320,12 @@ SIZES = {"1280 light": ((1280, 800), False), "390 dark": ((390, 844), True)}
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    import page_browser
-
-    if not (page_browser.CHROMIUM and page_browser.DRIVER):
+    if not (CHROMIUM and DRIVER):
         message = "needs Chromium and its driver: apt-get install chromium chromium-driver"
         if os.environ.get("SKACTIVE_TESTS_NEED") == "chromium":
             pytest.fail(message)
         pytest.skip(message)
-    with page_browser.browser(tmp_path_factory.mktemp("browser")) as browser:
+    with started(tmp_path_factory.mktemp("browser")) as browser:
         yield browser
 
 
@@ -373,9 +375,7 @@ MESSAGES = pd.DataFrame(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show, size):
-    from page_browser import Keys
-
+def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show, size, tmp_path):
     browser = show(page_of(MESSAGES, id="Nr; id", target="kind, of", labels=["spam", "\u00e4ndern"]), size=size)
     assert browser.see("#told") == "Choose kind, of for each row, then save."
     assert browser.see("#place") == "Row 1 of 6 \u00b7 Nr; id 03"
@@ -384,6 +384,7 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     assert not sticks_out(browser)
     browser.keys("2")
     assert browser.see("#place").startswith("Row 2 of 6")
+    assert browser.see("#undo").startswith("Undo \u00e4ndern")
     browser.keys("s")
     assert browser.see("#progress") == "1 of 6 labelled, 1 skipped"
     assert not sticks_out(browser)
@@ -395,7 +396,7 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     assert not sticks_out(browser)  # the row of 9900 characters without a space
     assert asks_before_it_is_left(browser)
 
-    browser.driver.refresh()
+    browser.reload()
     assert browser.see("#place").startswith("Row 4 of 6")
     assert browser.see("#progress") == "2 of 6 labelled, 1 skipped"
     browser.keys(Keys.BACKSPACE)  # what was done before can still be taken back
@@ -426,6 +427,9 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     pd.testing.assert_frame_equal(
         pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False), expected, check_dtype=False
     )
+    (tmp_path / "saved.csv").write_bytes(content)
+    told = read_table(tmp_path / "saved.csv", text=list(expected))
+    pd.testing.assert_frame_equal(told.fillna(""), expected, check_dtype=False)
     assert content.startswith(b'"Nr; id","kind, of",skip\r\n03,\xc3\xa4ndern,\r\n')
     assert content.count(b"\r\n") == 7
 
@@ -469,8 +473,6 @@ def test_images_come_from_files_and_what_does_not_load_is_text(show, tmp_path):
 
 
 def test_numbers_are_typed_and_keys_work_beside_them(show):
-    from page_browser import Keys
-
     frame = pd.DataFrame({"house": list("abcd")}, index=[7, 8, 9, 10])
     browser = show(page_of(frame, target="price", kind="number"), "houses.HTM")
     browser.keys("1,5", Keys.ENTER)
@@ -486,8 +488,6 @@ def test_numbers_are_typed_and_keys_work_beside_them(show):
 
 
 def test_more_labels_than_keys_are_found_by_typing(show):
-    from page_browser import Keys
-
     labels = [f"topic {i}" for i in range(1, 13)] + ["Hamster"]
     browser = show(page_of(pd.DataFrame({"a": range(5)}), labels=labels))
     browser.keys("9", "n", "ham", Keys.ENTER, "n", "topic 1", Keys.ENTER)
@@ -498,8 +498,6 @@ def test_more_labels_than_keys_are_found_by_typing(show):
 
 
 def test_a_label_that_begins_another_is_new_where_all_have_keys_but_its_own_capitals_are_not(show):
-    from page_browser import Keys
-
     browser = show(page_of(pd.DataFrame({"a": range(3)}), labels=["hamster", "cat"]))
     browser.keys("n", "ham", Keys.ENTER, "n", "CAT", Keys.ENTER, "3")
     assert [answer["label"] for answer in browser.js("state.answers")] == ["ham", "cat", "ham"]
@@ -523,9 +521,14 @@ def test_a_digit_is_its_own_key(show, labels, pressed):
     assert not browser.js("document.getElementById('field').checkVisibility()")
 
 
-def test_numbers_as_labels_take_no_word(show):
-    from page_browser import Keys
+def test_where_no_label_is_known_the_first_is_typed_at_once(show):
+    browser = show(page_of())
+    assert browser.see("#told") == "Type y for each row, then save."
+    browser.keys("blue", Keys.ENTER, "1")
+    assert browser.see("#progress") == "2 of 2 labelled"
 
+
+def test_numbers_as_labels_take_no_word(show):
     browser = show(page_of(labels=[0, 1]))
     browser.keys("n", "two", Keys.ENTER)
     assert browser.see("#message").startswith("two is not a number.")
@@ -570,7 +573,7 @@ def test_a_browser_that_keeps_nothing_is_said_to(show):
         browser = show(page_of(labels=["a", "b"]))
         assert "does not keep your labels" in browser.see("#forgetful")
         browser.keys("1")
-        browser.driver.refresh()  # ... and yet a reload loses nothing
+        browser.reload()  # ... and yet a reload loses nothing
         browser.keys("2")
         browser.ctrl("s")
         assert browser.downloaded("week1_labelled.csv") == b"id,y,skip\r\n03,a,\r\n3,b,\r\n"
@@ -588,8 +591,6 @@ def test_a_key_held_down_labels_one_row(show):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_all_texts_are_large_enough_and_what_has_the_focus_is_seen(show, size):
-    from page_browser import Keys
-
     browser = show(page_of(MESSAGES, labels=["spam", "ham"], guesses=[("spam", 0.5)] * 6), size=size)
     for _ in range(2):
         sizes = "[...document.body.querySelectorAll('*')].map((e) => parseFloat(getComputedStyle(e).fontSize))"

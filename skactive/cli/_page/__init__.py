@@ -85,11 +85,12 @@ def labelling_page(
     closed : bool, default=False
         Whether other labels than ``labels`` are refused. Of booleans there are no others.
     guesses : sequence of (guess, probability), default=None
-        What a model says of each row; where the probability is None or NaN it is not shown, and where the guess is there
-        is none. Guesses are hidden until the person asks, at each row anew: who sees a guess first tends to agree with
-        it, and labels that repeat the model teach it nothing.
+        What a model says of each row. A missing probability (None, NaN) is not shown; a missing guess is none. Guesses
+        are hidden until the person asks, at each row anew: who sees a guess first tends to agree with it, and labels
+        that repeat the model teach it nothing.
     title : str, default=None
-        Heading of the page; "Label 20 rows" if None.
+        Heading of the page; "Label 20 rows" if None. Pages of the same rows with other titles, to label them a second
+        time, do not know each other's labels.
     folder : str or path, default=None
         Where the page will lie. Absolute paths of images are then shown relative to it, so that the folder can be moved
         with its images; relative ones are taken as they are.
@@ -125,6 +126,7 @@ def labelling_page(
     columns = [cells_of(frame.iloc[:, j], lies_in) for j in range(frame.shape[1])]
     guessed = _guesses(guesses, len(frame))
     batch = {
+        "title": title or f"Label {len(frame)} {'row' if len(frame) == 1 else 'rows'}",
         "id": id,
         "target": target,
         "kind": kind,
@@ -138,7 +140,7 @@ def labelling_page(
         ],
     }
     batch["key"] = _key(batch)
-    return _assembled(batch, title or f"Label {len(frame)} {'row' if len(frame) == 1 else 'rows'}")
+    return _assembled(batch)
 
 
 # --- ids, labels and guesses as text --------------------------------------------------------------
@@ -233,7 +235,7 @@ def _told(batch: dict[str, Any]) -> str:
     return f"{verb} <b><bdi>{html.escape(batch['target'])}</bdi></b> for each row, then save."
 
 
-def _assembled(batch: dict[str, Any], title: str) -> str:
+def _assembled(batch: dict[str, Any]) -> str:
     def part(name: str) -> str:
         return (resources.files(__name__) / name).read_text(encoding="utf-8")
 
@@ -246,6 +248,11 @@ def _assembled(batch: dict[str, Any], title: str) -> str:
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
     page = Template(part("page.html")).substitute(
-        policy=policy, title=html.escape(title), told=_told(batch), style=style, script=script, batch=_json(batch)
+        policy=policy,
+        title=html.escape(batch["title"]),
+        told=_told(batch),
+        style=style,
+        script=script,
+        batch=_json(batch),
     )
     return page.encode("ascii", "xmlcharrefreplace").decode()

@@ -2,7 +2,7 @@
 "use strict";
 
 // One card for each row, a list of all rows at the end, and a CSV to save. Everything shown enters the document as
-// text, never as markup. Python writes the batch: {key, id, target, kind, open, numeric, labels, columns, rows}, where
+// text, never as markup. Python writes the batch: {key, title, id, target, kind, open, numeric, labels, columns, rows}, where
 // a row is {id, cells, guess} and a cell is null (missing), text, or an image {src, text}.
 const batch = JSON.parse(document.getElementById("batch").textContent);
 const n = batch.rows.length;
@@ -138,7 +138,8 @@ function arrive() {
   say("");
   show();
   scrollTo(0, 0);
-  const first = state.at === n ? $("finish") : batch.kind === "number" ? $("field") : $("place");
+  const typing = batch.kind === "number" || labels().length === 0;
+  const first = state.at === n ? $("finish") : typing ? $("field") : $("place");
   first.focus({ preventScroll: true });
   if (first === $("field")) first.select();
 }
@@ -157,13 +158,21 @@ function show() {
   $("typed").hidden = end || (batch.kind === "classes" && !batch.open && !crowded());
   for (const id of ["skip", "next"]) $(id).hidden = end;
   $("back").disabled = state.at === 0;
-  $("undo").disabled = !state.past.length;
+  showUndo();
   $("skip").setAttribute("aria-pressed", String(Boolean(answerHere()?.skip)));
   $("peek").hidden = end || !batch.rows[state.at].guess;
   $("field").value = batch.kind === "number" && !end ? labelHere() : "";
   showProgress();
   if (end) showOverview();
   else showCard();
+}
+
+function showUndo() {
+  const last = state.answers[state.past.at(-1)?.row];
+  const words = last?.skip ? "skip" : (last?.label ?? "");
+  const short = words.length > 16 ? `${words.slice(0, 15)}\u2026` : words;
+  $("undo").replaceChildren("Undo ", ...(short ? [make("bdi", {}, short), " "] : []), make("kbd", {}, "U"));
+  $("undo").disabled = !state.past.length;
 }
 
 function showProgress() {
@@ -224,7 +233,9 @@ function showLabels() {
       return button;
     }),
   );
-  $("labels").className = labels().every((label) => label.length <= 6) ? "short" : "";
+  $("labels").className = labels().every((label) => label.length <= 2) ? "short" : "";
+  const words = crowded() ? (batch.open ? "Find or add " : "Find ") : "Another label ";
+  $("asked").replaceChildren(words, make("kbd", {}, "N"));
   $("enter").hidden = !batch.open;
   $("enter").disabled = !text || labels().includes(text);
   $("enter").replaceChildren(text ? `Add \u201c${text}\u201d ` : "Add");
@@ -355,8 +366,9 @@ $("open").onclick = () => go(state.answers.indexOf(null));
 
 // The same page in another tab: what is done there counts here.
 addEventListener("storage", (event) => {
-  if (event.key !== batch.key || !event.newValue) return;
-  state = { ...JSON.parse(event.newValue), at: state.at };
+  const there = event.key === batch.key && JSON.parse(event.newValue);
+  if (!(there?.steps > state.steps)) return;
+  state = { ...there, at: state.at };
   show();
 });
 
@@ -372,8 +384,6 @@ if (batch.kind === "number") {
   $("asked").textContent = batch.target;
   $("field").inputMode = "decimal";
   $("enter").replaceChildren("OK ", make("kbd", {}, "Enter"));
-} else {
-  $("asked").replaceChildren(batch.open ? "Another label" : "Find a label", " ", make("kbd", {}, "N"));
 }
 recall();
 arrive();
