@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import warn
+from .._checks import Rule, warn
 from .._random import check_random_state
+from ..query import Limits
+from ..query._pool import Pool
 from ..risk import largest_weight
-from ._errors import CampaignError
+from ..samplers._limited import draw_uniform
+from ._errors import CampaignError, shown
 from ._first import first_rows
 from ._queries import ready
 from ._state import State
@@ -44,14 +47,15 @@ def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: A
     if not isinstance(n, str) and n > n_free:
         warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all of them.")
         n = n_free
+    limits = _of_columns(limits, X)
     facts: dict[str, Any] = {"n_candidates": n_free, "limited": limits is not None}
     if model is None:
         k = min(FIRST_AUTO, n_free) if isinstance(n, str) else n
-        rows, log_proba = _first(campaign, free, k, limits)
+        rows, log_proba = _first(campaign, state, free, k, limits)
         return Chosen(rows, log_proba, {**facts, "query": campaign._settings["first"]})
     query = ready(campaign._query, campaign._store.last_state(), campaign.random_state)
     X_training, y_training = campaign._training(list(state.labels), state)
-    pending = [row for row in state.out if row not in set(campaign._gone.tolist())]
+    pending = _pending(campaign, state)
     rows = query.select(
         model,
         X,
@@ -59,7 +63,7 @@ def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: A
         X_training=X_training,
         y_training=y_training,
         candidates=free,
-        pending=np.array(pending, dtype=np.int64),
+        pending=pending,
         **({} if limits is None else {"limits": limits}),
     )
     known = getattr(query, "log_proba_", None)
@@ -73,14 +77,49 @@ def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: A
     return Chosen(rows, np.full(len(rows), np.nan) if known is None else known, facts, query)
 
 
+def _pending(campaign: Campaign, state: State) -> NDArray[np.int64]:
+    """Rows that are out, and in the table."""
+    return np.setdiff1d(np.array(state.out, dtype=np.int64), campaign._gone)
+
+
+def _of_columns(limits: Any, X: Any) -> Any:
+    """Limits with columns in the place of their names."""
+    if limits is None:
+        return None
+    LIMITS.check("limits", limits)
+    columns = {}
+    for name in ("groups", "costs"):
+        column = getattr(limits, name)
+        if isinstance(column, str):
+            if column not in X.columns:
+                raise CampaignError(
+                    f"`limits.{name}` must be a column of the table, or a value for each row. Got {column!r}; the columns "
+                    f"are {shown(X.columns.tolist(), 12)}."
+                )
+            columns[name] = X[column].to_numpy()
+    return replace(limits, **columns)
+
+
+LIMITS = Rule(lambda value: isinstance(value, Limits), "a skactive.Limits")
+
+
 def _first(
-    campaign: Campaign, free: NDArray[np.bool_], k: int, limits: Any
+    campaign: Campaign, state: State, free: NDArray[np.bool_], k: int, limits: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """A batch without a model."""
     how = campaign._settings["first"]
     candidates = np.flatnonzero(free)
     n_batches = len(campaign._store.batches())
     rng = check_random_state([campaign.random_state, 3, n_batches])
+    if limits is not None and how != "uniform":
+        raise CampaignError(
+            f'`limits` go with first="uniform" while there is no model to choose by. Got {how!r}: leave them out of the '
+            "first batch, or start a campaign with the other."
+        )
+    if limits is not None:
+        pool = Pool.of(campaign._table(), free, pending=_pending(campaign, state), limits=limits)
+        batch = draw_uniform(pool.allowance(k), rng)
+        return pool.positions(batch.indices), batch.log_proba()
     if how == "uniform":
         rows = rng.choice(candidates, k, replace=False)
         return rows, -np.log(len(candidates) - np.arange(k))

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skactive import BADGEQuery, Campaign, StochasticBatchQuery
+from skactive import BADGEQuery, Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
 
 N = 120
@@ -526,3 +526,36 @@ def test_the_table_and_the_model_stay_as_they_were(tmp_path):
 def test_a_campaign_is_not_made_by_its_class():
     with pytest.raises(TypeError, match=r"Campaign\.start"):
         Campaign()
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told_before", [False, True], ids=["first batch", "later batch"])
+def test_limits_hold_in_every_batch_and_take_columns_by_name(tmp_path, told_before):
+    frame = table().assign(region=np.arange(N) % 6, price=np.arange(N) % 10 + 1.0)
+    campaign = started(tmp_path, frame)
+    if told_before:
+        told(campaign, campaign.ask(20))
+    limits = Limits(groups="region", max_per_group=2, costs="price", budget=30)
+    batch = campaign.ask(8, limits=limits)
+    assert batch["region"].value_counts().max() <= 2
+    assert batch["price"].sum() <= 30
+    assert batch["log_proba"].notna().all()
+    with pytest.raises(ValueError, match="12"):
+        campaign.ask(13, limits=Limits(groups="region", max_per_group=2))
+
+
+def test_rows_that_must_be_in_a_batch_are_positions_of_the_campaign(tmp_path):
+    campaign = started(tmp_path)
+    batch = campaign.ask(4, limits=Limits(must=[7, 3]))
+    assert batch.index[:2].tolist() == ["0007", "0003"]
+    assert batch["log_proba"].iloc[:2].tolist() == [0.0, 0.0]
+
+
+def test_limits_by_a_column_that_there_is_not_are_refused(tmp_path):
+    campaign = started(tmp_path)
+    with pytest.raises(CampaignError, match=r"`limits\.groups` must be a column of the table"):
+        campaign.ask(4, limits=Limits(groups="nope", max_per_group=1))
+    with pytest.raises(TypeError, match=r"`limits` must be a skactive\.Limits"):
+        campaign.ask(4, limits={"max_per_group": 1})
