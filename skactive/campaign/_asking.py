@@ -93,8 +93,8 @@ def _of_columns(limits: Any, X: Any) -> Any:
         if isinstance(column, str):
             if column not in X.columns:
                 raise CampaignError(
-                    f"`limits.{name}` must be a column of the table, or a value for each row. Got {column!r}; the columns "
-                    f"are {shown(X.columns.tolist(), 12)}."
+                    f"`limits.{name}` must be a column of the table, or a value for each row. Got {column!r}; the "
+                    f"columns are {shown(X.columns.tolist(), 12)}."
                 )
             columns[name] = X[column].to_numpy()
     return replace(limits, **columns)
@@ -118,7 +118,7 @@ def _first(
         )
     if limits is not None:
         pool = Pool.of(campaign._table(), free, pending=_pending(campaign, state), limits=limits)
-        batch = draw_uniform(pool.allowance(k), rng)
+        batch: Any = draw_uniform(pool.allowance(k), rng)  # type: ignore[arg-type] # there are limits
         return pool.positions(batch.indices), batch.log_proba()
     if how == "uniform":
         rows = rng.choice(candidates, k, replace=False)

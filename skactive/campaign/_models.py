@@ -140,7 +140,8 @@ def _as_dates(column: pd.Series, form: str) -> pd.Series:
 def _as_kind(column: pd.Series, kind: str) -> pd.Series:
     """A column in its type, row by row: what stands in the others does not matter."""
     if kind == "text":
-        return column.astype(object).where(column.notna(), None).map(_text).astype(object)
+        texts = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
+        return pd.Series(texts, index=column.index, dtype=object)
     if kind == "number":
         if pd.api.types.is_timedelta64_dtype(column):
             return column.dt.total_seconds()
@@ -151,10 +152,6 @@ def _as_kind(column: pd.Series, kind: str) -> pd.Series:
         else _as_dates(column, DATES[0] if kind == "date" else kind)
     )
     return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[ns]")
-
-
-def _text(value: Any) -> Any:
-    return None if value is None else str(value)
 
 
 class Columns(TransformerMixin, BaseEstimator):
