@@ -8,7 +8,8 @@ begins with ``skactive_``; no column's key does:
 * ``skactive_row`` holds what is shown of the row: a small HTML table, which unlike Label Studio's own tag ``Table``
   keeps the order of the columns, has no pages, and shows booleans. It holds all columns, so tasks of any batch fit the
   labelling interface that was made for another;
-* ``skactive_answer_<target>`` is the control that asks for the label: an answer to another question is noticed.
+* ``skactive_answer_<target>`` is the control that asks for the label: an answer to another question is noticed. Numbers
+  are asked for as text: the tag ``Number`` reads every key on its own, so that 0.05 typed there is 5, and -2 is 2.
 
 The columns also stand in the data as they are, for Label Studio's list of tasks to sort and filter by.
 """
@@ -21,15 +22,13 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
+import pandas as pd
 
 from .._checks import is_number
-
-if TYPE_CHECKING:
-    import pandas
 
 Kind = Literal["classes", "number"]
 
@@ -67,7 +66,7 @@ class Answer(NamedTuple):
 
 
 def tasks(
-    frame: pandas.DataFrame,
+    frame: pd.DataFrame,
     *,
     id: str,
     target: str,
@@ -77,6 +76,8 @@ def tasks(
 ) -> list[dict[str, Any]]:
     """Rows of a table as tasks to import into Label Studio.
 
+    The labelling interface that they fit is that of `label_config`, of the same ``kind``.
+
     Parameters
     ----------
     frame : pandas.DataFrame
@@ -84,7 +85,8 @@ def tasks(
     id, target : str
         What the ids and the labels are called.
     guesses : sequence of (guess, probability) or None, optional
-        A model's guess for each row, for Label Studio to show as a prediction. The probability may be None.
+        A model's guess for each row, for Label Studio to show as a prediction. A gap, None or NaN, in place of the
+        guess is no guess; a probability may be a gap, too.
     model_version : str, default="skactive"
         What Label Studio calls the model.
     kind : {"classes", "number"}, default="classes"
@@ -118,13 +120,15 @@ def tasks(
             **dict(zip(keys, values, strict=True)),
             ROW: _table(names, [ids[row], *values]),
         }
-        predictions = [] if guess is None else [_prediction(guess, target, model_version, kind, ids[row])]
+        predictions = []
+        if guess is not None and not _is_gap(guess[0]):
+            predictions.append(_prediction(*guess, target, model_version, kind, ids[row]))
         made.append({"data": data, "predictions": predictions})
     return made
 
 
 def label_config(
-    frame: pandas.DataFrame, *, id: str, target: str, labels: Sequence[Any] | None, kind: Kind = "classes"
+    frame: pd.DataFrame, *, id: str, target: str, labels: Sequence[Any] | None, kind: Kind = "classes"
 ) -> str:
     """The labelling interface for such tasks, to paste into a project's settings.
 
@@ -160,7 +164,7 @@ def label_config(
     ElementTree.SubElement(view, "Header", value=_literal(target))
     asks = {"name": _control(target), "toName": ROW, "required": "true"}
     if kind == "number":
-        ElementTree.SubElement(view, "Number", asks)
+        ElementTree.SubElement(view, "TextArea", {**asks, "rows": "1", "maxSubmissions": "1", "editable": "true"})
     else:
         choices = ElementTree.SubElement(view, "Choices", {**asks, "choice": "single"})
         for place, text in enumerate(_label_texts(labels)):
@@ -340,30 +344,36 @@ def _label(annotation: _Annotation, control: str) -> str:
 def _labels_in(value: Any) -> list[str]:
     if not isinstance(value, dict):
         return []
-    found = value.get("choices", value.get("number"))
+    found = next((value[name] for name in ("choices", "text", "number") if name in value), None)
     return [_text(one) for one in (found if isinstance(found, list) else [found]) if one is not None]
 
 
 def _prediction(
-    guess: tuple[Any, float | None], target: str, model_version: str, kind: Kind, row: str | int
+    label: Any, probability: float | None, target: str, model_version: str, kind: Kind, row: str | int
 ) -> dict[str, Any]:
-    label, probability = guess
-    if probability is not None and not (is_number(probability) and 0 <= probability <= 1):
+    score = None if _is_gap(probability) else probability
+    if score is not None and not (is_number(score) and 0 <= score <= 1):
         raise ValueError(f"A guess must have a probability from 0 to 1, or None. Got {probability!r} for {row!r}.")
     if kind == "number":
         if not (is_number(label) and math.isfinite(label)):
             raise ValueError(f"A guess must be a finite number. Got {label!r} for {row!r}.")
-        result = {"type": "number", "value": {"number": _value(label)}}
+        result = {"type": "textarea", "value": {"text": [_text(label)]}}
     else:
         result = {"type": "choices", "value": {"choices": [_text(label)]}}
     made = {"model_version": model_version, "result": [{"from_name": _control(target), "to_name": ROW, **result}]}
-    return made if probability is None else {**made, "score": float(probability)}
+    return made if score is None else {**made, "score": float(score)}
+
+
+def _is_gap(value: Any) -> bool:
+    return pd.api.types.is_scalar(value) and pd.isna(value)
 
 
 def _label_texts(labels: Sequence[Any] | None) -> list[str]:
     texts = [] if labels is None else [_text(label) for label in labels]
     if not texts:
-        raise ValueError("`labels` must hold the classes to choose from. Got none.")
+        raise ValueError(
+            "`labels` must hold the classes to choose from. Got none: name them at the start of the campaign."
+        )
     bad = [text for text in texts if not text.strip() or NOT_IN_XML.search(text)]
     if bad:
         raise ValueError(
@@ -375,7 +385,7 @@ def _label_texts(labels: Sequence[Any] | None) -> list[str]:
     return texts
 
 
-def _ids(index: pandas.Index) -> list[str | int]:
+def _ids(index: pd.Index) -> list[str | int]:
     ids: list[str | int] = []
     for value in index.tolist():
         if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
@@ -391,7 +401,7 @@ def _ids(index: pandas.Index) -> list[str | int]:
     return ids
 
 
-def _keys(frame: pandas.DataFrame) -> list[str]:
+def _keys(frame: pd.DataFrame) -> list[str]:
     """The columns' names in the data of tasks."""
     keys = [_key(str(name)) for name in frame.columns]
     twice = [str(name) for name, key in zip(frame.columns, keys, strict=True) if keys.count(key) > 1]
@@ -424,7 +434,7 @@ def _control(target: str) -> str:
     return f"{OURS}answer_{_key(target)}"
 
 
-def _values(column: pandas.Series) -> list[Any]:
+def _values(column: pd.Series) -> list[Any]:
     """A column in the types that JSON has."""
     gap = "" if _is_text(column) else None
     return [gap if missing else _value(value) for value, missing in zip(column, column.isna(), strict=True)]
@@ -447,11 +457,11 @@ def _text(value: Any) -> str:
     return str(_value(value))
 
 
-def _is_text(column: pandas.Series) -> bool:
+def _is_text(column: pd.Series) -> bool:
     return column.dtype.kind == "O" and all(isinstance(value, str) for value in column.dropna())
 
 
-def _is_image(column: pandas.Series) -> bool:
+def _is_image(column: pd.Series) -> bool:
     """Whether a column holds nothing but images, by the endings of paths and addresses."""
     present = [value for value in column.dropna() if value != ""]
     return bool(present) and _is_text(column) and all(map(_names_image, present))
