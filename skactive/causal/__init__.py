@@ -187,10 +187,11 @@ class CausalBALDQuery(BatchQuery):
         candidates: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         fit_params: Mapping[str, Any] | None = None,
+        pending: ArrayLike | None = None,
     ) -> int:
         """Say how large the next batch should be, as `StochasticBatchQuery.suggest_batch_size` does."""
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
+        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
         return suggested_batch_size(self, learner, X_pool, **given)
 
     @property

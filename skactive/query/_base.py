@@ -298,7 +298,10 @@ class BatchQuery(BaseEstimator, ABC):
 
     @property
     def log_proba_(self) -> NDArray[np.float64]:
-        """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for."""
+        """Log-probability of each pick given those before it, shape (n_instances,); computed when asked for.
+
+        With `Limits` that is its probability among the rows still allowed: 0 for rows that must be in the batch.
+        """
         law = self._last_batch("log_proba_").log_proba
         if law is None:
             raise AttributeError(_no_law(self, "log_proba_"))
@@ -306,7 +309,10 @@ class BatchQuery(BaseEstimator, ABC):
 
     @property
     def n_unreachable_(self) -> int:
-        """How many of the rows that might be chosen had probability 0 of being the first pick."""
+        """How many of the rows that might be chosen had probability 0 of being the first pick.
+
+        With `Limits`, of being the first after the rows that must be in the batch: those not allowed then are counted.
+        """
         log_weights = self._last_batch("n_unreachable_").log_weights
         if log_weights is None:
             raise AttributeError(_no_law(self, "n_unreachable_"))

@@ -276,12 +276,16 @@ class PoolLimits:
 
 def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     """The groups, and the number of each row's."""
-    values = _listed(containers.aligned(containers.prepare_pool(groups, "groups"), X, "groups"))
+    values = containers.aligned(containers.prepare_pool(groups, "groups"), X, "groups")
     n_points = containers.count_rows(X)
+    if not _are_near_integers(values):
+        values = _listed(values)
     if len(values) != n_points:
         raise ValueError(
             f"`groups` must have a value for each of the {n_points} rows of the pool. Got {len(values)} values."
         )
+    if isinstance(values, np.ndarray):
+        return _numbered_integers(values)
     places: dict[Any, int] = {}
     try:
         numbers = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int64, n_points)
@@ -296,6 +300,20 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
             f"{len(of_rows)} such rows in all. Give them a group of their own."
         )
     return names, numbers
+
+
+def _are_near_integers(values: Any) -> bool:
+    """Whether it is an array of integers, no farther apart than there are: these are numbered by counting."""
+    is_array = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu" and len(values)
+    return bool(is_array) and int(values.max()) - int(values.min()) < len(values)
+
+
+def _numbered_integers(values: NDArray[Any]) -> tuple[list[Any], Indices]:
+    low = int(values.min())
+    wide = values.astype(np.int64) if values.dtype.kind == "i" else values  # in int8, 127 less -128 is -1
+    above = (wide - wide.min()).astype(np.int64)
+    is_there = np.bincount(above) > 0
+    return [low + i for i in np.flatnonzero(is_there).tolist()], (is_there.cumsum() - 1)[above]
 
 
 def _listed(values: Any) -> list[Any]:

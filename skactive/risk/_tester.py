@@ -138,8 +138,8 @@ class ActiveTester:
         n_instances : int, default=1
         X_training, y_training, sample_weight, fit_params : optional
             What the estimator was fitted to, and how, for queries that need it: as in `StochasticBatchQuery.select`.
-            Rows cannot be left out, neither as ``pending`` nor by ``candidates``: the estimate is that of the whole
-            pool.
+            Rows cannot be left out, neither as ``pending`` nor by ``candidates`` or ``limits``: the estimate is that of
+            the whole pool.
 
         Returns
         -------

@@ -21,8 +21,8 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     ----------
     log_proba : array-like of shape (n_labelled,)
         Log-probability of each pick among the rows left, given the picks before it, in the order of purchase:
-        ``query.log_proba_``, concatenated over rounds. For a first batch chosen uniformly it is
-        ``-numpy.log(n_pool - numpy.arange(n_first))``.
+        ``query.log_proba_``, concatenated over rounds; not that of batches with `Limits`, which exclude rows. For a
+        first batch chosen uniformly it is ``-numpy.log(n_pool - numpy.arange(n_first))``.
     n_pool : int
         Rows before the first pick. Each pick removes one row; the pool must not change otherwise.
 

@@ -103,11 +103,15 @@ class Allowance:
         return ~self._taken[rows] & self._fits(rows)
 
     def allows_row(self, row: int) -> bool:
-        return not self._taken[row] and bool(self._fits(row))
+        base = self._base[self._groups[row]]
+        fits = base > -math.inf if self._costs is None else self._costs[row] - base <= self._slack
+        return bool(fits and not self._taken[row])
 
-    def _fits(self, rows: slice | Indices | int) -> Mask:
-        base = self._base[self._groups[rows]]
-        return base > -math.inf if self._costs is None else self._costs[rows] - base <= self._slack
+    def _fits(self, rows: slice | Indices) -> Mask:
+        groups = self._groups[rows]
+        if self._costs is None:
+            return (self._base > -math.inf)[groups]
+        return self._costs[rows] - self._base[groups] <= self._slack
 
     def take(self, row: int) -> None:
         """Pick a row that is allowed."""

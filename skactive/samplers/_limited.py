@@ -60,7 +60,7 @@ class Order:
 
     def __init__(self, law: Law, allowance: Allowance, rng: np.random.Generator) -> None:
         self._law, self._allowance, self._rng = law, allowance, rng
-        self._rows = np.arange(len(law.scores))
+        self._rows: Indices | None = None
         self._drawn: Iterator[int] = iter(())
 
     def next(self) -> int | None:
@@ -69,12 +69,15 @@ class Order:
             for row in self._drawn:
                 if self._allowance.allows_row(row):
                     return row
-            self._rows = self._rows[self._allowance.allows(self._rows)]
+            if self._rows is None:
+                self._rows = np.flatnonzero(self._allowance.allowed)
+            else:
+                self._rows = self._rows[self._allowance.allows(self._rows)]
             if not len(self._rows):
                 return None
-            n_wanted = self._allowance.n_left
+            n_wanted, is_every_row = self._allowance.n_left, len(self._rows) == len(self._law.scores)
             n_drawn = min(n_wanted + n_wanted // 2 + 16, len(self._rows))
-            law = Law(self._law.scores[self._rows], self._law.beta)
+            law = self._law if is_every_row else replace(self._law, scores=self._law.scores[self._rows])
             self._drawn = iter(self._rows[law.draw(n_drawn, self._rng).indices].tolist())
 
 

@@ -279,6 +279,23 @@ def test_limits_are_the_same_in_every_container(container, chunk_size):
     np.testing.assert_array_equal(batch, expected)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64", "float32", "object", "str"])
+def test_integers_of_every_type_are_the_same_groups(dtype):
+    def rows_of(groups, most):
+        pool = Pool.of(np.zeros((len(groups), 1)), limits=Limits(groups, most))
+        return pool.allowance(1).allowed.tolist()
+
+    near = np.tile([-128, 127, 3, 100] if dtype[0] == "i" else [0, 255, 3, 100], 80)
+    groups = near.astype(dtype)
+    for row in range(4):
+        for most in ({groups[row]: 0}, {groups[row : row + 1].tolist()[0]: 0}):
+            assert rows_of(groups, most) == (near != near[row]).tolist()
+    with pytest.raises(ValueError, match="`max_per_group` must name groups of the pool"):
+        rows_of(groups, {"5" if dtype == "str" else 5: 0})
+    if dtype == "uint64":
+        assert rows_of(groups + np.uint64(2**63), {2**63 + 255: 0}) == (near != 255).tolist()
+
+
 def test_rows_that_must_be_in_come_in_the_order_given_or_of_a_mask_in_that_of_the_pool():
     for must, first in (([40, 3], [40, 3]), (np.isin(np.arange(N), [40, 3]), [3, 40])):
         assert make("epsilon").select(FOREST, POOL, 4, limits=Limits(must=must))[:2].tolist() == first
