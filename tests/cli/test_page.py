@@ -22,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_browser import CHROMIUM, DRIVER, Keys, started
 
-from skactive.cli import _page
+from skactive.campaign import Campaign
+from skactive.cli import _page, main
 from skactive.cli._files import read_table
 from skactive.cli._page import labelling_page
 
@@ -603,3 +604,22 @@ def test_all_texts_are_large_enough_and_what_has_the_focus_is_seen(show, size):
     assert browser.js("getComputedStyle(document.body).colorScheme") == "light dark"
     lightness = browser.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (max(lightness) < 64) == SIZES[size][1]
+
+
+def test_what_the_page_saves_is_what_the_command_takes(chromium, tmp_path, capsys):
+    pool = pd.DataFrame({"id": [f"{i:02d}" for i in range(12)], "a": np.arange(12) / 7, "y": ""})
+    pool.to_csv(tmp_path / "pool.csv", index=False)
+    campaign, page = str(tmp_path / "y.db"), tmp_path / "week1.html"
+    assert main(["start", campaign, "--pool", str(tmp_path / "pool.csv"), "--id", "id", "--target", "y"]) == 0
+    assert main(["ask", campaign, "-n", "4", "-o", str(page)]) == 0
+    chromium.open(page)
+    chromium.keys("NA", Keys.ENTER, "n", "a, b", Keys.ENTER, "s")  # and a row stays open
+    chromium.ctrl("s")
+    saved = tmp_path / "saved.csv"
+    saved.write_bytes(chromium.downloaded("week1_labelled.csv"))
+    capsys.readouterr()
+    assert main(["tell", campaign, str(saved)]) == 0
+    assert "2 new labels, 1 skipped, 1 still open" in capsys.readouterr().out
+    ids = [row["id"] for row in batch_in(page.read_text("ascii"))["rows"]]
+    labels = Campaign.open(campaign).to_frame()["y"].dropna()
+    assert dict(labels) == {ids[0]: "NA", ids[1]: "a, b"}

@@ -2,8 +2,8 @@
 "use strict";
 
 // One card for each row, a list of all rows at the end, and a CSV to save. Everything shown enters the document as
-// text, never as markup. Python writes the batch: {key, title, id, target, kind, open, numeric, labels, columns, rows}, where
-// a row is {id, cells, guess} and a cell is null (missing), text, or an image {src, text}.
+// text, never as markup. Python writes the batch, {key, title, id, target, kind, open, numeric, labels, columns, rows}:
+// a row is {id, cells, guess}, and a cell is null (missing), text, or an image {src, text}.
 const batch = JSON.parse(document.getElementById("batch").textContent);
 const n = batch.rows.length;
 
@@ -22,9 +22,9 @@ function make(tag, properties, ...children) {
 // kept.
 let state = { answers: Array(n).fill(null), added: [], past: [], at: 0, saved: "", steps: 0 };
 
-// The store of the browser lasts, but can be blocked, and was seen to be empty for one load of a page just after the
-// browser had started. The history holds over a reload. Whichever saw more steps is right; neither is written before the
-// person does something.
+// The store of the browser lasts, but can be blocked, and in Chromium 156 it was seen to be empty for one load just
+// after the browser had started. The history holds over a reload. Whichever saw more steps is right, and neither is
+// written before the person does something.
 function recall() {
   const kept = [history.state?.[batch.key]];
   $("forgetful").hidden = tried(() => {
@@ -95,13 +95,8 @@ function csv() {
 }
 
 function fileName() {
-  const last = location.pathname.split("/").pop();
-  let name = last;
-  try {
-    name = decodeURIComponent(last);
-  } catch {
-    // a name that is no valid address stays as it is
-  }
+  let name = location.pathname.split("/").pop();
+  tried(() => (name = decodeURIComponent(name))); // what cannot be decoded stays as it is
   return `${name.replace(/\.html?$/i, "") || "rows"}_labelled.csv`;
 }
 
@@ -223,9 +218,10 @@ function showLabels() {
   if (batch.kind === "number") return;
   const text = $("field").value.trim();
   const taken = text && wouldTake(text);
+  const known = keys();
   $("labels").replaceChildren(
     ...fitting(text).map((label) => {
-      const key = label === taken ? "Enter" : text ? "" : keys().get(label);
+      const key = label === taken ? "Enter" : text ? "" : known.get(label);
       const button = make("button", { type: "button", onclick: () => answer({ label }) });
       if (key) button.append(make("kbd", {}, key));
       button.append(make("bdi", {}, label));
