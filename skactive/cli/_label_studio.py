@@ -86,7 +86,7 @@ def tasks(
         What the ids and the labels are called.
     guesses : sequence of (guess, probability) or None, optional
         A model's guess for each row, for Label Studio to show as a prediction. A gap, None or NaN, in place of the
-        guess is no guess; a probability may be a gap, too.
+        guess is no guess; a probability may be a gap, too. Numbers with a fraction are rounded to six digits.
     model_version : str, default="skactive"
         What Label Studio calls the model.
     kind : {"classes", "number"}, default="classes"
@@ -357,7 +357,9 @@ def _prediction(
     if kind == "number":
         if not (is_number(label) and math.isfinite(label)):
             raise ValueError(f"A guess must be a finite number. Got {label!r} for {row!r}.")
-        result = {"type": "textarea", "value": {"text": [_text(label)]}}
+        plain = _value(label)
+        rounded = float(f"{plain:.6g}") if isinstance(plain, float) else plain
+        result = {"type": "textarea", "value": {"text": [_text(rounded)]}}
     else:
         result = {"type": "choices", "value": {"choices": [_text(label)]}}
     made = {"model_version": model_version, "result": [{"from_name": _control(target), "to_name": ROW, **result}]}
