@@ -10,6 +10,7 @@ import copy
 import datetime
 import itertools
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -34,11 +35,18 @@ SAID = {
         Answer("d", "True", ANN, False),
         Answer("e", "3", ANN, False),
         Answer("e", "ü", BOB, False),
+        Answer("f", "$5 or more", ANN, False),
         Answer("g", " tab\tand\nline", ANN, False),
         Answer("h", "true", BOB, False),
         Answer("i", None, ANN, True),
+        Answer("j", None, ANN, True),
     ],
-    "numbers": [Answer("03", "3", ANN, False), Answer("7", "-2.5", ANN, False), Answer("a b", None, ANN, True)],
+    "numbers": [
+        Answer("03", "3", ANN, False),
+        Answer("7", "-2.5", ANN, False),
+        Answer("a b", None, ANN, True),
+        Answer("d", "-0.05", ANN, False),
+    ],
 }
 ID, CONTROL = "skactive_id_c", "skactive_answer_t"
 TEXT = st.text(st.characters(codec="utf-8"))
@@ -253,7 +261,7 @@ def test_a_guess_that_an_annotator_keeps_comes_back_as_text(guess, text):
 
 def test_a_guess_is_of_the_controls_in_the_labelling_interface():
     frame = pd.DataFrame({"a": [1]})
-    for kind, guess, tag in (("classes", "yes", "Choices"), ("number", 2.5, "Number")):
+    for kind, guess, tag in (("classes", "yes", "Choices"), ("number", 2.5, "TextArea")):
         names = {"id": "c", "target": "is it?", "kind": kind}
         result = tasks(frame, guesses=[(guess, 1)], **names)[0]["predictions"][0]["result"][0]
         config = ElementTree.fromstring(label_config(frame, labels=["yes", "no"], **names))
@@ -263,12 +271,14 @@ def test_a_guess_is_of_the_controls_in_the_labelling_interface():
         assert result["type"] == tag.lower()
 
 
-def test_rows_without_a_guess_have_no_prediction():
-    frame = pd.DataFrame({"a": [1, 2]})
-    made = tasks(frame, id="c", target="t", guesses=[None, ("x", None)])
-    assert made[0]["predictions"] == []
-    assert "score" not in made[1]["predictions"][0]
-    assert [task["predictions"] for task in tasks(frame, id="c", target="t")] == [[], []]
+@pytest.mark.parametrize("kind", ["classes", "number"])
+def test_rows_without_a_guess_have_no_prediction(kind):
+    frame = pd.DataFrame({"a": range(6)})
+    guesses = [None, (None, 0.5), (math.nan, math.nan), (pd.NA, pd.NA), (1, None), (1, math.nan)]
+    made = [task["predictions"] for task in tasks(frame, id="c", target="t", guesses=guesses, kind=kind)]
+    assert made[:4] == [[]] * 4
+    assert [set(predictions[0]) for predictions in made[4:]] == [{"model_version", "result"}] * 2  # without a score
+    assert [task["predictions"] for task in tasks(frame, id="c", target="t")] == [[]] * 6
 
 
 # The labelling interface
@@ -416,8 +426,8 @@ BAD = {
     "no result": ([exported({"id": 1})], "task 12 .*no answer"),
     "no choices": ([exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"choices": []}}]})], "no answer"),
     "no number": ([exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"number": None}}]})], "no answer"),
-    "a text, not a choice": (
-        [exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"text": ["x"]}}]})],
+    "a rating, not a choice": (
+        [exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"rating": 4}}]})],
         "task 12 .*no answer",
     ),
     "nothing chosen in short": ([{"id": 12, ID: 1, "annotation_id": 3}], "task 12 .*no answer"),
@@ -452,10 +462,9 @@ ONE = pd.DataFrame({"a": [1]}, index=["03"])
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), {}, "`frame` must have columns.*'1'"),
         (ONE, {"guesses": []}, "`guesses` must have one entry a row, 1. Got 0"),
         (ONE, {"guesses": [("a", 1.5)]}, "probability.*1.5 for '03'"),
-        (ONE, {"guesses": [("a", float("nan"))]}, "probability.*nan for '03'"),
         (ONE, {"guesses": [("a", "0.5")]}, "probability.*'0.5' for '03'"),
         (ONE, {"guesses": [("a", 0.5)], "kind": "number"}, "finite number.*'a' for '03'"),
-        (ONE, {"guesses": [(float("nan"), 0.5)], "kind": "number"}, "finite number.*nan for '03'"),
+        (ONE, {"guesses": [(math.inf, 0.5)], "kind": "number"}, "finite number.*inf for '03'"),
     ],
 )
 def test_rows_that_make_no_tasks_are_an_error(frame, more, message):
@@ -481,7 +490,27 @@ def test_labels_that_would_not_come_back_are_an_error(labels, message):
         label_config(ONE, id="c", target="t", labels=labels)
 
 
-def test_a_number_needs_no_labels():
+@pytest.mark.parametrize("value", [{"text": ["-0.05"]}, {"text": "-0.05"}, {"number": -0.05}])
+def test_a_number_comes_back_as_text_from_whatever_control(value):
+    answer = annotation(1)
+    answer["result"][0]["value"] = value
+    assert read_back(exported(answer)) == [Answer("03", "-0.05", "1", False)]
+    for short in (value.get("text", [value]), "-0.05"):
+        flat = {"id": 12, ID: "03", CONTROL: short, "annotator": 1, "annotation_id": 1}
+        assert read_back(flat) == [Answer("03", "-0.05", "1", False)]
+
+
+@pytest.mark.parametrize(
+    ("guess", "text"),
+    [(3, "3"), (-0.05, "-0.05"), (np.float64(1e300), "1e+300"), (np.int8(-2), "-2"), (123456789, "123456789")]
+    + [(-2.8972709523809517, "-2.89727")],
+)
+def test_a_guessed_number_that_an_annotator_keeps_comes_back_as_text(guess, text):
+    made = tasks(ONE, id="c", target="t", guesses=[(guess, None)], kind="number")
+    assert answers([as_annotated(made[0], 1)], id="c", target="t") == [Answer("03", text, "1", False)]
+
+
+def test_a_number_needs_no_labels_and_is_typed_as_text():
     view = ElementTree.fromstring(label_config(ONE, id="c", target="t", labels=None, kind="number"))
-    assert view.find("Number").get("name") == CONTROL
-    assert view.find("Number").get("step") is None  # the page would refuse decimals
+    assert view.find("TextArea").get("name") == CONTROL
+    assert view.find("Number") is None  # which takes a typed 0.05 for 5

@@ -3,8 +3,9 @@
     python tests/cli/label_studio/round_trip.py 1.23.2 --folder /tmp/label-studio [--record]
 
 Installs that version by pip into an environment of its own in the folder (minutes, the first time), starts it on
-127.0.0.1 with its data in the folder, labels as two users would, checks what `answers` reads from the exports, and
-stops it. Nothing is sent elsewhere. `--record` writes the exports beside this file.
+127.0.0.1 with its data in the folder, labels as two users would, the last rows in its page, checks what `answers` reads
+from the exports, and stops it. Nothing is sent elsewhere. `--record` writes the exports beside this file. Needs
+selenium, Chromium and its driver.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
 
 from skactive.cli._label_studio import Answer, answers, label_config, tasks
 
@@ -138,9 +142,7 @@ class Server:
             with opener.open(request, timeout=60) as reply:
                 text = reply.read()
         except urllib.error.HTTPError as error:
-            if error.code >= 500 or path != "/api/version":
-                raise RuntimeError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from None
-            raise
+            raise OSError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from None
         return json.loads(text) if text else None
 
 
@@ -173,9 +175,10 @@ class Project:
         return self.server.ask("GET", f"/api/tasks/{self.tasks[row]}")
 
     def result(self, label) -> list[dict]:
-        value = {"number": label} if self.kind == "number" else {"choices": [str(label)]}
-        kind = "number" if self.kind == "number" else "choices"
-        return [{"from_name": self.control, "to_name": "skactive_row", "type": kind, "value": value}]
+        kind, name = ("textarea", "text") if self.kind == "number" else ("choices", "choices")
+        return [
+            {"from_name": self.control, "to_name": "skactive_row", "type": kind, "value": {name: [str(label)]}},
+        ]
 
     def annotate(self, row: str, label, user: str = ANN, **more) -> int:
         content = {"result": [] if label is None else self.result(label), "lead_time": 2.5, **more}
@@ -207,6 +210,84 @@ class Project:
         return self.server.ask("GET", f"{path}/download?exportType=JSON")
 
 
+class Page:
+    """Label Studio's page, as Ann sees it."""
+
+    def __init__(self, server: Server) -> None:
+        self.home = f"http://127.0.0.1:{server.port}"
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
+        for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+            options.add_argument(flag)
+        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+        self.driver.set_window_size(1500, 1400)
+
+    def __enter__(self) -> Page:
+        self.driver.get(f"{self.home}/user/login")
+        self.await_one("input[name=email]").send_keys(ANN)
+        self.await_one("input[name=password]").send_keys("not secret")
+        self.press("Log in")
+        self.until(lambda: "login" not in self.driver.current_url)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.driver.quit()
+
+    def until(self, test):
+        """What the test gives, as soon as it gives something."""
+        deadline = time.monotonic() + 60
+        while not (found := test()):
+            if time.monotonic() > deadline:
+                self.driver.save_screenshot("/tmp/round_trip.png")
+                raise TimeoutError("see /tmp/round_trip.png")
+            time.sleep(0.2)
+        return found
+
+    def all(self, selector: str) -> list:
+        return [one for one in self.driver.find_elements(By.CSS_SELECTOR, selector) if one.is_displayed()]
+
+    def await_one(self, selector: str):
+        return self.until(lambda: self.all(selector))[0]
+
+    def press(self, text: str) -> None:
+        buttons = self.until(lambda: [one for one in self.all("button") if one.text.lower() == text.lower()])
+        self.driver.execute_script("arguments[0].click()", buttons[0])  # be there a message above it or not
+
+    def shows(self, row: str) -> None:
+        """Wait until the page asks for the row."""
+        self.until(lambda: [one for one in self.all("td") if one.text == row])
+        time.sleep(2)
+
+    def label_all(self, project: Project) -> None:
+        self.driver.get(f"{self.home}/projects/{project.number}/data?labeling=1")
+
+    def label_classes(self, project: Project) -> None:
+        self.label_all(project)
+        self.shows("f")
+        shown = [one.text for one in self.all("th, td")]
+        frame = pool()
+        assert shown[::2] == ["customer no.", *frame.columns], shown
+        assert shown[1::2] == ["f", "", "6.0", "6", "False", "", "", "105", "nobody", *"xxx", "nested?", "3", "no name"]
+        assert self.chosen() == ["3"], self.chosen()  # the guess
+        ActionChains(self.driver).send_keys("4").perform()
+        self.until(lambda: self.chosen() == ["$\u200b5 or more"])
+        self.press("Submit")
+        self.shows("j")
+        self.press("Skip")
+        time.sleep(3)
+
+    def chosen(self) -> list[str]:
+        boxes = self.driver.find_elements(By.CSS_SELECTOR, "[class*=choice] input[type=checkbox]")
+        return [one.get_attribute("name") for one in boxes if one.is_selected()]
+
+    def label_numbers(self, project: Project) -> None:
+        self.label_all(project)
+        self.shows("d")
+        self.await_one(f"[name={project.control}]").send_keys("-0.05")
+        self.press("Submit")
+        time.sleep(3)
+
+
 def label_classes(project: Project) -> list[Answer]:
     """Two users label; what they say of each row, in the end."""
     project.annotate("03", "<5%")
@@ -217,7 +298,7 @@ def label_classes(project: Project) -> list[Answer]:
     project.correct(first, True)  # and so becomes the later
     project.annotate("e", 3, ground_truth=True)
     project.annotate("e", "ü", BOB)
-    project.draft("f", "<5%")
+    project.draft("j", "<5%")
     project.annotate("g", " tab\tand\nline")
     project.annotate("h", None, BOB, was_cancelled=True)
     project.annotate("h", "true", BOB)
@@ -230,9 +311,11 @@ def label_classes(project: Project) -> list[Answer]:
         Answer("d", "True", ANN, False),
         Answer("e", "3", ANN, False),
         Answer("e", "ü", BOB, False),
+        Answer("f", "$5 or more", ANN, False),
         Answer("g", " tab\tand\nline", ANN, False),
         Answer("h", "true", BOB, False),
         Answer("i", None, ANN, True),
+        Answer("j", None, ANN, True),
     ]
 
 
@@ -244,6 +327,7 @@ def label_numbers(project: Project) -> list[Answer]:
         Answer("03", "3", ANN, False),
         Answer("7", "-2.5", ANN, False),
         Answer("a b", None, ANN, True),
+        Answer("d", "-0.05", ANN, False),
     ]
 
 
@@ -290,9 +374,13 @@ def main() -> None:
         assert set(users.values()) >= {ANN, BOB}
         guesses = [(label, 0.5) for label in LABELS] + [None]
         classes = Project(server, "classes", frame, "classes", guesses)
-        exports["classes"] = check(classes, label_classes(classes), users)
-        numbers = Project(server, "numbers", frame.iloc[:4], "number", [(3, 0.5), (-1.5, None), None, (1e300, 1)])
-        exports["numbers"] = check(numbers, label_numbers(numbers), users)
+        numbers = Project(server, "numbers", frame.iloc[:4], "number", [(3, 0.5), (-1.5, None), (1e300, 1), None])
+        said = label_classes(classes), label_numbers(numbers)
+        with Page(server) as page:
+            page.label_classes(classes)
+            page.label_numbers(numbers)
+        exports["classes"] = check(classes, said[0], users)
+        exports["numbers"] = check(numbers, said[1], users)
     for project, kinds in exports.items():
         for kind, content in kinds.items():
             print(project, kind, len(content), "tasks")
