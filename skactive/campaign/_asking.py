@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from ._first import first_rows
 from ._queries import ready
 from ._state import State
 
-if TYPE_CHECKING:
-    from ._campaign import Campaign
-
 FIRST_AUTO = 20
 """Rows of a batch of size "auto" while there is no model to suggest one."""
 
@@ -36,7 +33,7 @@ class Chosen:
     query: Any = None
 
 
-def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: Any) -> Chosen:
+def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -> Chosen:
     """Choose rows in view of what has happened; without a model by chance, or by how unlike each other they are."""
     X, free = campaign._table(), campaign._free(state)
     n_free = int(free.sum())
@@ -77,7 +74,7 @@ def choose(campaign: Campaign, state: State, model: Any, n: int | str, limits: A
     return Chosen(rows, np.full(len(rows), np.nan) if known is None else known, facts, query)
 
 
-def _pending(campaign: Campaign, state: State) -> NDArray[np.int64]:
+def _pending(campaign: Any, state: State) -> NDArray[np.int64]:
     """Rows that are out, and in the table."""
     return np.setdiff1d(np.array(state.out, dtype=np.int64), campaign._gone)
 
@@ -104,7 +101,7 @@ LIMITS = Rule(lambda value: isinstance(value, Limits), "a skactive.Limits")
 
 
 def _first(
-    campaign: Campaign, state: State, free: NDArray[np.bool_], k: int, limits: Any
+    campaign: Any, state: State, free: NDArray[np.bool_], k: int, limits: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """A batch without a model."""
     how = campaign._settings["first"]
@@ -113,8 +110,8 @@ def _first(
     rng = check_random_state([campaign.random_state, 3, n_batches])
     if limits is not None and how != "uniform":
         raise CampaignError(
-            f'`limits` go with first="uniform" while there is no model to choose by. Got {how!r}: leave them out of the '
-            "first batch, or start a campaign with the other."
+            f'`limits` go with first="uniform" while there is no model to choose by. Got {how!r}: leave them out of '
+            "the first batch, or start a campaign with the other."
         )
     if limits is not None:
         pool = Pool.of(campaign._table(), free, pending=_pending(campaign, state), limits=limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -11,6 +12,8 @@ from typing import Any
 from ._parser import COMMANDS, parse, top_parser
 
 __all__ = ["main"]
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +68,7 @@ def _run(command: str, options: Any) -> int:
             return 1
         except (ValueError, TypeError) as error:
             _say(f"skactive {command}: error: {_one_line(error)}")
-            return 1 if isinstance(error.__cause__, OSError) else 2
+            return 1 if getattr(error.__cause__, "errno", None) in _DISK else 2
     return 0
 
 
