@@ -278,6 +278,8 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     """The groups, and the number of each row's."""
     values = containers.aligned(containers.prepare_pool(groups, "groups"), X, "groups")
     n_points = containers.count_rows(X)
+    if getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {tuple(values.shape)}.")
     if not _are_near_integers(values):
         values = _listed(values)
     if len(values) != n_points:
@@ -304,8 +306,8 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
 
 def _are_near_integers(values: Any) -> bool:
     """Whether it is an array of integers, no farther apart than there are: these are numbered by counting."""
-    is_array = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu" and len(values)
-    return bool(is_array) and int(values.max()) - int(values.min()) < len(values)
+    is_array = isinstance(values, np.ndarray) and not np.ma.isMaskedArray(values) and len(values)
+    return bool(is_array) and values.dtype.kind in "iu" and int(values.max()) - int(values.min()) < len(values)
 
 
 def _numbered_integers(values: NDArray[Any]) -> tuple[list[Any], Indices]:

@@ -13,6 +13,7 @@ import pytest
 import reference
 import torch
 from modAL.models import ActiveLearner
+from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
@@ -397,6 +398,8 @@ BAD = {
         Limits(np.array(["2020-01-01"] * 59 + ["NaT"], dtype="M8[ns]"), 1),
         r"`groups` must have a value for every row\. Got NaT in row 59",
     ),
+    "two axes of groups": (Limits(np.ones((N, 1)), 1), r"`groups` must have shape \(60,\).*Got \(60, 1\)"),
+    "sparse groups": (Limits(sparse.csr_array(np.ones((N, 1))), 1), r"`groups` must have shape \(60,\)"),
     "lists for groups": (Limits([[1]] * N, 1), r"`groups` must be of one axis, with values that can be hashed"),
     "too few of groups": (Limits(G2, 1), r"`max_per_group` must leave `n_instances`=7 rows.* can have 2 at most"),
     "too few beside must": (
