@@ -20,6 +20,7 @@ from skactive.query import Pool
 from skactive.samplers import SAMPLERS
 from skactive.samplers._law import Law
 from skactive.samplers._limited import LimitedLaw, draw_limited, draw_uniform
+from skactive.samplers._mixture import law_of_order
 from skactive.samplers._repulsion import Repulsion, draw_apart
 
 INF = math.inf
@@ -261,6 +262,24 @@ def test_limited_batches_that_keep_apart_follow_their_law(diversity, epsilon, li
     assert_follows(draw, law, 500)
 
 
+@pytest.mark.parametrize("case", ["one of each group", "a row that must be in", "all"])
+def test_limited_batches_keep_apart_from_rows_in_flight(case):
+    limits, in_flight = LIMITS[case], [[0.0, 0.5], [3.0, 3.0]]
+    rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, 1, 0.2, in_flight)
+    law = oracle_of(6, 3, **limits).law(reference.step_apart(rule))
+    points = PointSet(Vectors(np.concatenate([PLACES, in_flight]), "points"))
+    allowances = []
+
+    def draw(rng):
+        allowances.append(allowance_of(6, 3, **limits))
+        batch = draw_apart(SAMPLERS["power"], np.array(SCORES), points, 3, rng, 1.0, 1.0, 0.2, allowances[-1])
+        if len(allowances) < 20:
+            assert np.exp(batch.log_proba().sum()) == pytest.approx(float(law[tuple(batch.indices.tolist())]))
+        return batch.indices
+
+    assert_follows(draw, law, 500)
+
+
 @quietly
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
 @pytest.mark.parametrize("case", ["one of each group", "a budget", "all"])
@@ -354,9 +373,11 @@ def taken(limits, batch, k=3):
     return allowance
 
 
-def laws_of_rows(name, beta):
-    scores = np.array(SCORES)
-    return SAMPLERS[name].law(scores, float(beta)).by_row(np.random.default_rng(0))
+def laws_of_rows(name, beta, epsilon):
+    scores, rng = np.array(SCORES), np.random.default_rng(0)
+    if epsilon:
+        return law_of_order(SAMPLERS[name], scores, float(beta), rng)
+    return SAMPLERS[name].law(scores, float(beta)).by_row(rng)
 
 
 @every_limit
@@ -365,12 +386,10 @@ def laws_of_rows(name, beta):
     ("name", "beta"), [("power", 2), ("softmax", 3), ("softrank", 1.5), ("topk", 1), ("uniform", 1)]
 )
 def test_log_probabilities_of_all_batches_are_those_of_the_law_and_sum_to_one(name, beta, epsilon, limits):
-    if name == "topk" and epsilon:
-        pytest.skip("its mixture is that of a cold law of ranks")
     law = law_of(name, SCORES, beta, oracle_of(6, 3, **limits), epsilon)
     total = 0.0
     for batch, probability in law.items():
-        limited = LimitedLaw(laws_of_rows(name, beta), taken(limits, batch), epsilon)
+        limited = LimitedLaw(laws_of_rows(name, beta, epsilon), taken(limits, batch), epsilon)
         log_proba = limited.log_proba()
         assert log_proba.shape == (len(batch),)
         assert not log_proba[: len(limits.get("must", []))].any()
