@@ -233,8 +233,7 @@ def _annotations(task: dict[str, Any], place: int, id_key: str, control: str) ->
     """All of a task, in whichever format; drafts and predictions are none."""
     flat = id_key in task
     data = task if flat else task.get("data")
-    number = task.get("id", task.get("task_id"))
-    name = f"the {place}. task of the file" if number is None else f"task {number}"
+    name = f"task {task['id']}" if task.get("id") is not None else f"task without a number, no. {place} of the file"
     if not isinstance(data, dict) or id_key not in data:
         raise ValueError(
             f"Label Studio's {name} is none that this campaign asks: its data have no `{id_key}`. Export the project "
@@ -249,9 +248,9 @@ def _annotations(task: dict[str, Any], place: int, id_key: str, control: str) ->
     if flat:
         if task.get("annotation_id", "") is None and control not in task:
             return  # nobody has annotated it
-        kept: list[Any] = [_unfolded(task, control)]
+        kept: Any = [_unfolded(task, control)]
     else:
-        kept = task.get("annotations", task.get("completions"))  # type: ignore[assignment] # checked next
+        kept = task.get("annotations", task.get("completions"))
     if not isinstance(kept, list) or not all(isinstance(one, dict) for one in kept):
         raise ValueError(
             f"Label Studio's {name} has no list of `annotations`, so the file is no export of labels: export the "
@@ -331,21 +330,22 @@ def _label(annotation: _Annotation, control: str) -> str:
                 f"An annotation of {task} has a result of {name!r}, and the campaign reads those of {control!r} only: "
                 "use the labelling interface made for it, delete the annotation's other results, and export again."
             )
-    values = [value for result in annotation.results for value in _labels_in(result.get("value"))]
-    if len(values) != 1:
-        got = "no answer" if not values else f"{len(values)} answers, {', '.join(map(repr, values))}"
+    values = [value for result in annotation.results for value in _values_in(result.get("value"))]
+    if len(values) != 1 or not isinstance(values[0], str | int | float):
+        got = f"{len(values)} answers, {', '.join(map(repr, values[:5]))}" if values else "no answer"
         raise ValueError(
             f"An annotation of {task} must have one answer. Got {got}: choose one there, or skip the task, and export "
             "again."
         )
-    return values[0]
+    return _text(values[0])
 
 
-def _labels_in(value: Any) -> list[str]:
+def _values_in(value: Any) -> list[Any]:
+    """What was chosen or entered, by the ways of all controls that a label can come from."""
     if not isinstance(value, dict):
         return []
     found = next((value[name] for name in ("choices", "text", "number") if name in value), None)
-    return [_text(one) for one in (found if isinstance(found, list) else [found]) if one is not None]
+    return [one for one in (found if isinstance(found, list) else [found]) if one is not None]
 
 
 def _prediction(

@@ -401,7 +401,7 @@ BAD = {
     "no list": ({"a": 1}, "Export as JSON"),
     "no tasks": (["03,yes"], "Export as JSON"),
     "another project": ([{"id": 12, "data": {"text": "x"}, "annotations": []}], "task 12 .*`skactive_id_c`"),
-    "a task without a number": ([{"data": {}, "annotations": []}], "the 1. task of the file"),
+    "a task without a number": ([{"data": {}, "annotations": []}], "task without a number, no. 1 of the file"),
     "another short export": ([{"id": 12, "text": "x", "annotator": 1}], "task 12 .*`skactive_id_c`"),
     "another id": ([{"id": 12, "data": {"skactive_id_d": 1}, "annotations": []}], "task 12"),
     "an id that is none": ([exported(row=1.5)], "task 12 .*1.5"),
@@ -432,6 +432,10 @@ BAD = {
     ),
     "nothing chosen in short": ([{"id": 12, ID: 1, "annotation_id": 3}], "task 12 .*no answer"),
     "nothing in an old short": ([{"id": 12, ID: 1}], "task 12 .*no answer"),
+    "a path of choices": (
+        [exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"choices": [["a", "b"]]}}]})],
+        "task 12 .*1 answers, ",
+    ),
     "a time that is none": ([exported(annotation(1, updated_at="yesterday"))], "task 12 .*'yesterday'"),
     "two answers at one time": ([exported(annotation(1, "a"), annotation(1, "b"))], "'03'.*task 12.*delete one"),
     "an answer and a skip at one time": (
@@ -447,6 +451,41 @@ def test_what_is_no_export_of_ours_is_one_line_that_names_the_task(content, mess
         answers(content, id="c", target="t")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from(["", "03", "yes", CONTROL])),
+    lambda part: st.one_of(st.lists(part, max_size=3), st.dictionaries(st.sampled_from(["id", "choices", "x"]), part)),
+    max_leaves=4,
+)
+ANYTHING = st.dictionaries(
+    st.sampled_from(["id", "data", "annotations", "completions", ID, CONTROL, "annotation_id", "annotator"]), JSON
+)
+ANNOTATION = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": JSON,
+        "completed_by": JSON,
+        "was_cancelled": JSON,
+        "updated_at": JSON,
+        "result": st.one_of(JSON, st.lists(st.fixed_dictionaries({"from_name": st.just(CONTROL), "value": JSON}))),
+    },
+)
+ALMOST = st.fixed_dictionaries(
+    {"id": JSON, "data": st.fixed_dictionaries({ID: st.just("03")}), "annotations": st.lists(ANNOTATION, max_size=3)}
+)
+
+
+@given(st.one_of(JSON, st.lists(st.one_of(ANYTHING, ALMOST), max_size=3)))
+def test_whatever_a_file_holds_there_are_answers_or_an_error_of_value(content):
+    try:
+        found = answers(content, id="c", target="t")
+    except ValueError:
+        return
+    for answer in found:
+        assert isinstance(answer.id, str | int)
+        assert (answer.label is None) == answer.skipped
+        assert isinstance(answer.annotator, str)
 
 
 ONE = pd.DataFrame({"a": [1]}, index=["03"])
