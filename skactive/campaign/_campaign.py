@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .. import _fingerprint as fingerprint
-from .._checks import FLAG, Rule, Rules, check_cloneable, check_parameters, integer, one_of, warn
+from .._checks import FLAG, ParameterError, Rule, Rules, check_parameters, integer, one_of, warn
+from .._checks import shown as got
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
@@ -127,9 +128,17 @@ class Campaign:
         "rule": one_of(RULES),
         "first": one_of(("uniform", "kmeans++", "typical")),
         "changes": one_of(("refuse", "take")),
+        "labels": Rule(
+            lambda value: (
+                value is None or (not isinstance(value, str) and hasattr(value, "__len__") and len(value) > 0)
+            ),
+            "None or a list of labels",
+        ),
+        "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
+        "id": Rule(lambda value: value is None or isinstance(value, str), "None or the name of a column"),
         "random_state": integer(0).or_none(),
         "n": integer().or_word("auto"),
-        "annotator": Rule(lambda value: value is None or isinstance(value, str), "None or a name"),
+        "annotator": Rule(lambda value: value is None or (isinstance(value, str) and value != ""), "None or a name"),
         "unasked": FLAG,
         "verbose": Rule(lambda v: isinstance(v, int | np.integer), "an integer"),
     }
@@ -197,7 +206,8 @@ class Campaign:
             A ValueError, if the file exists, ids are missing or not distinct, the target is absent, without a gap, or
             of several types, or a column has a name that batches use.
         """
-        cls._check(task=task, rule=rule, first=first, random_state=random_state, verbose=verbose)
+        cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first)
+        cls._check(random_state=random_state, verbose=verbose)
         table = Table.of(frame, id=id, target=target)
         check_one_type(table.labels)
         kind = TASKS[task] or kind_of(table.labels)
@@ -206,8 +216,10 @@ class Campaign:
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
         known = set() if labels is None else {plain_label(label, "`labels`") for label in labels}
+        if None in known:
+            raise CampaignError("`labels` must hold labels. Got a gap among them: leave it out.")
         came = [None if label is None else converted(label, known or {label}, kind) for label in table.labels]
-        _check_closed(came, known if labels is not None else None, "`target`")
+        _check_closed(came, known if labels is not None else None, "`target` must hold `labels` alone: it")
         query = default_query() if query is None else query
         settings = {
             "target": target,
@@ -857,11 +869,14 @@ class Campaign:
 
 
 def _model_settings(model: Any) -> dict[str, Any]:
+    is_estimator = all(hasattr(model, name) for name in ("fit", "get_params", "set_params"))
+    if isinstance(model, type) or not (is_estimator or model in tuple(models.MODELS)):
+        raise ParameterError(
+            f"`model` must be one of {sorted(models.MODELS)}, or an estimator that scikit-learn can clone. "
+            f"Got {got(model)}."
+        )
     if isinstance(model, str):
-        if model not in models.MODELS:
-            raise CampaignError(f"`model` must be one of {sorted(models.MODELS)}, or an estimator. Got {model!r}.")
         return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
-    check_cloneable(model)
     return {"type": type(model).__name__, "description": fingerprint.describe(clone(model))}
 
 

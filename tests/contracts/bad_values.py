@@ -10,6 +10,7 @@ import contextlib
 import decimal
 import functools
 import re
+import tempfile
 import warnings
 from typing import Any, NamedTuple
 from unittest import mock
@@ -226,6 +227,12 @@ BAD: dict[str, dict[str, Any]] = {
         "empty": lambda a: [],
     },
     "text": fixed(None, 5, b"x", [1], {}),
+    "name or none": {name: bad for name, bad in NO_NAME.items() if name != "None"},
+    "frame": fixed(None, 5, "x", [1], {}) | {"an array": lambda a: a.to_numpy(), "empty": lambda a: a.iloc[:0]},
+    "query or none": fixed("power", 5, [1], object),
+    "labels or none": fixed("ab", 5, [], [None], [[1]], ["a"]),
+    "limits": fixed("x", 5, {}, [1]),
+    "annotator": fixed("", 5, ["x"], 1.5, b"me", object),
 }
 
 
@@ -277,6 +284,27 @@ def interval(level: Any) -> Any:
 
 def changed_interval(level: Any) -> Any:
     return report().changed_interval(level)
+
+
+CUSTOMERS = pd.DataFrame({"id": [f"{i:02d}" for i in range(12)], "x": np.arange(12.0), "y": [*"abab", *[None] * 8]})
+
+
+def campaign(**given: Any) -> Any:
+    """All that a campaign is given, in one call: what it asks for, and how many rows are in each state."""
+    later = ("n", "limits", "annotator", "unasked", "changes", "accuracy", "report")
+    first = {name: value for name, value in given.items() if name not in later}
+    with tempfile.TemporaryDirectory() as folder:
+        started = skactive.Campaign.start(f"{folder}/c.db", first.pop("frame", CUSTOMERS), **first)
+        ids = started.ask(given.get("n", 3), limits=given.get("limits")).index.tolist()
+        started.tell({ids[0]: "a"}, annotator=given.get("annotator"), unasked=given.get("unasked", False))
+        opened = skactive.Campaign.open(f"{folder}/c.db", CUSTOMERS, changes=given.get("changes", "refuse"))
+        return ids, str(opened.status(accuracy=given.get("accuracy", False), report=given.get("report", False)))
+
+
+def rechecked(n: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"target": "y", "id": "id", "model": "logistic", "random_state": 0}
+        return skactive.Campaign.start(f"{folder}/c.db", CUSTOMERS, **given).recheck(n).index.tolist()
 
 
 def report(
@@ -587,6 +615,29 @@ CALLS: dict[str, Entry] = {
             "random_state": P("random_state", 0),
         },
     ),
+    "campaign.Campaign": Entry(
+        campaign,
+        {
+            "frame": P("frame", CUSTOMERS),
+            "target": P("name", "y"),
+            "id": P("name or none", "id"),
+            "model": P("name", "logistic"),
+            "query": P("query or none", None),
+            "task": P("name", "auto"),
+            "labels": P("labels or none", ["a", "b"]),
+            "rule": P("name", "latest"),
+            "first": P("name", "uniform"),
+            "random_state": P("random_state", 0),
+            "n": P("count", 3),
+            "limits": P("limits", None),
+            "annotator": P("annotator", "me"),
+            "unasked": P("flag", False),
+            "changes": P("name", "refuse"),
+            "accuracy": P("flag", False),
+            "report": P("flag", False),
+        },
+    ),
+    "campaign.Campaign.recheck": Entry(rechecked, {"n": P("count", 3)}),
     "datasets.make_repeated": Entry(
         make_repeated,
         {
@@ -848,6 +899,12 @@ _ESTIMATOR = "an estimator: tests of its room and scikit-learn's own checks"
 _INSIDE = "a building block of queries, which gets what was checked: tests/query"
 NOT_HERE = {
     "samplers.Batch": _RECORD,
+    "campaign.Accuracy": _RECORD,
+    "campaign.Status": _RECORD,
+    "campaign.Told": _RECORD,
+    "campaign.CampaignError": _RECORD,
+    "campaign.CampaignFileError": _RECORD,
+    "cli.main": "tests/cli/test_commands.py has its bad options and files",
     "risk.RiskDifference": _RECORD,
     "risk.PlugInEstimate": _RECORD,
     "batchbald.BatchBALDResult": _RECORD,
