@@ -345,7 +345,7 @@ def _values_in(value: Any) -> list[Any]:
     if not isinstance(value, dict):
         return []
     found = next((value[name] for name in ("choices", "text", "number") if name in value), None)
-    return [one for one in (found if isinstance(found, list) else [found]) if one is not None]
+    return [one for one in (found if isinstance(found, list) else [found]) if one is not None and one != ""]
 
 
 def _prediction(

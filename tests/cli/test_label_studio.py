@@ -426,6 +426,7 @@ BAD = {
     "no result": ([exported({"id": 1})], "task 12 .*no answer"),
     "no choices": ([exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"choices": []}}]})], "no answer"),
     "no number": ([exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"number": None}}]})], "no answer"),
+    "an empty text": ([exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"text": [""]}}]})], "no answer"),
     "a rating, not a choice": (
         [exported({"id": 1, "result": [{"from_name": CONTROL, "value": {"rating": 4}}]})],
         "task 12 .*no answer",

@@ -93,7 +93,7 @@ class Server:
             home = self.program.parents[1]
             venv.create(home, with_pip=True, clear=True)
             pip = [home / "bin" / "pip", "install", "--quiet", f"label-studio=={version}"]
-            subprocess.run([*pip, *extra_packages(version)], check=True, timeout=1200)
+            subprocess.run(pip, check=True, timeout=1200)
 
     def add_user(self, email: str) -> None:
         options = ["init", "--quiet", "--username", email, "--password", "not secret", "--user-token", TOKENS[email]]
@@ -144,11 +144,6 @@ class Server:
         except urllib.error.HTTPError as error:
             raise OSError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from None
         return json.loads(text) if text else None
-
-
-def extra_packages(version: str) -> list[str]:
-    """What an old version needs beside it today."""
-    return ["setuptools<81"] if int(version.split(".")[1]) < 20 else []
 
 
 class Project:
