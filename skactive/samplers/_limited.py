@@ -113,7 +113,8 @@ class LimitedLaw:
 
     def log_weights(self) -> Scores:
         """Unnormalised log-weights, by row, of the first pick beside the rows that have to be in the batch."""
-        return log_weights_of_first(self.allowance, self.law.log_weights(), self.epsilon)
+        among = np.where(self.allowance.left_at() > 0, self.law.scores, -np.inf)
+        return log_weights_of_first(self.allowance, replace(self.law, scores=among).log_weights(), self.epsilon)
 
     def _uniform(self) -> Law:
         return replace(self.law, beta=0.0)

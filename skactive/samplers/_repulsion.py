@@ -177,8 +177,7 @@ class Repulsion:
         while (row := others.next()) is not None:
             allowance.take(row)
         if len(picks) < len(allowance.picks):
-            n_must = len(allowance.must)
-            warn_none_apart(n_must + len(picks), n_must + len(allowance.picks))
+            warn_none_apart(len(picks), len(allowance.picks))
         return Batch(
             batch_of(allowance), functools.partial(self._log_proba_among, allowance), self.log_weights_of_first
         )
@@ -248,8 +247,8 @@ class Repulsion:
 
     def _log_proba_among(self, allowance: Allowance) -> Scores:
         """The same of the batch that an allowance has: 0 for rows that have to be in it."""
-        picks = np.array(allowance.picks, dtype=np.int64)
-        return np.concatenate([np.zeros(len(allowance.must)), self.log_proba(picks)])
+        of_must, picks = np.zeros(len(allowance.must)), np.array(allowance.picks, dtype=np.int64)
+        return np.concatenate([of_must, self.log_proba(picks)]) if len(picks) else of_must
 
     def _left_at(self, picks: Indices) -> Indices:
         """For each row, how many picks it could be picked at."""

@@ -440,6 +440,43 @@ def test_no_digits_are_lost_of_masses_of_any_size(name, beta):
         replay.take(row)
 
 
+def assert_first_picks_are(log_weights, law, n_must):
+    weights = np.exp(log_weights - log_weights.max())
+    expected = np.zeros(6)
+    for first, probability in reference.prefixes(law, n_must + 1).items():
+        expected[first[-1]] += float(probability)
+    np.testing.assert_allclose(weights / weights.sum(), expected, rtol=0, atol=1e-12)
+
+
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize("name", ["power", "softrank", "topk", "uniform"])
+def test_log_weights_are_those_of_the_first_pick_that_is_drawn(name, epsilon, limits):
+    rng, allowance = np.random.default_rng(0), allowance_of(6, 3, **limits)
+    batch = draw_limited(SAMPLERS[name], np.array(SCORES), allowance, rng, 1.0, epsilon)
+    law = law_of(name, SCORES, 1, oracle_of(6, 3, **limits), epsilon)
+    assert_first_picks_are(batch.log_weights(), law, len(allowance.must))
+
+
+@every_limit
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_log_weights_of_batches_that_keep_apart_are_those_of_the_first_pick(epsilon, limits):
+    rng, allowance = np.random.default_rng(0), allowance_of(6, 3, **limits)
+    batch = draw_apart(SAMPLERS["power"], np.array(SCORES), apart(), 3, rng, 1.0, 1.0, epsilon, allowance)
+    rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, 1, epsilon)
+    law = oracle_of(6, 3, **limits).law(reference.step_apart(rule))
+    assert_first_picks_are(batch.log_weights(), law, len(allowance.must))
+
+
+def test_top_k_takes_the_best_row_allowed_where_the_best_is_not():
+    limits = {"groups": PAIRS, "max_per_group": {2: 0}}
+    batch = draw_limited(
+        SAMPLERS["topk"], np.array(SCORES), allowance_of(6, 2, **limits), np.random.default_rng(0), 1.0
+    )
+    assert batch.indices.tolist() == [1, 3]
+    assert np.flatnonzero(batch.log_weights() > -INF).tolist() == [1]
+
+
 def test_what_could_be_picked_first_is_what_is_allowed_then():
     limits = LIMITS["all"]
     batch = draw_limited(
@@ -448,10 +485,13 @@ def test_what_could_be_picked_first_is_what_is_allowed_then():
     assert np.flatnonzero(batch.log_weights() > -INF).tolist() == oracle_of(6, 3, **limits).next((3,))
 
 
-def test_where_every_row_must_be_in_the_batch_its_first_is_certain():
-    batch = draw_limited(
-        SAMPLERS["power"], np.array(SCORES), allowance_of(6, 2, must=[4, 1]), np.random.default_rng(0), 1.0
-    )
+@pytest.mark.parametrize("diversity", [0, 1.0])
+def test_where_every_row_must_be_in_the_batch_its_first_is_certain(diversity):
+    scores, allowance, rng = np.array(SCORES), allowance_of(6, 2, must=[4, 1]), np.random.default_rng(0)
+    if diversity:
+        batch = draw_apart(SAMPLERS["power"], scores, apart(), 2, rng, 1.0, diversity, 0.1, allowance)
+    else:
+        batch = draw_limited(SAMPLERS["power"], scores, allowance, rng, 1.0)
     assert batch.indices.tolist() == [4, 1]
     assert batch.log_proba().tolist() == [0, 0]
     assert np.exp(batch.log_weights()).tolist() == [0, 0, 0, 0, 1, 0]
