@@ -51,7 +51,17 @@ FIRST_NUMBER = NUMBERS[0]
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:
     places.rounds.mkdir(parents=True, exist_ok=True)
-    return {table: [kept_trial(places, table, i, size.models) for i in range(size.n_trials)] for table in size.tables}
+    return {
+        table: turned([kept_trial(places, table, i, size.models) for i in range(size.n_trials)])
+        for table in size.tables
+    }
+
+
+def turned(trials: Sequence[Any]) -> Any:
+    """Trials of one form as that form with a list of values, one a trial, in the place of each value."""
+    if isinstance(trials[0], dict):
+        return {key: turned([trial[key] for trial in trials]) for key in trials[0]}
+    return list(trials)
 
 
 def kept_trial(places: study.Places, table: str, number: int, models: Sequence[str]) -> dict[str, Any]:
@@ -110,16 +120,16 @@ def differences(findings: Mapping[str, Any], how: str, number: str, models: Sequ
     """Points of paired trials, by table, of a way minus uniform: mean over models."""
     return {
         table: 100
-        * np.array([np.mean([t[how][name][number] - t["uniform"][name][number] for name in models]) for t in trials])
-        for table, trials in findings.items()
+        * np.mean([np.subtract(of[how][name][number], of["uniform"][name][number]) for name in models], axis=0)
+        for table, of in findings.items()
     }
 
 
-def more_classes(findings: Mapping[str, Any], how: str) -> dict[str, np.ndarray]:
-    """Classes that a way sees beyond those that uniform sees, of a hundred, by table."""
+def classes_seen(findings: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Classes among the first labels, of a hundred, by way of choosing: the mean of each table."""
     return {
-        table: np.array([100 * (t[how]["classes"] - t["uniform"]["classes"]) / t["all classes"] for t in trials])
-        for table, trials in findings.items()
+        how: [100 * float(np.mean(np.divide(of[how]["classes"], of["all classes"]))) for of in findings.values()]
+        for how in FIRST
     }
 
 
@@ -133,9 +143,19 @@ def over_tables(by_table: Mapping[str, np.ndarray]) -> tuple[Estimate, float | N
     return Estimate(mean, low, high), float(2 * stats.t.sf(abs(mean) / error, freedom)) if error > 0 else None
 
 
+def kinds(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Tables of two classes and those of more, where there are two at least: a division made after the study."""
+    of = {"two classes": [2], "more classes": range(3, 1_000)}
+    parts = {kind: {t: v for t, v in findings.items() if max(v["all classes"]) in n} for kind, n in of.items()}
+    return {kind: part for kind, part in parts.items() if len(part) > 1}
+
+
 def models_of(findings: Mapping[str, Any]) -> list[str]:
-    trial = next(iter(findings.values()))[0]
-    return [name for name in trial["uniform"] if name != "classes"]
+    return [name for name in next(iter(findings.values()))["uniform"] if name != "classes"]
+
+
+def n_trials_of(findings: Mapping[str, Any]) -> int:
+    return len(next(iter(findings.values()))["all classes"])
 
 
 def default(findings: Mapping[str, Any]) -> str:
@@ -164,54 +184,65 @@ def standings(by_table: Mapping[str, np.ndarray]) -> tuple[int, int, int]:
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
-    models = models_of(findings)
-    n_trials = len(next(iter(findings.values())))
+    models, n_trials = models_of(findings), n_trials_of(findings)
     made = []
     for how in WAYS:
         setting = f"{len(findings)} tables, random effects; {N_FIRST} first labels"
-        made.append(
-            _claim(f"{how} sees more classes than uniform", setting, n_trials, more_classes(findings, how), "%")
-        )
+        seen = f"% of all classes; {len(findings)} tables, {n_trials} trials each; {N_FIRST} first labels"
+        statement = f"{how} sees more classes than uniform"
+        made.append(study.better(statement, seen, classes_seen(findings), how, "uniform", 1))
         for number in NUMBERS:
             for names in (models, *([name] for name in models if len(models) > 1)):
                 where = f"{setting}, {'mean of ' if len(names) > 1 else ''}{' and '.join(names)}"
                 statement = f"{how} is better than uniform: {number}"
-                made.append(_claim(statement, where, n_trials, differences(findings, how, number, names), "points"))
+                made.append(_claim(statement, where, n_trials, differences(findings, how, number, names)))
     return made
 
 
-def _claim(statement: str, setting: str, n_trials: int, by_table: Mapping[str, np.ndarray], unit: str) -> study.Claim:
+def _claim(statement: str, setting: str, n_trials: int, by_table: Mapping[str, np.ndarray]) -> study.Claim:
     value, p = over_tables(by_table)
     verdict = "seen" if value.low > 0 else "the opposite" if value.high < 0 else "cannot be told"
-    return study.Claim(statement, setting, n_trials, f"{study.with_interval(value, 1, sign=True)} {unit}", verdict, p)
+    return study.Claim(statement, setting, n_trials, f"{study.with_interval(value, 1, sign=True)} points", verdict, p)
 
 
 def guide(findings: dict[str, Any]) -> str:
     """The numbers of the page, and what they decide."""
-    models, n_trials = models_of(findings), len(next(iter(findings.values())))
+    models, n_trials = models_of(findings), n_trials_of(findings)
     head = ["minus uniform", *WAYS]
     lines = [[f"{n}, points", *(_cell(differences(findings, how, n, models)) for how in WAYS)] for n in NUMBERS]
-    lines.append([f"classes seen in {N_FIRST} labels, %", *(_cell(more_classes(findings, how)) for how in WAYS)])
+    lines.append([f"classes seen in {N_FIRST} labels, %", *(_of_classes(findings, how) for how in WAYS)])
     shown = [".. list-table::", "   :header-rows: 1", ""]
     for row in [head, *lines]:
         shown += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
     single = ", ".join(f"{n_single(findings, how)} with {how}" for how in FIRST)
     text = (
         f"Means over {len(findings)} tables, {n_trials} trials each, and over {' and '.join(models)}, with 95 % "
-        f"intervals (random effects). Of {n_trials * len(findings)} first batches those of one class only, which make "
-        f"no model, were {single}. By the rule set before the study, the default is **{default(findings)}**. "
+        f"intervals (random effects; of classes, tables alike). Of {n_trials * len(findings)} first batches those of "
+        f"one class only, which make no model, were {single}. The rule set before the study chooses **{default(findings)}**. "
         ":ref:`Each model and table <cold_start>`."
     )
-    return "\n".join(shown) + "\n\n" + text
+    afterwards = "; ".join(
+        f"on the {len(part)} tables of {kind} typical differs from uniform by "
+        f"{_cell(differences(part, 'typical', FIRST_NUMBER, models))} points of accuracy after {N_FIRST} labels and by "
+        f"{_cell(differences(part, 'typical', NUMBERS[2], models))} after {N_ALL}, and "
+        f"{n_single(part, 'typical')} of its {n_trials * len(part)} first batches are of one class only "
+        f"({n_single(part, 'uniform')} of uniform's)"
+        for kind, part in kinds(findings).items()
+    )
+    return "\n\n".join(["\n".join(shown), text, f"Looked at afterwards, which is no test: {afterwards}."])
 
 
 def _cell(by_table: Mapping[str, np.ndarray]) -> str:
     return study.with_interval(over_tables(by_table)[0], 1, sign=True)
 
 
+def _of_classes(findings: Mapping[str, Any], how: str) -> str:
+    return study.with_interval(study.difference(classes_seen(findings), how, "uniform"), 1, sign=True)
+
+
 def n_single(findings: Mapping[str, Any], how: str) -> int:
     """Trials whose first labels are of one class."""
-    return sum(trial[how]["classes"] == 1 for trials in findings.values() for trial in trials)
+    return sum(of[how]["classes"].count(1) for of in findings.values())
 
 
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -225,14 +256,28 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
     header = ["table", "classes", *(f"seen, {how}" for how in FIRST)]
     header += ["one class only", f"uniform: {FIRST_NUMBER}", *(f"{how} − uniform" for how in WAYS)]
     lines = []
-    for table, trials in findings.items():
-        seen = [f"{np.mean([t[how]['classes'] for t in trials]):.1f}" for how in FIRST]
-        single = " / ".join(str(n_single({table: trials}, how)) for how in FIRST)
-        level = 100 * np.mean([trial["uniform"][name][FIRST_NUMBER] for trial in trials for name in models])
-        by_way = [differences({table: trials}, how, FIRST_NUMBER, models)[table] for how in WAYS]
+    for table, of in findings.items():
+        seen = [f"{np.mean(of[how]['classes']):.1f}" for how in FIRST]
+        single = " / ".join(str(n_single({table: of}, how)) for how in FIRST)
+        level = 100 * np.mean([of["uniform"][name][FIRST_NUMBER] for name in models])
+        by_way = [differences({table: of}, how, FIRST_NUMBER, models)[table] for how in WAYS]
         cells = [study.with_interval(estimate(d), 1, sign=True) for d in by_way]
-        lines.append([table.replace("_", " "), str(trials[0]["all classes"]), *seen, single, f"{level:.1f}", *cells])
+        lines.append([table.replace("_", " "), str(max(of["all classes"])), *seen, single, f"{level:.1f}", *cells])
+    by_kind = [
+        [
+            *(kind, str(len(part)), how),
+            *(_cell(differences(part, how, n, models)) for n in NUMBERS),
+            _of_classes(part, how),
+        ]
+        for kind, part in kinds(findings).items()
+        for how in WAYS
+    ]
     return [
+        (
+            "Looked at afterwards: minus uniform by number of classes, points, random effects",
+            ["tables of", "number", "way", *NUMBERS, "classes seen, %"],
+            by_kind,
+        ),
         ("Tables better / alike / worse than uniform (t-tests, Holm, p < 0.05)", ["way", "model", *NUMBERS], counts),
         (f"Each table: {FIRST_NUMBER}, mean of the models, points; intervals are over trials", header, lines),
     ]
