@@ -218,7 +218,8 @@ def guide(findings: dict[str, Any]) -> str:
     text = (
         f"Means over {len(findings)} tables, {n_trials} trials each, and over {' and '.join(models)}, with 95 % "
         f"intervals (random effects; of classes, tables alike). Of {n_trials * len(findings)} first batches those of "
-        f"one class only, which make no model, were {single}. The rule set before the study chooses **{default(findings)}**. "
+        f"one class only, which make no model, were {single}. The rule set before the study chooses "
+        f"**{default(findings)}**. "
         ":ref:`Each model and table <cold_start>`."
     )
     afterwards = "; ".join(
