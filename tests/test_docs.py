@@ -7,11 +7,13 @@ import doctest
 import json
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 
 from skactive import samplers, scores
+from skactive.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.rst") if not {"generated", "auto_examples"} & set(path.parts))
@@ -24,7 +26,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what an example writes does not land in the checkout
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["loop", "experiment"])
+@pytest.mark.parametrize("block", BLOCKS, ids=["loop", "campaign", "experiment"])
 def test_readme_examples_are_short(block):
     assert len(ast.parse(block[1]).body) <= 12
 
@@ -40,15 +42,40 @@ def test_readme_loop_runs():
     assert run_block(BLOCKS[0])["learner"].X_training.shape == (30, 64)  # 20 labels to begin with and 10 bought
 
 
+def test_readme_campaign_runs(capsys):
+    assert run_block(BLOCKS[1])["campaign"].status(accuracy=False, report=False).n_labels == 40
+    assert "344 rows: 40 labelled, 0 out, 304 left; 2 batches so far." in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_readme_experiment_runs(capsys):
-    result = run_block(BLOCKS[1])["result"]
+    result = run_block(BLOCKS[2])["result"]
     assert len(result.rounds) == 2 * 3 * 4
     assert not result.failures
     assert "minus uniform" in capsys.readouterr().out
 
 
 LONG = {"batch_size", "causal", "experiments", "plots", "queries"}  # which run experiments
+
+
+class WithShell(doctest.DocTestParser):
+    """Commands of console blocks run, too: ``$ skactive ...``, with what they print below."""
+
+    command = re.compile(r"^( +)\$ skactive (.*)\n((?:\1(?!\$).*\S.*\n)*)", re.MULTILINE)
+
+    def get_examples(self, string, name="<string>"):
+        examples = super().get_examples(string, name)
+        for found in self.command.finditer(string):
+            line = string.count("\n", 0, found.start())
+            examples.append(doctest.Example(f"_shell({found[2]!r})", found[3], lineno=line, indent=0))
+        return sorted(examples, key=lambda example: example.lineno)
+
+    def get_doctest(self, string, globs, name, filename, lineno):
+        return doctest.DocTest(self.get_examples(string, name), globs, name, filename, lineno, string)
+
+
+def shell(line: str) -> None:
+    assert main(shlex.split(line)) == 0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +85,14 @@ LONG = {"batch_size", "causal", "experiments", "plots", "queries"}  # which run 
 )
 def test_page_runs_on_its_own(page):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+    failed, _ = doctest.testfile(
+        str(page),
+        module_relative=False,
+        optionflags=flags,
+        encoding="utf-8",
+        parser=WithShell(),
+        extraglobs={"_shell": shell},
+    )
     assert failed == 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,9 @@ class Accuracy:
     def __str__(self) -> str:
         show = _percent if self.measure == "accuracy" else _number
         of = f"on the {self.n_rows:,} rows without a label" if self.weighted else "on rows like those labelled"
-        skipped = f"; {self.n_skipped} skipped rows count as errors" if self.n_skipped else ""
+        one = self.n_skipped == 1
+        words = "skipped row counts as an error" if one else "skipped rows count as errors"
+        skipped = f"; {self.n_skipped} {words}" if self.n_skipped else ""
         return (
             f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {of}, by "
             f"{self.n_labels} labels that the model was not taught{skipped}"
@@ -80,13 +82,15 @@ class Picks:
     rows : ndarray of shape (n_picks,), int64
     log_proba : ndarray of shape (n_picks,), float64
     n_pool : int
-    largest_weight : float
+    n_sure : float
+        How many of the picks would have met a row that the query liked least, in units of a uniform pick: one for each
+        uniform pick, a tenth for each of a query of which one pick in ten is uniform.
     """
 
     rows: NDArray[np.int64]
     log_proba: NDArray[np.float64]
     n_pool: int
-    largest_weight: float
+    n_sure: float
 
 
 def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
@@ -119,12 +123,12 @@ def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: 
     events = [event for batch in run for event in asked[batch.number]]
     answered = {*state.labels, *state.skipped}
     n = next((i for i, event in enumerate(events) if event.row not in answered), len(events))
-    counted = {event.batch for event in events[:n]}
+    weight_of = {batch.number: batch.facts.get("largest_weight", 1.0) for batch in run}
     return Picks(
         np.array([event.row for event in events[:n]], dtype=np.int64),
         np.array([event.log_proba for event in events[:n]], dtype=np.float64),
         run[0].facts["n_candidates"],
-        max((batch.facts.get("largest_weight", 1.0) for batch in run if batch.number in counted), default=1.0),
+        sum(1 / weight_of[event.batch] for event in events[:n] if event.batch is not None),
     )
 
 
@@ -142,10 +146,11 @@ def accuracy_of(
         skipped = [row for row in picks.rows.tolist() if row not in loss_of]
         picked = np.array([loss_of.get(row, 1.0) for row in picks.rows.tolist()])
         largest = 1.0 if kind == "classes" else None
-        options = {"largest_weight": picks.largest_weight, "largest_loss": largest}
-        risk = estimate_risk(picked, picks.log_proba, picks.n_pool, **options)  # type: ignore[arg-type]
+        risk = estimate_risk(picked, picks.log_proba, picks.n_pool, largest_loss=largest)
+        if kind == "classes":  # what errors may hide behind that no pick has met: the rule of three, by all batches
+            risk = replace(risk, step=1 / picks.n_sure)
         low, high = risk.interval()
-        return _shown(risk.value, low, high, kind, len(picked), picks.n_pool, True, len(skipped))
+        return _shown(risk.value, low, high, kind, len(picked) - len(skipped), picks.n_pool, True, len(skipped))
     if len(losses) < FEWEST:
         return None
     if kind == "classes":

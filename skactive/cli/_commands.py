@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from .._checks import warn
-from ..campaign import Campaign, CampaignError, CampaignFileError, Told
+from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._fits import guesses_of
 from ..campaign._labels import Answer, answers_of, kind_of
 from ..query import StochasticBatchQuery
@@ -96,10 +96,10 @@ def ask(options: argparse.Namespace) -> str:
     facts = {"ids": ids, "batch": batch.attrs.get("batch"), "output": options.output, "left": left}
     if output is None:
         listed = "\n".join(str(id) for id in ids)
-        text = f"{listed}\nThese {len(ids)} rows are out. Next: skactive tell {campaign.path.name} FILE"
+        text = f"{listed}\nThese {len(ids)} rows are out. Next: skactive tell {options.campaign} FILE"
     else:
         again = "once more the rows that are out" if options.again else f"{len(ids)} rows to label"
-        text = f"{output} holds {again}; {left:,} are left. {_how_to_fill(output, campaign)}"
+        text = f"{output} holds {again}; {left:,} are left. {_how_to_fill(output, campaign, options.campaign)}"
     return _answer(options, facts, text)
 
 
@@ -137,8 +137,8 @@ class _GivenUpError(Exception):
     pass
 
 
-def _how_to_fill(output: Path, campaign: Campaign) -> str:
-    tell = f"Next: skactive tell {campaign.path}"
+def _how_to_fill(output: Path, campaign: Campaign, path: str) -> str:
+    tell = f"Next: skactive tell {path}"
     if output.suffix == ".html":
         return f"Open it in a browser; it saves a file of labels.\n{tell} {output.stem}_labelled.csv"
     if output.suffix == ".json":
@@ -160,17 +160,13 @@ def tell(options: argparse.Namespace) -> str:
         told = campaign._take(_answers(campaign, path, options.annotator or ""), options.unasked)
     status = campaign.status(accuracy=False, report=False)
     facts = {**vars(told), "labels": status.n_labels, "out": status.n_out, "left": status.n_left}
-    out = f"{status.n_out} rows are still out. " if status.n_out else ""
+    out = f" {status.n_out} rows are still out." if status.n_out else ""
     return _answer(
         options,
         facts,
-        f"{_told(told, path)} The campaign has {status.n_labels:,} labels{_counts(status.by_label)}. {out}\n"
-        f"Next: skactive ask {campaign.path} -n 20 -o next.csv, or skactive status {campaign.path}",
+        f"{path}: {told} The campaign has {status.n_labels:,} labels{_counts(status.by_label)}.{out}\n"
+        f"Next: skactive ask {options.campaign} -n 20 -o next.csv, or skactive status {options.campaign}",
     )
-
-
-def _told(told: Told, path: str) -> str:
-    return f"{path}: {told}"
 
 
 def skip(options: argparse.Namespace) -> str:
@@ -222,15 +218,15 @@ def status(options: argparse.Namespace) -> str:
         "verdict": None if report is None else report.verdict,
         "report": None if report is None else str(report),
     }
-    return _answer(options, facts, f"{found}\n{_next(campaign, found)}")
+    return _answer(options, facts, f"{found}\n{_next(options.campaign, found)}")
 
 
-def _next(campaign: Campaign, found: Any) -> str:
+def _next(path: str, found: Any) -> str:
     if found.report is not None and found.report.verdict == "stop":
-        return f"Next: skactive export {campaign.path} -o labels.csv"
+        return f"Next: skactive export {path} -o labels.csv"
     if found.n_out:
-        return f"Next: skactive tell {campaign.path} FILE, or skactive ask {campaign.path} -n 20 -o next.csv"
-    return f"Next: skactive ask {campaign.path} -n 20 -o next.csv"
+        return f"Next: skactive tell {path} FILE, or skactive ask {path} -n 20 -o next.csv"
+    return f"Next: skactive ask {path} -n 20 -o next.csv"
 
 
 def report(options: argparse.Namespace) -> str:
