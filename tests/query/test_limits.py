@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skactive
 from skactive import Limits, StochasticBatchQuery
+from skactive.acsfw import _core_set
 from skactive.query import BatchQuery, Pool
 from skactive.risk import ActiveTester
 from skactive.samplers import Batch
@@ -215,6 +216,45 @@ def test_batchbald_takes_the_row_of_the_largest_gain_of_those_allowed():
         if i >= 2:
             assert float(gains[row]) == pytest.approx(max(float(gains[j]) for j in np.flatnonzero(replay.allowed)))
             replay.take(row)
+
+
+def limited_steps(vectors, k, allowance):
+    """Frank-Wolfe by its formulas: must rows first, then the vertices allowed or found; rows and weights at the end."""
+    sigma, v = np.linalg.norm(vectors, axis=1), vectors.sum(axis=0)
+    w, found, must, idle = np.zeros(len(vectors)), [], allowance.must.tolist(), 0
+    while len(found) < k and idle < 50:
+        residual = v - w @ vectors
+        open_rows = np.union1d(np.flatnonzero(allowance.allowed), found).astype(int)
+        best = max(open_rows, key=lambda i: residual @ vectors[i] / sigma[i], default=None)
+        row = must[len(found)] if len(found) < len(must) else best
+        if len(found) >= len(must) and not allowance.allowed.any():
+            break
+        step = sigma.sum() / sigma[row] * vectors[row] - w @ vectors
+        size = step @ residual / (step @ step)
+        if size <= 0 and len(found) >= len(must):
+            break
+        w *= 1 - np.clip(size, 0, 1)
+        w[row] += np.clip(size, 0, 1) * sigma.sum() / sigma[row]
+        idle = idle + 1 if row in found else 0
+        if row not in found:
+            if len(found) >= len(must):
+                allowance.take(row)
+            found.append(row)
+    return found, w[found]
+
+
+@pytest.mark.parametrize("case", ["one of each group", "must", "all"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_core_set_steps_to_the_best_vertices_of_the_rows_allowed(case, seed):
+    draws = np.random.default_rng(seed).dirichlet(np.ones(3), size=(10, N))
+    vectors = reference.expected_log_likelihoods(draws) / math.sqrt(10)
+    first, second = (Pool.of(POOL, limits=Limits(**LIMITS[case])).allowance(K) for _ in range(2))
+    found, weights = limited_steps(vectors, K, first)
+    core = _core_set(vectors.copy(), K, None, second)
+    assert core.n_informative == len(found) - len(second.must)
+    assert core.indices[: len(found)].tolist() == found
+    np.testing.assert_allclose(core.weights[: len(found)], weights, rtol=1e-8, atol=1e-9)
+    assert not core.weights[len(found) :].any()
 
 
 def test_rows_of_a_core_set_that_must_be_in_it_have_weights_and_others_stand_for_the_pool_beside_them():
