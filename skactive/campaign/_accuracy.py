@@ -21,6 +21,9 @@ from ..risk import estimate_risk
 from ._state import State
 from ._store import BatchRecord, Event
 
+MOST_WEIGHT = 25.0
+"""Of a row, relative to uniform choice, with which picks still say something of all rows."""
+
 FEWEST = 20
 """Labels without which nothing is said of accuracy."""
 
@@ -96,25 +99,36 @@ class Picks:
 def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
     """The longest run of answered picks; None without any.
 
-    A run ends before a pick that is open, and at a batch whose rows had no probabilities, or that chose from other rows
-    than the last one left: as rows were added, withdrawn, or labelled without having been asked for.
+    A run ends before a pick that is open. It ends at a batch in which some rows had no probability worth the name, or
+    that chose from other rows than the last one left: as some were added, withdrawn, or labelled without a question.
     """
     asked: dict[int, list[Event]] = {}
+    known = set(state.came)
+    disturbed = False
+    fresh: set[int] = set()  # batches before which the rows were not those that the last one left
     for event in events:
         if event.kind == "ask" and event.batch is not None:
+            if event.batch not in asked and disturbed:
+                fresh.add(event.batch)
+                disturbed = False
             asked.setdefault(event.batch, []).append(event)
+            known.add(event.row)
+        elif event.kind == "withdraw" or event.row not in known:
+            disturbed = True
     runs: list[list[BatchRecord]] = []
     left = -1
     for batch in batches:
-        if batch.facts["n_candidates"] != left or not runs:
-            runs.append([])
-        known = all(event.log_proba is not None for event in asked.get(batch.number, []))
-        if known and not batch.facts.get("limited"):
-            runs[-1].append(batch)
-            left = batch.facts["n_candidates"] - len(asked.get(batch.number, []))
-        else:
+        picks = asked.get(batch.number, [])
+        weight = batch.facts.get("largest_weight", 1.0)
+        is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
+        if not is_known or weight is None or weight > MOST_WEIGHT:
             left = -1
-    found = [_answered(run, asked, state) for run in runs if run]
+            continue
+        if batch.facts["n_candidates"] != left or batch.number in fresh:
+            runs.append([])
+        runs[-1].append(batch)
+        left = batch.facts["n_candidates"] - len(picks)
+    found = [_answered(run, asked, state) for run in runs]
     found = [picks for picks in found if len(picks.rows)]
     return max(found, key=lambda picks: len(picks.rows)) if found else None
 

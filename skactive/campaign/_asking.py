@@ -12,11 +12,10 @@ from .._checks import Rule, warn
 from .._random import check_random_state
 from ..query import Limits
 from ..query._pool import Pool
-from ..risk import largest_weight
 from ..samplers._limited import draw_uniform
 from ._errors import CampaignError, shown
 from ._first import first_rows
-from ._queries import ready
+from ._settings import ready
 from ._state import State
 
 FIRST_AUTO = 20
@@ -35,7 +34,7 @@ class Chosen:
 
 def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -> Chosen:
     """Choose rows in view of what has happened; without a model by chance, or by how unlike each other they are."""
-    X, free = campaign._table(), campaign._free(state)
+    X, free = campaign._table(), state.candidates()
     n_free = int(free.sum())
     if n_free == 0:
         raise CampaignError(
@@ -52,7 +51,6 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
         return Chosen(rows, log_proba, {**facts, "query": campaign._settings["first"]})
     query = ready(campaign._query, campaign._store.last_state(), campaign.random_state)
     X_training, y_training = campaign._training(list(state.labels), state)
-    pending = _pending(campaign, state)
     rows = query.select(
         model,
         X,
@@ -60,7 +58,7 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
         X_training=X_training,
         y_training=y_training,
         candidates=free,
-        pending=pending,
+        pending=np.array(state.out, dtype=np.int64),
         **({} if limits is None else {"limits": limits}),
     )
     known = getattr(query, "log_proba_", None)
@@ -70,13 +68,8 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
         "beta": getattr(query, "beta_", None),
     }
     if known is not None:
-        facts["largest_weight"] = largest_weight(query.first_log_proba_, len(state.asked) + len(rows))
+        facts["largest_weight"] = _largest_weight(query)
     return Chosen(rows, np.full(len(rows), np.nan) if known is None else known, facts, query)
-
-
-def _pending(campaign: Any, state: State) -> NDArray[np.int64]:
-    """Rows that are out, and in the table."""
-    return np.setdiff1d(np.array(state.out, dtype=np.int64), campaign._gone)
 
 
 def _of_columns(limits: Any, X: Any) -> Any:
@@ -97,6 +90,15 @@ def _of_columns(limits: Any, X: Any) -> Any:
     return replace(limits, **columns)
 
 
+def _largest_weight(query: Any) -> float | None:
+    """How much less probable the least probable row is than by uniform choice; None if one is impossible."""
+    log_proba = query.first_log_proba_
+    least = float(log_proba.min())
+    with np.errstate(over="ignore"):
+        weight = float(np.exp(-least)) / len(log_proba)
+    return weight if np.isfinite(weight) else None
+
+
 LIMITS = Rule(lambda value: isinstance(value, Limits), "a skactive.Limits")
 
 
@@ -114,7 +116,7 @@ def _first(
             "the first batch, or start a campaign with the other."
         )
     if limits is not None:
-        pool = Pool.of(campaign._table(), free, pending=_pending(campaign, state), limits=limits)
+        pool = Pool.of(campaign._table(), free, pending=np.array(state.out, dtype=np.int64), limits=limits)
         batch: Any = draw_uniform(pool.allowance(k), rng)  # type: ignore[arg-type] # there are limits
         return pool.positions(batch.indices), batch.log_proba()
     if how == "uniform":

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from .. import _fingerprint as fingerprint
-from .._checks import FLAG, ParameterError, Rule, Rules, check_parameters, integer, one_of, warn
-from .._checks import shown as got
+from .._checks import FLAG, Rule, Rules, check_parameters, integer, one_of, warn
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
@@ -24,49 +21,18 @@ from ._asking import Chosen, choose
 from ._errors import CampaignError, shown
 from ._fits import cross_fitted, fitted, guesses_of, has_enough
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
-from ._queries import check_same, default_query, query_of, settings_of, state_of
+from ._opening import Match
 from ._reports import report_on
+from ._settings import default_query, model_of, model_settings, query_of, settings_of, state_of
 from ._state import RULES, State
 from ._status import Status
 from ._store import Event, Overtaken, Rows, Store
 from ._table import Table, plain_ids
+from ._telling import Told, Vocabulary, check_closed, events_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 TRIES = 20
 """How often a batch is chosen anew, if other processes ask for rows meanwhile."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What `Campaign.tell` has taken.
-
-    Attributes
-    ----------
-    n_labels, n_corrected, n_same, n_skipped, n_open : int
-        Rows that got their first label, another one, the one they had, a mark that nobody can label them, and rows
-        that were given without a label, which stay as they were.
-    new : tuple
-        Labels that no row had before.
-    """
-
-    n_labels: int
-    n_corrected: int
-    n_same: int
-    n_skipped: int
-    n_open: int
-    new: tuple[Any, ...]
-
-    def __str__(self) -> str:
-        parts = [f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"]
-        for n, what in (
-            (self.n_corrected, "corrected"),
-            (self.n_same, "known already"),
-            (self.n_skipped, "skipped"),
-            (self.n_open, "still open"),
-        ):
-            if n:
-                parts.append(f"{n} {what}")
-        return f"{', '.join(parts)}."
 
 
 class Campaign:
@@ -219,7 +185,7 @@ class Campaign:
         if None in known:
             raise CampaignError("`labels` must hold labels. Got a gap among them: leave it out.")
         came = [None if label is None else converted(label, known or {label}, kind) for label in table.labels]
-        _check_closed(came, known if labels is not None else None, "`target` must hold `labels` alone: it")
+        check_closed(came, known if labels is not None else None, "`target` must hold `labels` alone: it")
         query = default_query() if query is None else query
         settings = {
             "target": target,
@@ -230,7 +196,7 @@ class Campaign:
             "rule": rule,
             "first": first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
-            "model": _model_settings(model),
+            "model": model_settings(model),
             "query": settings_of(query),
         }
         Store(path).create(settings, Rows(table.ids, table.prints(), came))
@@ -283,86 +249,44 @@ class Campaign:
         check_parameters(cls.rules, values)
 
     def _open(self, store: Store, frame: Any, model: Any, query: Any, changes: str, verbose: int) -> None:
-        settings, rows = store.settings(), store.rows()
+        settings = store.settings()
         self._store, self._settings, self._verbose = store, settings, verbose
         self.path, self.target, self.id = store.path, settings["target"], settings["id"]
         self.kind, self.random_state = settings["kind"], settings["random_state"]
-        self._ids, self._came = rows.ids, rows.labels
+        self._gone: NDArray[np.int64] = np.array(settings.get("gone", []), dtype=np.int64)
         self._X: pd.DataFrame | None = None
-        self._gone: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._fits: dict[Any, Any] = {}
-        if frame is not None:
-            table = Table.of(frame, id=self.id, target=self.target, columns=settings["columns"])
-            self._take_table(table, rows, changes)
+        if frame is None:
+            rows = store.rows()
+            self._ids, self._came = rows.ids, rows.labels
+        else:
             self._query = query_of(settings["query"], query)
-            self._model = self._model_of(model)
+            self._model = model_of(settings["model"], model)
+            self._take_table(Table.of(frame, id=self.id, target=self.target, columns=settings["columns"]), changes)
 
-    def _take_table(self, table: Table, rows: Rows, changes: str) -> None:
+    def _take_table(self, table: Table, changes: str) -> None:
         """Rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
-        where = pd.Index(rows.ids, dtype=object).get_indexer(pd.Index(table.ids, dtype=object))
-        _check_kind_of_ids(rows.ids, table.ids, where)
-        positions = np.full(len(rows.ids), -1, dtype=np.int64)
-        known = where >= 0
-        positions[where[known]] = np.flatnonzero(known)
-        gone = np.flatnonzero(positions < 0)
-        prints = table.prints()
-        changed = np.flatnonzero((positions >= 0) & (prints[positions] != rows.prints))
-        if changes == "refuse":
-            self._refuse(rows, gone, changed)
-        new = np.flatnonzero(~known)
-        if len(new):
-            added = table.in_order(new)
-            came = [None if label is None else self._converted(label, set()) for label in added.labels]
-            self._store.add_rows(Rows(added.ids, prints[new], came), len(rows.ids))
+        for _ in range(TRIES):
+            rows, taken = self._store.rows(), self._store.settings().get("gone", [])
+            match = Match.of(rows, table)
+            if changes == "refuse":
+                match.refuse_changes(rows.ids, set(taken))
+            added = table.in_order(match.new)
+            came = [None if label is None else self._words(rows.labels).label(label) for label in added.labels]
+            try:
+                if len(match.new):
+                    self._store.add_rows(Rows(added.ids, match.prints[match.new], came), len(rows.ids))
+                if len(match.changed):
+                    now = np.concatenate([match.prints_as_now(rows.prints), match.prints[match.new]])
+                    self._store.replace_prints(now)
+                if match.gone.tolist() != taken:
+                    self._store.note({"gone": match.gone.tolist()})
+            except Overtaken:
+                continue
             self._ids, self._came = [*rows.ids, *added.ids], [*rows.labels, *came]
-        if len(changed):
-            as_now = rows.prints.copy()
-            as_now[changed] = prints[positions[changed]]
-            self._store.replace_prints(np.concatenate([as_now, prints[new]]))
-        order = np.concatenate([positions, new])
-        self._gone = gone
-        if len(gone):
-            order = np.where(order < 0, 0, order)  # a row in the place of each that is gone, which nobody looks at
-        same = len(order) == len(table.ids) and (order == np.arange(len(order))).all()
-        self._X = table.X if same else table.X.iloc[order].set_axis(pd.Index(self._ids, name=table.X.index.name))
-
-    def _refuse(self, rows: Rows, gone: NDArray[np.int64], changed: NDArray[np.int64]) -> None:
-        found = []
-        if len(gone):
-            found.append(f"{len(gone):,} rows are gone: {shown([rows.ids[i] for i in gone[:6]])}")
-        if len(changed):
-            found.append(f"{len(changed):,} rows hold other values: {shown([rows.ids[i] for i in changed[:6]])}")
-        if found:
-            raise CampaignError(
-                f"`frame` must be the table of the campaign, to which rows may be added. {'; '.join(found)}. Bring "
-                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
-            )
-
-    def _model_of(self, given: Any) -> Any:
-        settings = self._settings["model"]
-        if "name" in settings and not isinstance(given, str) and given is not None:
-            raise CampaignError(
-                f"`model` must be the one that the campaign was started with, {settings['name']!r}. Got "
-                f"{type(given).__name__}: leave it out, or start a new campaign."
-            )
-        if isinstance(given, str) or "name" in settings:
-            if given is not None:
-                check_same(
-                    "model", settings, _model_settings(given) | {k: settings[k] for k in settings if k != "name"}
-                )
-            if settings["vectorizer"] == "skrub" and not models.has_skrub():
-                raise CampaignError(
-                    "`model` needs skrub, which the campaign was started with and which is not installed. Install the "
-                    'extra "tabular": python -m pip install "skactive[tabular]".'
-                )
-            return settings["name"]
-        if given is None:
-            raise CampaignError(
-                f"`model` must be handed in: the campaign was started with a {settings['type']}, and its file holds no "
-                "code. Give `Campaign.open` the same one."
-            )
-        check_same("model", settings, _model_settings(given))
-        return given
+            self._gone, self._X = match.gone, match.rows(self._ids)
+            return
+        raise CampaignError(f"Other processes added rows {TRIES} times meanwhile. Open the campaign again.")
 
     # --- asking and telling -----------------------------------------------------------------------
 
@@ -461,7 +385,9 @@ class Campaign:
     def _take(self, answers: Sequence[Answer], unasked: bool = False) -> Told:
         for _ in range(TRIES):
             state = self._state()
-            events, told = self._events_of(answers, state, unasked)
+            rows, words = self._rows_of([answer.id for answer in answers]), self._words(state.labels.values())
+            votes_of = functools.partial(self._votes_of, state=state)
+            events, told = events_of(answers, rows, state, votes_of, words, unasked)
             try:
                 if events:
                     self._store.add_events(events, state.seen)
@@ -475,73 +401,21 @@ class Campaign:
             return told
         raise CampaignError(f"Other processes told of these rows {TRIES} times meanwhile. Tell again.")
 
-    def _events_of(self, answers: Sequence[Answer], state: State, unasked: bool) -> tuple[list[Event], Told]:
-        rows = self._rows_of([answer.id for answer in answers])
-        known = set(state.labels.values())
-        given: dict[tuple[int, str], tuple[int, Any]] = {}
-        not_asked = []
-        for entry, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-            if answer.label is None and not answer.skipped:
-                continue
-            label = None if answer.skipped else self._label_of(answer, known, entry)
-            if given.setdefault((row, answer.annotator), (entry, label))[1] != label:
-                first = given[row, answer.annotator][1]
-                raise CampaignError(
-                    f"{answer.id!r} has two labels, {first!r} and {label!r}. Give the right one only.", [entry]
-                )
-            if row not in state.asked and row not in state.labels:
-                not_asked.append(entry)
-        if not_asked and not unasked:
-            ids = [answers[entry].id for entry in not_asked]
-            raise CampaignError(
-                f"{shown(ids)} {'was' if len(ids) == 1 else 'were'} not asked for. If the label is right all the same, "
-                "tell it with unasked=True, in the shell --unasked.",
-                not_asked,
-            )
-        events, counts = [], Counter[str]()
-        for (row, annotator), (_, label) in given.items():
-            before = self._votes_of(row, state).get(annotator)
-            if label is None:
-                counts["skipped"] += 1
-                if row not in state.skipped:
-                    events.append(Event("skip", row, annotator=annotator))
-            elif before == label and type(before) is type(label) and row not in state.skipped:
-                counts["same"] += 1
-            else:
-                counts["corrected" if before is not None else "labels"] += 1
-                events.append(Event("tell", row, label=label, annotator=annotator))
-        new = (
-            {event.label for event in events if event.kind == "tell"} - known
-            if known and self.kind == "classes"
-            else ()
-        )
-        told = Told(
-            counts["labels"],
-            counts["corrected"],
-            counts["same"],
-            counts["skipped"],
-            sum(answer.label is None and not answer.skipped for answer in answers),
-            tuple(sorted(new, key=str)) if self._settings["labels"] is None else (),
-        )
-        return events, told
-
     def _votes_of(self, row: int, state: State) -> Mapping[str, Any]:
         return state.given.get(row, {"": self._came[row]} if self._came[row] is not None else {})
 
-    def _label_of(self, answer: Answer, known: set[Any], entry: int) -> Any:
-        try:
-            return self._converted(answer.label, known)
-        except CampaignError as error:
-            raise CampaignError(f"{answer.id!r}: {error}", [entry]) from None
-
-    def _converted(self, label: Any, known: set[Any]) -> Any:
-        closed = self._settings["labels"]
-        label = converted(label, set(closed or ()) or known, self.kind)
-        _check_closed([label], closed, "a label")
-        return label
+    def _words(self, labels: Iterable[Any]) -> Vocabulary:
+        known = {label for label in labels if label is not None}
+        return Vocabulary(self.kind, self._settings["labels"], known)
 
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         """Positions of rows by id; refuse ids that there are not."""
+        ids = [int(id) if isinstance(id, float | np.floating) and id % 1 == 0 else id for id in ids]
+        wrong = [i for i, id in enumerate(ids) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
+        if wrong:
+            raise CampaignError(
+                f"{shown([ids[i] for i in wrong])} is no id of the campaign: it is a truth value.", wrong
+            )
         where = self._index().get_indexer(pd.Index(ids, dtype=object)) if len(ids) else np.empty(0, dtype=np.int64)
         absent = np.flatnonzero(where < 0).tolist()
         if absent:
@@ -551,6 +425,13 @@ class Campaign:
             raise CampaignError(
                 f"{shown(strangers)} {'is no id' if len(strangers) == 1 else 'are no ids'} of the campaign.{hint}",
                 absent,
+            )
+        lost = [i for i, row in enumerate(where.tolist()) if row in set(self._gone.tolist())]
+        if lost:
+            raise CampaignError(
+                f"{shown([ids[i] for i in lost])} {'is' if len(lost) == 1 else 'are'} gone from the table. Put back the "
+                "rows to say something of them.",
+                lost,
             )
         return where.tolist()
 
@@ -635,12 +516,12 @@ class Campaign:
             index=pd.Index([self._ids[row] for row in state.out], dtype=object, name=self.id or "id"),
         )
         return Status(
-            n_rows=state.n_rows,
+            n_rows=state.n_rows - len(self._gone),
             n_labels=len(state.labels),
             n_out=len(state.out),
             n_skipped=len(state.skipped),
             n_disputed=len(state.disputed),
-            n_left=int(self._free(state).sum()),
+            n_left=int(state.candidates().sum()),
             n_asked=len(state.asked),
             n_batches=len(batches),
             by_label=_by_label(list(state.labels.values()), self.kind),
@@ -715,7 +596,8 @@ class Campaign:
         disputes = state.disagreements()
         found["disputed"] = [row in disputes for row in rows]
         beside = self._table().iloc[rows]
-        return pd.concat([found, beside[[c for c in beside.columns if c not in found.columns]]], axis=1).iloc[order[:n]]
+        beside = beside.rename(columns={c: f"{c} of the row" for c in beside.columns if c in found.columns})
+        return pd.concat([found, beside], axis=1).iloc[order[:n]]
 
     def disagreements(self) -> pd.DataFrame:
         """Rows whose annotators do not say the same, one column for each annotator, and ``label``, which counts.
@@ -798,13 +680,7 @@ class Campaign:
     # --- what the others stand on -----------------------------------------------------------------
 
     def _state(self) -> State:
-        return State.of(self._came, self._store.events(), self._settings["rule"])
-
-    def _free(self, state: State) -> NDArray[np.bool_]:
-        """Rows that may be asked for."""
-        free = state.candidates()
-        free[self._gone] = False
-        return free
+        return State.of(self._came, self._store.events(), self._settings["rule"], self._gone.tolist())
 
     def _table(self) -> pd.DataFrame:
         if self._X is None:
@@ -865,37 +741,7 @@ class Campaign:
             X, y = self._training(rows, state)
             return fitted(self._estimator(), X, y, self.random_state), X, y
 
-        return report_on(state, self._table(), self._free(state), fit, self.kind, self.random_state, self._verbose)
-
-
-def _model_settings(model: Any) -> dict[str, Any]:
-    is_estimator = all(hasattr(model, name) for name in ("fit", "get_params", "set_params"))
-    if isinstance(model, type) or not (is_estimator or model in tuple(models.MODELS)):
-        raise ParameterError(
-            f"`model` must be one of {sorted(models.MODELS)}, or an estimator that scikit-learn can clone. "
-            f"Got {got(model)}."
-        )
-    if isinstance(model, str):
-        return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
-    return {"type": type(model).__name__, "description": fingerprint.describe(clone(model))}
-
-
-def _check_closed(labels: Iterable[Any], closed: Iterable[Any] | None, what: str) -> None:
-    if closed is None:
-        return
-    known = set(closed)
-    others = sorted({label for label in labels if label is not None and label not in known}, key=str)
-    if others:
-        raise CampaignError(f"{what} must be one of {shown(sorted(known, key=str), 12)}. Got {shown(others)}.")
-
-
-def _check_kind_of_ids(before: list[Any], now: list[Any], where: NDArray[np.int64]) -> None:
-    if (where < 0).all() and type(before[0]) is not type(now[0]):
-        kinds = {str: "texts", int: "whole numbers"}
-        raise CampaignError(
-            f"`frame` must have the ids of the campaign. Those are {kinds[type(before[0])]}, {before[0]!r} say, and "
-            f"these are {kinds[type(now[0])]}, {now[0]!r}: read them as the campaign did, dtype={{id: str}} in pandas."
-        )
+        return report_on(state, self._table(), state.candidates(), fit, self.kind, self.random_state, self._verbose)
 
 
 def _other_type(id: Any) -> Any:

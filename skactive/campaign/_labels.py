@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,15 +36,15 @@ class Answer(NamedTuple):
 def plain_labels(values: Any, name: str, ids: Sequence[Any]) -> list[Any]:
     """Labels as plain values, None for gaps."""
     series = pd.Series(values)
-    missing = series.isna().to_numpy()
-    found = series.dropna()
-    if found.dtype.kind == "f" and len(found) and (found % 1 == 0).all() and np.isfinite(found).all():
-        series = series.astype("Int64")  # whole numbers become others beside a gap
-    values = series.astype(object).tolist()
-    return [
+    missing = series.isna().to_numpy(dtype=bool)
+    labels = [
         None if gap else plain_label(value, f"`{name}` of row {key!r}")
-        for value, gap, key in zip(values, missing, ids, strict=True)
+        for value, gap, key in zip(series.astype(object).tolist(), missing.tolist(), ids, strict=True)
     ]
+    found = [label for label in labels if label is not None]
+    if found and all(isinstance(label, float) and label % 1 == 0 for label in found):
+        return [None if label is None else int(label) for label in labels]  # which became floats beside a gap
+    return labels
 
 
 def plain_label(value: Any, name: str) -> Any:
@@ -105,7 +106,7 @@ def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any
     """
     if kind == "numbers":
         number = _as_number(label)
-        if number is None:
+        if number is None or not abs(number) < 1e300:
             raise CampaignError(f"a label must be a number, as the others are. Got {label!r}.")
         return float(number)
     types = {_type_of(one) for one in known}
@@ -126,18 +127,16 @@ def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any
 
 
 def _as_number(label: Any) -> float | int | None:
+    """A number, or what a text says if it is one: as spreadsheets write them, not as Python does, with 1_000."""
     if isinstance(label, bool):
         return None
     if isinstance(label, int | float):
         return label
-    try:
-        return int(label)
-    except ValueError:
-        try:
-            number = float(label)
-        except ValueError:
-            return None
-        return number if math.isfinite(number) else None
+    text = label.strip()
+    if re.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
+    number = float(text) if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text) else math.nan
+    return number if math.isfinite(number) else None
 
 
 def _whole(label: Any) -> Any:
@@ -166,11 +165,13 @@ def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "")
 def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: str) -> list[Answer]:
     if id is not None and id in frame.columns:
         keys = frame[id].astype(object).tolist()
-    elif id is None or frame.index.name == id:
+    elif id is None and "id" in frame.columns:
+        keys = frame["id"].astype(object).tolist()
+    elif (id is None and not _says_nothing(frame.index)) or (id is not None and frame.index.name == id):
         keys = frame.index.tolist()
     else:
         raise CampaignError(
-            f"`labels` must have a column or an index {id!r}, with the ids of the rows. Its columns are "
+            f"`labels` must have a column or an index {id or 'id'!r}, with the ids of the rows. Its columns are "
             f"{shown(frame.columns.tolist(), 12)}."
         )
     if target not in frame.columns:
@@ -189,6 +190,11 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
                 f"{keys[i]!r} has a label, {value!r}, and a mark in the column `skip`. Take one of them away.", [i]
             )
     return [Answer(*one) for one in zip(keys, values, [annotator] * len(keys), skipped, strict=True)]
+
+
+def _says_nothing(index: pd.Index) -> bool:
+    """Whether it is what a table gets that was given none."""
+    return isinstance(index, pd.RangeIndex) and index.name is None and index.start == 0 and index.step == 1
 
 
 _NO = {"", "0", "false", "no", "n", "0.0"}

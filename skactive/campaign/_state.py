@@ -64,6 +64,10 @@ class State:
         Rows that were ever asked for, with the batch that they were in last.
     order : list of int
         Rows in the order in which they got their first label, those that came with one left out.
+    gone : frozenset of int
+        Rows that are in the table no more: they have no label, and are not asked for.
+    came : frozenset of int
+        Rows that came with a label.
     """
 
     n_rows: int
@@ -75,18 +79,21 @@ class State:
     given: dict[int, dict[str, Any]]
     asked: dict[int, int]
     order: list[int]
+    gone: frozenset[int]
+    came: frozenset[int]
 
     @classmethod
-    def of(cls, start: Sequence[Any], events: Sequence[Event], rule: str) -> State:
-        """Go through what happened; ``start`` are the labels that rows came with."""
-        came = {row: label for row, label in enumerate(start) if label is not None}
+    def of(cls, start: Sequence[Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()) -> State:
+        """Go through what happened; ``start`` are the labels that rows came with, ``gone`` rows that are no more."""
+        gone = frozenset(gone)
+        came = {row: label for row, label in enumerate(start) if label is not None and row not in gone}
         rows: dict[int, _Row] = {}
         order: dict[int, None] = {}
         seen = 0
         for event in events:
             seen = event.number
-            if event.row >= len(start):
-                continue  # of a row that another process has taken up, from a longer table
+            if event.row >= len(start) or event.row in gone:
+                continue  # the former of a row that another process has taken up, from a longer table
             if event.row not in rows:
                 rows[event.row] = _Row({"": came[event.row]} if event.row in came else {})
             _happen(rows[event.row], event)
@@ -107,6 +114,8 @@ class State:
             given={row: known.votes for row, known in sorted(rows.items())},
             asked={row: known.batch for row, known in rows.items() if known.batch is not None},
             order=[row for row in order if row in labels],
+            gone=gone,
+            came=frozenset(came),
         )
 
     def when(self, labelled: Iterable[int]) -> State:
@@ -121,7 +130,7 @@ class State:
     def candidates(self) -> NDArray[np.bool_]:
         """Which rows may be asked for."""
         free = np.ones(self.n_rows, dtype=bool)
-        for rows in (list(self.labels), self.out, self.skipped, self.disputed):
+        for rows in (list(self.labels), self.out, self.skipped, self.disputed, list(self.gone)):
             free[rows] = False
         return free
 
@@ -137,8 +146,9 @@ def _happen(row: _Row, event: Event) -> None:
         row.votes.pop(event.annotator, None)  # so that the last one told is the last
         row.votes[event.annotator] = event.label
         row.out = row.skipped = False
-    elif event.kind == "skip":
-        row.out, row.skipped = False, True
+    elif event.kind == "skip":  # a label of somebody else stays
+        row.votes.pop(event.annotator, None)
+        row.out, row.skipped = False, not row.votes
     elif event.kind == "withdraw":
         row.out = row.skipped = False
         row.votes.clear()

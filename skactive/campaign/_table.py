@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,9 @@ from ._labels import plain_labels
 
 RESERVED = ("guess", "guess_probability", "log_proba", "skip")
 """Columns that batches have beside those of the table."""
+
+RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")
+"""And those of lists of rows, beside the id."""
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
 
@@ -77,6 +82,7 @@ class Table:
         if bad:
             raise CampaignError(f"`frame` must have columns with texts as names. Got {shown(bad)}.")
         taken = [name for name in (*X.columns, target) if name in RESERVED]
+        taken += [name for name in (id, frame.index.name) if name in RESERVED_IDS]
         if taken:
             raise CampaignError(
                 f"`frame` must not have a column {taken[0]!r}, which is what batches call one of their own. Rename it."
@@ -115,7 +121,7 @@ def plain_ids(keys: Any) -> list[Any]:
             f"{_and_others(twice)}: drop the copies, or name another column.",
             twice.tolist(),
         )
-    if series.dtype.kind == "f" and (series % 1 == 0).all():  # whole numbers, next to a gap once
+    if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < _EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
     return [_plain_id(value) for value in series.tolist()]
 
@@ -144,35 +150,52 @@ def _as_frame(frame: Any) -> pd.DataFrame:
 
 
 def _hashed(column: pd.Series) -> NDArray[np.uint64]:
-    """A number for each value: the same for a number however it is stored, and one of its own for a gap."""
-    missing = column.isna().to_numpy()
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
-        values = column.to_numpy(dtype="datetime64[ns]" if column.dtype.kind != "m" else "timedelta64[ns]")
-        hashed = pd.util.hash_array(values.astype(np.int64))
-    elif pd.api.types.is_numeric_dtype(column) or _is_boolean(column, missing):
-        hashed = pd.util.hash_array(_as_floats(column, missing))
-    else:
-        texts = np.array(["" if gap else str(v) for v, gap in zip(column, missing, strict=True)], dtype=object)
-        hashed = pd.util.hash_array(texts)
+    """A number for each value: the same however it is stored, and one of its own for a gap."""
+    missing = column.isna().to_numpy(dtype=bool)
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "bf":
+        return np.where(missing, _MISSING, _of_floats(column.to_numpy(dtype=np.float64)))
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        whole = column.to_numpy()
+        hashed = _of_floats(whole.astype(np.float64))
+        large = np.abs(whole.astype(np.float64)) >= _EXACT
+        hashed[large] = _of_texts([str(value) for value in whole[large].tolist()])
+        return hashed
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM":
+        unit = f"{column.dtype.kind}8[us]"
+        return np.where(missing, _MISSING, pd.util.hash_array(column.to_numpy().astype(unit).astype(np.int64)))
+    values = column.astype(object).tolist()
+    texts, numbers = [], np.full(len(values), np.nan)
+    for i, (value, gap) in enumerate(zip(values, missing.tolist(), strict=True)):
+        if gap:
+            texts.append("")
+        elif isinstance(value, bool | int | float | np.bool_ | np.number) and abs(value) < _EXACT:
+            numbers[i] = value
+            texts.append("")
+        else:
+            texts.append(_text(value))
+    hashed = np.where(np.isnan(numbers), _of_texts(texts), _of_floats(numbers))
     return np.where(missing, _MISSING, hashed)
 
 
-def _is_boolean(column: pd.Series, missing: NDArray[np.bool_]) -> bool:
-    return column.dtype == object and all(
-        isinstance(v, bool | np.bool_) for v, gap in zip(column, missing, strict=True) if not gap
-    )
+_EXACT = 2.0**53
 
 
-def _as_floats(column: pd.Series, missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """Numbers in one form; whole ones too large for it as they are."""
-    if column.dtype.kind in "iu" or str(column.dtype).startswith(("Int", "UInt")):
-        whole = column.fillna(0).to_numpy(dtype=column.dtype.name.lower())
-        if (np.abs(whole.astype(np.float64)) >= 2.0**53).any():
-            return whole.astype(np.uint64)
-    values = column.astype(object).where(~missing, np.nan) if column.dtype == object else column
-    return values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # no -0.0
+def _of_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    return pd.util.hash_array(values + 0.0)  # no -0.0
+
+
+def _of_texts(texts: list[str]) -> NDArray[np.uint64]:
+    return pd.util.hash_array(np.array([*texts, None], dtype=object)[:-1])
+
+
+def _text(value: Any) -> str:
+    """All of a value: an array to its last element, a moment in UTC."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    if isinstance(value, datetime.datetime):
+        moment = pd.Timestamp(value)
+        return str((moment if moment.tz is None else moment.tz_convert("UTC").tz_localize(None)).isoformat())
+    return str(value)
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -379,7 +379,7 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
     other = table()
     other.loc[5, "age"] = 999
     other = other[other["customer"] != "0007"]
-    with pytest.raises(CampaignError, match="1 rows are gone: '0007'; 1 rows hold other values: '0005'"):
+    with pytest.raises(CampaignError, match="1 row is gone: '0007'; 1 row holds other values: '0005'"):
         Campaign.open(tmp_path / "churn.db", other)
     campaign = Campaign.open(tmp_path / "churn.db", other, changes="take")
     rest = campaign.ask(N - 3 - ("0007" not in out))

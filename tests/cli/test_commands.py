@@ -317,7 +317,7 @@ def test_a_pool_that_changed_is_listed_and_taken_with_a_word(capsys):
     frame.drop(index=4).to_csv("pool.csv", index=False)
     err = run(capsys, "ask c.db -n 3 -o a.csv", 2).err
     assert re.fullmatch(
-        r"skactive ask: error: .*pool\.csv: .*1 rows are gone: '004'; 1 rows hold other values: '003'.*\n",
+        r"skactive ask: error: .*pool\.csv: .*1 row is gone: '004'; 1 row holds other values: '003'.*\n",
         err,
     )
 

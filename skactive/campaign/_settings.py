@@ -1,4 +1,4 @@
-"""The query of a campaign as plain settings, where it is one of this package with plain parameters."""
+"""Model and query of a campaign as plain settings: all there is to them, or what tells one from another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from .. import _fingerprint as fingerprint
-from .._checks import check_parameters
+from .._checks import ParameterError, check_parameters, shown
 from .._plain import NoPlainFormError, dumps, loads
 from .._random import check_random_state
 from ..acsfw import ACSFWQuery
@@ -16,6 +16,7 @@ from ..badge import BADGEQuery
 from ..batchbald import BatchBALDQuery
 from ..kcenter import KCenterQuery
 from ..query import StochasticBatchQuery
+from . import _models as models
 from ._errors import CampaignError
 
 QUERIES = {
@@ -62,6 +63,42 @@ def query_of(settings: dict[str, Any], given: Any) -> Any:
         f"`query` must be handed in: the campaign was started with a {settings['name']} of your own parts, and its "
         "file holds no code. Give the same one."
     )
+
+
+def model_settings(model: Any) -> dict[str, Any]:
+    """What to write down of a model: its name, or what tells it from another one."""
+    is_estimator = all(hasattr(model, name) for name in ("fit", "get_params", "set_params"))
+    if isinstance(model, type) or not (is_estimator or model in tuple(models.MODELS)):
+        raise ParameterError(
+            f"`model` must be one of {sorted(models.MODELS)}, or an estimator that scikit-learn can clone. "
+            f"Got {shown(model)}."
+        )
+    if isinstance(model, str):
+        return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
+    return {"type": type(model).__name__, "description": fingerprint.describe(clone(model))}
+
+
+def model_of(settings: dict[str, Any], given: Any) -> Any:
+    """The name of the model, or the one that is handed in, if it is the same."""
+    if "name" not in settings:
+        if given is None:
+            raise CampaignError(
+                f"`model` must be handed in: the campaign was started with a {settings['type']}, and its file holds no "
+                "code. Give `Campaign.open` the same one."
+            )
+        check_same("model", settings, model_settings(given))
+        return given
+    if given is not None and given != settings["name"]:
+        raise CampaignError(
+            f"`model` must be the one that the campaign was started with, {settings['name']!r}. Got {shown(given)}: "
+            "leave it out, or start a new campaign."
+        )
+    if settings["vectorizer"] == "skrub" and not models.has_skrub():
+        raise CampaignError(
+            "`model` needs skrub, which the campaign was started with and which is not installed. Install the extra "
+            '"tabular": python -m pip install "skactive[tabular]".'
+        )
+    return settings["name"]
 
 
 def check_same(name: str, before: Any, now: Any) -> None:
