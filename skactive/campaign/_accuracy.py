@@ -44,7 +44,7 @@ class Accuracy:
         True: of the rows that had no label at the start, by weighted picks. False: of the rows that came with a label
         and those asked for without known probabilities, which may be unlike the others.
     n_skipped : int
-        Rows among the picks that nobody could label, which count as errors.
+        Rows among the picks that nobody could label: the value is that of rows that can be labelled.
     """
 
     value: float
@@ -58,10 +58,13 @@ class Accuracy:
 
     def __str__(self) -> str:
         show = _percent if self.measure == "accuracy" else _number
-        of = f"on the {self.n_rows:,} rows without a label" if self.weighted else "on rows like those labelled"
-        one = self.n_skipped == 1
-        words = "skipped row counts as an error" if one else "skipped rows count as errors"
-        skipped = f"; {self.n_skipped} {words}" if self.n_skipped else ""
+        of = (
+            f"on the {self.n_rows:,} rows that had no label at first"
+            if self.weighted
+            else "on rows like those labelled"
+        )
+        words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
+        skipped = f"; the {self.n_skipped} {words} left out, as are others like that" if self.n_skipped else ""
         return (
             f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {of}, by "
             f"{self.n_labels} labels that the model was not taught{skipped}"
@@ -155,16 +158,18 @@ def accuracy_of(
     else:
         losses = (judged["guess"].to_numpy() != np.asarray(y)).astype(np.float64)
     loss_of = dict(zip(rows, losses.tolist(), strict=True))
-    usable = picks is not None and (kind == "classes" or not any(row in state.skipped for row in picks.rows.tolist()))
-    if picks is not None and usable and len(picks.rows) >= FEWEST:
-        skipped = [row for row in picks.rows.tolist() if row not in loss_of]
-        picked = np.array([loss_of.get(row, 1.0) for row in picks.rows.tolist()])
+    if picks is not None and len(picks.rows) >= FEWEST:
+        skipped = np.array([row not in loss_of for row in picks.rows.tolist()])
+        picked = np.array([loss_of.get(row, 0.0) for row in picks.rows.tolist()])
         largest = 1.0 if kind == "classes" else None
         risk = estimate_risk(picked, picks.log_proba, picks.n_pool, largest_loss=largest)
         if kind == "classes":  # what errors may hide behind that no pick has met: the rule of three, by all batches
             risk = replace(risk, step=1 / picks.n_sure)
-        low, high = risk.interval()
-        return _shown(risk.value, low, high, kind, len(picked) - len(skipped), picks.n_pool, True, len(skipped))
+        share = 1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value  # can be labelled
+        low, high = (end / max(share, 0.5) for end in risk.interval())
+        n_skipped = int(skipped.sum())
+        value = risk.value / max(share, 0.5)
+        return _shown(value, low, high, kind, len(picked) - n_skipped, picks.n_pool, True, n_skipped)
     if len(losses) < FEWEST:
         return None
     if kind == "classes":

@@ -393,6 +393,11 @@ class Campaign:
                     self._store.add_events(events, state.seen)
             except Overtaken:
                 continue
+            alike = _alike([event.label for event in events if event.kind == "tell"], words.known)
+            if alike:
+                warn(
+                    f"{alike[0]!r} and {alike[1]!r} are two labels, though they look alike. If one is a slip, correct it."
+                )
             if told.new:
                 warn(
                     f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
@@ -422,6 +427,7 @@ class Campaign:
             strangers = [ids[i] for i in absent]
             twins = [one for one in strangers if _other_type(one) in self._index()]
             hint = f" There is {_other_type(twins[0])!r}: read ids in the type of the table." if twins else ""
+            hint = hint or _lost_zeros(strangers[0], self._ids)
             raise CampaignError(
                 f"{shown(strangers)} {'is no id' if len(strangers) == 1 else 'are no ids'} of the campaign.{hint}",
                 absent,
@@ -429,8 +435,8 @@ class Campaign:
         lost = [i for i, row in enumerate(where.tolist()) if row in set(self._gone.tolist())]
         if lost:
             raise CampaignError(
-                f"{shown([ids[i] for i in lost])} {'is' if len(lost) == 1 else 'are'} gone from the table. Put back the "
-                "rows to say something of them.",
+                f"{shown([ids[i] for i in lost])} {'is' if len(lost) == 1 else 'are'} gone from the table. Put "
+                "the rows back to say something of them.",
                 lost,
             )
         return where.tolist()
@@ -490,7 +496,9 @@ class Campaign:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def status(self, *, accuracy: bool = True, report: bool = True) -> Status:
+    def status(
+        self, *, accuracy: bool = True, report: bool = True, tolerance: float = 0.05, patience: int = 30
+    ) -> Status:
         """Where the campaign stands.
 
         Parameters
@@ -499,6 +507,9 @@ class Campaign:
             Estimate it, with an interval: five fits.
         report : bool, default=True
             Whether to go on: a fit for each of the last batches, eight at most.
+        tolerance, patience : float, int
+            As in `skactive.StoppingReport.from_learner`: the gain for 100 labels that is worth their price, and over
+            how many labels it is looked at.
 
         Returns
         -------
@@ -506,6 +517,7 @@ class Campaign:
             Prints as some sentences, and shows as a table in notebooks.
         """
         check_parameters({"accuracy": FLAG, "report": FLAG}, {"accuracy": accuracy, "report": report})
+        check_parameters(StoppingReport.rules, {"tolerance": tolerance, "patience": patience})
         state, batches = self._state(), self._store.batches()
         times = {batch.number: batch.time for batch in batches}
         out = pd.DataFrame(
@@ -527,7 +539,9 @@ class Campaign:
             by_label=_by_label(list(state.labels.values()), self.kind),
             out=out,
             accuracy=self._accuracy(state) if accuracy and self._X is not None else None,
-            report=self._report(state) if report and self._X is not None and self._can_fit(state) else None,
+            report=self._report(state, tolerance, patience)
+            if report and self._X is not None and self._can_fit(state)
+            else None,
         )
 
     def model(self) -> Any:
@@ -736,18 +750,37 @@ class Campaign:
         picks = picks_of(self._store.batches(), self._store.events(), state)
         return accuracy_of(judged, list(state.labels.values()), list(state.labels), state, picks, self.kind)
 
-    def _report(self, state: State) -> StoppingReport | None:
+    def _report(self, state: State, tolerance: float, patience: int) -> StoppingReport | None:
         def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
             X, y = self._training(rows, state)
             return fitted(self._estimator(), X, y, self.random_state), X, y
 
-        return report_on(state, self._table(), state.candidates(), fit, self.kind, self.random_state, self._verbose)
+        options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
+        return report_on(state, self._table(), fit, self.kind, options, self._verbose)
 
 
 def _other_type(id: Any) -> Any:
     if isinstance(id, str):
         return int(id) if id.isdecimal() else None
     return str(id)
+
+
+def _alike(labels: Iterable[Any], known: Iterable[Any]) -> tuple[str, str] | None:
+    """Two texts that differ by nothing but capitals and spaces."""
+    seen: dict[str, str] = {}
+    for label in (*known, *labels):
+        if isinstance(label, str):
+            other = seen.setdefault("".join(label.casefold().split()), label)
+            if other != label:
+                return other, label
+    return None
+
+
+def _lost_zeros(id: Any, ids: list[Any]) -> str:
+    """A word on ids whose leading zeros a spreadsheet has taken away."""
+    bare = str(id).lstrip("0")
+    like = next((one for one in ids if isinstance(one, str) and bare and one.lstrip("0") == bare), None)
+    return "" if like is None else f" There is {like!r}: a spreadsheet may have taken the zeros away."
 
 
 def _as_ids(ids: Any) -> list[Any]:

@@ -52,7 +52,7 @@ def plain_label(value: Any, name: str) -> Any:
     if value is None or value is pd.NA or value is pd.NaT:
         return None
     if isinstance(value, str):
-        return str(value) if value.strip() else None
+        return str(value).strip() or None  # as spreadsheets leave spaces
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer):

@@ -40,13 +40,13 @@ def moments_of(state: State) -> list[int]:
 
 
 def report_on(
-    state: State, X: pd.DataFrame, free: NDArray[np.bool_], fit: Fit, kind: str, seed: int, verbose: int
+    state: State, X: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
 ) -> StoppingReport | None:
     """The report of now, after those of the last batches; None if there were labels of one class until now."""
     later = set(state.order)
     came = [row for row in state.labels if row not in later]
-    left = np.flatnonzero(free)
-    rng = check_random_state([seed, 4])
+    left = np.flatnonzero(state.candidates())
+    rng = check_random_state([options["random_state"], 4])
     if len(left) > MOST_ROWS:
         left = rng.choice(left, MOST_ROWS, replace=False)
     report = None
@@ -58,6 +58,6 @@ def report_on(
         model, X_training, y_training = fit(rows)
         pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
         report = StoppingReport.from_learner(
-            model, X.iloc[pool], report, X_training=X_training, y_training=y_training, random_state=seed
+            model, X.iloc[pool], report, X_training=X_training, y_training=y_training, **options
         )
     return report

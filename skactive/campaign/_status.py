@@ -63,14 +63,21 @@ class Status:
             text = str(self.accuracy)
             found.append(f"{text[0].upper()}{text[1:]}.")
         if self.report is not None:
-            found.append(str(self.report))
+            found.append(_for_a_campaign(str(self.report)))
         return found
 
     def _on_rows(self) -> str:
         parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} out"]
         parts += [f"{n:,} {what}" for n, what in ((self.n_skipped, "skipped"), (self.n_disputed, "disputed")) if n]
-        return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {self.n_batches} batches so far."
+        return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {self.n_batches} batch{'es' * (self.n_batches != 1)} so far."
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
         return f"<div>{cells}</div>"
+
+
+def _for_a_campaign(text: str) -> str:
+    """What a report says, without words for those who make reports themselves."""
+    return text.replace("Pass this report as `previous` after the next batch.", "The next batch tells more.").replace(
+        "labels for a test would tell (`test`)", "labels that are kept for a test would tell"
+    )

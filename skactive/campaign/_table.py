@@ -168,8 +168,8 @@ def _hashed(column: pd.Series) -> NDArray[np.uint64]:
     for i, (value, gap) in enumerate(zip(values, missing.tolist(), strict=True)):
         if gap:
             texts.append("")
-        elif isinstance(value, bool | int | float | np.bool_ | np.number) and abs(value) < _EXACT:
-            numbers[i] = value
+        elif isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating) and abs(float(value)) < _EXACT:
+            numbers[i] = float(value)
             texts.append("")
         else:
             texts.append(_text(value))

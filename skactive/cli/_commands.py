@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ import pandas as pd
 from .._checks import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._fits import guesses_of
-from ..campaign._labels import Answer, answers_of, kind_of
+from ..campaign._labels import Answer, answers_of, kind_of, plain_labels
 from ..query import StochasticBatchQuery
 from ._files import FileError, read_table, write_table, written_whole
 
@@ -26,10 +27,7 @@ FAILURES = (CampaignFileError, OSError)
 def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file."""
     path = Path(options.campaign)
-    frame = _pool(options.pool, options.id, options.target)
-    task = options.task
-    if task == "auto":
-        task = "regression" if _are_numbers(frame[options.target]) else "classification"
+    frame, task = _with_labels(options.pool, options.id, options.target, options.task)
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     if path.exists() and options.force:
@@ -157,10 +155,17 @@ def tell(options: argparse.Namespace) -> str:
     campaign = Campaign.open(options.campaign)
     path = options.labels
     with _about(path):
-        told = campaign._take(_answers(campaign, path, options.annotator or ""), options.unasked)
+        answers = _answers(campaign, path, options.annotator or "")
+        if all(answer.label is None and not answer.skipped for answer in answers):
+            raise CampaignError(
+                f"there is no label in the column {campaign.target!r} yet. Fill in some, and tell it again."
+            )
+        told = campaign._take(answers, options.unasked)
     status = campaign.status(accuracy=False, report=False)
     facts = {**vars(told), "labels": status.n_labels, "out": status.n_out, "left": status.n_left}
     out = f" {status.n_out} rows are still out." if status.n_out else ""
+    if status.n_disputed:
+        out += f" Annotators disagree on {len(campaign.disagreements())} rows; {status.n_disputed} have no label that counts."
     return _answer(
         options,
         facts,
@@ -207,8 +212,8 @@ def recheck(options: argparse.Namespace) -> str:
 
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
-    campaign = Campaign.open(options.campaign) if options.quick else _opened(options, verbose=1)
-    found = campaign.status()
+    campaign = Campaign.open(options.campaign) if options.quick else _opened(options, verbose=sys.stderr.isatty())
+    found = campaign.status(tolerance=options.tolerance, patience=options.patience)
     report = found.report
     facts = {
         **{name: value for name, value in vars(found).items() if name.startswith("n_")},
@@ -235,7 +240,7 @@ def report(options: argparse.Namespace) -> str:
 
     if Path(options.output).suffix != ".html":
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
-    campaign = _opened(options, verbose=1)
+    campaign = _opened(options, verbose=sys.stderr.isatty())
     with written_whole(options.output, force=options.force) as temporary:
         temporary.write_text(report_page(campaign), encoding="utf-8")
     return _answer(options, {"output": options.output}, f"{options.output} shows where the campaign stands.")
@@ -245,7 +250,7 @@ def simulate(options: argparse.Namespace) -> str:
     """Try queries on a table whose labels are known."""
     from ._simulate import simulated
 
-    facts, text = simulated(options, _pool(options.labels, options.id, options.target))
+    facts, text = simulated(options, *_with_labels(options.labels, options.id, options.target, "auto"))
     return _answer(options, facts, text)
 
 
@@ -253,6 +258,8 @@ def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
     campaign = _opened(options)
     frame = campaign.history() if options.history else campaign.to_frame().reset_index()
+    if options.history:
+        frame["time"] = [moment.isoformat() for moment in frame["time"]]  # which a workbook cannot hold with a zone
     write_table(frame, options.output, force=options.force)
     n_labels = campaign.status(accuracy=False, report=False).n_labels
     what = f"{len(frame):,} events" if options.history else f"{len(frame):,} rows, {n_labels:,} of them with a label"
@@ -268,12 +275,24 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
 # --- files --------------------------------------------------------------------------------------------
 
 
-def _pool(path: str, id: str | None, target: str) -> pd.DataFrame:
-    frame = read_table(path, text=tuple(name for name in (id, target) if name is not None))
+def _pool(path: str, id: str | None, target: str, frame: pd.DataFrame | None = None) -> pd.DataFrame:
+    if frame is None:
+        frame = read_table(path, text=tuple(name for name in (id, target) if name is not None))
     _notes(frame)
     if target not in frame.columns:
         raise FileError(f"{path} has no column {target!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}.")
     return frame
+
+
+def _with_labels(path: str, id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
+    """A table, and whether its labels are numbers to predict: they are numbers then, else the texts that stand there."""
+    if task != "classification":
+        frame = read_table(path, text=() if id is None else (id,))
+        known = frame[target].dropna() if target in frame.columns else pd.Series(dtype=object)
+        are_numbers = pd.api.types.is_numeric_dtype(known) and not pd.api.types.is_bool_dtype(known)
+        if task == "regression" or (are_numbers and kind_of(plain_labels(known, target, known.index)) == "numbers"):
+            return _pool(path, id, target, frame), "regression"
+    return _pool(path, id, target), "classification"
 
 
 def _notes(frame: pd.DataFrame) -> None:
@@ -281,7 +300,7 @@ def _notes(frame: pd.DataFrame) -> None:
         warn(note)
 
 
-def _opened(options: argparse.Namespace, verbose: int = 0) -> Campaign:
+def _opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     """The campaign with its table."""
     bare = Campaign.open(options.campaign)
     path = options.pool or bare._settings.get("pool")
@@ -289,12 +308,13 @@ def _opened(options: argparse.Namespace, verbose: int = 0) -> Campaign:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
     if not Path(path).exists():
         raise FileError(f"{path} is not there any more: name the table by --pool FILE.")
-    frame = _pool(path, bare.id, bare.target)
+    numbers = read_table(path, text=[bare.id] if bare.id else ()) if bare.kind == "numbers" else None
+    frame = _pool(path, bare.id, bare.target, numbers)
     if bare.id is not None and bare.id in frame.columns and bare._ids and isinstance(bare._ids[0], int):
         frame[bare.id] = _typed(bare, frame[bare.id])
     with _about(path):
         campaign = Campaign.open(
-            options.campaign, frame, changes="take" if options.take_changes else "refuse", verbose=verbose
+            options.campaign, frame, changes="take" if options.take_changes else "refuse", verbose=int(verbose)
         )
     if options.pool:
         campaign._store.note({"pool": os.path.abspath(path)})
@@ -309,9 +329,15 @@ def _typed(campaign: Campaign, ids: Any) -> list[Any]:
 
 
 def _answers(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
+    if Path(path).suffix == ".html":
+        raise FileError(
+            f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
+            f"{Path(path).stem}_labelled.csv."
+        )
     if Path(path).suffix == ".json":
         return _of_label_studio(campaign, path, annotator)
-    frame = read_table(path, text=(campaign.id or "id", campaign.target, "skip"))
+    as_text = [campaign.id or "id", "skip", *([campaign.target] if campaign.kind == "classes" else [])]
+    frame = read_table(path, text=as_text)
     _notes(frame)
     id = campaign.id or "id"
     for name in (id, campaign.target):
@@ -368,7 +394,7 @@ def _prepare(
     elif output.suffix == ".json":
         from ._label_studio import label_config, tasks
 
-        text = json.dumps(tasks(rows, id=id, target=target, guesses=guesses), allow_nan=False, indent=1)
+        text = json.dumps(tasks(rows, id=id, target=target, guesses=guesses, kind=kind), allow_nan=False, indent=1)
         config = label_config(rows, id=id, target=target, labels=labels, kind=kind)
         files.enter_context(written_whole(output, force=options.force)).write_text(text, encoding="utf-8")
         interface = output.with_suffix(".xml")
@@ -436,12 +462,6 @@ def _counts(by_label: Mapping[Any, Any]) -> str:
         return ""
     shown = ", ".join(f"{label}: {value:g}" for label, value in list(by_label.items())[:6])
     return f" ({shown}{', ...' if len(by_label) > 6 else ''})"
-
-
-def _are_numbers(column: pd.Series) -> bool:
-    """Whether labels, read as texts, are numbers to be predicted."""
-    numbers = pd.to_numeric(column.dropna().astype(str), errors="coerce")
-    return bool(len(numbers) and numbers.notna().all() and kind_of(numbers.tolist()) == "numbers")
 
 
 class _about:  # noqa: N801 - reads as a phrase

@@ -31,6 +31,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Says what an option is if it is not given, where that is a value."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_value = action.default not in (None, False) and action.option_strings
+        return super()._get_help_string(action) if has_value else action.help
+
+
 def top_parser() -> Parser:
     """What ``skactive --help`` shows."""
     lines = "\n".join(f"  {name:9} {what}" for name, what in COMMANDS.items())
@@ -56,7 +64,7 @@ def parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         prog=f"skactive {command}",
         description=f"{COMMANDS[command][0].upper()}{COMMANDS[command][1:]}.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
     )
     _OPTIONS[command](parser)
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
@@ -149,6 +157,8 @@ def _recheck(parser: Parser) -> None:
 
 def _status(parser: Parser) -> None:
     _campaign(parser)
+    parser.add_argument("--tolerance", type=float, default=0.05, help="gain for 100 labels that is worth their price")
+    parser.add_argument("--patience", type=int, default=30, help="labels over which the gain is looked at")
     parser.add_argument("--quick", action="store_true", help="count only: fit no model, read no table")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..campaign._labels import converted, kind_of, plain_labels
+from ..campaign._labels import converted, plain_labels
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model
 from ..experiment import ExperimentResult, run_experiment
 from ..query import StochasticBatchQuery
@@ -34,15 +35,14 @@ def queries_for(kind: str, model: str) -> dict[str, Any]:
     return queries
 
 
-def simulated(options: argparse.Namespace, frame: pd.DataFrame) -> tuple[dict[str, Any], str]:
+def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tuple[dict[str, Any], str]:
     """Facts and a paragraph; the picture is written on the way."""
     output = None if options.output is None else Path(options.output)
     if output is not None and output.suffix not in PICTURES:
         raise FileError(f"--output must be a file {', '.join(PICTURES)}. Got {options.output!r}.")
     frame = frame[frame[options.target].notna()].reset_index(drop=True)
     labels = plain_labels(frame[options.target], options.target, list(range(len(frame))))
-    numbers = pd.to_numeric(pd.Series(labels, dtype=object), errors="coerce")
-    kind = "numbers" if len(labels) and numbers.notna().all() and kind_of(numbers.tolist()) == "numbers" else "classes"
+    kind = "numbers" if task == "regression" else "classes"
     y = np.array([converted(label, {label}, kind) for label in labels])
     X = frame.drop(columns=[name for name in (options.target, options.id) if name is not None])
     needed = options.initial + options.rounds * options.n
@@ -66,7 +66,7 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame) -> tuple[dict[st
         scoring="accuracy" if kind == "classes" else "neg_root_mean_squared_error",
         random_state=options.seed,
         n_jobs=options.jobs,
-        verbose=1,
+        verbose=int(sys.stderr.isatty()),
     )
     pictured = _draw(result, output, options.force) if output is not None else ""
     summary, saved = result.summary(reference="uniform"), result.label_savings(reference="uniform")
@@ -94,8 +94,8 @@ def _sentence(saved: Any, options: argparse.Namespace) -> str:
         else "whether it saves any cannot be told from these trials"
     )
     return (
-        f"Against choosing rows at random, the default query needed {found.mean:.0f} labels fewer of {n_labels} for "
-        f"the same result (95 % interval {found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
+        f"Against choosing rows at random, the default query needed {abs(found.mean):.0f} labels "
+        f"{'fewer' if found.mean >= 0 else 'more'} of {n_labels} for the same result (saved: 95 % interval {found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
     )
 
 

@@ -1,0 +1,88 @@
+"""A table that is given again: which of its rows the campaign knows, which are new, gone or changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ._errors import CampaignError, shown
+from ._store import Rows
+from ._table import Table
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A table beside the rows of a campaign.
+
+    Attributes
+    ----------
+    table : Table
+    positions : ndarray of shape (n_rows,), int64
+        Where in the table each row of the campaign is; -1 if it is gone.
+    gone, changed, new : ndarray of int64
+        Rows of the campaign that are gone or hold other values, and positions in the table of rows that are new.
+    prints : ndarray of shape (n_rows_of_table,), uint64
+    """
+
+    table: Table
+    positions: Indices
+    gone: Indices
+    changed: Indices
+    new: Indices
+    prints: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, rows: Rows, table: Table) -> Match:
+        where = pd.Index(rows.ids, dtype=object).get_indexer(pd.Index(table.ids, dtype=object))
+        _check_kind_of_ids(rows.ids, table.ids, where)
+        positions = np.full(len(rows.ids), -1, dtype=np.int64)
+        known = where >= 0
+        positions[where[known]] = np.flatnonzero(known)
+        prints = table.prints()
+        changed = np.flatnonzero((positions >= 0) & (prints[positions] != rows.prints))
+        return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), prints)
+
+    def refuse_changes(self, ids: list[Any], taken: set[int]) -> None:
+        """Refuse rows that are gone or changed, but for those whose absence was taken before."""
+        gone = [ids[i] for i in self.gone.tolist() if i not in taken]
+        changed = [ids[i] for i in self.changed.tolist()]
+        found = [f"{_rows(gone, 'is', 'are')} gone: {shown(gone)}"] if gone else []
+        found += [f"{_rows(changed, 'holds', 'hold')} other values: {shown(changed)}"] if changed else []
+        if found:
+            raise CampaignError(
+                f"`frame` must be the table of the campaign, to which rows may be added. {'; '.join(found)}. Bring "
+                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
+            )
+
+    def prints_as_now(self, before: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Prints of the rows of the campaign, those that have changed as they are now."""
+        now = before.copy()
+        now[self.changed] = self.prints[self.positions[self.changed]]
+        return now
+
+    def rows(self, ids: list[Any]) -> pd.DataFrame:
+        """Rows in the order of the campaign, ``ids``, the new ones behind; nobody looks at those that are gone."""
+        order = np.concatenate([self.positions, self.new])
+        X = self.table.X
+        if len(order) == len(X) and (order == np.arange(len(order))).all():
+            return X
+        return X.iloc[np.maximum(order, 0)].set_axis(pd.Index(ids, name=X.index.name))
+
+
+def _rows(ids: list[Any], one: str, more: str) -> str:
+    return f"1 row {one}" if len(ids) == 1 else f"{len(ids):,} rows {more}"
+
+
+def _check_kind_of_ids(before: list[Any], now: list[Any], where: Indices) -> None:
+    if (where < 0).all() and type(before[0]) is not type(now[0]):
+        kinds = {str: "texts", int: "whole numbers"}
+        raise CampaignError(
+            f"`frame` must have the ids of the campaign. Those are {kinds[type(before[0])]}, {before[0]!r} say, and "
+            f"these are {kinds[type(now[0])]}, {now[0]!r}: read them as the campaign did, dtype={{id: str}} in pandas."
+        )
