@@ -395,9 +395,7 @@ class Campaign:
                 continue
             alike = _alike([event.label for event in events if event.kind == "tell"], words.known)
             if alike:
-                warn(
-                    f"{alike[0]!r} and {alike[1]!r} are two labels, though they look alike. If one is a slip, correct it."
-                )
+                warn(f"{alike[0]!r} and {alike[1]!r} are two labels that look alike. If one is a slip, correct it.")
             if told.new:
                 warn(
                     f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "

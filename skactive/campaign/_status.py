@@ -69,7 +69,8 @@ class Status:
     def _on_rows(self) -> str:
         parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} out"]
         parts += [f"{n:,} {what}" for n, what in ((self.n_skipped, "skipped"), (self.n_disputed, "disputed")) if n]
-        return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {self.n_batches} batch{'es' * (self.n_batches != 1)} so far."
+        batches = "1 batch" if self.n_batches == 1 else f"{self.n_batches} batches"
+        return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {batches} so far."
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())

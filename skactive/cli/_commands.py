@@ -165,7 +165,7 @@ def tell(options: argparse.Namespace) -> str:
     facts = {**vars(told), "labels": status.n_labels, "out": status.n_out, "left": status.n_left}
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if status.n_disputed:
-        out += f" Annotators disagree on {len(campaign.disagreements())} rows; {status.n_disputed} have no label that counts."
+        out += f" {status.n_disputed} rows are disputed: no label counts while their annotators disagree."
     return _answer(
         options,
         facts,
@@ -285,7 +285,7 @@ def _pool(path: str, id: str | None, target: str, frame: pd.DataFrame | None = N
 
 
 def _with_labels(path: str, id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
-    """A table, and whether its labels are numbers to predict: they are numbers then, else the texts that stand there."""
+    """A table, and its task. Labels that are numbers to predict come as numbers, others as texts, as they stand."""
     if task != "classification":
         frame = read_table(path, text=() if id is None else (id,))
         known = frame[target].dropna() if target in frame.columns else pd.Series(dtype=object)

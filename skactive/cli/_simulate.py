@@ -95,7 +95,8 @@ def _sentence(saved: Any, options: argparse.Namespace) -> str:
     )
     return (
         f"Against choosing rows at random, the default query needed {abs(found.mean):.0f} labels "
-        f"{'fewer' if found.mean >= 0 else 'more'} of {n_labels} for the same result (saved: 95 % interval {found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
+        f"{'fewer' if found.mean >= 0 else 'more'} of {n_labels} for the same result (saved: 95 % interval "
+        f"{found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
     )
 
 
