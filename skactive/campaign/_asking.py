@@ -122,5 +122,5 @@ def _first(
     if how == "uniform":
         rows = rng.choice(candidates, k, replace=False)
         return rows, -np.log(len(candidates) - np.arange(k))
-    points = campaign._points(candidates, rng)
+    points = campaign._points(candidates, k, rng)
     return points[0][first_rows(points[1], k, rng, how)], np.full(k, np.nan)

@@ -19,6 +19,7 @@ from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._asking import Chosen, choose
 from ._errors import CampaignError, shown
+from ._first import FIRST
 from ._fits import cross_fitted, fitted, guesses_of, has_enough
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
 from ._opening import Match
@@ -92,7 +93,7 @@ class Campaign:
     rules: ClassVar[Rules] = {
         "task": one_of(TASKS),
         "rule": one_of(RULES),
-        "first": one_of(("uniform", "kmeans++", "typical")),
+        "first": one_of(("auto", *FIRST)),
         "changes": one_of(("refuse", "take")),
         "labels": Rule(
             lambda value: (
@@ -127,7 +128,7 @@ class Campaign:
         task: str = "auto",
         labels: Sequence[Any] | None = None,
         rule: str = "latest",
-        first: str = "uniform",
+        first: str = "auto",
         random_state: int | None = None,
         verbose: int = 0,
     ) -> Campaign:
@@ -155,8 +156,10 @@ class Campaign:
             All labels that there are; others are refused then.
         rule : {"latest", "majority", "open"}, default="latest"
             Which label counts if annotators disagree.
-        first : {"uniform", "kmeans++", "typical"}, default="uniform"
-            How rows are chosen without two classes to learn from.
+        first : {"auto", "uniform", "kmeans++", "typical"}, default="auto"
+            How rows are chosen without two classes to learn from. "auto" is "typical" if ``labels`` are more than two,
+            where a study found it better, else "uniform", whose probabilities are known: accuracy can be estimated from
+            the first labels on.
         random_state : int, optional
             By default one is drawn, and kept.
         verbose : int, default=0
@@ -194,7 +197,7 @@ class Campaign:
             "kind": kind,
             "labels": None if labels is None else sorted(known, key=str),
             "rule": rule,
-            "first": first,
+            "first": ("typical" if len(known) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": settings_of(query),
@@ -716,9 +719,10 @@ class Campaign:
             self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
         return self._fits["prepared"]
 
-    def _points(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], Any]:
+    def _points(self, rows: NDArray[np.int64], k: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Any]:
         """Some of the rows, and where they lie as numbers."""
-        some = np.sort(rng.choice(rows, models.MOST_ROWS, replace=False)) if len(rows) > models.MOST_ROWS else rows
+        most = max(k, models.MOST_ROWS)
+        some = np.sort(rng.choice(rows, most, replace=False)) if len(rows) > most else rows
         return some, np.asarray(self._prepared().transform(self._table().iloc[some]), dtype=np.float64)
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:

@@ -115,8 +115,8 @@ def _start(parser: Parser) -> None:
     )
     parser.add_argument(
         "--first",
-        default="uniform",
-        choices=["uniform", "kmeans++", "typical"],
+        default="auto",
+        choices=["auto", "uniform", "kmeans++", "typical"],
         help="how rows are chosen without a model",
     )
     parser.add_argument("--seed", type=int, default=None, help="the same seed asks for the same ids (default: drawn)")
