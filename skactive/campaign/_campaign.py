@@ -54,7 +54,8 @@ class Campaign:
     kind : {"classes", "numbers"}
         What labels are.
     random_state : int
-        The seed. The same seed asks for the same ids, in one process or in many, on one machine.
+        The seed. The same seed asks for the same ids, in one process or in many, on one machine, for the same table in
+        the order that it had at the start.
 
     Notes
     -----
@@ -178,7 +179,7 @@ class Campaign:
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first)
         cls._check(random_state=random_state, verbose=verbose)
         table = Table.of(frame, id=id, target=target)
-        check_one_type(table.labels)
+        check_one_type(table.labels, "labels in `target`")
         kind = TASKS[task] or kind_of(table.labels)
         if None not in table.labels:
             raise CampaignError(
@@ -200,7 +201,7 @@ class Campaign:
             "first": ("typical" if len(known) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
-            "query": settings_of(query),
+            "query": settings_of(query, kind),
         }
         Store(path).create(settings, Rows(table.ids, table.prints(), came))
         return cls.open(path, frame, model=None if isinstance(model, str) else model, query=query, verbose=verbose)
@@ -263,7 +264,7 @@ class Campaign:
             rows = store.rows()
             self._ids, self._came = rows.ids, rows.labels
         else:
-            self._query = query_of(settings["query"], query)
+            self._query = query_of(settings["query"], query, self.kind)
             self._model = model_of(settings["model"], model)
             self._take_table(Table.of(frame, id=self.id, target=self.target, columns=settings["columns"]), changes)
 
@@ -274,6 +275,8 @@ class Campaign:
             match = Match.of(rows, table)
             if changes == "refuse":
                 match.refuse_changes(rows.ids, set(taken))
+            else:
+                match.warn_of_changes(rows.ids, set(taken))
             added = table.in_order(match.new)
             came = [None if label is None else self._words(rows.labels).label(label) for label in added.labels]
             try:
@@ -388,7 +391,7 @@ class Campaign:
     def _take(self, answers: Sequence[Answer], unasked: bool = False) -> Told:
         for _ in range(TRIES):
             state = self._state()
-            rows, words = self._rows_of([answer.id for answer in answers]), self._words(state.labels.values())
+            rows, words = self._rows_of([answer.id for answer in answers]), self._words(state.all_labels())
             votes_of = functools.partial(self._votes_of, state=state)
             events, told = events_of(answers, rows, state, votes_of, words, unasked)
             try:
@@ -420,7 +423,7 @@ class Campaign:
         wrong = [i for i, id in enumerate(ids) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
         if wrong:
             raise CampaignError(
-                f"{shown([ids[i] for i in wrong])} is no id of the campaign: it is a truth value.", wrong
+                f"{shown([ids[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong
             )
         where = self._index().get_indexer(pd.Index(ids, dtype=object)) if len(ids) else np.empty(0, dtype=np.int64)
         absent = np.flatnonzero(where < 0).tolist()
@@ -627,6 +630,7 @@ class Campaign:
         index = pd.Index([self._ids[row] for row in found], dtype=object, name=self.id or "id")
         names = sorted({name for votes in found.values() for name in votes})
         data = {name or "(nobody named)": [votes.get(name) for votes in found.values()] for name in names}
+        data = {f"{name} (annotator)" if name == "label" else name: votes for name, votes in data.items()}
         return pd.DataFrame({**data, "label": [state.labels.get(row) for row in found]}, index=index, dtype=object)
 
     def history(self) -> pd.DataFrame:

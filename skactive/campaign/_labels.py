@@ -42,7 +42,7 @@ def plain_labels(values: Any, name: str, ids: Sequence[Any]) -> list[Any]:
         for value, gap, key in zip(series.astype(object).tolist(), missing.tolist(), ids, strict=True)
     ]
     found = [label for label in labels if label is not None]
-    if found and all(isinstance(label, float) and label % 1 == 0 for label in found):
+    if found and all(isinstance(label, float) and label % 1 == 0 and abs(label) < 2.0**53 for label in found):
         return [None if label is None else int(label) for label in labels]  # which became floats beside a gap
     return labels
 
@@ -52,10 +52,12 @@ def plain_label(value: Any, name: str) -> Any:
     if value is None or value is pd.NA or value is pd.NaT:
         return None
     if isinstance(value, str):
-        return str(value).strip() or None  # as spreadsheets leave spaces
+        return str(value).strip().strip("\0") or None  # spreadsheets leave spaces, and numpy drops what ends in \0
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer):
+        if abs(int(value)) >= 2**63:
+            raise CampaignError(f"{name} must fit 64 bits. Got {shown([int(value)])}: make it a text.")
         return int(value)
     if isinstance(value, float | np.floating):
         if math.isnan(value):
@@ -80,7 +82,7 @@ MOST_CLASSES = 20
 """Whole numbers are classes, unless there are more different ones."""
 
 
-def check_one_type(labels: Iterable[Any]) -> None:
+def check_one_type(labels: Iterable[Any], name: str) -> None:
     """Check that labels are all texts, all booleans or all numbers."""
     examples: dict[str, Any] = {}
     for label in labels:
@@ -88,7 +90,7 @@ def check_one_type(labels: Iterable[Any]) -> None:
             examples.setdefault(_type_of(label), label)
     if len(examples) > 1:
         raise CampaignError(
-            f"`target` must hold labels of one type. Got {shown(list(examples.values()))}: make them all texts, say."
+            f"{name} must be of one type. Got {shown(list(examples.values()))}: make them all texts, say."
         )
 
 
@@ -141,7 +143,7 @@ def _as_number(label: Any) -> float | int | None:
 
 def _whole(label: Any) -> Any:
     """1.0 is the class 1."""
-    return int(label) if isinstance(label, float) and label % 1 == 0 else label
+    return int(label) if isinstance(label, float) and label % 1 == 0 and abs(label) < 2.0**53 else label
 
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:

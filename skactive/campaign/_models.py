@@ -112,6 +112,7 @@ class Clean(TransformerMixin, BaseEstimator):
 
 def _kind_of_column(column: pd.Series) -> str:
     """What a column is: "number", "text", "date", or the format of texts that are dates."""
+    column = _of_numpy(column)
     found = column.dropna()
     if pd.api.types.is_datetime64_any_dtype(column):
         return "date"
@@ -122,6 +123,12 @@ def _kind_of_column(column: pd.Series) -> str:
     if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in found):
         return "number"
     return next((form for form in DATES if _as_dates(found, form).notna().mean() > NEARLY_ALL), "text")
+
+
+def _of_numpy(column: pd.Series) -> pd.Series:
+    """A column of Arrow or a sparse one as objects, which are what they are."""
+    is_other = isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype)
+    return column.astype(object) if is_other else column
 
 
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
@@ -139,6 +146,7 @@ def _as_dates(column: pd.Series, form: str) -> pd.Series:
 
 def _as_kind(column: pd.Series, kind: str) -> pd.Series:
     """A column in its type, row by row: what stands in the others does not matter."""
+    column = _of_numpy(column)
     if kind == "text":
         texts = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
         return pd.Series(texts, index=column.index, dtype=object)
@@ -151,7 +159,7 @@ def _as_kind(column: pd.Series, kind: str) -> pd.Series:
         if pd.api.types.is_datetime64_any_dtype(column)
         else _as_dates(column, DATES[0] if kind == "date" else kind)
     )
-    return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[ns]")
+    return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[us]")
 
 
 class Columns(TransformerMixin, BaseEstimator):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._checks import warn
 from ._errors import CampaignError, shown
 from ._store import Rows
 from ._table import Table
@@ -50,15 +51,25 @@ class Match:
 
     def refuse_changes(self, ids: list[Any], taken: set[int]) -> None:
         """Refuse rows that are gone or changed, but for those whose absence was taken before."""
+        found = self._changes(ids, taken)
+        if found:
+            raise CampaignError(
+                f"`frame` must be the table of the campaign, to which rows may be added. {found}. Bring "
+                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
+            )
+
+    def warn_of_changes(self, ids: list[Any], taken: set[int]) -> None:
+        """Say what is taken."""
+        found = self._changes(ids, taken)
+        if found:
+            warn(f"{found}. That is taken as it is now.")
+
+    def _changes(self, ids: list[Any], taken: set[int]) -> str:
         gone = [ids[i] for i in self.gone.tolist() if i not in taken]
         changed = [ids[i] for i in self.changed.tolist()]
         found = [f"{_rows(gone, 'is', 'are')} gone: {shown(gone)}"] if gone else []
         found += [f"{_rows(changed, 'holds', 'hold')} other values: {shown(changed)}"] if changed else []
-        if found:
-            raise CampaignError(
-                f"`frame` must be the table of the campaign, to which rows may be added. {'; '.join(found)}. Bring "
-                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
-            )
+        return "; ".join(found)
 
     def prints_as_now(self, before: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Prints of the rows of the campaign, those that have changed as they are now."""

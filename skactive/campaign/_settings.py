@@ -16,6 +16,8 @@ from ..badge import BADGEQuery
 from ..batchbald import BatchBALDQuery
 from ..kcenter import KCenterQuery
 from ..query import StochasticBatchQuery
+from ..query._sampling import check_coldness, check_keeps_apart
+from ..scores import SCORES
 from . import _models as models
 from ._errors import CampaignError
 
@@ -31,14 +33,23 @@ def default_query() -> StochasticBatchQuery:
     return StochasticBatchQuery(epsilon=ONE_IN_TEN)
 
 
-def settings_of(query: Any) -> dict[str, Any]:
-    """What to write down of a query: all of it, or what tells it from another one."""
+def settings_of(query: Any, kind: str) -> dict[str, Any]:
+    """What to write down of a query: all of it, or what tells it from another one; refuse one that can never choose."""
     if not hasattr(query, "select") or not hasattr(query, "get_params"):
         raise TypeError(
             f"`query` must be a query, such as StochasticBatchQuery(). Got {query!r} of type {type(query).__name__}."
         )
     if hasattr(query, "rules"):
         check_parameters(query.rules, query.get_params(deep=False))
+    if isinstance(query, StochasticBatchQuery):
+        check_keeps_apart(query.diversity, query.sampler)
+        check_coldness(query.beta, query.sampler)
+        tasks = getattr(SCORES.get(query.score if isinstance(query.score, str) else ""), "tasks", ())
+        task = "classifier" if kind == "classes" else "regressor"
+        if tasks and task not in tasks:
+            raise CampaignError(
+                f'`score`={query.score!r} is not for a {task}, which the labels ask for. Leave it at "auto".'
+            )
     params = {name: value for name, value in query.get_params(deep=False).items() if name != "random_state"}
     if QUERIES.get(type(query).__name__) is type(query) and _is_plain(params):
         return {"name": type(query).__name__, "params": params}
@@ -52,10 +63,10 @@ def _is_plain(params: dict[str, Any]) -> bool:
         return False
 
 
-def query_of(settings: dict[str, Any], given: Any) -> Any:
+def query_of(settings: dict[str, Any], given: Any, kind: str) -> Any:
     """The query that was written down, or the one that is handed in, if it is the same."""
     if given is not None:
-        check_same("query", settings, settings_of(given))
+        check_same("query", settings, settings_of(given, kind))
         return given
     if "params" in settings:
         return QUERIES[settings["name"]](**settings["params"])

@@ -127,6 +127,10 @@ class State:
             order=[row for row in self.order if row in known],
         )
 
+    def all_labels(self) -> set[Any]:
+        """Labels that somebody has told, whether they count or not."""
+        return {*self.labels.values(), *(label for votes in self.given.values() for label in votes.values())}
+
     def candidates(self) -> NDArray[np.bool_]:
         """Which rows may be asked for."""
         free = np.ones(self.n_rows, dtype=bool)

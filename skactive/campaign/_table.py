@@ -78,6 +78,11 @@ class Table:
             X = X[columns]
         if X.shape[1] == 0:
             raise CampaignError("`frame` must have a column beside the id and the target, for a model to go by.")
+        if id is None and frame.index.name is None and "id" in frame.columns:
+            raise CampaignError("`id` must be named, as `frame` has a column 'id'. Give id=\"id\", or name the index.")
+        complex_ = [name for name in X.columns if X[name].dtype.kind == "c"]
+        if complex_:
+            raise CampaignError(f"`frame` must not hold complex numbers. Got some in {shown(complex_)}: split them.")
         bad = [name for name in X.columns if not isinstance(name, str)]
         if bad:
             raise CampaignError(f"`frame` must have columns with texts as names. Got {shown(bad)}.")
@@ -123,7 +128,11 @@ def plain_ids(keys: Any) -> list[Any]:
         )
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < _EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
-    return [_plain_id(value) for value in series.tolist()]
+    ids = [_plain_id(value) for value in series.tolist()]
+    if len({type(id) for id in ids}) > 1:
+        examples = next(id for id in ids if isinstance(id, str)), next(id for id in ids if isinstance(id, int))
+        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(examples)}: make all texts.")
+    return ids
 
 
 def _plain_id(value: Any) -> Any:

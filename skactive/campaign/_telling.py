@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._errors import CampaignError, shown
-from ._labels import Answer, converted
+from ._labels import Answer, check_one_type, converted
 from ._state import State
 from ._store import Event
 
@@ -134,6 +134,8 @@ def _says(answer: Answer) -> bool:
 def _checked(answers: Sequence[Answer], rows: Sequence[int], words: Vocabulary) -> dict[tuple[int, str], Any]:
     """The label of each row by each annotator, None for skipped ones; gaps are left out."""
     given: dict[tuple[int, str], Any] = {}
+    if not words.known and words.closed is None and words.kind == "classes":
+        check_one_type((answer.label for answer in answers), "`labels`")
     for entry, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         if not _says(answer):
             continue
@@ -143,8 +145,6 @@ def _checked(answers: Sequence[Answer], rows: Sequence[int], words: Vocabulary) 
                 label = words.label(answer.label)
             except CampaignError as error:
                 raise CampaignError(f"{answer.id!r}: {error}", [entry]) from None
-            if not words.known:  # the first label of all: the others are of its type
-                words = Vocabulary(words.kind, words.closed, {label})
         first = given.setdefault((row, answer.annotator), label)
         if first != label:
             said = ["a mark to skip" if one is None else repr(one) for one in (first, label)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -15,10 +17,11 @@ import pandas as pd
 
 from .._checks import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError
+from ..campaign._errors import shown
 from ..campaign._fits import guesses_of
 from ..campaign._labels import Answer, answers_of, kind_of, plain_labels
 from ..query import StochasticBatchQuery
-from ._files import FileError, read_table, write_table, written_whole
+from ._files import GAPS, FileError, read_table, write_table, written_whole
 
 FAILURES = (CampaignFileError, OSError)
 """Nobody's mistake: exit code 1."""
@@ -30,16 +33,16 @@ def start(options: argparse.Namespace) -> str:
     frame, task = _with_labels(options.pool, options.id, options.target, options.task)
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
-    if path.exists() and options.force:
+    if path.exists():
+        if not options.force:
+            raise FileError(f"{path} exists. `skactive status` shows it, --force begins anew, or name another file.")
         Campaign.open(path)  # only a campaign is overwritten
-        target = path.with_name(f".{path.name}.{os.getpid()}.old")
-        os.replace(path, target)
-    else:
-        target = None
+    final = Path(os.path.realpath(path))
+    new = final.with_name(f".{final.name}.{os.getpid()}.start")  # takes the name once it is whole
     try:
         with _about(options.pool):
             campaign = Campaign.start(
-                path,
+                new,
                 frame,
                 target=options.target,
                 id=options.id,
@@ -51,13 +54,11 @@ def start(options: argparse.Namespace) -> str:
                 first=options.first,
                 random_state=options.seed,
             )
-    except BaseException:
-        if target is not None:
-            os.replace(target, path)
-        raise
-    if target is not None:
-        target.unlink()
-    campaign._store.note({"pool": os.path.abspath(options.pool)})
+        campaign._store.note({"pool": os.path.abspath(options.pool)})
+        os.replace(new, final)
+    finally:
+        new.unlink(missing_ok=True)
+    campaign = Campaign.open(path)
     status = campaign.status(accuracy=False, report=False)
     facts = {
         "campaign": str(path),
@@ -74,7 +75,7 @@ def start(options: argparse.Namespace) -> str:
         f"{path} begins a campaign for the {status.n_rows:,} rows of {options.pool}: {status.n_labels:,} have a label "
         f"in {options.target!r}{_counts(status.by_label)}, {status.n_left:,} are to be labelled. Labels are {what}; "
         f"the model is {options.model!r}, the seed {campaign.random_state}.\n"
-        f"Next: skactive ask {path} -n 20 -o week1.csv",
+        f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv",
     )
 
 
@@ -136,17 +137,17 @@ class _GivenUpError(Exception):
 
 
 def _how_to_fill(output: Path, campaign: Campaign, path: str) -> str:
-    tell = f"Next: skactive tell {path}"
-    if output.suffix == ".html":
-        return f"Open it in a browser; it saves a file of labels.\n{tell} {output.stem}_labelled.csv"
-    if output.suffix == ".json":
+    tell = f"Next: skactive tell {shlex.quote(path)}"
+    if output.suffix.lower() == ".html":
+        return f"Open it in a browser; it saves a file of labels.\n{tell} {shlex.quote(output.stem + '_labelled.csv')}"
+    if output.suffix.lower() == ".json":
         return (
             f"Import it in Label Studio, in a project with the labelling interface of {output.with_suffix('.xml')}; "
             f"export as JSON.\n{tell} export.json"
         )
     return (
         f"Fill in the column {campaign.target!r}, in any order and as far as you get; a mark x in `skip` is for rows "
-        f"that nobody can label.\n{tell} {output}"
+        f"that nobody can label.\n{tell} {shlex.quote(str(output))}"
     )
 
 
@@ -163,6 +164,7 @@ def tell(options: argparse.Namespace) -> str:
         told = campaign._take(answers, options.unasked)
     status = campaign.status(accuracy=False, report=False)
     facts = {**vars(told), "labels": status.n_labels, "out": status.n_out, "left": status.n_left}
+    name = shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if status.n_disputed:
         out += f" {status.n_disputed} rows are disputed: no label counts while their annotators disagree."
@@ -170,7 +172,7 @@ def tell(options: argparse.Namespace) -> str:
         options,
         facts,
         f"{path}: {told} The campaign has {status.n_labels:,} labels{_counts(status.by_label)}.{out}\n"
-        f"Next: skactive ask {options.campaign} -n 20 -o next.csv, or skactive status {options.campaign}",
+        f"Next: skactive ask {name} -n 20 -o next.csv, or skactive status {name}",
     )
 
 
@@ -189,7 +191,8 @@ def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]],
     ids = _typed(campaign, options.ids)
     do(campaign, ids)
     status = campaign.status(accuracy=False, report=False)
-    return _answer(options, {"ids": ids, "left": status.n_left}, f"{len(ids)} rows {done}. {status}")
+    n = len(set(ids))
+    return _answer(options, {"ids": ids, "left": status.n_left}, f"{n} row{'s' * (n != 1)} {done}. {status}")
 
 
 def recheck(options: argparse.Namespace) -> str:
@@ -227,6 +230,9 @@ def status(options: argparse.Namespace) -> str:
 
 
 def _next(path: str, found: Any) -> str:
+    path = shlex.quote(path)
+    if found.n_left == 0 and found.n_out == 0:
+        return f"No row is left. Next: skactive export {path} -o labels.csv"
     if found.report is not None and found.report.verdict == "stop":
         return f"Next: skactive export {path} -o labels.csv"
     if found.n_out:
@@ -279,8 +285,14 @@ def _pool(path: str, id: str | None, target: str, frame: pd.DataFrame | None = N
     if frame is None:
         frame = read_table(path, text=tuple(name for name in (id, target) if name is not None))
     _notes(frame)
-    if target not in frame.columns:
-        raise FileError(f"{path} has no column {target!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}.")
+    for name in (id, target):
+        if name is not None and name not in frame.columns:
+            raise FileError(
+                f"{path} has no column {name!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}."
+            )
+    words = sorted(set(GAPS) & set(frame[target].dropna().astype(str)))
+    if words:
+        warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
     return frame
 
 
@@ -324,7 +336,7 @@ def _opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
 def _typed(campaign: Campaign, ids: Any) -> list[Any]:
     """Ids of a file, which are texts, in the type of the campaign."""
     if campaign._ids and isinstance(campaign._ids[0], int):
-        return [int(id) if isinstance(id, str) and id.lstrip("-").isdecimal() else id for id in ids]
+        return [int(id) if isinstance(id, str) and re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", id) else id for id in ids]
     return list(ids)
 
 
@@ -376,7 +388,7 @@ def _prepare(
     id, target = campaign.id or "id", campaign.target
     labels = campaign._settings["labels"] or sorted(set(campaign._state().labels.values()), key=str)
     kind: Any = "number" if campaign.kind == "numbers" else "classes"
-    if output.suffix == ".html":
+    if output.suffix.lower() == ".html":
         from ._page import labelling_page
 
         page = labelling_page(
@@ -391,7 +403,7 @@ def _prepare(
             folder=output.absolute().parent,
         )
         files.enter_context(written_whole(output, force=options.force)).write_text(page, encoding="utf-8")
-    elif output.suffix == ".json":
+    elif output.suffix.lower() == ".json":
         from ._label_studio import label_config, tasks
 
         text = json.dumps(tasks(rows, id=id, target=target, guesses=guesses, kind=kind), allow_nan=False, indent=1)
@@ -435,7 +447,16 @@ def _limits(campaign: Campaign, options: argparse.Namespace) -> Any:
             at_least = {name: int(n) for name, _, n in pairs}
         except ValueError:
             raise CampaignError(f"--at-least must be like north=2,south=1. Got {options.at_least!r}.") from None
-    must = None if options.must is None else campaign._rows_of(_typed(campaign, options.must.split(",")))
+    must = None
+    if options.must is not None:
+        ids = _typed(campaign, options.must.split(","))
+        must = campaign._rows_of(ids)
+        free = campaign._state().candidates()
+        taken = [id for id, row in zip(ids, must, strict=True) if not free[row]]
+        if taken:
+            raise CampaignError(
+                f"--must names {shown(taken)}, which cannot be asked for: labelled, out or skipped. Leave out."
+            )
     return Limits(
         groups=options.group_by,
         max_per_group=options.max_per_group,

@@ -940,7 +940,7 @@ def written_whole(path: str | os.PathLike[str], *, force: bool = False) -> Itera
     path = Path(path)
     _check_target(path, force)
     target = Path(os.path.realpath(path))
-    kept = target.suffixes[-2:] if target.suffix == ".gz" else target.suffixes[-1:]
+    kept = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     unfinished = target.with_name(f".{secrets.token_hex(8)}{''.join(kept)}")
     try:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

@@ -204,11 +204,13 @@ _OPTIONS: dict[str, Any] = {
 def _size(text: str) -> int | str:
     if text == "auto":
         return text
-    n = int(text)
-    if n < 1:
-        raise argparse.ArgumentTypeError(f'must be 1 or more, or "auto". Got {text}')
-    return n
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be a whole number, 1 or more, or "auto". Got {text!r}')
+    return int(text)
 
 
 def _beta(text: str) -> float | str:
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'must be a number, 0 or more, or "auto". Got {text!r}') from None

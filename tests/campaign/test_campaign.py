@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skactive import BADGEQuery, Campaign, Limits, StochasticBatchQuery
-from skactive.campaign import CampaignError
+from skactive.campaign import CampaignError, _store
 
 N = 120
 
@@ -260,6 +260,10 @@ def test_labels_of_a_file_are_taken_in_the_type_of_the_campaign(tmp_path):
 
 
 BAD_LABELS = {
+    "labels of two types": ({"OUT": True}, "`labels` must be of one type. Got True, 'yes'"),
+    "a truth value as an id": ({True: "yes"}, "True is no id: ids are texts or whole numbers"),
+    "the zeros lost": ({"119": "yes"}, "There is '0119': a spreadsheet may have taken the zeros away"),
+    "a number beyond 64 bits": ({"OUT": 2**70}, "must fit 64 bits"),
     "no such id": ({"9999": "yes"}, "'9999' is no id of the campaign"),
     "the id as a number": ({7: "yes"}, "7 is no id of the campaign"),
     "not asked for": ({"0000": "yes"}, "'0000' was not asked for. If the label is right all the same"),
@@ -381,13 +385,57 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
     other = other[other["customer"] != "0007"]
     with pytest.raises(CampaignError, match="1 row is gone: '0007'; 1 row holds other values: '0005'"):
         Campaign.open(tmp_path / "churn.db", other)
-    campaign = Campaign.open(tmp_path / "churn.db", other, changes="take")
+    with pytest.warns(UserWarning, match="1 row is gone: '0007'; 1 row holds other values: '0005'. That is taken"):
+        campaign = Campaign.open(tmp_path / "churn.db", other, changes="take")
     rest = campaign.ask(N - 3 - ("0007" not in out))
     assert "0007" not in rest.index
     assert "0005" in {*rest.index, *out}
     assert "0007" not in campaign.to_frame().index
-    reopened = Campaign.open(tmp_path / "churn.db", other, changes="take")
+    reopened = Campaign.open(tmp_path / "churn.db", other)  # what was taken once is not refused again
     assert reopened.to_frame().loc["0005", "age"] == 999
+    with pytest.raises(CampaignError, match="'0007' is gone from the table"):
+        reopened.tell({"0007": "yes"}, unasked=True)
+    back = table().assign(age=other["age"].reindex(range(N), fill_value=1.0))
+    with pytest.warns(UserWarning, match="1 row holds other values: '0007'"):
+        again = Campaign.open(tmp_path / "churn.db", back, changes="take")
+    assert again.status(accuracy=False, report=False).n_rows == N
+
+
+def test_labelled_rows_that_are_gone_teach_nothing(tmp_path):
+    campaign = started(tmp_path)
+    ids = campaign.ask(40).index.tolist()
+    told(campaign, campaign._table().loc[ids])
+    left = table()[~table()["customer"].isin(ids[:10])]
+    with pytest.warns(UserWarning, match="10 rows are gone"):
+        campaign = Campaign.open(tmp_path / "churn.db", left, changes="take")
+    status = campaign.status()
+    assert (status.n_rows, status.n_labels) == (N - 10, 30)
+    X, y = campaign._training(list(campaign._state().labels), campaign._state())
+    assert set(X.index) == set(ids[10:])
+    assert [truth(table())[id] for id in X.index] == y.tolist()
+    assert not set(campaign.recheck(40).index) & set(ids[:10])
+
+
+def test_labels_of_added_rows_take_the_type_of_the_others(tmp_path):
+    frame = table()
+    frame.loc[:3, "churn"] = pd.Series([1, 0, 1, 0], dtype=object)
+    started(tmp_path, frame)
+    added = table(N + 2).iloc[N:].assign(churn=["1", "0"])
+    campaign = Campaign.open(tmp_path / "churn.db", pd.concat([frame, added]))
+    assert campaign.status(accuracy=False, report=False).by_label == {1: 3, 0: 3}
+
+
+def test_two_processes_that_open_a_longer_table_take_its_rows_once(tmp_path, monkeypatch):
+    started(tmp_path)
+    longer, add = pd.concat([table(), table(N + 3).iloc[N:]]), _store.Store.add_rows
+
+    def after_another(self, *args):
+        monkeypatch.setattr(_store.Store, "add_rows", add)
+        Campaign.open(tmp_path / "churn.db", longer)
+        add(self, *args)
+
+    monkeypatch.setattr(_store.Store, "add_rows", after_another)
+    assert Campaign.open(tmp_path / "churn.db", longer).status(accuracy=False, report=False).n_rows == N + 3
 
 
 def test_the_same_table_in_other_types_is_the_same(tmp_path):
@@ -454,11 +502,17 @@ BAD_TABLES = {
     "no other column": (lambda f: f[["customer", "churn"]], "`frame` must have a column beside the id and the target"),
     "labels of two types": (
         lambda f: f.assign(churn=["yes", 1, *[None] * (N - 2)]),
-        "`target` must hold labels of one type. Got 'yes', 1",
+        "labels in `target` must be of one type. Got 'yes', 1",
     ),
     "a name of a batch": (lambda f: f.rename(columns={"age": "guess"}), "`frame` must not have a column 'guess'"),
     "a column twice": (lambda f: f.rename(columns={"age": "plan"}), "`frame` must have different names of columns"),
     "ids that are floats": (lambda f: f.assign(customer=np.arange(N) + 0.5), "`id` must hold texts or whole numbers"),
+    "ids of two types": (
+        lambda f: f.assign(customer=pd.Series([0, *map(str, range(1, N))], dtype=object)),
+        "`id` must hold texts or whole numbers, not both",
+    ),
+    "complex numbers": (lambda f: f.assign(age=1j), "`frame` must not hold complex numbers"),
+    "the name of a list": (lambda f: f.rename(columns={"customer": "label"}), "`id` must name a column"),
     "no frame": (lambda f: f.to_numpy(), "`frame` must be a DataFrame"),
 }
 
@@ -559,3 +613,77 @@ def test_limits_by_a_column_that_there_is_not_are_refused(tmp_path):
         campaign.ask(4, limits=Limits(groups="nope", max_per_group=1))
     with pytest.raises(TypeError, match=r"`limits` must be a skactive\.Limits"):
         campaign.ask(4, limits={"max_per_group": 1})
+
+
+# --- found by people who tried ---------------------------------------------------------------------
+
+
+def test_a_table_of_a_batch_with_its_ids_in_a_column_is_read_by_them(tmp_path):
+    frame = table().set_index("customer").rename_axis(None)
+    campaign = Campaign.start(tmp_path / "c.db", frame, target="churn", model="logistic", random_state=0)
+    batch = campaign.ask(20)
+    batch["churn"] = batch.index
+    batch.to_csv(tmp_path / "b.csv", index_label="id")
+    campaign.tell(pd.read_csv(tmp_path / "b.csv", dtype=str))
+    labels = campaign.to_frame()["churn"].dropna()
+    assert labels.index.tolist() == labels.tolist()
+    with pytest.raises(CampaignError, match="must have a column or an index 'id'"):
+        campaign.tell(pd.DataFrame({"churn": ["a", "b"]}))
+
+
+def test_a_skip_takes_the_label_of_the_one_who_skips_and_of_nobody_else(tmp_path):
+    campaign = started(tmp_path, labels=["yes", "no"])
+    mine, ours = campaign.ask(2).index
+    campaign.tell({mine: "yes", ours: "yes"}, annotator="Ana")
+    campaign.tell({ours: "no"}, annotator="Ben")
+    campaign.skip([mine, ours], annotator="Ana")
+    status = campaign.status(accuracy=False, report=False)
+    assert (status.n_labels, status.n_skipped, status.by_label) == (1, 1, {"no": 1})
+
+
+def test_labels_that_look_alike_are_pointed_at(tmp_path):
+    campaign = started(tmp_path)
+    ids = campaign.ask(3).index
+    with pytest.warns(UserWarning, match="'Yes' and 'yes' are two labels that look alike"):
+        campaign.tell(dict(zip(ids, ["Yes ", "yes", "no"], strict=True)))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [StochasticBatchQuery(sampler="topk"), StochasticBatchQuery(sampler="softrank", beta=16)],
+    ids=["topk", "softrank"],
+)
+def test_picks_of_a_query_that_all_but_excludes_rows_say_nothing_of_accuracy(tmp_path, query):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(400), "x": rng.normal(size=400), "y": None})
+    coin = rng.choice(["a", "b"], 400)
+    campaign = Campaign.start(
+        tmp_path / "c.db", frame, target="y", id="id", query=query, model="logistic", random_state=0
+    )
+    for k in (20, 60):
+        campaign.tell({id: coin[id] for id in campaign.ask(k).index})
+    found = campaign.status(report=False).accuracy
+    assert found.n_labels == 20  # the uniform ones
+    assert found.low < 0.5 < found.high
+
+
+def test_a_query_that_could_never_choose_is_refused_at_the_start(tmp_path):
+    with pytest.raises(ValueError, match="`score`='variance' is not for a classifier"):
+        started(tmp_path, query=StochasticBatchQuery("variance"))
+    with pytest.raises(ValueError, match="`diversity` above 0 needs a sampler that weighs rows"):
+        started(tmp_path, query=StochasticBatchQuery(sampler="topk", diversity=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dates_beyond_nanoseconds_and_columns_of_arrow_are_taken(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="the extra `tabular` is not installed")
+    frame = table().assign(
+        far=np.datetime64("3020-01-01", "s") + np.arange(N),
+        day=pd.array(pd.date_range("2020-01-01", periods=N).date, dtype=pd.ArrowDtype(arrow.date32())),
+        whole=pd.array(range(N), dtype="int64[pyarrow]"),
+        words=pd.array(["a", None] * (N // 2), dtype="string[pyarrow]"),
+    )
+    campaign = started(tmp_path, frame)
+    told(campaign, campaign.ask(30))
+    assert len(campaign.ask(5)) == 5
+    Campaign.open(tmp_path / "churn.db", frame.assign(whole=list(range(N)), words=["a", None] * (N // 2)))

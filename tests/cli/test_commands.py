@@ -133,7 +133,7 @@ def test_ask_without_a_file_lists_ids_and_again_writes_those_that_are_out(capsys
 def test_skip_and_withdraw_take_ids(capsys):
     started(capsys)
     ids = run(capsys, "ask c.db -n 4").out.splitlines()[:4]
-    assert "1 rows skipped" in run(capsys, ["skip", "c.db", ids[0]]).out
+    assert "1 row skipped" in run(capsys, ["skip", "c.db", ids[0]]).out
     assert "2 rows put back" in run(capsys, ["withdraw", "c.db", *ids[:2]]).out
     assert json.loads(run(capsys, "status c.db --quick --json").out)["n_left"] == N - 2
 
@@ -254,7 +254,7 @@ BAD_POOLS = {
         r"pool\.csv, row 2: `id` must be different in every row\. Got '1' again",
     ),
     "no id in a row": (csv("id,age,churn\n1,3,\n,4,\n"), r"pool\.csv, row 2: `id` must be there in every row"),
-    "no column of ids": (csv("name,age,churn\na,3,\n"), r"pool\.csv: `id` must name a column of `frame`"),
+    "no column of ids": (csv("name,age,churn\na,3,\n"), r"pool\.csv has no column 'id'"),
     "no target": (csv("id,age\n1,3\n"), r"pool\.csv has no column 'churn'"),
     "a full target": (csv("id,age,churn\n1,3,yes\n2,4,no\n"), r"pool\.csv: `target` must have gaps"),
     "an empty file": (csv(""), r"pool\.csv"),
@@ -387,7 +387,9 @@ def test_every_command_has_help(capsys, command):
     [
         ("nope", "argument COMMAND: invalid choice: 'nope'"),
         ("ask", "the following arguments are required: DB"),
-        ("ask c.db -n 0", "must be 1 or more"),
+        ("ask c.db -n 0", "must be a whole number, 1 or more"),
+        ("ask c.db -n 1.5", "must be a whole number, 1 or more"),
+        ("start c.db --beta x", "must be a number, 0 or more"),
         ("ask c.db --nope", "unrecognized arguments: --nope"),
     ],
 )
@@ -436,3 +438,79 @@ def test_an_interrupt_ends_with_one_and_a_word(capsys, monkeypatch):
     monkeypatch.setattr(_store.Store, "add_batch", interrupted)
     assert "interrupted" in run(capsys, "ask c.db -n 3 -o a.csv", 1).err
     assert not Path("a.csv").exists()
+
+
+# --- found by people who tried ---------------------------------------------------------------------
+
+
+def test_labels_with_a_decimal_comma_are_numbers(capsys):
+    frame = pool(churn=[0.25 * i if i < 25 else None for i in range(N)])
+    frame.to_csv("pool.csv", index=False, sep=";", decimal=",")
+    line = "start c.db --pool pool.csv --id id --target churn --model forest --seed 0"
+    assert "Labels are numbers to predict" in run(capsys, line).out
+    ids = run(capsys, "ask c.db -n 2").out.splitlines()[:2]
+    Path("a.csv").write_text(f"id;churn\n{ids[0]};3,5\n{ids[1]};1,25\n")
+    run(capsys, "tell c.db a.csv")
+    run(capsys, "export c.db -o out.csv")
+    exported = pd.read_csv("out.csv", dtype={"id": str}).set_index("id")["churn"]
+    assert exported[ids].tolist() == [3.5, 1.25]
+
+
+def test_a_file_without_any_label_is_refused(capsys):
+    started(capsys)
+    run(capsys, "ask c.db -n 3 -o a.csv")
+    assert "there is no label in the column 'churn' yet" in run(capsys, "tell c.db a.csv", 2).err
+    run(capsys, "ask c.db -n 3 -o a.html")
+    assert "a.html is the page itself. Open it in a browser" in run(capsys, "tell c.db a.html", 2).err
+
+
+def test_a_packed_file_is_written_and_read(capsys):
+    frame = started(capsys)
+    run(capsys, "ask c.db -n 3 -o a.csv.gz")
+    filled("a.csv.gz", truth(frame))
+    assert "3 new labels" in run(capsys, "tell c.db a.csv.gz").out
+    run(capsys, "export c.db --history -o h.xlsx")
+    assert len(pd.read_excel("h.xlsx")) == 6
+
+
+def test_guesses_of_numbers_go_into_the_control_of_label_studio(capsys):
+    started(capsys, churn=[0.25 * i if i < 25 else None for i in range(N)])
+    run(capsys, "ask c.db -n 3 -o tasks.json")
+    kinds = {r["type"] for task in json.loads(Path("tasks.json").read_text()) for r in task["predictions"][0]["result"]}
+    assert kinds == {"textarea"}
+
+
+def test_words_for_a_gap_in_the_target_are_pointed_at(capsys):
+    pool(churn=["NA", "yes", "no", *[None] * (N - 3)])
+    assert "'NA' in 'churn' counts as a label" in run(capsys, "start c.db --pool pool.csv --id id --target churn").err
+
+
+def test_ids_of_a_file_are_not_read_as_other_numbers(capsys):
+    frame = pool().assign(id=range(N))
+    skactive.Campaign.start("c.db", frame, target="churn", id="id", model="logistic", random_state=0)
+    frame.to_csv("pool.csv", index=False)
+    ids = run(capsys, "ask c.db --pool pool.csv -n 2").out.splitlines()[:2]
+    Path("a.csv").write_text(f"id,churn\n00{ids[0]},yes\n")
+    assert "is no id of the campaign" in run(capsys, "tell c.db a.csv", 2).err
+    Path("a.csv").write_text(f"id,churn\n{ids[0]},yes\n")
+    assert "1 new label" in run(capsys, "tell c.db a.csv").out
+
+
+def test_a_killed_start_leaves_the_old_campaign(capsys, monkeypatch):
+    started(capsys)
+    before = Path("c.db").read_bytes()
+
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", killed)
+    run(capsys, "start c.db --pool pool.csv --id id --target churn --force", 1)
+    assert Path("c.db").read_bytes() == before
+    assert sorted(path.name for path in Path().iterdir()) == ["c.db", "pool.csv"]
+
+
+def test_next_steps_can_be_copied_with_odd_names(capsys):
+    pool()
+    out = run(capsys, ["start", "my campaign #1.db", "--pool", "pool.csv", "--id", "id", "--target", "churn"]).out
+    assert "Next: skactive ask 'my campaign #1.db' -n 20" in out
+    run(capsys, ["ask", "my campaign #1.db", "-n", "2", "-o", "week 1.csv"])
