@@ -61,13 +61,13 @@ class Browser:
         return self.driver.execute_script(f"return {expression}")
 
     def downloaded(self, name: str) -> bytes:
-        """A file that was saved, as soon as it is there; it is then removed."""
-        path, deadline = self.downloads / name, time.monotonic() + 10
-        while not path.exists():
+        """A file that was saved, as soon as it is whole: not empty, and as it was a moment before; it is then removed."""
+        path, deadline, content = self.downloads / name, time.monotonic() + 20, b""
+        while not (path.exists() and content and path.read_bytes() == content):
             if time.monotonic() > deadline:
                 raise AssertionError(f"{name} was not saved. There is {sorted(self.downloads.iterdir())}")
-            time.sleep(0.02)
-        content = path.read_bytes()
+            content = path.read_bytes() if path.exists() else b""
+            time.sleep(0.05)
         path.unlink()
         return content
 
