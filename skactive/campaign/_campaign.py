@@ -422,9 +422,7 @@ class Campaign:
         ids = [int(id) if isinstance(id, float | np.floating) and id % 1 == 0 else id for id in ids]
         wrong = [i for i, id in enumerate(ids) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
         if wrong:
-            raise CampaignError(
-                f"{shown([ids[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong
-            )
+            raise CampaignError(f"{shown([ids[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong)
         where = self._index().get_indexer(pd.Index(ids, dtype=object)) if len(ids) else np.empty(0, dtype=np.int64)
         absent = np.flatnonzero(where < 0).tolist()
         if absent:

@@ -61,7 +61,7 @@ class Browser:
         return self.driver.execute_script(f"return {expression}")
 
     def downloaded(self, name: str) -> bytes:
-        """A file that was saved, as soon as it is whole: not empty, and as it was a moment before; it is then removed."""
+        """A file that was saved, as soon as it is whole, as it was a moment before; it is then removed."""
         path, deadline, content = self.downloads / name, time.monotonic() + 20, b""
         while not (path.exists() and content and path.read_bytes() == content):
             if time.monotonic() > deadline:
