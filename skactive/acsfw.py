@@ -27,7 +27,7 @@ from ._checks import (
 )
 from ._random import check_rng
 from .query import BatchQuery, Pool, Streams
-from .query._draws import explained, joint_draws_of, options_of, remedies
+from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
 from .samplers import Batch
 from .samplers._allowance import Allowance
 from .samplers._limited import batch_of
@@ -233,14 +233,12 @@ class ACSFWQuery(BatchQuery):
             **options_of(self),
         )
         self.memory_ = replace(self.memory_, refits=draws.refits)
-        vectors_NK = np.empty((len(pool), draws.n_draws))
-        for rows, chunk in draws.chunks(pool, "projecting", chunk_size=self.chunk_size, verbose=self.verbose):
-            with explained("Projecting", rows, draws.model):
-                vectors_NK[rows] = _project(draws.of(chunk, rows.stop - rows.start))
+        vectors_NK = self._vectors(pool, draws)
+        pending_NK = self._vectors(pool.in_flight(), draws) if len(pool.pending) else None
         self.scores_ = pool.of_pool(_norms(vectors_NK))
         allowance = pool.allowance(k)
         n_must = 0 if allowance is None else len(allowance.must)
-        core = _core_set(vectors_NK, k, rngs.batch, allowance)
+        core = _core_set(vectors_NK, k, rngs.batch, allowance, pending_NK)
         if n_must + core.n_informative < len(core.indices):
             all_agree, is_limited = not vectors_NK.any(), allowance is not None
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
@@ -248,6 +246,14 @@ class ACSFWQuery(BatchQuery):
             _warn_residual_gone(core.n_informative, len(core.indices) - n_must, why, is_limited=is_limited)
         self.weights_, self.n_informative_ = core.weights, core.n_informative
         return Batch(core.indices)
+
+    def _vectors(self, pool: Pool, draws: PoolDraws) -> Floats:
+        """The vectors of the candidates of a pool, (n_candidates, n_draws)."""
+        vectors_NK = np.empty((len(pool), draws.n_draws))
+        for rows, chunk in draws.chunks(pool, "projecting", chunk_size=self.chunk_size, verbose=self.verbose):
+            with explained("Projecting", rows, draws.model):
+                vectors_NK[rows] = _project(draws.of(chunk, rows.stop - rows.start))
+        return vectors_NK
 
 
 def _project(draws: Any) -> Floats:
@@ -274,17 +280,26 @@ def _norms(vectors_NK: Floats) -> Floats:
 
 
 def _core_set(
-    vectors_NK: Floats, k: int, rng: np.random.Generator | None, allowance: Allowance | None = None
+    vectors_NK: Floats,
+    k: int,
+    rng: np.random.Generator | None,
+    allowance: Allowance | None = None,
+    pending_NK: Floats | None = None,
 ) -> CoreSet:
     """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng.
 
     With an allowance, rows that have to be in the batch come first, and others are taken from it, while it allows any.
+    Rows in flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
     """
     norms_N = _norms(vectors_NK)
     order = np.arange(len(norms_N)) if rng is None else rng.permutation(len(norms_N))
-    long = order[norms_N[order] > 0]
+    if pending_NK is not None:
+        allowance = Allowance(len(norms_N), k) if allowance is None else allowance
+        vectors_NK = np.concatenate([vectors_NK, pending_NK])
+        norms_N = np.concatenate([norms_N, _norms(pending_NK)])
     if allowance is not None:
-        return _core_set_among(vectors_NK, norms_N, order, long, allowance)
+        return _core_set_among(vectors_NK, norms_N, order, allowance)
+    long = order[norms_N[order] > 0]
     found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], k)
     indices = long[found]
     if len(found) < k:
@@ -294,10 +309,12 @@ def _core_set(
     return CoreSet(indices, np.pad(weights, (0, k - len(found))), len(found))
 
 
-def _core_set_among(
-    vectors_NK: Floats, norms_N: Floats, order: Indices, long: Indices, allowance: Allowance
-) -> CoreSet:
-    among = _Among(long, allowance)
+def _core_set_among(vectors_NK: Floats, norms_N: Floats, order: Indices, allowance: Allowance) -> CoreSet:
+    """The same where some rows come first; those behind the ones in ``order`` are in flight."""
+    in_flight = np.arange(len(order), len(norms_N))
+    long = np.concatenate([order, in_flight])
+    long = long[norms_N[long] > 0]
+    among = _Among(long, allowance, in_flight)
     found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], len(among.must) + allowance.n_left, among)
     n_informative = len(allowance.picks)
     left = order[allowance.allowed[order]]
@@ -313,15 +330,15 @@ def _core_set_among(
 class _Among:
     """Which of some rows, by their places, Frank-Wolfe steps may go to besides those that they found before."""
 
-    def __init__(self, rows: Indices, allowance: Allowance) -> None:
-        self._rows, self._allowance = rows, allowance
+    def __init__(self, rows: Indices, allowance: Allowance, in_flight: Indices) -> None:
+        self._rows, self._allowance, self._n_in_flight = rows, allowance, len(in_flight)
         place = {row: i for i, row in enumerate(rows.tolist())}
-        self.must = [place[row] for row in allowance.must.tolist() if row in place]
-        """Rows that have to be in the batch."""
+        self.must = [place[row] for row in [*in_flight.tolist(), *allowance.must.tolist()] if row in place]
+        """Rows in flight, and those that have to be in the batch."""
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
-        return self._allowance.allowed[self._rows]
+        return np.pad(self._allowance.allowed, (0, self._n_in_flight))[self._rows]
 
     def take(self, place: int) -> None:
         self._allowance.take(int(self._rows[place]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -31,7 +31,7 @@ from .._checks import (
 from .._devices import best_float
 from .._random import check_rng
 from ..query import BatchQuery, Pool, Streams
-from ..query._draws import explained, joint_draws_of, options_of, remedies
+from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
 from ..samplers import Batch, gumbel_top_k
 from ..samplers._allowance import Allowance
 from ..samplers._law import Law
@@ -271,12 +271,14 @@ class BatchBALDQuery(BatchQuery):
         self.scores_ = pool.of_pool(kept.scores)
         allowance = pool.allowance(k)
         n_must = 0 if allowance is None else len(allowance.must)
-        result = _batch(kept, k, max_outcomes, rngs.batch, bool(self.verbose), allowance)
+        pending = _draws_in_flight(pool, draws, self.chunk_size)
+        result = _batch(kept, k, max_outcomes, rngs.batch, bool(self.verbose), allowance, pending)
         if n_must + result.n_informative < len(result.indices):
             _warn(
                 result,
                 n_must,
                 allowance is not None,
+                has_pending=bool(pending),
                 all_agree=not kept.scores.any(),
                 **remedies(pool, draws, k, self.posterior),
             )
@@ -284,6 +286,17 @@ class BatchBALDQuery(BatchQuery):
         self.information_, self.ceiling_ = result.information, result.ceiling
         self.n_informative_ = result.n_informative
         return Batch(result.indices)
+
+
+def _draws_in_flight(pool: Pool, draws: PoolDraws, chunk_size: int | None) -> list[Tensor]:
+    """Draws of each row in flight, (n_draws, n_classes)."""
+    found: list[Tensor] = []
+    if len(pool.pending) == 0:
+        return found
+    for rows, chunk in draws.chunks(pool.in_flight(), "rows in flight", chunk_size=chunk_size):
+        with explained("Scoring", rows, draws.model):
+            found += as_tensor(draws.of(chunk, rows.stop - rows.start)).unbind(1)
+    return found
 
 
 class _Candidates(Protocol):
@@ -328,10 +341,14 @@ def _batch(
     rng: np.random.Generator,
     verbose: bool = False,
     allowance: Allowance | None = None,
+    pending: Sequence[Tensor] = (),
 ) -> BatchBALDResult:
-    """Informative rows, and if they are fewer than k, rows by their scores; with an allowance, while it allows any."""
+    """Informative rows, and if they are fewer than k, rows by their scores; with an allowance, while it allows any.
+
+    Gains are those beyond what is ``pending``, draws of rows whose labels are to come.
+    """
     ceiling = math.log(candidates.shape[0])
-    picks = itertools.islice(_informative_picks(candidates, max_outcomes, rng, allowance), k)
+    picks = itertools.islice(_informative_picks(candidates, max_outcomes, rng, allowance, pending), k)
     found = np.array(list(tqdm(picks, total=k, desc="choosing", unit="row", disable=not verbose))).reshape(-1, 3)
     indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
     others = _by_scores(candidates.scores, indices, k - len(found), rng, allowance)
@@ -357,25 +374,41 @@ def _by_scores(
     return np.array(others, dtype=np.int64)
 
 
-def _warn(result: BatchBALDResult, n_must: int, is_limited: bool, all_agree: bool, **remedies: str) -> None:
+def _warn(
+    result: BatchBALDResult,
+    n_must: int,
+    is_limited: bool,
+    *,
+    all_agree: bool,
+    has_pending: bool = False,
+    **remedies: str,
+) -> None:
     n_found, k = result.n_informative, len(result.indices) - n_must
-    exhausted = result.information > 0.9 * result.ceiling
+    exhausted = has_pending or result.information > 0.9 * result.ceiling  # rows in flight carry some of it
     # Where limits leave few rows, that says why.
     why = "" if is_limited and not all_agree else why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
     warn_information_gone(n_found, k, result.information, result.ceiling, why, is_limited=is_limited)
 
 
 def _informative_picks(
-    candidates: _Candidates, max_outcomes: int, rng: np.random.Generator, allowance: Allowance | None = None
+    candidates: _Candidates,
+    max_outcomes: int,
+    rng: np.random.Generator,
+    allowance: Allowance | None = None,
+    pending: Sequence[Tensor] = (),
 ) -> Iterator[tuple[int, float, float]]:
     """Rows of the largest gain, one after the other, while these exceed rounding; their gains; standard errors.
 
-    With an allowance, rows that have to be in the batch come first, whatever their gains, and others are taken from it.
+    What is pending counts as labelled before the first. With an allowance, rows that have to be in the batch come
+    first, whatever their gains, and others are taken from it.
     """
     bounds = candidates.bounds
     best = np.flatnonzero(bounds == bounds.max())
     outcomes = Outcomes.of_no_labels(candidates.shape[0], candidates.take(best[:1]).device)
     enough = _EXHAUSTED * outcomes.left
+    for draws_KC in pending:
+        outcomes = outcomes.extended(draws_KC, max_outcomes, rng)
+    has_pending = len(pending) > 0
     if allowance is not None:
         for row in allowance.must.tolist():
             draws_KC = candidates.take(np.array([row]))[:, 0]
@@ -385,7 +418,12 @@ def _informative_picks(
         bounds[~allowance.allowed] = -np.inf
         if outcomes.left <= enough or bounds.max() == -np.inf:
             return
-        best = _best_rows(outcomes, candidates) if len(allowance.must) else np.flatnonzero(bounds == bounds.max())
+        has_pending = has_pending or len(allowance.must) > 0
+        best = np.flatnonzero(bounds == bounds.max())
+    if has_pending:
+        if outcomes.left <= enough:
+            return
+        best = _best_rows(outcomes, candidates)
     while len(best):
         row = int(rng.choice(best))
         draws_KC = candidates.take(np.array([row]))[:, 0]

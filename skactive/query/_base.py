@@ -237,8 +237,9 @@ class BatchQuery(BaseEstimator, ABC):
             training row (not lists) are resampled with the rows. A learner brings those it was fitted with.
         pending : array-like of int or bool, optional
             Rows in flight, whose labels have been asked for and are not there yet: positions, or a mask. None of them
-            is chosen. Where rows of a batch keep apart (`StochasticBatchQuery` with a ``diversity``, `BADGEQuery`,
-            `KCenterQuery`), they keep apart from these as well.
+            is chosen. They count as chosen where rows of a batch go by each other (`StochasticBatchQuery` with a
+            ``diversity``, `BatchBALDQuery`, `BADGEQuery`, `ACSFWQuery`, `KCenterQuery`), so that it does not repeat
+            them.
         limits : Limits, optional
             What the batch keeps to: so many rows of a group at most or at least, a budget, rows that must be in it.
 

@@ -117,6 +117,10 @@ class Pool:
         """The same pool, with the rows in flight behind the candidates."""
         return self if len(self.pending) == 0 else replace(self, rows=np.concatenate([self.rows, self.pending]))
 
+    def in_flight(self) -> Pool:
+        """The rows in flight, as a pool of their own."""
+        return replace(self, rows=self.pending, pending=self.pending[:0], limits=None)
+
     def at_most(self, n: int | None, rng: np.random.Generator, kept: Indices | None = None) -> Pool:
         """The same pool with ``n`` of its candidates, some that are ``kept`` and others at random, if it has more."""
         if n is None or n >= len(self):
