@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import html
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -21,6 +19,7 @@ from ._asking import Chosen, choose
 from ._errors import CampaignError, shown
 from ._first import FIRST
 from ._fits import cross_fitted, fitted, guesses_of, has_enough
+from ._ids import Directory, as_list
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
 from ._opening import Match
 from ._reports import report_on
@@ -28,8 +27,9 @@ from ._settings import default_query, model_of, model_settings, query_of, settin
 from ._state import RULES, State
 from ._status import Status
 from ._store import Event, Overtaken, Rows, Store
-from ._table import Table, plain_ids
+from ._table import Table
 from ._telling import Told, Vocabulary, check_closed, events_of
+from ._views import by_label, card, disputes_of, surprising, table_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 TRIES = 20
@@ -418,35 +418,9 @@ class Campaign:
         return Vocabulary(self.kind, self._settings["labels"], known)
 
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
-        """Positions of rows by id; refuse ids that there are not."""
-        ids = [int(id) if isinstance(id, float | np.floating) and id % 1 == 0 else id for id in ids]
-        wrong = [i for i, id in enumerate(ids) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
-        if wrong:
-            raise CampaignError(f"{shown([ids[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong)
-        where = self._index().get_indexer(pd.Index(ids, dtype=object)) if len(ids) else np.empty(0, dtype=np.int64)
-        absent = np.flatnonzero(where < 0).tolist()
-        if absent:
-            strangers = [ids[i] for i in absent]
-            twins = [one for one in strangers if _other_type(one) in self._index()]
-            hint = f" There is {_other_type(twins[0])!r}: read ids in the type of the table." if twins else ""
-            hint = hint or _lost_zeros(strangers[0], self._ids)
-            raise CampaignError(
-                f"{shown(strangers)} {'is no id' if len(strangers) == 1 else 'are no ids'} of the campaign.{hint}",
-                absent,
-            )
-        lost = [i for i, row in enumerate(where.tolist()) if row in set(self._gone.tolist())]
-        if lost:
-            raise CampaignError(
-                f"{shown([ids[i] for i in lost])} {'is' if len(lost) == 1 else 'are'} gone from the table. Put "
-                "the rows back to say something of them.",
-                lost,
-            )
-        return where.tolist()
-
-    def _index(self) -> pd.Index:
-        if "index" not in self._fits:
-            self._fits["index"] = pd.Index(self._ids, dtype=object)
-        return self._fits["index"]
+        if "directory" not in self._fits:
+            self._fits["directory"] = Directory(self._ids, self._gone.tolist())
+        return self._fits["directory"].rows(ids)
 
     def skip(self, ids: Iterable[Any], *, annotator: str | None = None) -> None:
         """Note that nobody can label these rows. They are not asked for again, unless they are withdrawn.
@@ -462,7 +436,7 @@ class Campaign:
             If one is no id of the campaign, or was not asked for.
         """
         self._check(annotator=annotator)
-        self._take([Answer(id, None, annotator or "", True) for id in _as_ids(ids)])
+        self._take([Answer(id, None, annotator or "", True) for id in as_list(ids)])
 
     def withdraw(self, ids: Iterable[Any]) -> None:
         """Put rows back, as if they had never been asked for: those that are out, skipped, or labelled wrongly.
@@ -477,7 +451,7 @@ class Campaign:
         CampaignError
             If one is no id of the campaign, or neither out, skipped nor labelled.
         """
-        ids = _as_ids(ids)
+        ids = as_list(ids)
         for _ in range(TRIES):
             state = self._state()
             rows = self._rows_of(ids)
@@ -538,7 +512,7 @@ class Campaign:
             n_left=int(state.candidates().sum()),
             n_asked=len(state.asked),
             n_batches=len(batches),
-            by_label=_by_label(list(state.labels.values()), self.kind),
+            by_label=by_label(list(state.labels.values()), self.kind),
             out=out,
             accuracy=self._accuracy(state) if accuracy and self._X is not None else None,
             report=self._report(state, tolerance, patience)
@@ -596,24 +570,7 @@ class Campaign:
         judged = self._judged(state)
         if judged is None:
             raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
-        rows = list(state.labels)
-        found = judged.drop(columns=["label_probability"]) if self.kind == "numbers" else judged.copy()
-        found.insert(0, "label", list(state.labels.values()))
-        if self.kind == "numbers":
-            found["difference"] = (found["guess"] - found["label"]).abs()
-            found = found.drop(columns=["guess_probability"])
-            order = np.argsort(-found["difference"].to_numpy(), kind="stable")
-        else:
-            wrong = (found["guess"] != found["label"]).to_numpy()
-            surprise = np.where(
-                found["label_probability"].isna(), np.where(wrong, 0.0, 1.0), found["label_probability"]
-            )
-            order = np.argsort(surprise, kind="stable")
-        disputes = state.disagreements()
-        found["disputed"] = [row in disputes for row in rows]
-        beside = self._table().iloc[rows]
-        beside = beside.rename(columns={c: f"{c} of the row" for c in beside.columns if c in found.columns})
-        return pd.concat([found, beside], axis=1).iloc[order[:n]]
+        return surprising(judged, state, self._table(), self.kind, n)
 
     def disagreements(self) -> pd.DataFrame:
         """Rows whose annotators do not say the same, one column for each annotator, and ``label``, which counts.
@@ -623,13 +580,7 @@ class Campaign:
         DataFrame
             Indexed by id; None in ``label`` where none counts.
         """
-        state = self._state()
-        found = state.disagreements()
-        index = pd.Index([self._ids[row] for row in found], dtype=object, name=self.id or "id")
-        names = sorted({name for votes in found.values() for name in votes})
-        data = {name or "(nobody named)": [votes.get(name) for votes in found.values()] for name in names}
-        data = {f"{name} (annotator)" if name == "label" else name: votes for name, votes in data.items()}
-        return pd.DataFrame({**data, "label": [state.labels.get(row) for row in found]}, index=index, dtype=object)
+        return disputes_of(self._state(), self._ids, self.id or "id")
 
     def history(self) -> pd.DataFrame:
         """All that happened, in order.
@@ -641,17 +592,7 @@ class Campaign:
             log_proba.
         """
         events = [event for event in self._store.events() if event.row < len(self._ids)]
-        return pd.DataFrame(
-            {
-                "time": pd.to_datetime([event.time for event in events], utc=True),
-                "kind": [event.kind for event in events],
-                "id": pd.Series([self._ids[event.row] for event in events], dtype=object),
-                "label": pd.Series([event.label for event in events], dtype=object),
-                "annotator": [event.annotator for event in events],
-                "batch": pd.array([event.batch for event in events], dtype="Int64"),
-                "log_proba": pd.Series([event.log_proba for event in events], dtype=float),
-            }
-        )
+        return table_of(events, self._ids)
 
     def to_frame(self) -> pd.DataFrame:
         """The table with the labels that count in the target column, indexed by id.
@@ -674,25 +615,7 @@ class Campaign:
         return f"<Campaign {str(self.path)!r}: {self.status(accuracy=False, report=False)._on_rows()}>"
 
     def _repr_html_(self) -> str:
-        status = self.status(accuracy=False, report=False)
-        counts = {
-            "rows": status.n_rows,
-            "labelled": status.n_labels,
-            "out": status.n_out,
-            "skipped": status.n_skipped,
-            "disputed": status.n_disputed,
-            "left": status.n_left,
-            "batches": status.n_batches,
-        }
-        cells = "".join(f"<tr><th>{name}</th><td>{value:,}</td></tr>" for name, value in counts.items())
-        labels = "".join(
-            f"<tr><th>{html.escape(str(label))}</th><td>{value:,g}</td></tr>"
-            for label, value in status.by_label.items()
-        )
-        return (
-            f"<div><strong>Campaign {html.escape(self.path.name)}</strong>: {html.escape(self.target)}"
-            f'<div style="display:flex;gap:2em"><table>{cells}</table><table>{labels}</table></div></div>'
-        )
+        return card(self.status(accuracy=False, report=False), self.path.name, self.target)
 
     # --- what the others stand on -----------------------------------------------------------------
 
@@ -763,12 +686,6 @@ class Campaign:
         return report_on(state, self._table(), fit, self.kind, options, self._verbose)
 
 
-def _other_type(id: Any) -> Any:
-    if isinstance(id, str):
-        return int(id) if id.isdecimal() else None
-    return str(id)
-
-
 def _alike(labels: Iterable[Any], known: Iterable[Any]) -> tuple[str, str] | None:
     """Two texts that differ by nothing but capitals and spaces."""
     seen: dict[str, str] = {}
@@ -778,24 +695,3 @@ def _alike(labels: Iterable[Any], known: Iterable[Any]) -> tuple[str, str] | Non
             if other != label:
                 return other, label
     return None
-
-
-def _lost_zeros(id: Any, ids: list[Any]) -> str:
-    """A word on ids whose leading zeros a spreadsheet has taken away."""
-    bare = str(id).lstrip("0")
-    like = next((one for one in ids if isinstance(one, str) and bare and one.lstrip("0") == bare), None)
-    return "" if like is None else f" There is {like!r}: a spreadsheet may have taken the zeros away."
-
-
-def _as_ids(ids: Any) -> list[Any]:
-    if isinstance(ids, str | int):
-        raise TypeError(f"`ids` must be a list of ids. Got {ids!r}: [{ids!r}] is a list of one.")
-    return plain_ids(list(dict.fromkeys(ids)))
-
-
-def _by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
-    if not labels:
-        return {}
-    if kind == "classes":
-        return dict(Counter(labels).most_common())
-    return {"least": min(labels), "mean": float(np.mean(labels)), "largest": max(labels)}

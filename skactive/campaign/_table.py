@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ._errors import CampaignError, shown
+from ._ids import plain_ids
 from ._labels import plain_labels
 
 RESERVED = ("guess", "guess_probability", "log_proba", "skip")
@@ -106,48 +107,6 @@ class Table:
         for name, key in zip(self.X.columns, names, strict=True):
             total += _mixed(_hashed(self.X[name]) ^ key)
         return total
-
-
-def plain_ids(keys: Any) -> list[Any]:
-    """Ids as texts or whole numbers, no two of them alike, none missing."""
-    series = pd.Series(keys)
-    missing = np.flatnonzero(series.isna().to_numpy() | (series.astype(object) == "").to_numpy())
-    if len(missing):
-        raise CampaignError(
-            f"`id` must be there in every row. Row {missing[0] + 1}{_and_others(missing)} has none: give it one, or "
-            "drop it.",
-            missing.tolist(),
-        )
-    twice = np.flatnonzero(series.duplicated().to_numpy())
-    if len(twice):
-        first = series.iloc[twice[0]]
-        raise CampaignError(
-            f"`id` must be different in every row. Got {_plain_id(first)!r} again in row {twice[0] + 1}"
-            f"{_and_others(twice)}: drop the copies, or name another column.",
-            twice.tolist(),
-        )
-    if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < _EXACT).all():  # beside a gap once
-        series = series.astype(np.int64)
-    ids = [_plain_id(value) for value in series.tolist()]
-    if len({type(id) for id in ids}) > 1:
-        examples = next(id for id in ids if isinstance(id, str)), next(id for id in ids if isinstance(id, int))
-        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(examples)}: make all texts.")
-    return ids
-
-
-def _plain_id(value: Any) -> Any:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_):
-        return int(value)
-    raise CampaignError(
-        f"`id` must hold texts or whole numbers. Got {value!r}, of type {type(value).__name__}: `.astype(str)` makes "
-        "texts of them."
-    )
-
-
-def _and_others(rows: NDArray[np.int64]) -> str:
-    return "" if len(rows) == 1 else f" (and {len(rows) - 1} other{'s' if len(rows) > 2 else ''})"
 
 
 def _as_frame(frame: Any) -> pd.DataFrame:

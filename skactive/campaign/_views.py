@@ -1,0 +1,93 @@
+"""What a campaign shows: tables of its rows, labels and events, and a card for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._state import State
+from ._status import Status
+from ._store import Event
+
+
+def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n: int) -> pd.DataFrame:
+    """Labelled rows, those first whose label surprises models that were not taught it; ``judged`` is what these say."""
+    rows = list(state.labels)
+    found = judged.copy()
+    found.insert(0, "label", list(state.labels.values()))
+    if kind == "numbers":
+        found = found.drop(columns=["label_probability", "guess_probability"])
+        found["difference"] = (found["guess"] - found["label"]).abs()
+        order = np.argsort(-found["difference"].to_numpy(), kind="stable")
+    else:
+        by_guess = np.where((found["guess"] != found["label"]).to_numpy(), 0.0, 1.0)  # for models without probabilities
+        likely = found["label_probability"]
+        order = np.argsort(np.where(likely.isna(), by_guess, likely), kind="stable")
+    disputes = state.disagreements()
+    found["disputed"] = [row in disputes for row in rows]
+    beside = X.iloc[rows]
+    beside = beside.rename(columns={c: f"{c} of the row" for c in beside.columns if c in found.columns})
+    return pd.concat([found, beside], axis=1).iloc[order[:n]]
+
+
+def disputes_of(state: State, ids: Sequence[Any], name: str) -> pd.DataFrame:
+    """Rows whose annotators do not say the same: what each of them says, and the label that counts."""
+    found = state.disagreements()
+    index = pd.Index([ids[row] for row in found], dtype=object, name=name)
+    names = sorted({name for votes in found.values() for name in votes})
+    data = {_heading(name): [votes.get(name) for votes in found.values()] for name in names}
+    return pd.DataFrame({**data, "label": [state.labels.get(row) for row in found]}, index=index, dtype=object)
+
+
+def _heading(annotator: str) -> str:
+    return "label (annotator)" if annotator == "label" else annotator or "(nobody named)"
+
+
+def table_of(events: Sequence[Event], ids: Sequence[Any]) -> pd.DataFrame:
+    """Events as rows of a table."""
+    return pd.DataFrame(
+        {
+            "time": pd.to_datetime([event.time for event in events], utc=True),
+            "kind": [event.kind for event in events],
+            "id": pd.Series([ids[event.row] for event in events], dtype=object),
+            "label": pd.Series([event.label for event in events], dtype=object),
+            "annotator": [event.annotator for event in events],
+            "batch": pd.array([event.batch for event in events], dtype="Int64"),
+            "log_proba": pd.Series([event.log_proba for event in events], dtype=float),
+        }
+    )
+
+
+def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
+    """How many rows have each label, the most frequent first; of numbers the least, the mean and the largest."""
+    if not labels:
+        return {}
+    if kind == "classes":
+        return dict(Counter(labels).most_common())
+    return {"least": min(labels), "mean": float(np.mean(labels)), "largest": max(labels)}
+
+
+def card(status: Status, name: str, target: str) -> str:
+    """Counts of a campaign in HTML."""
+    counts = {
+        "rows": status.n_rows,
+        "labelled": status.n_labels,
+        "out": status.n_out,
+        "skipped": status.n_skipped,
+        "disputed": status.n_disputed,
+        "left": status.n_left,
+        "batches": status.n_batches,
+    }
+    cells = "".join(f"<tr><th>{what}</th><td>{value:,}</td></tr>" for what, value in counts.items())
+    labels = "".join(
+        f"<tr><th>{html.escape(str(label))}</th><td>{value:,g}</td></tr>" for label, value in status.by_label.items()
+    )
+    return (
+        f"<div><strong>Campaign {html.escape(name)}</strong>: {html.escape(target)}"
+        f'<div style="display:flex;gap:2em"><table>{cells}</table><table>{labels}</table></div></div>'
+    )
