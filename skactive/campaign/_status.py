@@ -47,6 +47,11 @@ class Status:
     accuracy: Accuracy | None = None
     report: StoppingReport | None = None
 
+    def counts(self) -> dict[str, int]:
+        """How many rows are in each state, and how many batches there were, by short names."""
+        names = ("rows", "labels", "out", "skipped", "disputed", "left", "batches")
+        return {"labelled" if name == "labels" else name: getattr(self, f"n_{name}") for name in names}
+
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 

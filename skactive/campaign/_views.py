@@ -74,16 +74,7 @@ def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
 
 def card(status: Status, name: str, target: str) -> str:
     """Counts of a campaign in HTML."""
-    counts = {
-        "rows": status.n_rows,
-        "labelled": status.n_labels,
-        "out": status.n_out,
-        "skipped": status.n_skipped,
-        "disputed": status.n_disputed,
-        "left": status.n_left,
-        "batches": status.n_batches,
-    }
-    cells = "".join(f"<tr><th>{what}</th><td>{value:,}</td></tr>" for what, value in counts.items())
+    cells = "".join(f"<tr><th>{what}</th><td>{value:,}</td></tr>" for what, value in status.counts().items())
     labels = "".join(
         f"<tr><th>{html.escape(str(label))}</th><td>{value:,g}</td></tr>" for label, value in status.by_label.items()
     )

@@ -46,15 +46,7 @@ def report_page(campaign: Campaign) -> str:
         "too early": "Too early to tell whether to go on",
         "cannot be told": "Whether to go on cannot be told",
     }
-    numbers = {
-        "labelled": status.n_labels,
-        "out": status.n_out,
-        "skipped": status.n_skipped,
-        "disputed": status.n_disputed,
-        "left": status.n_left,
-        "batches": status.n_batches,
-    }
-    tiles = "".join(f"<div><b>{value:,}</b>{name}</div>" for name, value in numbers.items())
+    tiles = "".join(f"<div><b>{value:,}</b>{name}</div>" for name, value in status.counts().items() if name != "rows")
     parts = [
         f"<h1>{html.escape(campaign.target)}: {html.escape(campaign.path.name)}</h1>",
         f'<p class="when">{datetime.now():%d %B %Y, %H:%M}; {status.n_rows:,} rows in all</p>',
