@@ -686,7 +686,7 @@ try:
 except ValueError as error:
     print(type(error).__name__, error)
 """
-    root = Path(_files.__file__).parents[2]
+    root = Path(_files.__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=here,
                           env={**os.environ, "PYTHONPATH": str(root)}, check=True)  # fmt: skip
     told = f'FileError a.xlsx: {library} is needed for this file: python -m pip install "skactive[tabular]"'
@@ -904,7 +904,7 @@ with written_whole("a.csv") as unfinished:
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 """
-    root = Path(_files.__file__).parents[2]
+    root = Path(_files.__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=here,
                           env={**os.environ, "PYTHONPATH": str(root)}, check=False)  # fmt: skip
     assert "KeyboardInterrupt" in done.stderr
