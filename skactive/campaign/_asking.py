@@ -12,6 +12,7 @@ from .._checks import Rule, warn
 from .._random import check_random_state
 from ..query import Limits
 from ..query._pool import Pool
+from ..query._scoring import name_of
 from ..samplers._limited import draw_uniform
 from ._errors import CampaignError, shown
 from ._first import first_rows
@@ -62,11 +63,9 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
         **({} if limits is None else {"limits": limits}),
     )
     known = getattr(query, "log_proba_", None)
-    facts |= {
-        "query": type(query).__name__,
-        "score": getattr(query, "score_", None),
-        "beta": getattr(query, "beta_", None),
-    }
+    score, beta = getattr(query, "score_", None), getattr(query, "beta_", getattr(query, "beta", None))
+    facts |= {"query": type(query).__name__, "score": None if score is None else name_of(score)}
+    facts |= {"beta": beta if isinstance(beta, float | int) and np.isfinite(beta) else None}
     if known is not None:
         facts["largest_weight"] = _largest_weight(query)
     return Chosen(rows, np.full(len(rows), np.nan) if known is None else known, facts, query)

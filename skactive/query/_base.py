@@ -56,7 +56,7 @@ It is one for all queries, as an instance with a lock could not be pickled."""
 _OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates", "pending", "limits")
 """Keywords of `select`, which a call takes as well."""
 
-_REPORTS = ("scores_", "indices_", "_batch")
+_REPORTS = ("scores_", "score_", "indices_", "_batch")
 """What a query reports of its last call: as large as the pool, and made again by the next."""
 
 

@@ -472,7 +472,9 @@ def test_a_query_with_parts_of_the_users_own_is_handed_in_again(tmp_path):
     started(tmp_path, query=StochasticBatchQuery(score=spread))
     with pytest.raises(CampaignError, match="`query` must be handed in"):
         Campaign.open(tmp_path / "churn.db", table())
-    Campaign.open(tmp_path / "churn.db", table(), query=StochasticBatchQuery(score=spread))
+    campaign = Campaign.open(tmp_path / "churn.db", table(), model="logistic", query=StochasticBatchQuery(score=spread))
+    told(campaign, campaign.ask(20))
+    assert len(campaign.ask(5)) == 5
 
 
 def spread(draws):
