@@ -70,6 +70,19 @@ def setup(app: object) -> None:
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skactive {release}"
-html_theme_options = {"show_prev_next": False, "navigation_with_keys": False}
-html_sidebars = {"changelog": []}
+html_theme_options = {
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "logo": {"text": "skactive"},  # the version stands in the titles of pages
+    "navbar_align": "left",
+    "header_links_before_dropdown": 5,
+    "icon_links": [
+        {"name": "Source code", "url": "https://github.com/skactive/skactive", "icon": "fa-brands fa-github"},
+    ],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_static_path = ["_static"]
+html_css_files = ["skactive.css"]
+html_sidebars = {"index": [], "changelog": []}
 html_show_sourcelink = False
