@@ -96,10 +96,42 @@ def test_page_runs_on_its_own(page):
     assert failed == 0
 
 
+WITHOUT_CODE = {"index", "glossary", "bibliography"}  # lists of pages, of words and of sources have nothing to run
+
+
 def test_every_user_guide_page_has_examples():
     for page in (ROOT / "docs" / "user_guide").glob("*.rst"):
         has_code = ">>> " in page.read_text(encoding="utf-8")
-        assert has_code or page.stem == "index", page
+        assert has_code or page.stem in WITHOUT_CODE, page
+
+
+def test_every_user_guide_page_is_in_its_table_of_contents():
+    listed = re.findall(r"^   ([a-z_]+)$", (ROOT / "docs" / "user_guide" / "index.rst").read_text(), re.MULTILINE)
+    pages = {page.stem for page in (ROOT / "docs" / "user_guide").glob("*.rst")} - {"index"}
+    assert sorted(listed) == sorted(pages)
+
+
+def test_lines_of_code_in_the_user_guide_fit_a_page():
+    for page in (ROOT / "docs" / "user_guide").glob("*.rst"):
+        code = re.findall(r"^(?:>>>|\.\.\.) .*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert [line for line in code if len(line) > 100] == [], page
+
+
+def test_every_cited_source_is_in_the_bibliography():
+    entries = (ROOT / "docs" / "user_guide" / "bibliography.rst").read_text(encoding="utf-8").split("\n* ")
+    entries = [re.sub(r"\s+", " ", entry) for entry in entries]
+    texts = [*(ROOT / "skactive").rglob("*.py"), *(ROOT / "docs" / "user_guide").glob("*.rst")]
+    cited = {
+        cite
+        for path in texts
+        for cite in re.findall(
+            r"([A-Z][\w-]+)(?: et al\.)?,? \(?(1[89]\d\d|20[0-2]\d)\)",
+            re.sub(r"\s+", " ", path.read_text(encoding="utf-8")),
+        )
+    }
+    assert len(cited) > 40
+    found = {(name, year) for name, year in cited if any(name in e and f"({year})" in e for e in entries)}
+    assert cited - found == set()
 
 
 @pytest.mark.parametrize("module", [samplers, scores], ids=lambda module: module.__name__)
