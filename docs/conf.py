@@ -1,6 +1,8 @@
 """Settings of the documentation: `python -m sphinx docs docs/_build`, from the top of the checkout."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import skactive
 from skactive.posterior._registry import SOURCES
@@ -21,6 +23,21 @@ extensions = [
 exclude_patterns = ["_build", "changelog.d"]
 default_role = "py:obj"  # `name` links to what is documented here, and is code otherwise
 templates_path = ["_templates"]
+
+# Links to the documentation of other packages need the network: set DOCS_INTERSPHINX=1 to have them. Without, the names
+# of other packages stay code.
+if os.environ.get("DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "pandas": ("https://pandas.pydata.org/docs", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "torch": ("https://docs.pytorch.org/docs/stable", None),
+    }
+
+# `name` in a docstring may be a parameter, an attribute or a method, which have no page: code, and no broken link.
+nitpick_ignore_regex = [("py:obj", r"[a-z_]+")]
 
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the numpydoc sections
@@ -63,9 +80,23 @@ def write_table_of_sources(app: object) -> None:
         path.write_text(table, encoding="utf-8")
 
 
-def setup(app: object) -> None:
-    """Make the table before any page is read."""
-    app.connect("builder-inited", write_table_of_sources)  # type: ignore[attr-defined]
+def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """Link `Class`, `Class.method` and `function` from any page, where one public object has a full name that ends so."""
+    if node.get("refdomain") != "py":
+        return None
+    domain, target = env.get_domain("py"), node["reftarget"].removeprefix("skactive.")
+    full_names = [
+        name for name, entry in domain.objects.items() if f".{name}".endswith(f".{target}") and not entry.aliased
+    ]
+    if len(full_names) != 1:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full_names[0], node, contnode)
+
+
+def setup(app: Any) -> None:
+    """Make the table before any page is read, and find what references mean."""
+    app.connect("builder-inited", write_table_of_sources)
+    app.connect("missing-reference", link_to_the_one_of_that_name)
 
 
 html_theme = "pydata_sphinx_theme"

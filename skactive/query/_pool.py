@@ -31,7 +31,7 @@ class Pool:
     Attributes
     ----------
     X : array-like of shape (n_points, ...)
-        The whole pool, as `_containers.prepare_pool` leaves it.
+        The whole pool, as ``_containers.prepare_pool`` leaves it.
     rows : ndarray of shape (n_candidates,), int64, or None
         Positions in the pool of the rows that may be chosen, in increasing order; None if all may be.
     X_training, y_training : array-like or None

@@ -149,7 +149,7 @@ def choose_by_scores(
 ) -> Batch:
     """Score the candidates, measure beta if it is "auto", and draw a batch; the query keeps what comes of it.
 
-    ``query`` is a `ScoringQuery`; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows of the
+    ``query`` is a ``ScoringQuery``; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows of the
     batch keep apart, if they do.
     """
     sampler = look_up("sampler", query.sampler, SAMPLERS)
