@@ -81,7 +81,7 @@ def write_table_of_sources(app: object) -> None:
 
 
 def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Link `Class`, `Class.method` and `function` from any page, where one public object has a full name that ends so."""
+    """Link `Class`, `Class.method` and `function` where exactly one public object has a full name that ends so."""
     if node.get("refdomain") != "py":
         return None
     domain, target = env.get_domain("py"), node["reftarget"].removeprefix("skactive.")

@@ -107,6 +107,10 @@ def repair_modal() -> list[str]:
     list of str
         What was replaced; empty if modAL is not installed or needs nothing (any more).
 
+    See Also
+    --------
+    StochasticBatchQuery : Repairs modAL by itself when it is imported.
+
     Examples
     --------
     >>> from skactive import repair_modal

@@ -56,6 +56,10 @@ class CoreSet:
         How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
     n_informative : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
+
+    See Also
+    --------
+    acsfw.acs_fw : Returns it.
     """
 
     indices: Indices
@@ -108,6 +112,10 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     ValueError, TypeError
         If ``draws`` have another number of axes, one draw only, or rows that are not probabilities, or k is not an
         integer from 1 to n_points.
+
+    See Also
+    --------
+    ACSFWQuery : The same for an estimator and a pool.
 
     References
     ----------
@@ -175,6 +183,11 @@ class ACSFWQuery(BatchQuery):
         Rows found by Frank-Wolfe steps; the others fill up the batch.
     n_features_in_ : int
         Columns of the last pool.
+
+    See Also
+    --------
+    acsfw.acs_fw : The same for arrays of draws.
+    BatchBALDQuery : Asks what a batch says about the model, rather than how well it stands for the pool.
 
     Notes
     -----

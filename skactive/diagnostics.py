@@ -103,6 +103,12 @@ def score_history(
         If ``batches`` are not distinct positions, the first is empty, or no row is left to score; or as
         `~skactive.query.score_pool` does.
 
+    See Also
+    --------
+    diagnostics.rank_correlation : Compares its rows.
+    diagnostics.auroc : Compares their tops.
+    plotting.RankCorrelationDisplay : Draws it.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -186,6 +192,11 @@ def rank_correlation(
         If ``scores`` have another shape or infinite entries, there is no step ``start``, both ``top`` and ``bottom``
         are given, or one of them is not above 0 and at most 1.
 
+    See Also
+    --------
+    diagnostics.score_history : Makes the scores.
+    diagnostics.auroc : Whether the top stays above the rest.
+
     Notes
     -----
     Scores within the top differ little, and partly by noise of the draws. A low correlation is a sign of ageing only if
@@ -246,6 +257,11 @@ def auroc(
     ValueError, TypeError
         As `rank_correlation` does; and if neither ``top`` nor ``bottom`` is given.
 
+    See Also
+    --------
+    diagnostics.score_history : Makes the scores.
+    diagnostics.rank_correlation : Whether the order lasts.
+
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5.
@@ -294,6 +310,11 @@ def redundancy(draws: ArrayLike, rows: ArrayLike, *, max_outcomes: int = 10_000,
     ValueError, TypeError
         If ``draws`` are no probabilities of classes from two draws or more, or ``rows`` are no distinct positions.
 
+    See Also
+    --------
+    BatchBALDQuery : Chooses batches that repeat little.
+    plotting.BatchDisplay : Shows a batch.
+
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 5; Watanabe (1960), Information Theoretical Analysis of
@@ -338,6 +359,10 @@ def moving_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     ValueError, TypeError
         If ``values`` are no series of numbers, or ``window`` is not a positive integer.
 
+    See Also
+    --------
+    diagnostics.rank_correlation : The curves that it smooths.
+
     Examples
     --------
     >>> from skactive.diagnostics import moving_mean
@@ -371,6 +396,11 @@ class FrozenQuery(BaseEstimator):
     ----------
     planned_ : ndarray of int64
         Rows that are still to be bought, as positions in the remaining pool.
+
+    See Also
+    --------
+    run_experiment : Compares it with the query that it freezes.
+    diagnostics.score_history : How scores age.
 
     Notes
     -----

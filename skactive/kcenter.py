@@ -53,6 +53,11 @@ class KCenterQuery(BatchQuery):
     n_features_in_ : int
         Columns of the last pool.
 
+    See Also
+    --------
+    BADGEQuery : Distances between gradients, which know of uncertainty.
+    StochasticBatchQuery : With ``diversity``, distances and scores.
+
     References
     ----------
     Gonzalez (1985), Clustering to Minimize the Maximum Intercluster Distance; Sener and Savarese (2018), Active

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import doctest
+import inspect
 import json
+import pydoc
 import re
 import runpy
 import shlex
@@ -152,3 +154,11 @@ def test_the_tables_of_benchmarks_are_those_of_their_results(results):
     tables = runpy.run_path(str(ROOT / "tests" / "benchmarks" / "tables.py"))
     table = results.with_suffix(".inc").read_text(encoding="utf-8")
     assert table == tables["as_rst"](json.loads(results.read_text(encoding="utf-8")))
+
+
+def test_every_public_object_says_what_else_to_see():
+    page = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    names = re.findall(r"^   ([A-Za-z_.]+)$", page, re.MULTILINE)
+    found = {name: inspect.getdoc(pydoc.locate(f"skactive.{name}")) for name in names}
+    assert len(found) > 90
+    assert [name for name, text in found.items() if "See Also\n--------\n" not in (text or "")] == []

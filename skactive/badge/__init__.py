@@ -63,6 +63,11 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
         If the arrays do not have the same number of rows or hold what is not finite, rows of ``probabilities`` are no
         probabilities, or k is not an integer from 1 to n_points.
 
+    See Also
+    --------
+    BADGEQuery : The same for an estimator and a pool.
+    samplers.repulsive : Rows that keep apart, with scores of any kind.
+
     References
     ----------
     Ash, Zhang, Krishnamurthy, Langford and Agarwal (2020), Deep Batch Active Learning by Diverse, Uncertain Gradient
@@ -122,6 +127,12 @@ class BADGEQuery(BatchQuery):
         Rows taken for their gradients; the others, whose gradients are 0 or were there already, fill up the batch.
     n_features_in_ : int
         Columns of the last pool.
+
+    See Also
+    --------
+    badge.badge : The same for arrays.
+    StochasticBatchQuery : With ``diversity``, batches that keep apart and have a known law.
+    KCenterQuery : Distances alone, without uncertainty.
 
     Notes
     -----

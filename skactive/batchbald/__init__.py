@@ -71,6 +71,10 @@ class BatchBALDResult:
         log n_draws, the most that any batch can carry.
     n_informative : int
         Rows taken for their gain; the others fill up the batch.
+
+    See Also
+    --------
+    batchbald.batchbald : Returns it.
     """
 
     indices: Indices
@@ -126,6 +130,11 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     ValueError, TypeError
         If ``draws`` have another number of axes, one draw only, or rows that are not probabilities, k is not an integer
         from 1 to n_points, or ``max_outcomes`` not one from n_classes.
+
+    See Also
+    --------
+    BatchBALDQuery : The same for an estimator and a pool.
+    scores.bald : The information of each label by itself.
 
     References
     ----------
@@ -205,6 +214,11 @@ class BatchBALDQuery(BatchQuery):
         Rows taken for their gain; the others fill up the batch.
     n_features_in_ : int
         Columns of the last pool.
+
+    See Also
+    --------
+    batchbald.batchbald : The same for arrays of draws.
+    StochasticBatchQuery : Batches of any size at the cost of their scores.
 
     Notes
     -----

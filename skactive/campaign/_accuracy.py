@@ -45,6 +45,11 @@ class Accuracy:
         and those asked for without known probabilities, which may be unlike the others.
     n_skipped : int
         Rows among the picks that nobody could label: the value is that of rows that can be labelled.
+
+    See Also
+    --------
+    campaign.Status : Holds it.
+    risk.RiskEstimate : The estimate in it.
     """
 
     value: float

@@ -57,6 +57,12 @@ class Campaign:
         The seed. The same seed asks for the same ids, in one process or in many, on one machine, for the same table in
         the order that it had at the start.
 
+    See Also
+    --------
+    StochasticBatchQuery : The query that it asks by default.
+    Limits : What batches keep to.
+    cli.main : The same from the shell.
+
     Notes
     -----
     A model is fitted anew to all labels whenever one is needed, in the order of the table, with seeds of the campaign:

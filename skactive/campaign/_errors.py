@@ -12,6 +12,10 @@ class CampaignError(ValueError):
     ----------
     entries : tuple of int
         Which entries of what was given are at fault, counted from 0; empty if that cannot be said.
+
+    See Also
+    --------
+    campaign.CampaignFileError : A file that is locked, or a disk that is full.
     """
 
     def __init__(self, text: str, entries: Sequence[int] = ()) -> None:
@@ -20,7 +24,12 @@ class CampaignError(ValueError):
 
 
 class CampaignFileError(CampaignError):
-    """The file of a campaign cannot be read or written now: it is locked, or the disk is full."""
+    """The file of a campaign cannot be read or written now: it is locked, or the disk is full.
+
+    See Also
+    --------
+    campaign.CampaignError : What is wrong with what was given.
+    """
 
 
 def shown(values: Sequence[object], most: int = 5) -> str:

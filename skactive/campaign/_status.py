@@ -32,6 +32,12 @@ class Status:
         None with too few labels, or if it was not asked for.
     report : StoppingReport or None
         Whether to go on; None with less than two classes, or if it was not asked for.
+
+    See Also
+    --------
+    Campaign : Its ``status`` returns one.
+    campaign.Accuracy : The accuracy in it.
+    StoppingReport : The report in it.
     """
 
     n_rows: int

@@ -24,6 +24,10 @@ class Told:
         that were given without a label, which stay as they were.
     new : tuple
         Labels that no row had before.
+
+    See Also
+    --------
+    Campaign : Its ``tell`` returns one.
     """
 
     n_labels: int

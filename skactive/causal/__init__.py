@@ -108,6 +108,12 @@ class CausalBALDQuery(BatchQuery):
     scores_, indices_, log_proba_, beta_, beta_history_, batch_size_history_, n_unreachable_, n_features_in_
         As in `StochasticBatchQuery`.
 
+    See Also
+    --------
+    causal.estimate_effects : What the labels say about the effects.
+    causal.sqrt_pehe_scorer : Compares such queries where the effects are known.
+    scores.mu_rho : The default score.
+
     References
     ----------
     Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
@@ -273,6 +279,10 @@ class EffectEstimate:
     mean, low, high : ndarray of shape (n_points,), float64
         Mean over draws, and the quantiles that the interval ends in, in the outcome's units. The interval is one of
         the expected effect on rows like this; what happens to a single one has the noise of two outcomes on top.
+
+    See Also
+    --------
+    causal.estimate_effects : Returns it.
     """
 
     mean: Floats
@@ -301,6 +311,11 @@ def potential_outcomes(predict_draws: Callable[[Any], Any], X: Any, treatment: i
     ------
     ValueError, TypeError
         If there is no such column.
+
+    See Also
+    --------
+    causal.estimate_effects : Means and intervals of the difference.
+    CausalBALDQuery : Scores such draws.
 
     Examples
     --------
@@ -343,6 +358,11 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     ------
     ValueError, TypeError
         If there is no such column, or no ``predict``.
+
+    See Also
+    --------
+    causal.estimate_effects : With intervals, from draws.
+    causal.sqrt_pehe : The error of such estimates.
 
     Examples
     --------
@@ -414,6 +434,11 @@ def estimate_effects(
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
+    See Also
+    --------
+    causal.predict_effects : The estimate alone, from predictions.
+    causal.potential_outcomes : Draws of both outcomes.
+
     Examples
     --------
     >>> import numpy as np
@@ -475,6 +500,11 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
     ValueError
         If shapes differ, there are no points, or an effect is not finite.
 
+    See Also
+    --------
+    causal.sqrt_pehe_scorer : The same as a scorer for experiments.
+    causal.predict_effects : The estimates.
+
     References
     ----------
     Hill (2011), Bayesian Nonparametric Modeling for Causal Inference, sec. 4.
@@ -503,6 +533,11 @@ def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., 
     -------
     callable
         ``scorer(estimator, X, y, *, rows)``.
+
+    See Also
+    --------
+    causal.sqrt_pehe : The error itself.
+    run_experiment : Takes it as ``scoring``.
 
     Examples
     --------

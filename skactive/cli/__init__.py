@@ -34,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ------
     SystemExit
         For options that there are not, with 2, and after ``--help``.
+
+    See Also
+    --------
+    Campaign : The same in Python.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     first = arguments[0] if arguments else "demo"

@@ -85,6 +85,11 @@ def make_characters(
     ImportError
         If Pillow is missing, or matplotlib for the default fonts.
 
+    See Also
+    --------
+    datasets.make_repeated : Pools with near-duplicates.
+    datasets.load_images : Real images.
+
     Notes
     -----
     Labels and groups do not depend on fonts or size; pixels also depend on the versions of the fonts and of Pillow. The

@@ -42,6 +42,10 @@ def load_clinc150(path: str | PathLike[str], split: str = "train") -> tuple[NDAr
     ValueError
         If it has none of these forms, or a split does not have 150 intents.
 
+    See Also
+    --------
+    datasets.load_table : Small tables that come with the package.
+
     References
     ----------
     Larson et al. (2019), An Evaluation Dataset for Intent Classification and Out-of-Scope Prediction. The data are

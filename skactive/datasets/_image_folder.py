@@ -63,6 +63,10 @@ def list_image_folder(
     ValueError
         If it holds no images, or not those of ``counts``.
 
+    See Also
+    --------
+    datasets.read_images : Reads the files that it lists.
+
     References
     ----------
     Luo et al. (2018), MIO-TCD: A New Benchmark Dataset for Vehicle Classification and Localization.
@@ -127,6 +131,10 @@ def read_images(files: Iterable[str | PathLike[str]], size: int) -> NDArray[np.u
         ``size`` needs.
     ImportError
         If Pillow is missing.
+
+    See Also
+    --------
+    datasets.list_image_folder : Lists the files of a folder.
 
     Examples
     --------

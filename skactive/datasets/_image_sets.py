@@ -56,6 +56,11 @@ def load_images(
         If a file is damaged or does not hold this set: magic numbers, lengths, shapes, labels and the number of images
         are checked.
 
+    See Also
+    --------
+    datasets.list_image_folder : Images in folders by class.
+    datasets.make_characters : Images that need no file.
+
     Notes
     -----
     CIFAR-10 comes as pickles, which can run code when they are loaded. These are read by an unpickler that makes arrays

@@ -42,6 +42,10 @@ def make_repeated(
         If ``X`` are no numbers, ``y`` has another length, ``repeats`` is not a positive integer, ``noise_std`` is
         negative, or ``rng`` is not a numpy Generator.
 
+    See Also
+    --------
+    datasets.make_characters : Pools with other flaws.
+
     References
     ----------
     Kirsch, van Amersfoort and Gal (2019), BatchBALD, sec. 4.1 (Repeated-MNIST).

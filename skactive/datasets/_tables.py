@@ -41,6 +41,11 @@ def load_table(name: str) -> tuple[Any, NDArray[Any]]:
     ImportError
         If pandas is missing.
 
+    See Also
+    --------
+    datasets.load_images : Images.
+    datasets.load_clinc150 : Texts.
+
     References
     ----------
     Kuhn and Johnson (2013), Applied Predictive Modeling (hpc, by way of the R package modeldata).

@@ -62,6 +62,11 @@ def make_causal(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Float
     ValueError, TypeError
         If ``n`` is not a positive integer, or ``rng`` not a numpy Generator.
 
+    See Also
+    --------
+    datasets.make_ihdp : Covariates of real children.
+    causal.sqrt_pehe : The error of estimated effects.
+
     References
     ----------
     Jesson et al. (2021), Causal-BALD; with the constants of their code.
@@ -115,6 +120,11 @@ def make_ihdp(path: str | PathLike[str], rng: np.random.Generator) -> tuple[Floa
         If there is no such file.
     ValueError, TypeError
         If it is not such a table, or ``rng`` not a numpy Generator.
+
+    See Also
+    --------
+    datasets.make_causal : One covariate, and no file needed.
+    causal.sqrt_pehe : The error of estimated effects.
 
     References
     ----------

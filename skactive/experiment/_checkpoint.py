@@ -175,6 +175,11 @@ def checkpoint_to_json(checkpoint: Any) -> str:
     ------
     ValueError
         If there is no checkpoint at this path, or if it is damaged.
+
+    See Also
+    --------
+    run_experiment : Writes the checkpoint.
+    ExperimentResult : Its ``from_json`` reads the text.
     """
     saved = Checkpoint(checkpoint)
     if saved.settings is None:

@@ -173,6 +173,12 @@ def run_experiment(
     RuntimeError
         If every run failed.
 
+    See Also
+    --------
+    ExperimentResult : What it returns.
+    LearningCurveDisplay : Draws the result.
+    experiment.checkpoint_to_json : Reads a checkpoint.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -35,6 +35,10 @@ class Round:
     query_seconds : float or None
         Seconds that the query took; None in round 0.
     fit_seconds : float
+
+    See Also
+    --------
+    ExperimentResult : Holds them as ``rounds``.
     """
 
     trial: int
@@ -62,7 +66,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that raised an error: where, and the error with its traceback as text."""
+    """A run that raised an error: where, and the error with its traceback as text.
+
+    See Also
+    --------
+    ExperimentResult : Holds them as ``failures``.
+    """
 
     trial: int
     query: str
@@ -90,6 +99,12 @@ class ExperimentResult:
         Runs that raised an error. Their finished rounds are in `rounds`; summaries leave such runs out.
     settings : dict
         Estimator, queries, sizes, seeds and versions, as plain JSON.
+
+    See Also
+    --------
+    run_experiment : Returns it.
+    LearningCurveDisplay : Scores against the number of labels.
+    plotting.PairedDifferenceDisplay : Differences within trials.
 
     Examples
     --------

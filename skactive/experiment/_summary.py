@@ -23,6 +23,10 @@ class Summary:
         The query that differences are to.
     rows : list of dict
         One a score and query. Estimates have a ``mean`` and the ends of a 95 % interval, ``low`` and ``high``.
+
+    See Also
+    --------
+    ExperimentResult : Its ``summary`` returns one.
     """
 
     title: str

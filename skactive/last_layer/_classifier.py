@@ -103,6 +103,11 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Columns of X, if the net knows them.
 
+    See Also
+    --------
+    MCDropoutClassifier : A net whose draws are dropout masks.
+    sample_posterior : Draws from this or any other model.
+
     Notes
     -----
     With n labelled rows, F features, C classes and r, the smaller of n and F, the covariances keep and factorise

@@ -96,6 +96,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     n_iter_ : int
         Epochs trained by the last ``fit`` and the ``partial_fit`` calls after it.
 
+    See Also
+    --------
+    MCDropoutRegressor : The same for numbers.
+    LastLayerClassifier : Treats the last layer alone as uncertain.
+    sample_posterior : Draws from this or any other model.
+
     Notes
     -----
     One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's

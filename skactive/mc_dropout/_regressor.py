@@ -46,6 +46,11 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     n_iter_ : int
         Epochs trained by the last ``fit`` and the ``partial_fit`` calls after it.
 
+    See Also
+    --------
+    MCDropoutClassifier : The same for classes.
+    scores.std_dev : A score for its draws.
+
     References
     ----------
     Gal and Ghahramani (2016), Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep Learning,

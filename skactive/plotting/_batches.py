@@ -59,6 +59,10 @@ class BatchDisplay:
     legend_ : matplotlib.legend.Legend
     colorbar_ : matplotlib.colorbar.Colorbar or None
 
+    See Also
+    --------
+    diagnostics.redundancy : How much of a batch repeats itself, as a number.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

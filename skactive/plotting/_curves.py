@@ -38,6 +38,11 @@ class LearningCurveDisplay:
         Student's t intervals of the mean; None for a single trial.
     legend_ : matplotlib.legend.Legend
 
+    See Also
+    --------
+    plotting.PairedDifferenceDisplay : Which query is better.
+    run_experiment : Makes the result.
+
     Examples
     --------
     >>> from skactive import LearningCurveDisplay

@@ -38,6 +38,11 @@ class PairedDifferenceDisplay:
         As in `LearningCurveDisplay`.
     zero_line_ : matplotlib.lines.Line2D
 
+    See Also
+    --------
+    LearningCurveDisplay : The scores themselves.
+    ExperimentResult : Its ``summary`` has the numbers.
+
     Examples
     --------
     >>> from skactive.plotting import PairedDifferenceDisplay

@@ -40,6 +40,11 @@ class RankCorrelationDisplay:
     nothing_left_ : matplotlib.lines.Line2D
         The value of a random order: 0, or 0.5 for the AUROC.
 
+    See Also
+    --------
+    diagnostics.score_history : The scores that it takes.
+    diagnostics.rank_correlation : The numbers.
+
     Examples
     --------
     >>> from skactive.plotting import RankCorrelationDisplay

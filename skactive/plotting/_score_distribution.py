@@ -37,6 +37,11 @@ class ScoreDistributionDisplay:
     lines_ : dict of str to dict of float to matplotlib.lines.Line2D
     legend_ : matplotlib.legend.Legend
 
+    See Also
+    --------
+    query.score_pool : The scores of a pool.
+    samplers.power : One of the laws that it shows.
+
     Examples
     --------
     >>> from skactive.plotting import ScoreDistributionDisplay

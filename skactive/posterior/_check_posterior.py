@@ -34,6 +34,10 @@ def check_posterior(
     NoPosteriorError
         A TypeError: the estimator has no posterior draws.
 
+    See Also
+    --------
+    sample_posterior : Where draws of your own are registered.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -97,6 +97,11 @@ def noise_variance(estimator: Any) -> Any:
     ValueError
         If the estimator does not know its noise.
 
+    See Also
+    --------
+    scores.gaussian_bald : The score that uses it.
+    sample_posterior : The draws themselves.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -204,6 +209,12 @@ def sample_posterior(
     ValueError
         If ``n_draws`` is more than an ensemble has members, a net has no dropout, or the estimator has several outputs.
     sklearn.exceptions.NotFittedError
+
+    See Also
+    --------
+    posterior.bootstrap : Draws by refitting, for any model.
+    posterior.check_posterior : Checks draws of your own.
+    query.draws_of : Draws for the rows of a pool.
 
     References
     ----------

@@ -92,7 +92,12 @@ RULES: Rules = {
 
 
 class Streams(NamedTuple):
-    """Random numbers of one call: for draws, and for the batch, so that samplers can be compared on the same draws."""
+    """Random numbers of one call: for draws, and for the batch, so that samplers can be compared on the same draws.
+
+    See Also
+    --------
+    query.BatchQuery : Passes them to ``choose``.
+    """
 
     draws: np.random.Generator
     batch: np.random.Generator
@@ -116,6 +121,12 @@ class BatchQuery(BaseEstimator, ABC):
         What `choose` set; NaN for rows that were not scored.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
+
+    See Also
+    --------
+    query.Pool : What ``choose`` gets.
+    query.draws_of : Draws for its rows.
+    query.embeddings_of : Embeddings of its rows.
 
     Notes
     -----
@@ -534,7 +545,12 @@ def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, indices: NDArr
 
 
 def model_of(learner: Any) -> Any:
-    """The fitted estimator of a modAL learner; an estimator by itself is its own."""
+    """The fitted estimator of a modAL learner; an estimator by itself is its own.
+
+    See Also
+    --------
+    query.draws_of : Draws from the model.
+    """
     return modal.unwrap(learner)[0]
 
 

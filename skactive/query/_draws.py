@@ -85,6 +85,10 @@ class PoolDraws:
         What to hand to the next call.
     n_beside : int
         How many numbers a row takes on the way beside its draws.
+
+    See Also
+    --------
+    query.draws_of : Makes them.
     """
 
     predict: PredictDraws
@@ -146,6 +150,12 @@ def draws_of(
         What a message says of queries that need no draws, where there are none.
     refits : Refits, optional
         ``refits`` of the draws of the last call, whose members serve again if nothing has been taught.
+
+    See Also
+    --------
+    query.PoolDraws : What it returns.
+    query.score_rows : Scores by these draws.
+    sample_posterior : Draws without a pool.
     """
     estimator = modal.unwrap(learner)[0]
     refits = Refits() if refits is None else refits

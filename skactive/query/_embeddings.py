@@ -45,6 +45,11 @@ def embeddings_of(
     ------
     ValueError
         If a net ran no linear layer.
+
+    See Also
+    --------
+    query.draws_of : Draws for the same rows.
+    KCenterQuery : A query by embeddings alone.
     """
     embed = in_batches(embed_by(model_of(learner), embedding), predict_batch_size)
 

@@ -68,6 +68,11 @@ class Limits:
         or the other way about, or a group shall have more rows than it may. What does not fit a pool is said when a
         query is given both, before anything is drawn.
 
+    See Also
+    --------
+    StochasticBatchQuery : Takes them in ``select`` and in modAL's ``query``.
+    Campaign : Takes them in ``ask``, by names of columns.
+
     Notes
     -----
     A row is allowed if it is not taken, its group has room, and, once it is taken, the rows that ``at_least`` still

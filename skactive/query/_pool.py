@@ -45,6 +45,11 @@ class Pool:
         count as chosen.
     limits : PoolLimits or None
         What a batch of these rows keeps to; `allowance` says which candidates that leaves.
+
+    See Also
+    --------
+    query.BatchQuery : Makes it, and passes it to ``choose``.
+    query.draws_of : Draws for its rows, chunk by chunk.
     """
 
     X: Any

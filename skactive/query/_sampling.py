@@ -151,6 +151,11 @@ def choose_by_scores(
 
     ``query`` is a ``ScoringQuery``; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows of the
     batch keep apart, if they do.
+
+    See Also
+    --------
+    query.score_rows : Makes the scores.
+    samplers.Batch : What it returns.
     """
     sampler = look_up("sampler", query.sampler, SAMPLERS)
     allowance = pool.allowance(k)

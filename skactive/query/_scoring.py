@@ -58,6 +58,12 @@ def score_rows(
     """Scores of the candidates, (n_scores, n_candidates), one chunk of draws alive at a time.
 
     ``draws`` is None if no score needs any.
+
+    See Also
+    --------
+    query.draws_of : Makes the draws.
+    query.choose_by_scores : From scores to a batch.
+    query.score_pool : Both at once, for a pool and an estimator.
     """
     columns = np.empty((len(scores), len(pool)))
     options: dict[str, Any] = {"chunk_size": chunk_size, "verbose": verbose}
@@ -289,6 +295,11 @@ def score_pool(
         As `StochasticBatchQuery.select` does; or if no score is given, or two have the same name.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted, or its last fit has failed.
+
+    See Also
+    --------
+    StochasticBatchQuery : Scores a pool and chooses a batch.
+    diagnostics.score_history : Scores of the same rows by later models.
 
     Examples
     --------

@@ -137,6 +137,13 @@ class StochasticBatchQuery(BatchQuery):
     n_features_in_ : int
         Columns of the last pool.
 
+    See Also
+    --------
+    BatchBALDQuery : Chooses the rows of a batch jointly, by their information.
+    BADGEQuery : Keeps rows apart by their gradients.
+    query.score_pool : The scores alone, several at once.
+    Limits : What a batch must keep to.
+
     Notes
     -----
     Several threads may share a query, and the model they ask about, as far as its ``predict`` allows that. Each call

@@ -56,6 +56,11 @@ class RiskEstimate:
     n_looks : int
         How many batches of labels there were so far: ``interval(..., every_look=True)`` goes by it.
 
+    See Also
+    --------
+    risk.estimate_risk : Returns it.
+    risk.RiskDifference : Compares two models.
+
     Examples
     --------
     >>> from skactive.risk import RiskEstimate
@@ -155,6 +160,11 @@ class RiskDifference:
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
         the value is their difference.
+
+    See Also
+    --------
+    risk.ActiveTester : Its ``difference`` returns one.
+    risk.RiskEstimate : The risk of one model.
     """
 
     value: float
@@ -234,6 +244,12 @@ def estimate_risk(
     ------
     ValueError, TypeError
         As `lure_weights` does, or if losses are not finite numbers, one for each pick, or larger than ``largest_loss``.
+
+    See Also
+    --------
+    risk.ActiveTester : Asks for the labels, too.
+    risk.RiskEstimate : What it returns.
+    risk.lure_weights : The weights.
 
     References
     ----------

@@ -32,6 +32,11 @@ class PlugInEstimate:
         The measure of labels drawn with replacement; without those in which it was not defined.
     is_exact : bool
         Whether the whole pool is labelled.
+
+    See Also
+    --------
+    risk.ActiveTester : Its ``measure`` returns one.
+    risk.RiskEstimate : Unbiased, for means of losses.
     """
 
     value: float

@@ -35,6 +35,12 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     ValueError, TypeError
         If a log-probability is missing, -inf or above 0, or there are more picks than rows.
 
+    See Also
+    --------
+    risk.pure_weights : Simpler, with a larger variance.
+    risk.estimate_risk : The estimate with these weights.
+    samplers.log_proba : The probabilities of picks.
+
     References
     ----------
     Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_LURE.
@@ -76,6 +82,10 @@ def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     ValueError, TypeError
         As `lure_weights` does.
 
+    See Also
+    --------
+    risk.lure_weights : A smaller variance, at no cost.
+
     References
     ----------
     Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_PURE.
@@ -115,6 +125,10 @@ def largest_weight(first_log_proba: ArrayLike, n_labelled: int) -> float:
     ValueError, TypeError
         If ``first_log_proba`` are not logarithms of probabilities, one of them above 0, or ``n_labelled`` is not an
         integer from 1 on.
+
+    See Also
+    --------
+    risk.estimate_risk : Takes it, for the upper end of an interval.
 
     Examples
     --------

@@ -36,6 +36,11 @@ class Batch:
     log_weights : callable or None
         ``log_weights()`` is the ndarray of shape (n_points,) of unnormalised log-weights of the first pick; -inf is a
         row that cannot be picked first.
+
+    See Also
+    --------
+    samplers.power : Its ``draw`` returns one.
+    query.choose_by_scores : From scores to a batch.
     """
 
     indices: Indices
@@ -205,6 +210,11 @@ def gumbel_top_k(values: ArrayLike, k: int, rng: np.random.Generator, *, beta: f
     ValueError, TypeError
         If ``values`` hold NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
+    See Also
+    --------
+    samplers.log_proba : The probability of what it returns.
+    samplers.power : The same with scores in the place of log-weights.
+
     References
     ----------
     Kool, van Hoof and Welling (2019), Stochastic Beams and Where to Find Them, sec. 2.3; Kirsch et al. (2023),
@@ -243,6 +253,11 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     ------
     ValueError, TypeError
         If ``values`` hold NaN or +inf, ``positions`` are not distinct rows, or beta is not a number >= 0.
+
+    See Also
+    --------
+    samplers.gumbel_top_k : Draws such batches.
+    risk.lure_weights : What these probabilities are for.
 
     Examples
     --------

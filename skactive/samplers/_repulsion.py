@@ -71,6 +71,11 @@ def repulsive(
         If there is not a score for each point, a score is negative, NaN or infinite, a point is not finite, k is not an
         integer from 1 to n_points, ``beta`` is not a finite number >= 0, or ``diversity`` no number from 0 to 100.
 
+    See Also
+    --------
+    samplers.power : The same without distances.
+    badge.badge : The same law with equal scores, for gradients.
+
     References
     ----------
     Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding, sec. 2.2, for equal scores; Kirsch et

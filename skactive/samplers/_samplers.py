@@ -110,6 +110,12 @@ def power(scores: Scores, beta: float) -> Law:
     ValueError, TypeError
         If a score is negative, NaN or infinite, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
+    See Also
+    --------
+    samplers.softmax : Accepts negative scores.
+    samplers.softrank : Goes by the order of the scores alone.
+    samplers.repulsive : Keeps rows apart as well.
+
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, power acquisition.
@@ -154,6 +160,11 @@ def softmax(scores: Scores, beta: float) -> Law:
     ValueError, TypeError
         If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
+    See Also
+    --------
+    samplers.power : Takes zero for nothing to learn.
+    samplers.softrank : Goes by the order of the scores alone.
+
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, softmax acquisition.
@@ -196,6 +207,11 @@ def softrank(scores: Scores, beta: float) -> Law:
     ValueError, TypeError
         If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
+    See Also
+    --------
+    samplers.power : Goes by the values of the scores.
+    samplers.topk : The limit of a large ``beta``.
+
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, soft-rank acquisition.
@@ -235,6 +251,11 @@ def topk(scores: Scores, beta: float) -> Law:
     ValueError, TypeError
         If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
+    See Also
+    --------
+    samplers.power : With noise, so that near-duplicates rarely meet.
+    samplers.uniform : The other extreme.
+
     Examples
     --------
     >>> import numpy as np
@@ -268,6 +289,11 @@ def uniform(scores: Scores, beta: float) -> Law:
     ------
     ValueError, TypeError
         If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+
+    See Also
+    --------
+    samplers.topk : The other extreme.
+    samplers.power : Between the two.
 
     Examples
     --------

@@ -45,6 +45,10 @@ def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None =
         If draws have other numbers of axes, of draws or of classes, or rows that are not probabilities; or if weights
         are negative or all 0.
 
+    See Also
+    --------
+    scores.bald : Information about the model as a whole.
+
     References
     ----------
     Bickford Smith, Kirsch, Farquhar, Gal, Foster and Rainforth (2023), Prediction-Oriented Bayesian Active Learning,

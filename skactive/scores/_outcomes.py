@@ -30,6 +30,11 @@ def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
     ValueError
         If ``draws`` has another shape or is not finite, or a treatment is neither 0 nor 1.
 
+    See Also
+    --------
+    scores.tau : The uncertainty of the effect.
+    scores.mu_rho : Both.
+
     References
     ----------
     Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
@@ -66,6 +71,11 @@ def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
     ValueError
         As `mu` does, or if a propensity is not between 0 and 1.
 
+    See Also
+    --------
+    scores.mu : Without the propensity.
+    scores.mu_rho : Without a model of the treatment.
+
     References
     ----------
     Jesson et al. (2021), Causal-BALD.
@@ -96,6 +106,12 @@ def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
     ------
     ValueError
         As `mu` does.
+
+    See Also
+    --------
+    scores.mu : Its first factor.
+    scores.rho : Its second factor.
+    CausalBALDQuery : The query, whose default this is.
 
     References
     ----------
@@ -130,6 +146,11 @@ def rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
     ValueError
         As `mu` does.
 
+    See Also
+    --------
+    scores.tau : Its numerator.
+    scores.mu_rho : Times the uncertainty of the outcome.
+
     References
     ----------
     Jesson et al. (2021), Causal-BALD.
@@ -161,6 +182,11 @@ def tau(draws: Tensor) -> Tensor:
     ------
     ValueError
         If ``draws`` has another shape or is not finite.
+
+    See Also
+    --------
+    scores.rho : Divided by the uncertainty of the counterpart.
+    scores.mu : The uncertainty of the outcome.
 
     References
     ----------

@@ -31,6 +31,12 @@ def bald(draws: Tensor) -> Tensor:
     ValueError
         If ``draws`` has another number of axes, or rows that are not probabilities.
 
+    See Also
+    --------
+    scores.entropy : The uncertainty as a whole.
+    scores.epig : Information about predictions that matter.
+    batchbald.batchbald : The information of several labels together.
+
     References
     ----------
     Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, eq. 2.
@@ -71,6 +77,12 @@ def entropy(draws: Tensor) -> Tensor:
         If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
         here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
 
+    See Also
+    --------
+    scores.bald : The part of it that labels reduce.
+    scores.margin : The gap between the two most probable classes.
+    scores.variation_ratio : The probability of being wrong.
+
     References
     ----------
     Shannon (1948); Gal, Islam and Ghahramani (2017), Deep Bayesian Active Learning with Image Data, sec. 2.
@@ -105,6 +117,11 @@ def margin(draws: Tensor) -> Tensor:
     ValueError
         If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
         here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+
+    See Also
+    --------
+    scores.variation_ratio : The most probable class alone.
+    scores.entropy : All classes.
 
     References
     ----------
@@ -142,6 +159,11 @@ def variation_ratio(draws: Tensor) -> Tensor:
         If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
         here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
 
+    See Also
+    --------
+    scores.margin : Compares the two most probable classes.
+    scores.entropy : All classes.
+
     References
     ----------
     Freeman (1965); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
@@ -176,6 +198,11 @@ def std_dev(draws: Tensor) -> Tensor:
     ValueError
         If ``draws`` has another number of axes, or rows that are not probabilities.
 
+    See Also
+    --------
+    scores.variance : Its square, for regression.
+    scores.bald : Disagreement as information, for classes.
+
     References
     ----------
     Kampffmeyer, Salberg and Jenssen (2016); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
@@ -208,6 +235,11 @@ def variance(draws: Tensor) -> Tensor:
     ------
     ValueError
         If ``draws`` has another number of axes or is not finite.
+
+    See Also
+    --------
+    scores.std_dev : Its root, in the unit of the target.
+    scores.gaussian_bald : Compares it with the noise of a label.
 
     References
     ----------
@@ -245,6 +277,11 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Tensor) -> Tensor:
     ------
     ValueError
         If ``draws`` has another number of axes or is not finite, or a variance is not positive.
+
+    See Also
+    --------
+    scores.variance : The disagreement, whatever the noise.
+    posterior.noise_variance : The noise of a model.
 
     References
     ----------
