@@ -81,13 +81,15 @@ def write_table_of_sources(app: object) -> None:
 
 
 def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Link `Class`, `Class.method` and `function` where exactly one public object has a full name that ends so."""
+    """Link `Class`, `Class.method` and `function` by the one public object whose full name ends so."""
     if node.get("refdomain") != "py":
         return None
     domain, target = env.get_domain("py"), node["reftarget"].removeprefix("skactive.")
     full_names = [
         name for name, entry in domain.objects.items() if f".{name}".endswith(f".{target}") and not entry.aliased
     ]
+    if f"skactive.{target}" in full_names:  # a function rather than the methods of its name
+        full_names = [f"skactive.{target}"]
     if len(full_names) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full_names[0], node, contnode)
