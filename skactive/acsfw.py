@@ -26,6 +26,7 @@ from ._checks import (
     why_filled_up,
 )
 from ._random import check_rng
+from ._types import Posterior
 from .query import BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
 from .samplers import Batch
@@ -219,7 +220,7 @@ class ACSFWQuery(BatchQuery):
         self,
         *,
         n_draws: int | None = None,
-        posterior: Any = "auto",
+        posterior: Posterior = "auto",
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
         max_candidates: int | None = None,

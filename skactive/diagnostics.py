@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
 from . import _containers as chunks
 from . import _modal as modal
 from . import _random as global_random
+from ._bases import BaseEstimator
 from ._checks import (
     Rule,
     Rules,
@@ -41,6 +41,7 @@ from ._checks import (
 )
 from ._random import check_random_state, seeded_clone
 from ._statistics import area
+from ._types import Posterior, Score
 from .batchbald._joint import joint_information
 from .posterior._unwrap import labels_to_fit
 from .query import score_pool
@@ -58,10 +59,10 @@ def score_history(
     y: ArrayLike,
     batches: Sequence[ArrayLike],
     *,
-    score: str | Callable[..., Any] = "bald",
+    score: Score = "bald",
     rows: ArrayLike | None = None,
     n_draws: int | None = None,
-    posterior: Any = "auto",
+    posterior: Posterior = "auto",
     random_state: Any = None,
     verbose: int = 0,
 ) -> History:

@@ -8,7 +8,6 @@ Letters: N points, n of a block, D units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._checks import Rules, as_array, name_or_callable
+from ._types import Embedding
 from .query import BatchQuery, Pool, Streams, embeddings_of
 from .samplers import Batch
 from .samplers._allowance import Allowance
@@ -79,7 +79,7 @@ class KCenterQuery(BatchQuery):
 
     def __init__(
         self,
-        embedding: str | Callable[..., Any] = "auto",
+        embedding: Embedding = "auto",
         *,
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,

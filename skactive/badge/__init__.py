@@ -7,7 +7,6 @@ outer products of two short vectors, and are never formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import PointError, Rules, check_classifier, check_k, name_or_callable, probabilities_of
 from .._points import PointSet, Residuals, Vectors
 from .._random import check_rng
+from .._types import Embedding
 from ..posterior._embeddings import Represent, represent_by
 from ..posterior._unwrap import in_batches
 from ..query import BatchQuery, Pool, Streams, model_of
@@ -160,7 +160,7 @@ class BADGEQuery(BatchQuery):
 
     def __init__(
         self,
-        embedding: str | Callable[..., Any] = "auto",
+        embedding: Embedding = "auto",
         *,
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,

@@ -30,6 +30,7 @@ from .._checks import (
 )
 from .._devices import best_float
 from .._random import check_rng
+from .._types import Posterior
 from ..query import BatchQuery, Pool, Streams
 from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
 from ..samplers import Batch, gumbel_top_k
@@ -249,7 +250,7 @@ class BatchBALDQuery(BatchQuery):
         *,
         n_draws: int | None = None,
         max_outcomes: int = 10_000,
-        posterior: Any = "auto",
+        posterior: Posterior = "auto",
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
         max_candidates: int | None = None,

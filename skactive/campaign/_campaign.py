@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from .._checks import FLAG, Rule, Rules, check_parameters, integer, one_of, warn
+from .._types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Size, Task
+from ..query import Limits
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
@@ -101,7 +104,7 @@ class Campaign:
         "task": one_of(TASKS),
         "rule": one_of(RULES),
         "first": one_of(("auto", *FIRST)),
-        "changes": one_of(("refuse", "take")),
+        "changes": one_of(get_args(Changes)),
         "labels": Rule(
             lambda value: (
                 value is None or (not isinstance(value, str) and hasattr(value, "__len__") and len(value) > 0)
@@ -125,17 +128,17 @@ class Campaign:
     @classmethod
     def start(
         cls,
-        path: Any,
+        path: str | os.PathLike[str],
         frame: Any,
         *,
         target: str,
         id: str | None = None,
-        model: Any = "forest",
-        query: Any = None,
-        task: str = "auto",
+        model: ModelName | Estimator = "forest",
+        query: Query | None = None,
+        task: Task = "auto",
         labels: Sequence[Any] | None = None,
-        rule: str = "latest",
-        first: str = "auto",
+        rule: DisputeRule = "latest",
+        first: FirstRows | Auto = "auto",
         random_state: int | None = None,
         verbose: int = 0,
     ) -> Campaign:
@@ -215,12 +218,12 @@ class Campaign:
     @classmethod
     def open(
         cls,
-        path: Any,
+        path: str | os.PathLike[str],
         frame: Any = None,
         *,
-        model: Any = None,
-        query: Any = None,
-        changes: str = "refuse",
+        model: Estimator | None = None,
+        query: Query | None = None,
+        changes: Changes = "refuse",
         verbose: int = 0,
     ) -> Campaign:
         """Go on with a campaign.
@@ -302,7 +305,7 @@ class Campaign:
 
     # --- asking and telling -----------------------------------------------------------------------
 
-    def ask(self, n: int | str = 20, *, limits: Any = None) -> pd.DataFrame:
+    def ask(self, n: Size = 20, *, limits: Limits | None = None) -> pd.DataFrame:
         """Choose rows to be labelled next. They are out until they are told, skipped or withdrawn.
 
         Parameters
@@ -329,7 +332,9 @@ class Campaign:
         """
         return self._ask(n, limits)
 
-    def _ask(self, n: int | str, limits: Any, before: Callable[[pd.DataFrame], None] | None = None) -> pd.DataFrame:
+    def _ask(
+        self, n: Size, limits: Limits | None, before: Callable[[pd.DataFrame], None] | None = None
+    ) -> pd.DataFrame:
         """The same; ``before`` is called with the batch before it is written down, which an error there prevents."""
         self._check(n=n)
         X = self._table()

@@ -38,6 +38,7 @@ from .._checks import (
     shown,
 )
 from .._random import check_random_state, seeded_clone, spawn
+from .._types import Beta, CausalScore, Posterior, Sampler
 from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
 from ..query._base import RULES, check_fits, pool_for
 from ..query._batch_size import suggested_batch_size
@@ -148,14 +149,14 @@ class CausalBALDQuery(BatchQuery):
 
     def __init__(
         self,
-        score: str | Callable[..., Any] = "mu_rho",
-        sampler: str | Callable[..., Any] = "power",
-        beta: float | str = 1.0,
+        score: CausalScore = "mu_rho",
+        sampler: Sampler = "power",
+        beta: Beta = 1.0,
         *,
         treatment: int | str | None = None,
         propensity: Any = None,
         n_draws: int | None = None,
-        posterior: Any = "auto",
+        posterior: Posterior = "auto",
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
         max_candidates: int | None = None,
@@ -393,7 +394,7 @@ def estimate_effects(
     *,
     level: float = 0.95,
     n_draws: int | None = None,
-    posterior: Any = "auto",
+    posterior: Posterior = "auto",
     X_training: Any = None,
     y_training: Any = None,
     sample_weight: ArrayLike | None = None,

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from .._checks import warn
+from .._types import Task
 from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._errors import shown
 from ..campaign._fits import guesses_of
@@ -296,7 +297,7 @@ def _pool(path: str, id: str | None, target: str, frame: pd.DataFrame | None = N
     return frame
 
 
-def _with_labels(path: str, id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
+def _with_labels(path: str, id: str | None, target: str, task: Task) -> tuple[pd.DataFrame, Task]:
     """A table, and its task. Labels that are numbers to predict come as numbers, others as texts, as they stand."""
     if task != "classification":
         frame = read_table(path, text=() if id is None else (id,))

@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .._checks import Rules, number
+from .._types import SamplerName
 from ..datasets import make_repeated
 from ..scores import SCORES
 from ._parser import Parser
@@ -29,7 +30,7 @@ from ._parser import Parser
 if TYPE_CHECKING:
     from ..experiment import ExperimentResult
 
-STRATEGIES: dict[str, tuple[str, float]] = {
+STRATEGIES: dict[str, tuple[SamplerName, float]] = {
     "power, beta=1": ("power", 1.0),
     "power, beta=4": ("power", 4.0),
     "softmax, beta=8": ("softmax", 8.0),

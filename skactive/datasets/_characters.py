@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from .._checks import integer, number, one_of
 from .._random import check_rng
+from .._types import SettingName
 from ._stencils import SHAPES, character_stencils, find_fonts, shape_stencil, transform
 
 RED_OR_BLUE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -28,7 +29,7 @@ BLOCK = 256  # pictures that are coloured at a time
 
 def make_characters(
     n: int,
-    setting: str,
+    setting: SettingName,
     rng: np.random.Generator,
     *,
     p: float | None = None,

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._types import ClincSplit
 from ._files import content_error, read_bytes, readable, source_named
 
 _SOURCE = "The file data/data_full.json of https://github.com/clinc/oos-eval is one."
 
 
-def load_clinc150(path: str | PathLike[str], split: str = "train") -> tuple[NDArray[np.object_], NDArray[np.str_]]:
+def load_clinc150(
+    path: str | PathLike[str], split: ClincSplit = "train"
+) -> tuple[NDArray[np.object_], NDArray[np.str_]]:
     """Load CLINC-150: questions to an assistant, and which of 150 intents they have.
 
     Parameters

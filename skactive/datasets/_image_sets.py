@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import one_of
+from .._types import ImageSetName, ImageSplit
 from ._files import check_folder, source_named
 from ._image_formats import Arrays, read_cifar_batch, read_idx, read_svhn
 
 
 def load_images(
-    name: str, path: str | PathLike[str], split: str = "train"
+    name: ImageSetName, path: str | PathLike[str], split: ImageSplit = "train"
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Load a public set of small images from its files.
 

@@ -8,11 +8,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .._checks import import_optional, one_of
+from .._types import TableName
 
 TABLES = {path.name.split(".")[0]: path for path in Path(__file__).parent.glob("data/*.csv.gz")}
 
 
-def load_table(name: str) -> tuple[Any, NDArray[Any]]:
+def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     """Load a small table with columns of numbers and of text, one of those that come with the package.
 
     ============  ====  ========  =====================================================================  =======

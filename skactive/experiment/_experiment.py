@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -30,6 +30,7 @@ from .._checks import (
     warn,
 )
 from .._random import check_random_state
+from .._types import Scoring, Size
 from ..query._base import RULES as QUERY_RULES
 from . import _plan as plan
 from . import _query_state as query_state
@@ -64,7 +65,7 @@ RULES: Rules = {
 
 def run_experiment(
     estimator: Any,
-    queries: Mapping[str, Any],
+    queries: Mapping[str, Callable[..., Any]],
     X: Any,
     y: ArrayLike,
     *,
@@ -76,14 +77,14 @@ def run_experiment(
     n_initial: int | None = None,
     initial: Sequence[ArrayLike] | None = None,
     stratify: bool = True,
-    batch_size: int | str = 10,
+    batch_size: Size = 10,
     n_rounds: int | None = None,
     budget: int | None = None,
     n_trials: int = 5,
-    scoring: Any = None,
+    scoring: Scoring | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
-    checkpoint: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     verbose: int = 0,
 ) -> ExperimentResult:
     """Compare queries that acquire labels for the same model on the same data, over paired trials.
@@ -269,7 +270,7 @@ def _check_calling_convention(name: str, query: Any) -> None:
         ) from error
 
 
-def _check_suggest(queries: Mapping[str, Any]) -> None:
+def _check_suggest(queries: Mapping[str, Callable[..., Any]]) -> None:
     silent = [name for name, query in queries.items() if not hasattr(query, "suggest_batch_size")]
     if silent:
         raise ValueError(

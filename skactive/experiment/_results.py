@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import traceback
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._checks import Rule, check_reference, import_optional, number, shown
 from ._summary import Curve, Summary, compare, savings, with_holm
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
@@ -144,7 +147,7 @@ class ExperimentResult:
         """Names of the scores."""
         return list(self.rounds[0].scores) if self.rounds else []
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """One row for each round.
 
         Returns

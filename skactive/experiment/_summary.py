@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _statistics as statistics
 from .._checks import import_optional
 from .._statistics import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Summary:
     reference: str
     rows: list[dict[str, Any]]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``.
 
         Returns

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch import NeuralNet
 
+from .._bases import BaseEstimator, ClassifierMixin
 from .._checks import (
     Rule,
     Rules,
@@ -37,6 +38,7 @@ from .._checks import (
     warn_wide_draws,
 )
 from .._random import check_random_state
+from .._types import Covariance, Method
 from ..posterior import _laplace as laplace
 from ..posterior._registry import DEFAULT_DRAWS
 from ..posterior._unwrap import Through
@@ -168,9 +170,9 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         self,
         net: Any = None,
         *,
-        method: str = "laplace",
-        prior_precision: float | str = "scale",
-        covariance: str = "auto",
+        method: Method = "laplace",
+        prior_precision: float | Literal["scale"] = "scale",
+        covariance: Covariance = "auto",
         classes: ArrayLike | None = None,
         n_draws: int = 100,
         random_state: Any = None,

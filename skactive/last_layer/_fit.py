@@ -10,7 +10,7 @@ are fewer, C classes, K draws, S points at which an expectation is taken.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from scipy.special import log_softmax, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import warn
+from .._types import Method
 from . import _laws as laws
 
 Floats = NDArray[np.float64]
 
-METHODS = ("laplace", "mean_field")
+METHODS = get_args(Method)
 COVARIANCES = ("auto", *laws.LAWS)
 
 _MAX_STEPS = 5000

@@ -11,15 +11,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from .. import _devices as devices
+from .._bases import BaseEstimator
 from .._checks import NoDropoutError, Rules, check_n_draws, check_parameters, is_real, plain_labels, shown, warn
 from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, forward_rows, row_by_row
 from .._random import check_random_state
 from .._threads import one_torch_thread
+from .._types import Activation, Optimizer
 from ..posterior import _nets as nets
 from . import _modules as modules
 from . import _training as training
@@ -43,10 +45,10 @@ class BaseMCDropout(BaseEstimator, ABC):
         hidden_layer_sizes: int | Sequence[int] = (128, 128),
         *,
         dropout: float = 0.5,
-        activation: str | Callable[[], nn.Module] = "relu",
+        activation: Activation | Callable[[], nn.Module] = "relu",
         module: nn.Module | Callable[..., nn.Module] | None = None,
         lr: float = 1e-3,
-        optimizer: str | Callable[..., torch.optim.Optimizer] = "adam",
+        optimizer: Optimizer | Callable[..., torch.optim.Optimizer] = "adam",
         weight_decay: float = 0.0,
         batch_size: int = 64,
         max_epochs: int = 200,

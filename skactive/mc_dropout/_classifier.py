@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor, nn
 
+from .._bases import ClassifierMixin
 from .._checks import Rules, check_classes, one_class_error
 from .._dropout import BLOCK
+from .._types import Activation, Optimizer, Output
 from . import _modules as modules
 from ._base import BaseMCDropout
 from ._data import Data, class_weights
@@ -134,21 +135,21 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         hidden_layer_sizes: int | Sequence[int] = (128, 128),
         *,
         dropout: float = 0.5,
-        activation: str | Callable[[], nn.Module] = "relu",
+        activation: Activation | Callable[[], nn.Module] = "relu",
         module: nn.Module | Callable[..., nn.Module] | None = None,
         lr: float = 1e-3,
-        optimizer: str | Callable[..., torch.optim.Optimizer] = "adam",
+        optimizer: Optimizer | Callable[..., torch.optim.Optimizer] = "adam",
         weight_decay: float = 0.0,
         batch_size: int = 64,
         max_epochs: int = 200,
         early_stopping: bool = False,
         n_draws: int = 20,
-        class_weight: Mapping[Any, float] | str | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         warm_start: bool = False,
         device: str | torch.device = "auto",
         classes: ArrayLike | None = None,
         module_params: Mapping[str, Any] | None = None,
-        output: str = "logits",
+        output: Output = "logits",
         predict_batch_size: int = BLOCK,
         random_state: Any = None,
         verbose: int = 0,

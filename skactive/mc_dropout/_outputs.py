@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-OUTPUTS = ("logits", "probabilities", "log_probabilities")
+from .._types import Output
+
+OUTPUTS = get_args(Output)
 
 
 def probabilities(outputs: Tensor, output: str) -> Tensor:

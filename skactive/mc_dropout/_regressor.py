@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 from torch import Tensor, nn
 
 from .. import _devices as devices
+from .._bases import RegressorMixin
 from ._base import BaseMCDropout
 from ._data import Data, mean_and_scale
 from ._outputs import SquaredError

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import as_array, check_part, float64_array, look_up, real_array
+from .._types import RankingMeasure
 from ..diagnostics import MEASURES, moving_mean
 from . import _drawing as drawing
 
@@ -69,7 +70,7 @@ class RankCorrelationDisplay:
         *,
         n_labelled: ArrayLike | None = None,
         start: int = 0,
-        measure: str = "rank_correlation",
+        measure: RankingMeasure = "rank_correlation",
         top: Sequence[float] = (0.01, 0.1, 0.5, 1.0),
         bottom: Sequence[float] = (),
         decimals: int | None = None,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import BETA, float64_array, look_up
+from .._types import Sampler
 from ..samplers import SAMPLERS
 from . import _drawing as drawing
 
@@ -62,7 +63,7 @@ class ScoreDistributionDisplay:
         cls,
         scores: ArrayLike,
         *,
-        samplers: Sequence[str | Callable[..., Any]] = ("power", "softmax", "softrank"),
+        samplers: Sequence[Sampler] = ("power", "softmax", "softrank"),
         betas: Sequence[float] = (0.5, 1, 4, 16),
         score_name: str = "score",
         ax: Any = None,

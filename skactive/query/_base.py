@@ -15,14 +15,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from .. import _containers as containers
 from .. import _modal as modal
+from .._bases import BaseEstimator
 from .._checks import (
     N_JOBS,
     Rule,
@@ -39,6 +39,7 @@ from .._checks import (
     whole_fit,
 )
 from .._random import check_random_state, spawn
+from .._types import PosteriorName, Size
 from ..samplers import Batch, uniform
 from ..samplers._limited import draw_uniform
 from ._limits import Limits
@@ -71,7 +72,7 @@ def _is_random_state(value: Any) -> bool:
 
 
 def _is_posterior(value: Any) -> bool:
-    return value in ("auto", "bootstrap") if isinstance(value, str) else _can_be_cloned(value)
+    return value in get_args(PosteriorName) if isinstance(value, str) else _can_be_cloned(value)
 
 
 def _can_be_cloned(value: Any) -> bool:
@@ -188,7 +189,7 @@ class BatchQuery(BaseEstimator, ABC):
         """
         check_parameters(self.rules, self.get_params(deep=False))
 
-    def __call__(self, learner: Any, X_pool: Any, n_instances: int | str = 1, **overrides: Any) -> Any:
+    def __call__(self, learner: Any, X_pool: Any, n_instances: Size = 1, **overrides: Any) -> Any:
         """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
 
         Parameters
@@ -214,7 +215,7 @@ class BatchQuery(BaseEstimator, ABC):
         self,
         estimator: Any,
         X_pool: Any,
-        n_instances: int | str = 1,
+        n_instances: Size = 1,
         *,
         X_training: Any = None,
         y_training: Any = None,
@@ -273,7 +274,7 @@ class BatchQuery(BaseEstimator, ABC):
         given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending, "limits": limits}
         return self.select_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
 
-    def set_params(self, **params: Any) -> BatchQuery:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters. With a ``random_state`` the query starts afresh: like a clone, it knows of no call before."""
         try:
             return super().set_params(**params)
@@ -365,7 +366,7 @@ class BatchQuery(BaseEstimator, ABC):
         self,
         learner: Any,
         X_pool: Any,
-        n_instances: int | str,
+        n_instances: Size,
         overrides: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> BatchQuery:
@@ -374,7 +375,7 @@ class BatchQuery(BaseEstimator, ABC):
             call._select(learner, X_pool, n_instances, **options)
         return call
 
-    def _select(self, learner: Any, X_pool: Any, n_instances: int | str, **given: Any) -> None:
+    def _select(self, learner: Any, X_pool: Any, n_instances: Size, **given: Any) -> None:
         self.check_parameters()
         X_pool = containers.prepare_pool(X_pool)  # once, also where a size is suggested first
         is_auto = isinstance(n_instances, str) and n_instances.lower() == "auto"
@@ -412,7 +413,7 @@ class BatchQuery(BaseEstimator, ABC):
         allowance = pool.allowance(k)
         if allowance is not None:
             return draw_uniform(allowance, rngs.batch)
-        return uniform.draw(np.zeros(len(pool)), k, rngs.batch)  # type: ignore[attr-defined]
+        return uniform.draw(np.zeros(len(pool)), k, rngs.batch)
 
     def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
         if not hasattr(self, "suggest_batch_size"):

@@ -30,6 +30,7 @@ from .._checks import (
     warn,
 )
 from .._random import seeded_clone
+from .._types import Posterior
 from ..posterior import bootstrap, sample_posterior
 from ..posterior._embeddings import predictions_by
 from ..posterior._ensembles import FORESTS
@@ -127,7 +128,7 @@ def draws_of(
     rng: np.random.Generator,
     *,
     n_draws: int | None = None,
-    posterior: Any = "auto",
+    posterior: Posterior = "auto",
     predict_batch_size: int | None = None,
     n_jobs: int | None = None,
     one_draw: bool = False,

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from .. import _containers as containers
 from .._checks import failure_explained, numbers_in_place
+from .._types import Embedding
 from ..posterior._embeddings import embed_by
 from ..posterior._unwrap import in_batches
 from ._base import model_of
@@ -21,7 +22,7 @@ def embeddings_of(
     pool: Pool,
     learner: Any,
     *,
-    embedding: str | Callable[..., Any] = "auto",
+    embedding: Embedding = "auto",
     chunk_size: int | None = None,
     predict_batch_size: int | None = None,
     verbose: int = 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
+from .. import _types as types
 from .. import posterior as posteriors
 from .._checks import (
     ParameterError,
@@ -249,10 +250,10 @@ def is_of_learner(score: Callable[..., Any]) -> bool:
 def score_pool(
     estimator: Any,
     X_pool: Any,
-    scores: Any = ("bald", "entropy"),
+    scores: types.Score | Sequence[types.Score] | Mapping[str, types.Score] = ("bald", "entropy"),
     *,
     n_draws: int | None = None,
-    posterior: Any = "auto",
+    posterior: types.Posterior = "auto",
     X_target: Any = None,
     X_training: Any = None,
     y_training: Any = None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .. import _containers as containers
 from .._checks import PointError, Rules, as_array, check_classifier, check_one_output, name_or_callable
 from .._points import Leaves, PointSet, Residuals, Vectors
+from .._types import SpaceName
 from ..posterior._embeddings import embed_by, has_embeddings, represent_by
 from ..posterior._leaves import is_of_leaves, leaves_by
 from ..posterior._registry import has_source, innermost
@@ -28,7 +29,7 @@ from ._draws import PoolDraws
 from ._embeddings import as_numbers, check_ran_a_layer, collect
 from ._pool import Pool
 
-SPACES = ("auto", "embeddings", "gradients")
+SPACES = get_args(SpaceName)
 
 RULES: Rules = {"diversity": DIVERSITY, "space": name_or_callable(SPACES)}
 """Rules of the parameters that keep rows of a batch apart."""

@@ -6,7 +6,7 @@ reduced to scores, and a sampler takes a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Rules, look_up, name_or_callable, task
 from .._points import PointSet
+from .._types import Auto, Beta, Posterior, Sampler, Score, Space
 from ..samplers import Batch
 from ..scores import SCORES
 from ._base import BatchQuery, Streams, model_of
@@ -180,19 +181,19 @@ class StochasticBatchQuery(BatchQuery):
 
     def __init__(
         self,
-        score: str | Callable[..., Any] = "auto",
-        sampler: str | Callable[..., Any] = "power",
-        beta: float | str = 4.0,
+        score: Score | Auto = "auto",
+        sampler: Sampler = "power",
+        beta: Beta = 4.0,
         *,
         n_draws: int | None = None,
-        posterior: Any = "auto",
+        posterior: Posterior = "auto",
         X_target: Any = None,
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
         max_candidates: int | None = None,
         epsilon: float = 0.0,
         diversity: float = 0.0,
-        space: str | Callable[..., Any] = "auto",
+        space: Space = "auto",
         batch_range: tuple[int, int] = (5, 500),
         hold: float = 0.9,
         n_jobs: int | None = None,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import FLAG, Rule, Rules, check_parameters, integer, is_number, number, one_of
+from .._types import Side
 from ._checks import check_largest_loss, check_limits, check_log_proba, check_losses
 from ._intervals import at_every_look, difference_ends, gamma_end, t_end
 from ._weights import Weights, lure_weights
 
 LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
 OF_LEVELS: Rules = {"level": LEVEL, "every_look": FLAG}
-SIDE: Rule = one_of(["both", "lower", "upper"])
+SIDE: Rule = one_of(get_args(Side))
 _MAY_BE_NAN = Rule(
     lambda value: number(0).holds(value) or (is_number(value) and value != value), "a number, 0 or larger, or NaN"
 )
@@ -87,7 +88,7 @@ class RiskEstimate:
         if self.n_pool < self.n_labelled:
             raise ValueError(f"`n_pool` must be `n_labelled`={self.n_labelled} or more. Got {self.n_pool}.")
 
-    def interval(self, level: float = 0.95, *, side: str = "both", every_look: bool = False) -> tuple[float, float]:
+    def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
         """Confidence interval of the risk on the pool.
 
         Parameters
@@ -174,7 +175,7 @@ class RiskDifference:
     more: RiskEstimate
     less: RiskEstimate
 
-    def interval(self, level: float = 0.95, *, side: str = "both", every_look: bool = False) -> tuple[float, float]:
+    def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
         """Confidence interval of the difference on the pool, from those of `more` and `less`.
 
         Parameters

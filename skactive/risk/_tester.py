@@ -13,6 +13,7 @@ from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import check_parameters, integer, look_up
 from .._random import check_random_state
+from .._types import Loss, Scorer
 from ._checks import check_kind, check_labels, warn_twins, warn_unreachable
 from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
 from ._losses import LOSSES
@@ -205,7 +206,7 @@ class ActiveTester:
             check_kind(self._classes, labels)
         self._picks = self._picks.told(picks, labels)
 
-    def risk(self, estimator: Any, loss: str | Callable[..., Any] = "log_loss") -> RiskEstimate:
+    def risk(self, estimator: Any, loss: Loss = "log_loss") -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
 
         Parameters
@@ -227,7 +228,7 @@ class ActiveTester:
         """
         return estimate_risk(self._losses(estimator, loss), self.log_proba_, self.n_pool, **self._options(loss))
 
-    def difference(self, estimator: Any, other: Any, loss: str | Callable[..., Any] = "zero_one") -> RiskDifference:
+    def difference(self, estimator: Any, other: Any, loss: Loss = "zero_one") -> RiskDifference:
         """Estimate how much larger the mean loss of a model over the pool is than that of another.
 
         Both are tested on the same labels, so that rows on which they do alike cancel: the error is smaller than those
@@ -268,7 +269,7 @@ class ActiveTester:
     def measure(
         self,
         estimator: Any,
-        scoring: str | Callable[..., Any],
+        scoring: Scorer,
         *,
         n_resamples: int = 300,
         random_state: Any = None,

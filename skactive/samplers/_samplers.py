@@ -6,10 +6,10 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._checks import BETA, check_k, check_scores, warn
 from .._random import check_rng
@@ -17,17 +17,37 @@ from ._law import Batch, Law, RankLaw, minus_log
 from ._ranks import draw_ranks
 from ._selection import Indices, Scores, Weights
 
-SAMPLERS: dict[str, Callable[..., NDArray[np.int64]]] = {}
+
+class Sampler(Protocol):
+    """A sampler with its companions, all of which follow from its law."""
+
+    uses_beta: bool
+    """Whether beta has an effect."""
+
+    def __call__(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
+        """Rows, most preferred first."""
+
+    def draw(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
+        """The same, with their probabilities."""
+
+    def log_weights(self, scores: ArrayLike, beta: float = 1.0) -> Scores:
+        """Log-weights of the first pick, not normalised."""
+
+    def law(self, scores: ArrayLike, beta: float = 1.0) -> Law:
+        """What all this follows from."""
+
+
+SAMPLERS: dict[str, Sampler] = {}
 """Samplers by name. Each has companions: ``draw(scores, k, rng, *, beta)`` returns the whole `Batch`, ``log_weights(
 scores, beta)`` the log-weights of the first pick; ``uses_beta`` says whether beta has an effect."""
 
 
 def _sampler(
     *, non_negative: bool = False, uses_beta: bool = True
-) -> Callable[[Callable[[Scores, float], Law]], Callable[..., Indices]]:
+) -> Callable[[Callable[[Scores, float], Law]], Sampler]:
     """Turn a function that states the law of checked scores and beta into a registered sampler, which draws from it."""
 
-    def register(state: Callable[[Scores, float], Law]) -> Callable[..., Indices]:
+    def register(state: Callable[[Scores, float], Law]) -> Sampler:
         def law(scores: ArrayLike, beta: float = 1.0) -> Law:
             scores = check_scores(scores, "scores", minus_inf=not non_negative, non_negative=non_negative)
             return state(scores, float(BETA.check("beta", beta)))
@@ -46,8 +66,8 @@ def _sampler(
         sampler.__signature__ = signature  # type: ignore[attr-defined]
         sampler.law, sampler.draw, sampler.log_weights = law, draw, log_weights  # type: ignore[attr-defined]
         sampler.uses_beta = uses_beta  # type: ignore[attr-defined]
-        SAMPLERS[state.__name__] = sampler
-        return sampler
+        SAMPLERS[state.__name__] = cast(Sampler, sampler)
+        return SAMPLERS[state.__name__]
 
     return register
 

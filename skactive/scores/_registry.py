@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,20 +16,21 @@ from ._blocks import blocks, device_of, mean
 from ._means import has_fast_mean, score_means
 from ._side_information import SIDE_INFORMATION
 
+if TYPE_CHECKING:
+    from ._signatures import Register
+
 SCORES: dict[str, Callable[..., Any]] = {}
 """Scores by name. A score may carry two attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough) and
 ``tasks`` (what it can score: draws of "classifier" and/or "regressor" models, or potential "outcomes")."""
 
 
-def register(
-    *tasks: str, one_draw: bool = False, of_mean: bool = False
-) -> Callable[[Callable[..., Tensor]], Callable[..., Any]]:
+def register(*tasks: str, one_draw: bool = False, of_mean: bool = False) -> Register:
     """Turn a kernel for one float64 block into a registered score; if ``of_mean``, the kernel gets the mean over draws.
 
     The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked and cut.
     """
 
-    def decorate(kernel: Callable[..., Tensor]) -> Callable[..., Any]:
+    def decorate(kernel: Any) -> Any:
         side_information = _side_information(kernel)
 
         @functools.wraps(kernel)

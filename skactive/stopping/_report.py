@@ -28,6 +28,7 @@ from .._checks import (
     whole_fit,
 )
 from .._random import check_random_state
+from .._types import Auto, LossName, Posterior, StoppingMeasure, Verdict
 from ..query._training import check_last_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ._changes import Change, Kept
@@ -195,7 +196,7 @@ class StoppingReport:
     tolerance: float
     patience: int
     target_risk: float | None
-    scoring: str
+    scoring: StoppingMeasure
     recent: float
     n_recent: int
     fewest: int
@@ -216,10 +217,10 @@ class StoppingReport:
         patience: int = 30,
         risk: RiskEstimate | None = None,
         target_risk: float | None = None,
-        scoring: str = "auto",
+        scoring: StoppingMeasure | Auto = "auto",
         test: ActiveTester | None = None,
         n_draws: int | None = None,
-        posterior: Any = "auto",
+        posterior: Posterior = "auto",
         X_training: Any = None,
         y_training: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -317,7 +318,7 @@ class StoppingReport:
         scores, change = PoolScores(), Change(np.nan, np.nan, "changes", 0, is_all=False)
         counts = np.unique(y_training, return_counts=True)[1]
         is_classifier = task(estimator) != "regressor"
-        scoring = _scoring_for(counts, scoring, previous)
+        measured = _scoring_for(counts, scoring, previous)
         keys = chunks.row_keys(X_training)
         past: tuple[Kept, ...] = () if previous is None else previous._window(patience)
         batches = () if previous is None else previous._batches
@@ -339,12 +340,12 @@ class StoppingReport:
                     recent = Change.since(past[0].without(X_training), estimator, y_training).gain
                 elif len(past) > 1:
                     judged = [
-                        then.without(X_training).judged(past[-1], estimator, scoring) for then in (past[-2], past[0])
+                        then.without(X_training).judged(past[-1], estimator, measured) for then in (past[-2], past[0])
                     ]
                     gain, recent = (trust.slope * value for value in judged)
-                    gains = (*gains, _limited(gain, gains, len(counts), scoring))
+                    gains = (*gains, _limited(gain, gains, len(counts), measured))
                     n_recent = past[-1].n_labels - past[0].n_labels
-            tested = None if test is None or not past else _difference(test, past[0].model, kept.model, scoring)
+            tested = None if test is None or not past else _difference(test, past[0].model, kept.model, measured)
         return cls(
             labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
             gains=gains,
@@ -354,7 +355,7 @@ class StoppingReport:
             whole_pool=change.is_all,
             n_pool=n_pool,
             one_class=is_classifier and len(counts) == 1,
-            scoring=scoring,
+            scoring=measured,
             recent=recent,
             n_recent=n_recent,
             fewest=int(counts.min()) if is_classifier else 0,
@@ -411,7 +412,7 @@ class StoppingReport:
             )
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Whether to "go on" or to "stop", that it is "too early" to decide, or that this "cannot be told"."""
         if self._standing() == "reached" or self.n_pool == 0:
             return "stop"
@@ -587,7 +588,7 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
     return float(min(gain, max(0.0, 1 - 1 / max(2, n_classes) - np.nansum(np.maximum(before, 0)))))
 
 
-_LOSSES = {"accuracy": "zero_one", "log_loss": "log_loss"}
+_LOSSES: dict[str, LossName] = {"accuracy": "zero_one", "log_loss": "log_loss"}
 """Whose differences on test labels are in units of the gain."""
 
 
@@ -595,11 +596,11 @@ def _difference(test: ActiveTester, then: Any, now: Any, scoring: str) -> RiskDi
     """How much larger the risk of the model then is on test labels; None of models that cannot be copied."""
     if then is None or now is None:
         return None
-    loss = "squared_error" if task(now) == "regressor" else _LOSSES.get(scoring, "zero_one")
+    loss: LossName = "squared_error" if task(now) == "regressor" else _LOSSES.get(scoring, "zero_one")
     return test.difference(then, now, loss)
 
 
-def _scoring_for(counts: Any, scoring: str, previous: StoppingReport | None) -> str:
+def _scoring_for(counts: Any, scoring: StoppingMeasure | Auto, previous: StoppingReport | None) -> StoppingMeasure:
     """What "auto" is: that of the first report; average precision if a class is rare among its labels."""
     if scoring != "auto":
         return scoring

@@ -1,0 +1,106 @@
+"""Names that parameters take, and what functions of users are called with: for type checkers and editors.
+
+Each set of names is written down here, once. Where there is a registry of the same names, a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Auto = Literal["auto"]
+
+# --- scores and samplers --------------------------------------------------------------------------
+
+PredictionScore = Literal[
+    "bald", "entropy", "epig", "gaussian_bald", "margin", "std_dev", "variance", "variation_ratio"
+]
+OutcomeScore = Literal["mu", "mu_pi", "mu_rho", "rho", "tau"]
+SamplerName = Literal["power", "softmax", "softrank", "topk", "uniform"]
+
+OwnScore = Callable[..., Any]
+"""``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number a row."""
+
+
+class OwnSampler(Protocol):
+    """``sampler(scores, k, rng, *, beta)``: k distinct positions, most preferred first."""
+
+    def __call__(
+        self, scores: NDArray[np.float64], k: int, rng: np.random.Generator, /, *, beta: float
+    ) -> ArrayLike: ...
+
+
+Score = PredictionScore | OwnScore
+CausalScore = OutcomeScore | OwnScore
+Sampler = SamplerName | OwnSampler
+Beta = float | Auto
+Size = int | Auto
+
+# --- models and their draws -----------------------------------------------------------------------
+
+
+class Estimator(Protocol):
+    """What scikit-learn can clone and fit. Only the names count: signatures of ``fit`` differ."""
+
+    @property
+    def fit(self) -> Callable[..., Any]: ...
+
+    @property
+    def get_params(self) -> Callable[..., Any]: ...
+
+    @property
+    def set_params(self) -> Callable[..., Any]: ...
+
+
+PosteriorName = Literal["auto", "bootstrap"]
+Posterior = PosteriorName | Estimator
+SpaceName = Literal["auto", "embeddings", "gradients"]
+Space = SpaceName | Callable[..., Any]
+Embedding = Auto | Callable[..., Any]
+Activation = Literal["elu", "gelu", "leaky_relu", "relu", "selu", "sigmoid", "silu", "tanh"]
+Optimizer = Literal["adam", "adamw", "sgd"]
+Output = Literal["logits", "probabilities", "log_probabilities"]
+Method = Literal["laplace", "mean_field"]
+Covariance = Literal["auto", "exact", "by_class", "kronecker"]
+
+# --- risk, stopping, experiments ------------------------------------------------------------------
+
+LossName = Literal["absolute_error", "brier", "log_loss", "squared_error", "zero_one"]
+Loss = LossName | Callable[..., Any]
+Side = Literal["both", "lower", "upper"]
+StoppingMeasure = Literal["accuracy", "average_precision", "balanced_accuracy", "log_loss"]
+Verdict = Literal["go on", "stop", "too early", "cannot be told"]
+RankingMeasure = Literal["auroc", "rank_correlation"]
+Scorer = str | Callable[..., Any]
+"""A name of scikit-learn's, or ``scorer(estimator, X, y)``."""
+Scoring = Scorer | Sequence[Scorer] | Mapping[str, Scorer]
+
+# --- campaigns ------------------------------------------------------------------------------------
+
+ModelName = Literal["forest", "logistic", "boosting", "net"]
+Task = Literal["auto", "classification", "regression"]
+DisputeRule = Literal["latest", "majority", "open"]
+FirstRows = Literal["uniform", "kmeans++", "typical"]
+Changes = Literal["refuse", "take"]
+
+
+class Query(Protocol):
+    """A query of a campaign: `BatchQuery` and whatever else selects rows and has scikit-learn's parameters."""
+
+    @property
+    def select(self) -> Callable[..., Any]: ...
+
+    @property
+    def get_params(self) -> Callable[..., Any]: ...
+
+
+# --- data sets ------------------------------------------------------------------------------------
+
+TableName = Literal["hpc", "penguins"]
+ImageSetName = Literal["cifar10", "emnist_balanced", "emnist_bymerge", "fashion_mnist", "mnist", "svhn"]
+ImageSplit = Literal["train", "test", "extra"]
+ClincSplit = Literal["train", "val", "test", "oos_train", "oos_val", "oos_test"]
+SettingName = Literal["minority", "missing", "spurious"]
