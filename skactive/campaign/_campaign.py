@@ -221,7 +221,7 @@ class Campaign:
         path: str | os.PathLike[str],
         frame: Any = None,
         *,
-        model: Estimator | None = None,
+        model: ModelName | Estimator | None = None,
         query: Query | None = None,
         changes: Changes = "refuse",
         verbose: int = 0,
