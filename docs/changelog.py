@@ -1,7 +1,7 @@
 """Move the fragments of docs/changelog.d into CHANGELOG.md, or show the section of a version.
 
-    python docs/changelog.py 0.2.0          # a new section on top; the fragments are deleted
-    python docs/changelog.py --show 0.2.0   # prints the section, for the notes of a release
+python docs/changelog.py 0.2.0          # a new section on top; the fragments are deleted
+python docs/changelog.py --show 0.2.0   # prints the section, for the notes of a release
 """
 
 from __future__ import annotations
