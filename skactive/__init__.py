@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # Public names by module, twice: for editors and type checkers, with all public modules, and for Python, which imports a
 # module when one of its names is first used (PEP 562), because torch alone takes a second.

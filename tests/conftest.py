@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 
 # Waiting OpenMP threads spin: on a busy machine a second thread makes small nets slower, up to twentyfold. This must
 # come before the libraries that read it.
@@ -12,6 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import hypothesis
 import numpy as np
 import pytest
+
+# These limit files and memory, and kill, by calls that Windows lacks.
+collect_ignore = ["campaign/test_store.py", "posterior/test_nets.py"] if sys.platform == "win32" else []
 
 # The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=60)
