@@ -78,7 +78,7 @@ def test_code_on_the_front_has_100_columns_at_most(page):
     assert [line for line in code if len(line) > 100] == []
 
 
-@pytest.mark.parametrize("page", ["label_a_table", "queries", "which_query", "experiments"])
+@pytest.mark.parametrize("page", ["label_a_table", "modal_loop", "which_query", "experiments"])
 def test_four_pages_are_reached_from_both(page):
     assert f"<user_guide/{page}>" in INDEX
     assert f"{HOME}docs/user_guide/{page}.rst" in README
