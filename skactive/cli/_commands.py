@@ -56,7 +56,10 @@ def start(options: argparse.Namespace) -> str:
                 random_state=options.seed,
             )
         campaign._store.note({"pool": os.path.abspath(options.pool)})
-        os.replace(new, final)
+        if options.force:
+            os.replace(new, final)
+        else:
+            _link(new, final)
     finally:
         new.unlink(missing_ok=True)
     campaign = Campaign.open(path)
@@ -78,6 +81,16 @@ def start(options: argparse.Namespace) -> str:
         f"the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv",
     )
+
+
+def _link(new: Path, final: Path) -> None:
+    """Give a file its name, unless another has it by now."""
+    try:
+        os.link(new, final)
+    except FileExistsError:
+        raise FileError(f"{final} exists by now: another process has made it. Name another file.") from None
+    except OSError:  # a file system without links
+        os.replace(new, final)
 
 
 def ask(options: argparse.Namespace) -> str:

@@ -514,3 +514,16 @@ def test_next_steps_can_be_copied_with_odd_names(capsys):
     out = run(capsys, ["start", "my campaign #1.db", "--pool", "pool.csv", "--id", "id", "--target", "churn"]).out
     assert "Next: skactive ask 'my campaign #1.db' -n 20" in out
     run(capsys, ["ask", "my campaign #1.db", "-n", "2", "-o", "week 1.csv"])
+
+
+def test_a_start_that_another_process_was_faster_than_leaves_its_file(capsys, monkeypatch):
+    pool()
+    read = skactive.Campaign.start
+
+    def slower(*args, **given):
+        Path("c.db").write_text("of another process")
+        return read(*args, **given)
+
+    monkeypatch.setattr(skactive.Campaign, "start", slower)
+    assert "exists by now" in run(capsys, "start c.db --pool pool.csv --id id --target churn", 2).err
+    assert Path("c.db").read_text() == "of another process"
