@@ -50,7 +50,7 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
         k = min(FIRST_AUTO, n_free) if isinstance(n, str) else n
         rows, log_proba = _first(campaign, state, free, k, limits)
         return Chosen(rows, log_proba, {**facts, "query": campaign._settings["first"]})
-    query = ready(campaign._query, campaign._store.last_state(), campaign.random_state)
+    query = ready(campaign._query, campaign._store.last_state(), campaign.random_state, campaign._verbose)
     X_training, y_training = campaign._training(list(state.labels), state)
     rows = query.select(
         model,

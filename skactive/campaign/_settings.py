@@ -129,11 +129,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def ready(query: Any, state: bytes | None, seed: int) -> Any:
-    """A copy of the query that goes on where the last batch left it."""
+def ready(query: Any, state: bytes | None, seed: int, verbose: int = 0) -> Any:
+    """A copy of the query that goes on where the last batch left it, and shows its progress if asked to."""
     twin = clone(query)
     if "random_state" in twin.get_params(deep=False):
         twin.set_params(random_state=int(check_random_state([seed, 1]).integers(2**31 - 1)))
+    if verbose and "verbose" in twin.get_params(deep=False):
+        twin.set_params(verbose=verbose)
     if state is not None:
         twin.set_state(loads(state))
     return twin

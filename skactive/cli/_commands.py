@@ -95,7 +95,7 @@ def _link(new: Path, final: Path) -> None:
 
 def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
-    campaign = _opened(options)
+    campaign = _opened(options, verbose=sys.stderr.isatty())
     output = None if options.output is None else Path(options.output)
     if options.again:
         batch = _out_again(campaign)

@@ -689,3 +689,13 @@ def test_dates_beyond_nanoseconds_and_columns_of_arrow_are_taken(tmp_path):
     told(campaign, campaign.ask(30))
     assert len(campaign.ask(5)) == 5
     Campaign.open(tmp_path / "churn.db", frame.assign(whole=list(range(N)), words=["a", None] * (N // 2)))
+
+
+def test_progress_is_shown_on_request_and_changes_nothing(tmp_path, capsys):
+    ids_after(started(tmp_path), 1, 20)
+    quiet = Campaign.open(tmp_path / "churn.db", table())
+    assert quiet.ask(3) is not None
+    assert capsys.readouterr().err == ""
+    loud = Campaign.open(tmp_path / "churn.db", table(), verbose=1)
+    loud.ask(3)
+    assert "row/s" in capsys.readouterr().err
