@@ -109,7 +109,8 @@ def ask(options: argparse.Namespace) -> str:
     facts = {"ids": ids, "batch": batch.attrs.get("batch"), "output": options.output, "left": left}
     if output is None:
         listed = "\n".join(str(id) for id in ids)
-        text = f"{listed}\nThese {len(ids)} rows are out. Next: skactive tell {options.campaign} FILE"
+        what = "This row is" if len(ids) == 1 else f"These {len(ids)} rows are"
+        text = f"{listed}\n{what} out. Next: skactive tell {shlex.quote(options.campaign)} FILE"
     else:
         again = "once more the rows that are out" if options.again else f"{len(ids)} rows to label"
         text = f"{output} holds {again}; {left:,} are left. {_how_to_fill(output, campaign, options.campaign)}"
