@@ -287,7 +287,8 @@ class Campaign:
             else:
                 match.warn_of_changes(rows.ids, set(taken))
             added = table.in_order(match.new)
-            came = [None if label is None else self._words(rows.labels).label(label) for label in added.labels]
+            known = State.of(rows.labels, self._store.events(), self._settings["rule"]).all_labels()
+            came = self._words(known).labels(added.labels)
             try:
                 if len(match.new):
                     self._store.add_rows(Rows(added.ids, match.prints[match.new], came), len(rows.ids))

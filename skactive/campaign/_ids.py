@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ._errors import CampaignError, shown
 
-_EXACT = 2.0**53
+EXACT = 2.0**53
+"""Up to here a float holds every whole number."""
 
 
 def plain_ids(keys: Any) -> list[Any]:
@@ -32,7 +33,7 @@ def plain_ids(keys: Any) -> list[Any]:
             f"{_and_others(twice)}: drop the copies, or name another column.",
             twice.tolist(),
         )
-    if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < _EXACT).all():  # beside a gap once
+    if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
     ids = [_plain_id(value) for value in series.tolist()]
     if len({type(id) for id in ids}) > 1:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ._errors import CampaignError, shown
+from ._ids import EXACT
 
 
 class Answer(NamedTuple):
@@ -42,7 +43,7 @@ def plain_labels(values: Any, name: str, ids: Sequence[Any]) -> list[Any]:
         for value, gap, key in zip(series.astype(object).tolist(), missing.tolist(), ids, strict=True)
     ]
     found = [label for label in labels if label is not None]
-    if found and all(isinstance(label, float) and label % 1 == 0 and abs(label) < 2.0**53 for label in found):
+    if found and all(isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT for label in found):
         return [None if label is None else int(label) for label in labels]  # which became floats beside a gap
     return labels
 
@@ -143,7 +144,7 @@ def _as_number(label: Any) -> float | int | None:
 
 def _whole(label: Any) -> Any:
     """1.0 is the class 1."""
-    return int(label) if isinstance(label, float) and label % 1 == 0 and abs(label) < 2.0**53 else label
+    return int(label) if isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT else label
 
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:

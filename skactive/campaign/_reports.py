@@ -43,8 +43,6 @@ def report_on(
     state: State, X: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
 ) -> StoppingReport | None:
     """The report of now, after those of the last batches; None if there were labels of one class until now."""
-    later = set(state.order)
-    came = [row for row in state.labels if row not in later]
     left = np.flatnonzero(state.candidates())
     rng = check_random_state([options["random_state"], 4])
     if len(left) > MOST_ROWS:
@@ -52,7 +50,7 @@ def report_on(
     report = None
     moments = moments_of(state)[-MOST_REPORTS:]
     for n in tqdm(moments, desc="stopping report", unit="fit", disable=not verbose):
-        rows = sorted([*came, *state.order[:n]])
+        rows = state.first_labelled(n)
         if not has_enough([state.labels[row] for row in rows], kind):
             continue
         model, X_training, y_training = fit(rows)

@@ -118,6 +118,11 @@ class State:
             came=frozenset(came),
         )
 
+    def first_labelled(self, n: int) -> list[int]:
+        """Rows that had a label once ``n`` of those in ``order`` had: those that came with one, and these."""
+        later = frozenset(self.order[n:])
+        return [row for row in self.labels if row not in later]
+
     def when(self, labelled: Iterable[int]) -> State:
         """The same, when only these rows had a label yet."""
         known = set(labelled)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ._errors import CampaignError, shown
-from ._ids import plain_ids
+from ._ids import EXACT, plain_ids
 from ._labels import plain_labels
 
 RESERVED = ("guess", "guess_probability", "log_proba", "skip")
@@ -125,7 +125,7 @@ def _hashed(column: pd.Series) -> NDArray[np.uint64]:
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         whole = column.to_numpy()
         hashed = _of_floats(whole.astype(np.float64))
-        large = np.abs(whole.astype(np.float64)) >= _EXACT
+        large = np.abs(whole.astype(np.float64)) >= EXACT
         hashed[large] = _of_texts([str(value) for value in whole[large].tolist()])
         return hashed
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM":
@@ -136,16 +136,13 @@ def _hashed(column: pd.Series) -> NDArray[np.uint64]:
     for i, (value, gap) in enumerate(zip(values, missing.tolist(), strict=True)):
         if gap:
             texts.append("")
-        elif isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating) and abs(float(value)) < _EXACT:
+        elif isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating) and abs(float(value)) < EXACT:
             numbers[i] = float(value)
             texts.append("")
         else:
             texts.append(_text(value))
     hashed = np.where(np.isnan(numbers), _of_texts(texts), _of_floats(numbers))
     return np.where(missing, _MISSING, hashed)
-
-
-_EXACT = 2.0**53
 
 
 def _of_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -73,6 +73,12 @@ class Vocabulary:
         check_closed([label], self.closed, "a label")
         return label
 
+    def labels(self, labels: Sequence[Any]) -> list[Any]:
+        """Labels that come with rows, None for gaps, in the type of the others; of one type, if these are the first."""
+        if not self.known:
+            check_one_type(labels, "labels in `target`")
+        return [None if label is None else self.label(label) for label in labels]
+
 
 def check_closed(labels: Iterable[Any], closed: Iterable[Any] | None, what: str) -> None:
     """Check that labels are of a closed set, if it is one."""

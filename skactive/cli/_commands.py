@@ -20,7 +20,7 @@ from .._types import Task
 from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._errors import shown
 from ..campaign._fits import guesses_of
-from ..campaign._labels import Answer, answers_of, kind_of, plain_labels
+from ..campaign._labels import Answer, answers_of, kind_of, plain_label, plain_labels
 from ..query import StochasticBatchQuery
 from ._files import GAPS, FileError, read_table, write_table, written_whole
 
@@ -389,7 +389,10 @@ def _of_label_studio(campaign: Campaign, path: str, annotator: str) -> list[Answ
         raise FileError(f"{path} is no JSON: {error}. Export as JSON or JSON-MIN from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
     ids = _typed(campaign, [answer.id for answer in found])
-    return [Answer(id, one.label, annotator or one.annotator, one.skipped) for id, one in zip(ids, found, strict=True)]
+    return [
+        Answer(id, plain_label(one.label, f"the label of {id!r}"), annotator or one.annotator, one.skipped)
+        for id, one in zip(ids, found, strict=True)
+    ]
 
 
 def _prepare(

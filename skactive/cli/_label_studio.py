@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 from .._checks import is_number
+from ..campaign._labels import Answer
 
 Kind = Literal["classes", "number"]
 
@@ -41,28 +42,6 @@ NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 VARIABLE = re.compile(r"\$(?=[A-Za-z0-9_\[\].{}])")
 NO_VARIABLE = "$\u200b"
 """A dollar that Label Studio shows and does not read on from: a space of no width follows."""
-
-
-class Answer(NamedTuple):
-    """What one annotator says of one row.
-
-    Attributes
-    ----------
-    id : str or int
-        The row.
-    label : str or None
-        The label as text; None if the annotator skipped the row.
-    annotator : str
-        The e-mail address if the export has it, else Label Studio's number of the user; empty in exports of the first
-        versions, which knew no users.
-    skipped : bool
-        Whether the annotator skipped the row.
-    """
-
-    id: str | int
-    label: str | None
-    annotator: str
-    skipped: bool
 
 
 def tasks(
@@ -194,7 +173,8 @@ def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
     Returns
     -------
     list of Answer
-        In the order of the file.
+        In the order of the file. Labels are texts; an annotator is an e-mail address if the export has it, else Label
+        Studio's number of the user, and "" in exports of the first versions, which knew no users.
 
     Raises
     ------

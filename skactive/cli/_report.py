@@ -80,17 +80,14 @@ def report_page(campaign: Campaign) -> str:
 def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
     """Estimates at the moments when batches had come back."""
     state, batches, events = campaign._state(), campaign._store.batches(), campaign._store.events()
-    later = set(state.order)
-    came = [row for row in state.labels if row not in later]
     found = []
     for n in moments_of(state)[-MOST_POINTS:]:
-        known = {*came, *state.order[:n]}
-        rows = [row for row in state.labels if row in known]
+        rows = state.first_labelled(n)
         if not has_enough([state.labels[row] for row in rows], campaign.kind):
             continue
         X, y = campaign._training(rows, state)
         judged = cross_fitted(campaign._estimator(), X, y, campaign.kind, campaign.random_state)
-        then = state.when(known)
+        then = state.when(rows)
         if judged is not None:
             accuracy = accuracy_of(judged, y.tolist(), rows, then, picks_of(batches, events, then), campaign.kind)
             if accuracy is not None:

@@ -425,6 +425,28 @@ def test_labels_of_added_rows_take_the_type_of_the_others(tmp_path):
     assert campaign.status(accuracy=False, report=False).by_label == {1: 3, 0: 3}
 
 
+@pytest.mark.parametrize("told_before", [True, False], ids=["labels were told", "no label before"])
+def test_labels_of_added_rows_are_of_one_type_with_those_that_were_told(tmp_path, told_before):
+    campaign = started(tmp_path)
+    if told_before:
+        campaign.tell(dict(zip(campaign.ask(2).index, [1, 0], strict=True)))
+    added = table(N + 2).iloc[N:]
+    longer = pd.concat([table(), added.assign(churn=["1", "0"])])
+    labels = Campaign.open(tmp_path / "churn.db", longer).status(accuracy=False, report=False).by_label
+    assert labels == ({1: 2, 0: 2} if told_before else {"1": 1, "0": 1})
+    mixed = pd.concat([longer, table(N + 4).iloc[N + 2 :].assign(churn=["yes", None])])
+    if told_before:
+        with pytest.raises(CampaignError, match=r"a label must be a number, as 0, 1 are\. Got 'yes'"):
+            Campaign.open(tmp_path / "churn.db", mixed)
+
+
+def test_labels_of_the_first_labelled_rows_that_are_added_are_of_one_type(tmp_path):
+    started(tmp_path)
+    added = table(N + 2).iloc[N:].assign(churn=["yes", 1])
+    with pytest.raises(CampaignError, match="labels in `target` must be of one type"):
+        Campaign.open(tmp_path / "churn.db", pd.concat([table(), added]))
+
+
 def test_two_processes_that_open_a_longer_table_take_its_rows_once(tmp_path, monkeypatch):
     started(tmp_path)
     longer, add = pd.concat([table(), table(N + 3).iloc[N:]]), _store.Store.add_rows
@@ -441,7 +463,7 @@ def test_two_processes_that_open_a_longer_table_take_its_rows_once(tmp_path, mon
 def test_the_same_table_in_other_types_is_the_same(tmp_path):
     started(tmp_path)
     typed = table().assign(plan=lambda f: f["plan"].astype("category"), age=lambda f: f["age"].astype("Float64"))
-    Campaign.open(tmp_path / "churn.db", typed)
+    assert Campaign.open(tmp_path / "churn.db", typed).status(accuracy=False, report=False).n_rows == N
 
 
 def test_without_a_table_one_can_tell_and_count_but_not_ask(tmp_path):
