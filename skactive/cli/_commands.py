@@ -21,6 +21,7 @@ from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._errors import shown
 from ..campaign._fits import guesses_of
 from ..campaign._labels import Answer, answers_of, kind_of, plain_label, plain_labels
+from ..campaign._settings import ONE_IN_TEN
 from ..query import StochasticBatchQuery
 from ._files import GAPS, FileError, read_table, write_table, written_whole
 
@@ -32,8 +33,6 @@ def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file."""
     path = Path(options.campaign)
     frame, task = _with_labels(options.pool, options.id, options.target, options.task)
-    query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
-    labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     if path.exists():
         if not options.force:
             raise FileError(f"{path} exists. `skactive status` shows it, --force begins anew, or name another file.")
@@ -42,24 +41,8 @@ def start(options: argparse.Namespace) -> str:
     new = final.with_name(f".{final.name}.{os.getpid()}.start")  # takes the name once it is whole
     try:
         with _about(options.pool):
-            campaign = Campaign.start(
-                new,
-                frame,
-                target=options.target,
-                id=options.id,
-                model=options.model,
-                query=query,
-                task=task,
-                labels=labels,
-                rule=options.rule,
-                first=options.first,
-                random_state=options.seed,
-            )
-        campaign._store.note({"pool": os.path.abspath(options.pool)})
-        if options.force:
-            os.replace(new, final)
-        else:
-            _link(new, final)
+            _begin(new, frame, task, options)
+        (os.replace if options.force else _link)(new, final)
     finally:
         new.unlink(missing_ok=True)
     campaign = Campaign.open(path)
@@ -81,6 +64,27 @@ def start(options: argparse.Namespace) -> str:
         f"the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv",
     )
+
+
+def _begin(path: Path, frame: pd.DataFrame, task: Task, options: argparse.Namespace) -> None:
+    """A campaign with the settings that options speak of."""
+    labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
+    campaign = Campaign.start(
+        path,
+        frame,
+        target=options.target,
+        id=options.id,
+        model=options.model,
+        query=StochasticBatchQuery(
+            options.score, options.sampler, options.beta, epsilon=ONE_IN_TEN, diversity=options.diversity
+        ),
+        task=task,
+        labels=labels,
+        rule=options.rule,
+        first=options.first,
+        random_state=options.seed,
+    )
+    campaign._store.note({"pool": os.path.abspath(options.pool)})
 
 
 def _link(new: Path, final: Path) -> None:

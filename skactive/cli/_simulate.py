@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..campaign._labels import converted, plain_labels
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model
+from ..campaign._settings import default_query
 from ..experiment import ExperimentResult, run_experiment
 from ..query import StochasticBatchQuery
 from ._files import FileError, written_whole
@@ -22,7 +23,7 @@ PICTURES = (".png", ".pdf", ".svg")
 def queries_for(kind: str, model: str) -> dict[str, Any]:
     """The default of campaigns, uniform choice, the top of the ranking, and sampling by disagreement."""
     queries = {
-        "default": StochasticBatchQuery(epsilon=0.1),
+        "default": default_query(),
         "top of the ranking": StochasticBatchQuery(sampler="topk"),
         "uniform": StochasticBatchQuery(sampler="uniform"),
     }
