@@ -11,6 +11,7 @@ to estimators that are known to need none.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import random
@@ -79,6 +80,12 @@ def check_random_state(random_state: Any) -> np.random.Generator:
 def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     """``n`` independent generators, whatever ``rng`` was made from."""
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
+
+
+def beside(rng: np.random.Generator, key: int) -> np.random.Generator:
+    """A generator apart from ``rng``, which stays where it is: the same for the same key, as long as it stays there."""
+    seeds = copy.deepcopy(rng).integers(2**32, size=4)
+    return np.random.default_rng([*seeds.tolist(), key])
 
 
 def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:

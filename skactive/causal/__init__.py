@@ -45,6 +45,7 @@ from ..query._batch_size import suggested_batch_size
 from ..query._draws import explained, options_of
 from ..query._sampling import RULES as SAMPLING_RULES
 from ..query._sampling import RowScorer, check_coldness, choose_by_scores
+from ..query._scored import ScoringQuery
 from ..query._scoring import Source, name_of, ready_scores
 from ..samplers import Batch
 from ..scores import SCORES
@@ -79,7 +80,7 @@ _MOST_ROWS = 20_000
 """Rows that a propensity is fitted to: enough, and as much of a pool that does not fit memory as is copied."""
 
 
-class CausalBALDQuery(BatchQuery):
+class CausalBALDQuery(ScoringQuery):
     """Choose the rows whose outcomes say most about the effect of a treatment, by sampling from CausalBALD scores.
 
     Draws from the posterior of a regressor are streamed over the pool, twice: with the treatment set to 0 and to 1. A
@@ -200,11 +201,6 @@ class CausalBALDQuery(BatchQuery):
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
         given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
         return suggested_batch_size(self, learner, X_pool, **given)
-
-    @property
-    def beta_history_(self) -> list[float]:
-        """Those of all batches with ``beta="auto"``."""
-        return list(self._known("beta_history_").betas)
 
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""

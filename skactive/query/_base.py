@@ -390,15 +390,18 @@ class BatchQuery(BaseEstimator, ABC):
         pool.allowance(k)  # what cannot be met is said now
         rngs = self.streams()
         pool = self.limited(pool, k, rngs.batch)
-        batch = self._choice(learner, model, pool, k, rngs)
+        self.keep_batch(pool, k, self._choice(learner, model, pool, k, rngs))
+        if pool.n_columns is not None:
+            self.n_features_in_ = pool.n_columns
+
+    def keep_batch(self, pool: Pool, k: int, batch: Batch) -> None:
+        """Take over a batch of a pool as the last one, once it is seen to keep to the limits."""
         _check_keeps_to_limits(self, pool, k, batch.indices)
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
         self.indices_ = pool.positions(batch.indices)
         self.indices_.flags.writeable = False
         self.memory_ = self.memory_.with_batch(len(batch.indices))
-        if pool.n_columns is not None:
-            self.n_features_in_ = pool.n_columns
 
     def _choice(self, learner: Any, model: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """What `choose` chooses; a uniform batch where the model is not fitted, or its fit has failed."""

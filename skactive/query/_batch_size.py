@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import check_cloneable, check_n_instances, is_committee, is_fitted, task
-from .._random import seeded_clone, seeded_for
+from .._random import beside, seeded_clone, seeded_for
 from ..posterior._fits import check_can_be_refitted, fit_with
 from ..posterior._unwrap import labels_to_fit, without_searches
 from . import _ageing as ageing
 from ._base import Streams, check_fits, pool_for
 from ._pool import Pool
 from ._reference import some_candidates
-from ._sampling import ScoringQuery
+from ._sampling import ScoringParameters
 from ._training import has_nothing_to_tell
 
 _APART = 1  # keeps the random numbers of suggestions apart from those of batches
 
 
 def suggested_batch_size(query: Any, learner: Any, X_pool: Any, **given: Any) -> int:
-    """The suggestion of a `ScoringQuery`; what it saw stays in the memory of the query."""
+    """The suggestion of a `ScoringParameters`; what it saw stays in the memory of the query."""
     query.check_parameters()
     with query.on_a_copy() as call:
         least, most = (int(size) for size in call.batch_range)
@@ -61,8 +61,7 @@ def _labels_that_hold(call: Any, learner: Any, pool: Pool) -> float:
 def _apart(query: Any) -> Any:
     """A copy that has random numbers of its own, and leaves no trace: what it keeps, the query does not."""
     twin = copy.copy(query)
-    seeds = copy.deepcopy(query.memory_.rng).integers(2**32, size=4)
-    memory = query.memory_.restarted(np.random.default_rng([*seeds.tolist(), _APART]))
+    memory = query.memory_.restarted(beside(query.memory_.rng, _APART))
     twin.memory_ = replace(memory, refits=replace(memory.refits, is_known=True))
     return twin
 
@@ -85,7 +84,7 @@ def _seen(query: Any, learner: Any, pool: Pool) -> ageing.Ageing:
     )
 
 
-def _scores_of_refit(query: ScoringQuery, learner: Any, pool: Pool, rngs: Streams) -> NDArray[np.float64]:
+def _scores_of_refit(query: ScoringParameters, learner: Any, pool: Pool, rngs: Streams) -> NDArray[np.float64]:
     """Scores by a model that is fitted again to the training data of the pool."""
     estimator = without_searches(modal.unwrap(learner)[0])
     check_cloneable(estimator)

@@ -36,10 +36,14 @@ class Reference:
 
     @classmethod
     def not_chosen(
-        cls, pool: Pool, scores: NDArray[np.float64], chosen: NDArray[np.int64], score: str, rng: np.random.Generator
+        cls,
+        pool: Pool,
+        scores: NDArray[np.float64],
+        chosen: NDArray[np.int64],
+        drawn: NDArray[np.int64],
+        score: str,
     ) -> Reference:
-        """Candidates that could have been chosen and were not, in random order."""
-        drawn = some_candidates(pool, rng, len(chosen))
+        """Candidates that could have been chosen and were not, of those that were ``drawn`` for it, in their order."""
         kept = drawn[~np.isin(drawn, chosen)][: _most_rows(pool)]
         return cls(pool.take(kept), scores[kept], score)
 

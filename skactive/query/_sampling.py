@@ -23,6 +23,7 @@ from .._checks import (
     warn,
 )
 from .._points import PointSet
+from .._random import beside
 from ..samplers import SAMPLERS, Batch
 from ..samplers._limited import draw_limited
 from ..samplers._mixture import check_has_law, draw_mixture
@@ -32,10 +33,11 @@ from ._coldness import measured_coldness
 from ._draws import PoolDraws
 from ._memory import Memory
 from ._pool import Pool
-from ._reference import Reference
+from ._reference import Reference, some_candidates
 from ._scoring import name_of
 
 Values = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Apart:
 NEARLY_RANDOM = 1.1
 """Mean score of a pick, over that of the pool, below which a batch is nearly uniform."""
 
+_KEPT = 2  # keeps the random numbers of rows that are kept apart from those of batches, and of suggestions
+
 BetaRule = Callable[..., float]
 """``rule(query, learner, pool, k, rngs, score_rows) -> beta``, as `measured_beta` is."""
 
@@ -101,8 +105,8 @@ RULES: Rules = {
 """Rules of the parameters that decide on a batch once there are scores."""
 
 
-class ScoringQuery(Protocol):
-    """A query that chooses by scores."""
+class ScoringParameters(Protocol):
+    """What a query that chooses by scores has."""
 
     score: Any
     sampler: Any
@@ -149,21 +153,38 @@ def choose_by_scores(
 ) -> Batch:
     """Score the candidates, measure beta if it is "auto", and draw a batch; the query keeps what comes of it.
 
-    ``query`` is a ``ScoringQuery``; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows of the
-    batch keep apart, if they do.
+    ``query`` has the ``ScoringParameters``; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows
+    of the batch keep apart, if they do.
 
     See Also
     --------
     query.score_rows : Makes the scores.
     samplers.Batch : What it returns.
     """
+    check_keeps_limits(query, pool)
+    score_rows = query.row_scorer(learner, pool, rngs.draws)
+    kept = kept_for_beta(query, pool, k, rngs.batch)
+    scores = score_rows(pool)
+    return batch_by_scores(query, learner, pool, scores, k, rngs, score_rows, kept, rule=rule, apart=apart)
+
+
+def batch_by_scores(
+    query: Any,
+    learner: Any,
+    pool: Pool,
+    scores: Values,
+    k: int,
+    rngs: Streams,
+    score_rows: RowScorer,
+    kept: Indices | None,
+    *,
+    rule: BetaRule | None = None,
+    apart: Apart | None = None,
+) -> Batch:
+    """A batch from the scores of the candidates, whoever made them; ``kept`` are rows for the beta of the next one."""
     sampler = look_up("sampler", query.sampler, SAMPLERS)
     allowance = pool.allowance(k)
     is_allowed = None if allowance is None else allowance.allowed
-    if allowance is not None:
-        check_has_law(sampler, "`limits`")
-    score_rows = query.row_scorer(learner, pool, rngs.draws)
-    scores = score_rows(pool)
     is_measured = isinstance(query.beta, str)
     beta = (rule or measured_beta)(query, learner, pool, k, rngs, score_rows) if is_measured else float(query.beta)
     try:
@@ -181,15 +202,33 @@ def choose_by_scores(
     if not is_measured:
         _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
     query.scores_ = pool.of_pool(scores)
-    query.memory_ = replace(query.memory_, reference=None)
+    reference = None if kept is None else Reference.not_chosen(pool, scores, batch.indices, kept, name_of(query.score))
+    query.memory_ = replace(query.memory_, reference=reference)
     if is_measured:
-        reference = Reference.not_chosen(pool, scores, batch.indices, name_of(query.score), rngs.batch)
-        query.memory_ = replace(query.memory_, reference=reference, betas=(*query.memory_.betas, beta))
+        query.memory_ = replace(query.memory_, betas=(*query.memory_.betas, beta))
         query.beta_ = beta
     return batch
 
 
-def measured_beta(query: ScoringQuery, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: RowScorer) -> float:
+def kept_for_beta(query: Any, pool: Pool, k: int, rng: np.random.Generator) -> Indices | None:
+    """Candidates to keep with their scores, more than enough once a batch of k is gone; None where beta is a number.
+
+    They are known before the pool is read, so that they can be kept on the way.
+    """
+    if not isinstance(query.beta, str):
+        return None
+    return some_candidates(pool, beside(rng, _KEPT), k)
+
+
+def check_keeps_limits(query: Any, pool: Pool) -> None:
+    """Check that a sampler has a law that limits can be put on."""
+    if pool.limits is not None:
+        check_has_law(look_up("sampler", query.sampler, SAMPLERS), "`limits`")
+
+
+def measured_beta(
+    query: ScoringParameters, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: RowScorer
+) -> float:
     """The beta that the last scores deserve: how well they identify the rows that are the best now; 1 without any."""
     reference = query.memory_.reference
     if reference is None or not reference.fits(pool, name_of(query.score)):

@@ -24,6 +24,7 @@ from ._draws import PoolDraws, draws_of, options_of
 from ._pool import Pool
 from ._sampling import RULES as SAMPLING_RULES
 from ._sampling import Apart, RowScorer, check_coldness, check_keeps_apart, choose_by_scores
+from ._scored import ScoringQuery
 from ._scoring import (
     IS_TARGET,
     check_is_of_predictions,
@@ -38,7 +39,7 @@ from ._spaces import RULES as SPACE_RULES
 from ._spaces import is_drawn, points_of
 
 
-class StochasticBatchQuery(BatchQuery):
+class StochasticBatchQuery(ScoringQuery):
     """Buy a batch of labels by sampling from the scores of a pool.
 
     Draws from the posterior of the model are streamed over the pool, reduced to one score a row, and a batch is sampled
@@ -293,11 +294,6 @@ class StochasticBatchQuery(BatchQuery):
         given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
         return suggested_batch_size(self, learner, X_pool, **given)
 
-    @property
-    def beta_history_(self) -> list[float]:
-        """Those of all batches with ``beta="auto"``."""
-        return list(self._known("beta_history_").betas)
-
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
         super().check_parameters()
@@ -308,9 +304,10 @@ class StochasticBatchQuery(BatchQuery):
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
-        return choose_by_scores(self, learner, pool, k, rngs, apart=self._apart(learner, pool, rngs.draws))
+        return choose_by_scores(self, learner, pool, k, rngs, apart=self.apart(learner, pool, rngs.draws))
 
-    def _apart(self, learner: Any, pool: Pool, rng: np.random.Generator) -> Apart | None:
+    def apart(self, learner: Any, pool: Pool, rng: np.random.Generator) -> Apart | None:
+        """How rows of a batch keep apart: by their distances to the power ``diversity``, if that is not 0."""
         if self.diversity == 0:
             return None
         options = {name: getattr(self, name) for name in ("space", "chunk_size", "predict_batch_size", "verbose")}

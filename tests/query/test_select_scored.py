@@ -1,0 +1,151 @@
+"""Scores that were made elsewhere: the batch, and all that is left of it, is that of `select`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+from skactive import CausalBALDQuery, Limits, StochasticBatchQuery
+from skactive.datasets import make_causal
+from skactive.query import score_pool
+
+N, FIRST = 300, 30
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, 4))
+y = (X[:, 0] + rng.normal(size=N) > 0).astype(int)
+FOREST = RandomForestClassifier(20, random_state=0).fit(X[:FIRST], y[:FIRST])
+LATER = RandomForestClassifier(20, random_state=1).fit(X[: 2 * FIRST], y[: 2 * FIRST])
+POOL = X[FIRST:]
+LEFT = {
+    "scores_",
+    "indices_",
+    "log_proba_",
+    "first_log_proba_",
+    "concentration_",
+    "n_unreachable_",
+    "batch_size_history_",
+    "beta_history_",
+}
+
+
+def scored(model=FOREST):
+    return score_pool(model, POOL, "bald")["bald"]
+
+
+def make(**parameters):
+    return StochasticBatchQuery("bald", random_state=0, **parameters)
+
+
+def assert_same(query, other):
+    for name in LEFT:
+        np.testing.assert_allclose(getattr(query, name), getattr(other, name), err_msg=name, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank", "topk", "uniform"])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"epsilon": 0.3}, {"max_candidates": 50}, {"beta": 0.0}], ids=lambda p: "".join(p) or "default"
+)
+def test_the_batch_and_the_attributes_are_those_of_select(sampler, parameters):
+    one, other = make(sampler=sampler, **parameters), make(sampler=sampler, **parameters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.showwarning", lambda *a, **k: None)
+        for k in (10, 7):  # the stream goes on
+            np.testing.assert_array_equal(one.select_scored(scored(), k), other.select(FOREST, POOL, k))
+    if "max_candidates" in parameters:
+        is_scored = np.isfinite(other.scores_)
+        np.testing.assert_array_equal(one.scores_[is_scored], other.scores_[is_scored])
+        np.testing.assert_array_equal(one.indices_, other.indices_)
+    else:
+        assert_same(one, other)
+
+
+def test_candidates_rows_in_flight_and_limits_are_those_of_select():
+    options = {
+        "candidates": np.arange(0, 200),
+        "pending": [3, 5],
+        "limits": Limits(groups=np.arange(len(POOL)) % 3, max_per_group=4, must=[7]),
+    }
+    one, other = make(), make()
+    scores = scored()
+    scores[200:] = np.nan  # none of them may be chosen
+    np.testing.assert_array_equal(one.select_scored(scores, 10, **options), other.select(FOREST, POOL, 10, **options))
+    assert_same(one, other)
+
+
+def test_beta_auto_and_diversity_are_those_of_select():
+    for parameters in ({"beta": "auto"}, {"diversity": 1.0}, {"beta": "auto", "diversity": 2.0}):
+        one, other = make(**parameters), make(**parameters)
+        for model in (FOREST, LATER, FOREST):
+            rows = one.select_scored(scored(model), 10, estimator=model, X_pool=POOL)
+            np.testing.assert_array_equal(rows, other.select(model, POOL, 10))
+            assert_same(one, other)
+
+
+def test_rows_that_select_kept_serve_beta_auto():
+    one, other = make(beta="auto"), make(beta="auto")
+    for query in (one, other):
+        query.select(FOREST, POOL, 10)
+    np.testing.assert_array_equal(one.select_scored(scored(LATER), 10, estimator=LATER), other.select(LATER, POOL, 10))
+    assert one.beta_ == other.beta_
+    with pytest.warns(UserWarning, match="no rows to measure"):
+        one.select_scored(scored(LATER), 10, estimator=LATER)
+    assert one.beta_ == 1
+
+
+def test_causal_scores_are_taken_as_well():
+    X, outcome, _ = make_causal(300, np.random.default_rng(0))
+    forest = RandomForestRegressor(10, random_state=0).fit(X[:50], outcome[:50])
+    one, other = (CausalBALDQuery(treatment=-1, random_state=0) for _ in range(2))
+    rows = other.select(forest, X[50:], 10)
+    np.testing.assert_array_equal(one.select_scored(other.scores_, 10), rows)
+
+
+@pytest.mark.parametrize("of", [list, torch.from_numpy, pd.Series, np.float32], ids=lambda f: f.__name__)
+def test_scores_come_in_any_container_and_are_not_changed(of):
+    scores = of(scored())
+    before = np.asarray(scores).copy()
+    query = make()
+    query.select_scored(scores, 5)
+    np.testing.assert_array_equal(np.asarray(scores), before)
+    assert not query.scores_.flags.writeable
+    assert np.asarray(scores).flags.writeable or of is pd.Series  # pandas hands out read-only views
+
+
+SCORES = scored()
+BAD = {
+    "no numbers": (lambda: make().select_scored(["a"] * 5, 1), TypeError, "`scores` must"),
+    "two axes": (lambda: make().select_scored(np.ones((5, 2)), 1), ValueError, r"shape \(n_points,\)"),
+    "a gap": (
+        lambda: make().select_scored(np.where(np.arange(270) == 9, np.nan, SCORES), 1),
+        ValueError,
+        "Got nan in row 9",
+    ),
+    "a gap among candidates": (
+        lambda: make().select_scored(np.where(np.arange(270) == 9, np.nan, SCORES), 1, candidates=[3, 9]),
+        ValueError,
+        "Got nan in row 9",
+    ),
+    "none": (lambda: make().select_scored([], 1), ValueError, "`X_pool` is empty"),
+    "too many rows": (lambda: make().select_scored(SCORES, 271), ValueError, "`n_instances` must be an integer from 1"),
+    "auto size": (lambda: make().select_scored(SCORES, "auto"), TypeError, "`n_instances` must be an integer"),
+    "another pool": (lambda: make().select_scored(SCORES[:-1], 1, X_pool=POOL), ValueError, r"shape \(270,\)"),
+    "beta auto": (lambda: make(beta="auto").select_scored(SCORES, 1), ValueError, "Give `estimator`"),
+    "diversity": (lambda: make(diversity=1).select_scored(SCORES, 1), ValueError, "Give `estimator` and `X_pool`"),
+    "negative for power": (lambda: make().select_scored(-SCORES - 1, 1), ValueError, "0 or larger under power"),
+    "a bad parameter": (lambda: make(epsilon=2).select_scored(SCORES, 1), ValueError, "`epsilon` must"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_one_clear_message(name):
+    call, kind, message = BAD[name]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_a_call_that_fails_leaves_the_query_as_it_was():
+    one, other = make(), make()
+    with pytest.raises(ValueError, match="Got nan"):
+        one.select_scored(np.full(270, np.nan), 3)
+    np.testing.assert_array_equal(one.select_scored(SCORES, 3), other.select_scored(SCORES, 3))
