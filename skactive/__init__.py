@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from . import samplers as samplers
     from . import scores as scores
     from . import stopping as stopping
+    from ._containers import blocks as blocks
     from ._modal import repair_modal as repair_modal
     from .acsfw import ACSFWQuery as ACSFWQuery
     from .badge import BADGEQuery as BADGEQuery
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .stopping import StoppingReport as StoppingReport
 
 _MODULE_OF = {
+    "blocks": "_containers",
     "repair_modal": "_modal",
     "ACSFWQuery": "acsfw",
     "BADGEQuery": "badge",

@@ -237,6 +237,10 @@ class ACSFWQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
+    def takes_rows_again(self) -> bool:
+        """Whether rows are looked at beside one pass over them: no, what is needed of them is kept."""
+        return False
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""
         draws = joint_draws_of(

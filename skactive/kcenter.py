@@ -94,6 +94,10 @@ class KCenterQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
+    def takes_rows_again(self) -> bool:
+        """Whether rows are looked at beside one pass over them: no, what is needed of them is kept."""
+        return False
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Embed the candidates and the labelled rows, and choose the farthest first."""
         options = {name: getattr(self, name) for name in ("embedding", "chunk_size", "predict_batch_size", "verbose")}

@@ -1,8 +1,10 @@
 """Rows of a pool, whatever holds it: the only folder that knows containers.
 
-numpy arrays of any number of axes, memory maps, torch tensors, scipy sparse arrays, DataFrames and Series of pandas and
-polars, lists and tuples, dask arrays, arrays by name. Each kind of container is a class in `_kinds`, and one entry of
-`KINDS`. A chunk is the container's own kind of slice (a view where it can be); chunks of dask arrays are numpy arrays.
+In memory: numpy arrays of any number of axes, memory maps, torch tensors, scipy sparse arrays, DataFrames and Series of
+pandas and polars, tables of Arrow, lists and tuples, arrays by name. Read in blocks, by a `Stream`: files of Arrow and
+its readers, lazy frames of polars, collections of dask, datasets of torch, and blocks that come from anywhere. Each
+kind of container is a class, and one entry of `KINDS`. A chunk is the container's own kind of slice (a view where it
+can be); what is read in blocks says what its blocks are.
 """
 
 from __future__ import annotations
@@ -16,10 +18,23 @@ from scipy import sparse
 from sklearn import get_config
 
 from .._checks import is_integer
+from ._arrow import ArrowFiles, ArrowStreams, ArrowTables
+from ._blocks import OfBlocks
+from ._blocks import blocks as blocks
+from ._dask import Dask
 from ._joining import join_sparse
-from ._kinds import KINDS as KINDS
-from ._kinds import Arrays as Arrays
-from ._kinds import Indices, Others, kind_of
+from ._kinds import Arrays, Dicts, Frames, Indices, Lists, Others, Polars, Sparse
+from ._lazy import Streams
+from ._polars import LazyPolars
+from ._registry import KINDS, kind_of
+from ._streams import NEAR, Stream
+from ._torch_data import TensorSets, TorchData
+
+KINDS += [
+    *(Streams(), Lists(), Sparse(), OfBlocks(), Dask(), TensorSets(), TorchData()),
+    *(Frames(), Polars(), LazyPolars(), ArrowTables(), ArrowFiles(), ArrowStreams()),
+    *(Dicts(), Arrays(), Others()),
+]
 
 _MAX_CHUNK_BYTES = 64 * 2**20
 
@@ -54,6 +69,30 @@ def count_rows(X: Any) -> int:
 def count_columns(X: Any) -> int | None:
     """Length of the second axis; None where there is none, as in a list of texts."""
     return kind_of(X).count_columns(X)
+
+
+def is_open(X: Any) -> bool:
+    """Whether it is a pool of which nobody knows yet how many rows it has."""
+    return isinstance(X, Stream) and X.n_rows is None
+
+
+def is_read_in_blocks(X: Any) -> bool:
+    """Whether it is a pool that is read in blocks, so that looking at rows again is dear, or cannot be done."""
+    return isinstance(X, Stream)
+
+
+def is_read_once(X: Any) -> bool:
+    """Whether it is one whose rows come but once."""
+    return isinstance(X, Stream) and X.source.is_once
+
+
+def store(X: Any, rows: Indices | None, why: str) -> None:
+    """Let a pool that is read in blocks be read now, and written to a temporary folder, to be read from there again.
+
+    ``why`` is said in a warning. ``rows`` are those that will be asked for, all by default. Other pools are left alone.
+    """
+    if isinstance(X, Stream):
+        X.store(rows, why)
 
 
 def layout(X: Any) -> tuple[Any, ...]:
@@ -140,7 +179,9 @@ def whole_blocks(size: int, block: int | None) -> int:
 
 def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
-    if rows is None:
+    if isinstance(X, Stream):
+        yield from X.chunks(rows, size)
+    elif rows is None:
         yield from kind_of(X).chunks(X, size)
     else:
         yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
@@ -149,6 +190,33 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
 def take_rows(X: Any, rows: Indices) -> Any:
     """The rows at these positions (never index labels), in this order."""
     return kind_of(X).take(X, np.ascontiguousarray(rows))  # torch takes no reversed ones
+
+
+def take_candidates(X: Any, rows: Indices | None, candidates: Indices) -> Any:
+    """The rows at these places among ``rows``, all by default; the first of a pass that is to come are read by it."""
+    candidates = np.ascontiguousarray(candidates)
+    if isinstance(X, Stream):
+        return X.take_candidates(rows, candidates)
+    return take_rows(X, candidates if rows is None else rows[candidates])
+
+
+def n_near(X: Any, rows: Indices | None) -> int:
+    """How many of the first ``rows`` can be taken at once: two or more, if there are as many."""
+    if isinstance(X, Stream):
+        return min(NEAR, X.begin(rows, 2))
+    return count_rows(X) if rows is None else len(rows)
+
+
+def look(X: Any, rows: Indices | None) -> None:
+    """Have one block seen, which shows what columns there are: the first of a pass over ``rows`` that is to come."""
+    if isinstance(X, Stream) and not X.was_seen:
+        X.begin(rows, 1)
+
+
+def announce(X: Any, rows: Indices) -> None:
+    """Say which rows will be taken after the next pass over the pool, which can keep them on its way."""
+    if isinstance(X, Stream):
+        X.announce(rows)
 
 
 # --- columns ----------------------------------------------------------------------------------------

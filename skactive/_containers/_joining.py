@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,19 @@ def join_sparse(X: Any, more: Any) -> Any:
     if any(block.dtype.kind not in _NUMBERS for block in blocks):
         raise different_error(X, more)
     return sparse.vstack(blocks, format="csr")
+
+
+def stack_frames(parts: list[Any]) -> Any:
+    """DataFrames, or Series, of one pool below one another; categories that differ are brought together."""
+    pandas = sys.modules["pandas"]
+    if hasattr(parts[0], "columns"):
+        for name, dtype in parts[0].dtypes.items():
+            if str(dtype) == "category" and any(part[name].dtype != dtype for part in parts):
+                union = pandas.api.types.union_categoricals(
+                    [part[name] for part in parts], ignore_order=True
+                ).categories
+                parts = [part.assign(**{name: part[name].cat.set_categories(union)}) for part in parts]
+    return pandas.concat(parts)
 
 
 def check_columns(columns: Any, others: Any) -> None:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._checks import as_array
-from ._joining import check_columns, different_error, join_arrays, join_sparse
+from ._joining import check_columns, different_error, join_arrays, join_sparse, stack_frames
+from ._registry import kind_of
 from ._sizes import bytes_of_polars, bytes_of_type, bytes_of_value, sum_of
 from ._values import are_exact, key_of, keys_of_table
 
@@ -23,7 +24,7 @@ class Arrays:
 
     def holds(self, X: Any) -> bool:
         """Whether X is a container of this kind."""
-        return hasattr(X, "shape") and hasattr(X, "__getitem__") and not _only_looks_like_rows(X)
+        return hasattr(X, "shape") and hasattr(X, "__getitem__") and not only_looks_like_rows(X)
 
     def prepare(self, X: Any, name: str) -> Any:
         """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
@@ -56,6 +57,10 @@ class Arrays:
 
     def take(self, X: Any, rows: Indices) -> Any:
         return X[rows]
+
+    def stack(self, parts: list[Any]) -> Any:
+        """Some blocks of one pool, one below the other."""
+        return sys.modules["torch"].cat(parts) if hasattr(parts[0], "detach") else np.concatenate(parts)
 
     def keys(self, X: Any) -> list[Any]:
         """What each row holds, in a form that is equal for equal rows: of any container and any type of numbers."""
@@ -94,10 +99,29 @@ class Arrays:
 
 
 class Dicts(Arrays):
-    """Arrays by name whose rows belong together, as in a SliceDict of skorch."""
+    """Arrays by name whose rows belong together: a SliceDict of skorch, which other mappings become."""
 
     def holds(self, X: Any) -> bool:
-        return isinstance(X, Mapping) and hasattr(X, "shape")
+        return isinstance(X, Mapping) and all(_is_array(values) for values in X.values())
+
+    def prepare(self, X: Any, name: str) -> Any:
+        if hasattr(X, "shape"):
+            return X
+        lengths = {key: int(values.shape[0]) for key, values in X.items()}
+        if len(set(lengths.values())) != 1 or not all(isinstance(key, str) for key in X):
+            raise ValueError(
+                f"`{name}` must hold arrays by name that have one first axis, the rows. Got lengths {lengths}."
+            )
+        from skorch.helper import SliceDict  # takes a moment, and who has arrays does not need it
+
+        return SliceDict(**X)
+
+    def count_rows(self, X: Any) -> int:
+        return int(next(iter(X.values())).shape[0])
+
+    def stack(self, parts: list[Any]) -> Any:
+        columns = {name: [part[name] for part in parts] for name in parts[0]}
+        return type(parts[0])(**{name: kind_of(some[0]).stack(some) for name, some in columns.items()})
 
     def keys(self, X: Any) -> list[Any]:
         return list(zip(*(kind_of(values).keys(values) for values in X.values()), strict=True))
@@ -126,6 +150,9 @@ class Lists(Arrays):
     def take(self, X: Any, rows: Indices) -> Any:
         return [X[i] for i in rows]
 
+    def stack(self, parts: list[Any]) -> Any:
+        return [row for part in parts for row in part]
+
     def join(self, X: Any, more: Any) -> Any:
         if isinstance(kind_of(more), Frames | Polars | Dicts) and getattr(more, "ndim", len(more.shape)) != 1:
             raise different_error(X, more)
@@ -153,6 +180,9 @@ class Sparse(Arrays):
     def prepare(self, X: Any, name: str) -> Any:
         return X if X.format == "csr" else X.tocsr()
 
+    def stack(self, parts: list[Any]) -> Any:
+        return sparse.vstack(parts, format="csr")
+
     def keys(self, X: Any) -> list[Any]:
         return keys_of_table(X.tocsr())
 
@@ -177,7 +207,7 @@ class Frames(Arrays):
     """DataFrames, and Series, whose rows are addressed by ``iloc``: by position, never by label."""
 
     def holds(self, X: Any) -> bool:
-        return hasattr(X, "iloc") and not Dask().holds(X) and not _only_looks_like_rows(X)
+        return hasattr(X, "iloc") and not only_looks_like_rows(X)
 
     def names(self, X: Any) -> list[Any] | None:
         return list(X.columns) if hasattr(X, "columns") else None
@@ -190,6 +220,9 @@ class Frames(Arrays):
 
     def take(self, X: Any, rows: Indices) -> Any:
         return X.iloc[rows]
+
+    def stack(self, parts: list[Any]) -> Any:
+        return stack_frames(parts)
 
     def keys(self, X: Any) -> list[Any]:
         if all(dtype.kind in "biuf" for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])):
@@ -227,15 +260,10 @@ class Polars(Arrays):
     """DataFrames and Series of polars."""
 
     def holds(self, X: Any) -> bool:
-        return _library_of(X) == "polars"
+        return library_of(X) == "polars" and hasattr(X, "shape")
 
-    def prepare(self, X: Any, name: str) -> Any:
-        if not hasattr(X, "shape"):
-            raise TypeError(
-                f"`{name}` must hold rows that can be taken by position. Got a {type(X).__name__} of polars, which has "
-                "none yet: give its `.collect()`."
-            )
-        return X
+    def stack(self, parts: list[Any]) -> Any:
+        return sys.modules["polars"].concat(parts)
 
     def names(self, X: Any) -> list[Any] | None:
         return getattr(X, "columns", None)
@@ -266,46 +294,6 @@ class Polars(Arrays):
         return sum_of([bytes_of_polars(dtype) for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])])
 
 
-class Dask(Arrays):
-    """dask arrays; each chunk is computed, and is a numpy array."""
-
-    def holds(self, X: Any) -> bool:
-        return _library_of(X) in {"dask", "dask_expr"}
-
-    def prepare(self, X: Any, name: str) -> Any:
-        if hasattr(X, "iloc"):
-            raise TypeError(
-                f"`{name}` must not be a dask DataFrame, whose rows cannot be addressed by position. Give its "
-                "`.to_dask_array(lengths=True)`, or `.compute()` it."
-            )
-        if not getattr(X, "shape", ()):
-            raise no_rows_error(X, name)
-        return X.copy().compute_chunk_sizes() if np.isnan(X.shape[0]) else X  # which would change X itself
-
-    def slice(self, X: Any, start: int, stop: int) -> Any:
-        return X[start:stop].compute()
-
-    def chunks(self, X: Any, size: int) -> Iterator[Any]:
-        """Each block of dask is computed once; what is left of it begins the next chunk."""
-        left: list[Any] = []
-        start = n_left = 0
-        for length in X.chunks[0]:
-            block, at = X[start : start + length].compute(), 0
-            start += length
-            while n_left + len(block) - at >= size:
-                stop = at + size - n_left
-                yield np.concatenate([*left, block[at:stop]]) if left else block[at:stop]
-                left, n_left, at = [], 0, stop
-            if at < len(block):
-                left.append(block[at:])
-                n_left += len(block) - at
-        if left:
-            yield np.concatenate(left)
-
-    def take(self, X: Any, rows: Indices) -> Any:
-        return X[rows].compute()
-
-
 class Others(Arrays):
     """Whatever else has a length and is indexed by rows. What has no rows is refused."""
 
@@ -315,30 +303,12 @@ class Others(Arrays):
     def prepare(self, X: Any, name: str) -> Any:
         if isinstance(X, Mapping):
             raise TypeError(
-                f"`{name}` must hold rows, and a {type(X).__name__} holds columns by name. Wrap it in "
-                "skorch.helper.SliceDict for a skorch net, or in a pandas.DataFrame."
-            )
-        if any(kind.__module__.startswith("torch.utils.data") for kind in type(X).__mro__):
-            raise TypeError(
-                f"`{name}` must hold rows in one array, tensor or list. Got a {type(X).__name__} of torch. Give what "
-                "it reads its rows from; a step of a Pipeline, or the `dataset` of a skorch net, can do the reading."
-            )
-        if _library_of(X) == "pyarrow":
-            raise TypeError(
-                f"`{name}` must hold rows that can be taken by position. Got a {type(X).__name__} of Arrow: give its "
-                "`.to_pandas()`."
+                f"`{name}` must hold rows, and a {type(X).__name__} holds columns by name. Give a pandas.DataFrame of "
+                "it, or arrays by name, of which the first axis are the rows."
             )
         if isinstance(X, type | Sequence) or not (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
             raise no_rows_error(X, name)
         return X
-
-
-KINDS: list[Arrays] = [Lists(), Sparse(), Dask(), Frames(), Polars(), Dicts(), Arrays(), Others()]
-"""Kinds of containers. The first one that holds what is given counts."""
-
-
-def kind_of(X: Any) -> Arrays:
-    return next(kind for kind in KINDS if kind.holds(X))
 
 
 def no_rows_error(X: Any, name: str) -> TypeError:
@@ -349,9 +319,13 @@ def no_rows_error(X: Any, name: str) -> TypeError:
     )
 
 
-def _only_looks_like_rows(X: Any) -> bool:
-    return isinstance(X, type | memoryview) or _library_of(X) == "pyarrow"
+def only_looks_like_rows(X: Any) -> bool:
+    return isinstance(X, type | memoryview) or library_of(X) in {"pyarrow", "dask", "dask_expr"}
 
 
-def _library_of(X: Any) -> str:
+def _is_array(values: Any) -> bool:
+    return bool(getattr(values, "shape", ())) and hasattr(values, "dtype") and not hasattr(values, "iloc")
+
+
+def library_of(X: Any) -> str:
     return type(X).__module__.partition(".")[0]

@@ -36,3 +36,11 @@ def sum_of(sizes: Sequence[float | None]) -> float | None:
     """All together; what is open counts like a number, unless all are."""
     known = [size for size in sizes if size is not None]
     return sum(known) + 8.0 * (len(sizes) - len(known)) if known else None
+
+
+def bytes_of_arrow(kind: Any) -> float | None:
+    """The same for a type of Arrow."""
+    try:
+        return max(1.0, kind.bit_width / 8)
+    except ValueError:  # of any length
+        return None

@@ -175,6 +175,10 @@ class BADGEQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
+    def takes_rows_again(self) -> bool:
+        """Whether rows are looked at beside one pass over them: no, what is needed of them is kept."""
+        return False
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Represent the candidates by gradients, and seed a batch among them."""
         model = model_of(learner)

@@ -382,9 +382,11 @@ class BatchQuery(BaseEstimator, ABC):
         if is_auto:
             if n_instances != "auto":
                 raise TypeError(f'`n_instances` must be an integer or "auto". Got {n_instances!r} instead.')
+            containers.store(X_pool, None, 'n_instances="auto" looks at rows of the pool before it chooses a batch')
             n_instances = self._suggested(learner, X_pool, **{k: v for k, v in given.items() if k != "limits"})
         model, pool = pool_for(learner, X_pool, **given)
-        k = check_n_instances(n_instances, len(pool), pool.n_points)
+        self._make_readable(pool)
+        k = _checked_size(n_instances, pool)
         if is_auto and pool.limits is not None:
             k = pool.limits.nearest_size(pool.rows, k)
         pool.allowance(k)  # what cannot be met is said now
@@ -393,6 +395,21 @@ class BatchQuery(BaseEstimator, ABC):
         self.keep_batch(pool, k, self._choice(learner, model, pool, k, rngs))
         if pool.n_columns is not None:
             self.n_features_in_ = pool.n_columns
+
+    def _make_readable(self, pool: Pool) -> None:
+        """Let a pool that is read in blocks be written down, if that is how this query can look at it."""
+        if self.takes_rows_again():
+            pool.store(f"{type(self).__name__} looks at rows of the pool again")
+        elif not self.counts_rows() and (pool.is_open or pool.is_read_once):
+            pool.store(f"{type(self).__name__} has to know the number of rows before it reads them")
+
+    def counts_rows(self) -> bool:
+        """Whether `choose` goes over the pool once, and asks for no number of rows before that."""
+        return False
+
+    def takes_rows_again(self) -> bool:
+        """Whether `choose` looks at rows of the pool beside one pass over it, so that these must be at hand."""
+        return True
 
     def keep_batch(self, pool: Pool, k: int, batch: Batch) -> None:
         """Take over a batch of a pool as the last one, once it is seen to keep to the limits."""
@@ -546,6 +563,15 @@ def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, indices: NDArr
             f"`limits` need a query that goes by them, and {type(query).__name__} chose {len(indices)} rows that do "
             "not keep to them. Its method `choose` must take rows by `pool.allowance(k)`."
         )
+
+
+def _checked_size(n_instances: Any, pool: Pool) -> int:
+    """The size of a batch; the most that it can be is checked later where it is not known yet."""
+    if pool.is_open:
+        pool.n_near  # noqa: B018 - the first rows are read: it may be that these are all
+    if not pool.is_open:
+        return check_n_instances(n_instances, len(pool), pool.n_points)
+    return int(integer().check("n_instances", n_instances))
 
 
 def model_of(learner: Any) -> Any:

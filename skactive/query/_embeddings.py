@@ -98,7 +98,7 @@ def collect(
     """
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
-        kept = [_Kept(part, pool, part is first, parameter) for part in function(first)]
+        kept = [_Kept(part, pool, part is first and not pool.is_read_in_blocks, parameter) for part in function(first)]
     n_values = sum(array.n_columns for array in kept)
     for rows, chunk in pool.chunks(n_values, doing, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose):
         with failure_explained(f"{doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
@@ -114,7 +114,7 @@ class _Kept:
         self._pool, self._in_place, self.n_columns, self._parameter = pool, in_place, first.shape[1], parameter
         self._parts: list[Any] = []
         is_dense = not (in_place or sparse.issparse(first))
-        self._array = np.empty((len(pool), self.n_columns), first.dtype) if is_dense else None
+        self._array = pool.room((len(pool), self.n_columns), first.dtype) if is_dense else None
 
     def add(self, rows: slice, part: Any) -> None:
         if part.shape[1:] != (self.n_columns,):

@@ -6,6 +6,7 @@ positions among the candidates.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,9 @@ from ._limits import Limits, PoolLimits
 from ._rows import distinct_rows
 
 Indices = NDArray[np.int64]
+
+_MOST_IN_MEMORY = 256 * 2**20
+"""Bytes of what is kept of the rows of a pool that is read in blocks."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class Pool:
         ``fit`` are the attributes that say how the model was fitted, as `training_of` leaves them.
         """
         X = containers.prepare_pool(X_pool)
+        if containers.is_open(X) and not (candidates is None and pending is None and limits is None):
+            containers.count_rows(X)
         rows = None if candidates is None else distinct_rows(candidates, X, "candidates")
         if pending is not None:
             pending = distinct_rows(pending, X, "pending")
@@ -104,6 +110,7 @@ class Pool:
 
     @property
     def n_columns(self) -> int | None:
+        containers.look(self.X, self.rows)
         return containers.count_columns(self.X)
 
     def positions(self, candidates: Indices) -> Indices:
@@ -112,7 +119,49 @@ class Pool:
 
     def take(self, candidates: Indices) -> Any:
         """The rows that some candidates are, in the pool's own kind of container."""
-        return containers.take_rows(self.X, self.positions(candidates))
+        return containers.take_candidates(self.X, self.rows, candidates)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody knows yet how many rows there are: they are counted as they are read.
+
+        Who asks for a number of rows before that lets them all be read, and written down.
+        """
+        return containers.is_open(self.X)
+
+    @property
+    def is_read_in_blocks(self) -> bool:
+        """Whether rows come in blocks, from a file or another machine, so that it is dear to look at them again."""
+        return containers.is_read_in_blocks(self.X)
+
+    @property
+    def is_read_once(self) -> bool:
+        """Whether they come but once."""
+        return containers.is_read_once(self.X)
+
+    @property
+    def n_near(self) -> int:
+        """How many of the first candidates can be taken without reading more of the pool than begins a pass."""
+        return containers.n_near(self.X, self.rows)
+
+    def announce(self, candidates: Indices) -> None:
+        """Say which candidates will be taken after the next pass, so that it keeps them on its way."""
+        containers.announce(self.X, self.positions(candidates))
+
+    def store(self, why: str) -> None:
+        """Let candidates that are read in blocks, and rows in flight, be read now and written to a temporary folder."""
+        containers.store(self.X, self.with_pending().sorted_rows(), why)
+
+    def room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """An array to fill with what is kept of all rows: on disk if it is large, and the pool too may be."""
+        n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if not self.is_read_in_blocks or n_bytes <= _MOST_IN_MEMORY:
+            return np.empty(shape, dtype)
+        return np.memmap(tempfile.TemporaryFile(prefix="skactive-"), dtype, "w+", shape=shape)
+
+    def sorted_rows(self) -> Indices | None:
+        """Positions in the pool of all candidates, in increasing order; None if they are all rows."""
+        return None if self.rows is None else np.sort(self.rows)
 
     def only(self, candidates: Indices) -> Pool:
         """The same pool, where only these may be chosen."""
@@ -191,7 +240,7 @@ class Pool:
         a net is asked for at once: then the net sees the same blocks whatever the size of the chunks.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
-        with tqdm(total=len(self), desc=doing, unit="row", disable=not verbose) as bar:
+        with tqdm(total=None if self.is_open else len(self), desc=doing, unit="row", disable=not verbose) as bar:
             for rows, chunk in self.blocks(size):
                 yield rows, chunk
                 bar.update(rows.stop - rows.start)

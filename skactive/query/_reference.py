@@ -49,7 +49,7 @@ class Reference:
 
     def fits(self, pool: Pool, score: str) -> bool:
         """Whether these are such scores, of rows like those of the pool."""
-        one = containers.take_rows(pool.X, np.arange(1))
+        one = pool.take(np.arange(1))
         return self.score == score and containers.layout(self.X) == containers.layout(one)
 
 

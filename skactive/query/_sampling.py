@@ -15,6 +15,7 @@ from .._checks import (
     Rule,
     Rules,
     ScoreError,
+    check_n_instances,
     check_scores,
     is_integer,
     look_up,
@@ -165,6 +166,7 @@ def choose_by_scores(
     score_rows = query.row_scorer(learner, pool, rngs.draws)
     kept = kept_for_beta(query, pool, k, rngs.batch)
     scores = score_rows(pool)
+    k = check_n_instances(k, len(scores), pool.n_points)  # which nobody may have known before
     return batch_by_scores(query, learner, pool, scores, k, rngs, score_rows, kept, rule=rule, apart=apart)
 
 
@@ -217,7 +219,9 @@ def kept_for_beta(query: Any, pool: Pool, k: int, rng: np.random.Generator) -> I
     """
     if not isinstance(query.beta, str):
         return None
-    return some_candidates(pool, beside(rng, _KEPT), k)
+    kept = some_candidates(pool, beside(rng, _KEPT), k)
+    pool.announce(kept)
+    return kept
 
 
 def check_keeps_limits(query: Any, pool: Pool) -> None:

@@ -149,6 +149,8 @@ def _one_a_row(scores: Any) -> Values:
     values = float64_array("scores", scores)
     if values.ndim != 1:
         raise ValueError(f"`scores` must have shape (n_points,), one number a row. Got shape {values.shape} instead.")
+    if not len(values):
+        raise ValueError("`scores` must hold a number for each row of the pool. Got none.")
     return values
 
 

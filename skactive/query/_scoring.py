@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,13 +67,45 @@ def score_rows(
     query.choose_by_scores : From scores to a batch.
     query.score_pool : Both at once, for a pool and an estimator.
     """
-    columns = np.empty((len(scores), len(pool)))
-    options: dict[str, Any] = {"chunk_size": chunk_size, "verbose": verbose}
-    chunks = pool.chunks(1, "scoring", **options) if draws is None else draws.chunks(pool, "scoring", **options)
+    return _score_all(pool, [(draws, scores)], chunk_size, verbose)
+
+
+def _score_all(
+    pool: Pool,
+    groups: Sequence[tuple[PoolDraws | None, Mapping[str, ReadyScore]]],
+    chunk_size: int | None,
+    verbose: int,
+) -> Values:
+    """Scores of several groups, each by draws of its own, in one pass over the pool."""
+    draws = [of_group for of_group, _ in groups if of_group is not None]
+    sizes = [of_group.batch_size for of_group in draws if of_group.batch_size is not None]
+    n_values = max([1, *(of_group.n_values for of_group in draws)])
+    chunks = pool.chunks(
+        n_values, "scoring", chunk_size=chunk_size, batch_size=max(sizes, default=None), verbose=verbose
+    )
+    columns = _Columns(sum(len(scores) for _, scores in groups), None if pool.is_open else len(pool))
     for rows, chunk in chunks:
-        with explained("Scoring", rows, draws and draws.model):
-            columns[:, rows] = _score_chunk(chunk, rows.stop - rows.start, draws, scores)
-    return columns
+        with explained("Scoring", rows, draws[0].model if draws else None):
+            n_rows = rows.stop - rows.start
+            columns.add(rows, [column for group in groups for column in _score_chunk(chunk, n_rows, *group)])
+    return columns.all()
+
+
+class _Columns:
+    """Columns that grow from chunk to chunk, of a length that may be known from the start."""
+
+    def __init__(self, n_columns: int, length: int | None) -> None:
+        self._array = None if length is None else np.empty((n_columns, length))
+        self._parts: list[Any] = [np.empty((n_columns, 0))]
+
+    def add(self, rows: slice, columns: list[Values]) -> None:
+        if self._array is None:
+            self._parts.append(np.stack(columns))
+        else:
+            self._array[:, rows] = columns
+
+    def all(self) -> Values:
+        return np.concatenate(self._parts, axis=1) if self._array is None else self._array
 
 
 def _score_chunk(chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore]) -> list[Values]:
@@ -336,14 +369,15 @@ def score_pool(
         check_task(model, name, score)
     rng = spawn(check_random_state(random_state), 2)[0]
     options = {"n_draws": n_draws, "posterior": posterior, "predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
-    found: dict[str, Values] = {}
     with whole_fit(model, pool.y_training):
         by_draws = n_draws is not None or posterior != "auto" or not has_own_predictions(model)
-        for group in [named] if by_draws else _by_source(named):
+        groups = [named] if by_draws else _by_source(named)
+        ready = []
+        for group in groups:
             draws = draws_for(group, pool, estimator, rng, **options)
-            ready = ready_scores(group, estimator, sources_of(pool, estimator, draws, X_target))
-            found |= zip(group, score_rows(pool, draws, ready, chunk_size=chunk_size, verbose=verbose), strict=True)
-    return {name: pool.of_pool(found[name]) for name in named}
+            ready.append((draws, ready_scores(group, estimator, sources_of(pool, estimator, draws, X_target))))
+        columns = dict(zip(itertools.chain(*groups), _score_all(pool, ready, chunk_size, verbose), strict=True))
+    return {name: pool.of_pool(columns[name]) for name in named}
 
 
 def _by_source(scores: Mapping[str, Score]) -> list[dict[str, Score]]:

@@ -302,6 +302,14 @@ class StochasticBatchQuery(ScoringQuery):
         if not _is_auto(self.score):
             check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
 
+    def takes_rows_again(self) -> bool:
+        """Whether rows are looked at after they are scored: only to keep those of a batch apart."""
+        return self.diversity > 0
+
+    def counts_rows(self) -> bool:
+        """Whether rows can be counted while they are scored: unless some are drawn by their number before that."""
+        return self.max_candidates is None and not isinstance(self.beta, str)
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
         return choose_by_scores(self, learner, pool, k, rngs, apart=self.apart(learner, pool, rngs.draws))

@@ -343,6 +343,10 @@ def select(**params: Any) -> Any:
     return skactive.StochasticBatchQuery(**{"random_state": 0, **params}).select(FOREST, ROWS, k, candidates=candidates)
 
 
+def select_scored(**params: Any) -> Any:
+    return skactive.StochasticBatchQuery(random_state=0).select_scored(**params)
+
+
 def limited(**limits: Any) -> Any:
     query = skactive.StochasticBatchQuery("entropy", random_state=0)
     return query.select(FOREST, ROWS, 3, limits=skactive.Limits(**limits))
@@ -552,6 +556,10 @@ CALLS: dict[str, Entry] = {
             "n_jobs": P("n_jobs", 1),
             **OF_SOURCE,
         },
+    ),
+    "query.StochasticBatchQuery.select_scored": Entry(
+        select_scored,
+        {"scores": P("scores", SIX), "n_instances": P("k", 2)},
     ),
     "query.Limits": Entry(
         limited,

@@ -1,8 +1,15 @@
 """What every kind of container keeps to: rows by position, without copies, and columns."""
 
+import tempfile
+
 import dask.array
+import dask.dataframe
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 import torch
 from scipy import sparse
@@ -12,9 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from skorch.helper import SliceDict
 
+import skactive
 from skactive import StochasticBatchQuery
 from skactive import _containers as chunks
-from skactive._containers._kinds import Dicts, Others, Polars
+from skactive._containers import ArrowStreams, Dicts, Others, Streams
 
 X = np.arange(21.0).reshape(7, 3)
 CONTAINERS = {
@@ -28,14 +36,51 @@ CONTAINERS = {
     "coo": sparse.coo_matrix(X),
     "dia": sparse.dia_matrix(X),
     "tensor": torch.from_numpy(X),
-    "dask": dask.array.from_array(X, chunks=2),
 }
-try:
-    import polars
-except ImportError:
-    pass
-else:
-    CONTAINERS["polars"] = polars.DataFrame(X, schema=["a", "b", "c"])
+
+
+class Items(torch.utils.data.Dataset):
+    """Rows that are read one by one, as from files of images."""
+
+    def __init__(self, rows, labels=None):
+        self.rows, self.labels = torch.from_numpy(np.asarray(rows)), labels
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i] if self.labels is None else (self.rows[i], self.labels[i])
+
+
+def parquet(rows, folder, n_files=1, rows_per_group=2):
+    for i, part in enumerate(np.array_split(np.asarray(rows), n_files)):
+        table = pyarrow.table({name: part[:, j] for j, name in enumerate("abc")})
+        pyarrow.parquet.write_table(table, f"{folder}/{i}.parquet", row_group_size=rows_per_group)
+    return pyarrow.dataset.dataset(str(folder))
+
+
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+FOLDER = tempfile.TemporaryDirectory()
+READ_IN_BLOCKS = {
+    "dask": dask.array.from_array(X, chunks=2),
+    "dask of unknown chunks": dask.array.from_array(X, chunks=2)[dask.array.from_array(X[:, 0] > -1, chunks=2)],
+    "dask frame": dask.dataframe.from_pandas(FRAME, npartitions=3),
+    "Parquet": parquet(X, FOLDER.name, 2),
+    "filtered Parquet": pyarrow.dataset.dataset(FOLDER.name).filter(pyarrow.dataset.field("a") > -1),
+    "dataset in memory": pyarrow.dataset.dataset(pyarrow.table(FRAME)),
+    "lazy polars": polars.from_pandas(FRAME).lazy(),
+    "blocks": skactive.blocks([X[:3], X[3:4], X[4:4], X[4:]]),
+    "blocks of frames": skactive.blocks(lambda: (FRAME[i : i + 3] for i in range(0, 7, 3))),
+    "blocks of sparse rows": skactive.blocks([sparse.csr_array(X[:5]), sparse.csr_array(X[5:])]),
+    "torch dataset": Items(X),
+    "torch dataset of pairs": Items(X, np.zeros(7)),
+    "torch loader": torch.utils.data.DataLoader(Items(X, np.zeros(7)), batch_size=3),
+}
+CONTAINERS |= READ_IN_BLOCKS | {
+    "polars": polars.DataFrame(X, schema=["a", "b", "c"]),
+    "Arrow": pyarrow.table(FRAME),
+    "tensor dataset": torch.utils.data.TensorDataset(torch.from_numpy(X), torch.zeros(7)),
+}
 
 
 def dense(chunk):
@@ -43,8 +88,8 @@ def dense(chunk):
 
 
 def test_every_kind_of_container_has_an_example_here():
-    known = {type(chunks.kind_of(X)) for X in CONTAINERS.values()} | {Polars}  # where it is not installed
-    assert known == {type(kind) for kind in chunks.KINDS} - {Others, Dicts}
+    known = {type(chunks.kind_of(X)) for X in CONTAINERS.values()}
+    assert known == {type(kind) for kind in chunks.KINDS} - {Others, Dicts, Streams, ArrowStreams}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -184,6 +229,7 @@ def test_dask_arrays_are_read_chunk_by_chunk():
     pool = chunks.prepare_pool(da.from_array(X, chunks=(2, 3)))
     np.testing.assert_array_equal(np.concatenate(list(chunks.iter_chunks(pool, None, 4))), X)
     unknown = chunks.prepare_pool(da.from_array(X, chunks=(2, 3))[da.from_array(X[:, 0] > 5, chunks=2)])
+    assert chunks.is_open(unknown)
     assert chunks.count_rows(unknown) == 5
 
 
@@ -197,12 +243,6 @@ def test_a_pool_of_dask_is_not_changed():
     )
     assert np.isnan(before[0]).all()
     np.testing.assert_array_equal(unknown.chunks[0], before[0])
-
-
-def test_a_dask_frame_is_refused_with_the_way_out():
-    dd = pytest.importorskip("dask.dataframe", reason="dask is an extra")
-    with pytest.raises(TypeError, match="to_dask_array"):
-        chunks.prepare_pool(dd.from_pandas(pd.DataFrame(X), npartitions=2))
 
 
 def test_chunks_of_arrays_and_memory_maps_are_views():

@@ -294,12 +294,8 @@ NO_POOLS = {
     "a UserList": lambda: UserList([[1.0, 2.0, 0.0]]),
     "a memoryview": lambda: memoryview(b"abc"),
     "a class": lambda: pd.DataFrame,
-    "a dask DataFrame": lambda: pytest.importorskip("dask.dataframe").from_pandas(frame(TABLE), npartitions=2),
     "a dask Bag": lambda: pytest.importorskip("dask.bag").from_sequence([1, 2]),
     "a dask array without axes": lambda: dask.array.sum(dask.array.ones(3)),
-    "a LazyFrame": lambda: polars(TABLE).lazy(),
-    "an Arrow table": lambda: pyarrow.table({"a": [1, 2]}),
-    "a Dataset of torch": lambda: torch.utils.data.TensorDataset(torch.ones(3, 2)),
 }
 
 

@@ -1,0 +1,478 @@
+"""Pools that are read in blocks: the batch is that of the rows in one array, and every block is read once."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import sqlite3
+import threading
+
+import dask.array
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+import torch
+from modAL.models import ActiveLearner
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import skactive
+from skactive import (
+    ACSFWQuery,
+    BADGEQuery,
+    BatchBALDQuery,
+    KCenterQuery,
+    Limits,
+    MCDropoutClassifier,
+    StochasticBatchQuery,
+    blocks,
+)
+from skactive import _containers as containers
+from skactive._containers import _stored as stored
+from skactive.diagnostics import FrozenQuery
+from skactive.query import score_pool
+from skactive.risk import ActiveTester
+from skactive.stopping import StoppingReport
+
+N, FIRST, K = 3_000, 60, 100
+rng = np.random.default_rng(0)
+NAMES = ["a", "b", "c", "d"]
+X = np.round(rng.normal(size=(FIRST + N, 4)), 3)
+X[:, 3] = rng.integers(0, 3, FIRST + N)
+y = (X[:, 0] + 0.5 * rng.normal(size=FIRST + N) > 0).astype(int)
+NUMBERS = pd.DataFrame(X, columns=NAMES)
+MIXED = NUMBERS.assign(d=np.array(["red", "green", "blue"])[X[:, 3].astype(int)])
+LABELLED, POOL = slice(0, FIRST), slice(FIRST, None)
+
+
+class Items(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i], 0
+
+
+def parquet(frame, folder, n_files):
+    for i, part in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        frame.iloc[part].to_parquet(pathlib.Path(folder) / f"{i:02}.parquet", index=False, row_group_size=271)
+    return pyarrow.dataset.dataset(str(folder))
+
+
+def memmap(frame, folder):
+    np.save(pathlib.Path(folder) / "rows.npy", frame.to_numpy())
+    return np.load(pathlib.Path(folder) / "rows.npy", mmap_mode="r")
+
+
+def in_blocks(frame, n):
+    return [frame.iloc[part] for part in np.array_split(np.arange(len(frame)), n)]
+
+
+OF_FRAMES = {
+    "Parquet": lambda frame, folder: parquet(frame, folder, 1),
+    "Parquet in many files": lambda frame, folder: parquet(frame, folder, 7),
+    "filtered Parquet": lambda frame, folder: parquet(frame, folder, 2).filter(pyarrow.dataset.field("a") < 1e9),
+    "CSV": lambda frame, folder: (
+        frame.to_csv(f"{folder}/a.csv", index=False),
+        pyarrow.dataset.dataset(f"{folder}/a.csv", format="csv"),
+    )[1],
+    "Arrow": lambda frame, folder: pyarrow.table(frame),
+    "batches that come once": lambda frame, folder: pyarrow.table(frame).to_reader(max_chunksize=170),
+    "scanner": lambda frame, folder: parquet(frame, folder, 2).scanner(batch_size=77),
+    "polars": lambda frame, folder: polars.from_pandas(frame),
+    "lazy polars": lambda frame, folder: (parquet(frame, folder, 3), polars.scan_parquet(f"{folder}/*.parquet"))[1],
+    "dask frame": lambda frame, folder: dask.dataframe.from_pandas(frame, npartitions=5),
+    "iterable": lambda frame, folder: blocks(iter(in_blocks(frame, 11))),
+    "function of iterables": lambda frame, folder: blocks(functools.partial(in_blocks, frame, 3)),
+}
+OF_ARRAYS = {
+    "memory map": memmap,
+    **{
+        f"dask, blocks of {rows}": lambda frame, folder, rows=rows: dask.array.from_array(
+            frame.to_numpy(), chunks=(rows, 4)
+        )
+        for rows in (113, 1000, 3000)
+    },
+    "dask of unknown lengths": lambda frame, folder: dask.array.from_array(frame.to_numpy(), chunks=(700, 2))[
+        dask.array.from_array(np.ones(len(frame), dtype=bool), chunks=700)
+    ],
+    "torch dataset": lambda frame, folder: Items(torch.from_numpy(frame.to_numpy().copy())),
+    "torch loader": lambda frame, folder: torch.utils.data.DataLoader(
+        Items(torch.from_numpy(frame.to_numpy().copy())), batch_size=123
+    ),
+    "tensor dataset": lambda frame, folder: torch.utils.data.TensorDataset(torch.from_numpy(frame.to_numpy().copy())),
+}
+LAZY = OF_FRAMES | OF_ARRAYS
+
+
+@functools.cache
+def model(name, of_frames):
+    rows = MIXED if name == "mixed" else NUMBERS
+    labelled = rows[LABELLED] if of_frames else rows[LABELLED].to_numpy()
+    if name == "forest":
+        made = RandomForestClassifier(10, random_state=0)
+    elif name == "net":
+        made = make_pipeline(
+            StandardScaler(), MCDropoutClassifier((16,), max_epochs=5, predict_batch_size=256, random_state=0)
+        )
+    else:
+        numbers = (StandardScaler(), ["a", "b", "c"])
+        made = make_pipeline(
+            make_column_transformer(numbers, (OneHotEncoder(), ["d"])), RandomForestClassifier(10, random_state=0)
+        )
+    return made.fit(labelled, y[LABELLED])
+
+
+def make(sampler="power", **parameters):
+    return StochasticBatchQuery("bald", sampler, random_state=0, **parameters)
+
+
+@functools.cache
+def of_one_array(name, sampler):
+    query = make(sampler)
+    query.select(model(name, name == "mixed"), MIXED[POOL] if name == "mixed" else X[POOL], K)
+    return query
+
+
+CASES = [
+    (name, container)
+    for name in ("forest", "net", "mixed")
+    for container in LAZY
+    if name != "mixed" or container in OF_FRAMES
+]
+
+
+@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank", "topk", "uniform"])
+@pytest.mark.parametrize(("name", "container"), CASES)
+def test_a_batch_is_that_of_the_rows_in_one_array(name, container, sampler, tmp_path):
+    rows = (MIXED if name == "mixed" else NUMBERS)[POOL].reset_index(drop=True)
+    query, expected = make(sampler), of_one_array(name, sampler)
+    found = query.select(model(name, container in OF_FRAMES), LAZY[container](rows, tmp_path), K)
+    np.testing.assert_array_equal(found, expected.indices_)
+    np.testing.assert_allclose(query.log_proba_, expected.log_proba_, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(query.scores_, expected.scores_, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("container", OF_ARRAYS)
+def test_a_net_gives_the_same_bits_however_its_rows_come(container, tmp_path):
+    rows = NUMBERS[POOL].reset_index(drop=True)
+    query = make()
+    query.select(model("net", False), LAZY[container](rows, tmp_path), K)
+    np.testing.assert_array_equal(query.scores_, of_one_array("net", "power").scores_)
+
+
+# --- every block is read once -----------------------------------------------------------------------
+
+
+class Counted:
+    """An iterable of blocks that says how often each was asked for."""
+
+    def __init__(self, frame, n_blocks):
+        self.blocks, self.read = in_blocks(frame, n_blocks), []
+
+    def __iter__(self):
+        for i, block in enumerate(self.blocks):
+            self.read.append(i)
+            yield block
+
+
+def counted_dask(frame, n_blocks):
+    read, lock = [], threading.Lock()
+
+    def watched(block, block_info=None):
+        if block_info:
+            with lock:
+                read.append(block_info[0]["chunk-location"][0])
+        return block
+
+    rows = -(-len(frame) // n_blocks)
+    lazy = dask.array.from_array(frame.to_numpy(), chunks=(rows, 4))
+    return lazy.map_blocks(watched, meta=np.empty((0, 4))), read
+
+
+QUERIES = {
+    "default": lambda: make(),
+    "small chunks": lambda: make(chunk_size=50),
+    "beta auto": lambda: make(beta="auto"),
+    "candidates left": lambda: make(max_candidates=500),
+    "BADGE": lambda: BADGEQuery(random_state=0),
+    "k-center": lambda: KCenterQuery(random_state=0),
+    "ACS-FW": lambda: ACSFWQuery(random_state=0),
+    "BatchBALD": lambda: BatchBALDQuery(random_state=0, n_draws=5),
+    "diversity": lambda: make(diversity=1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* of the .* rows")
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_block_of_dask_is_built_once_a_query(query):
+    lazy, read = counted_dask(NUMBERS[POOL], 4)
+    net = model("net", False) if query in {"BADGE", "k-center"} else model("forest", False)
+    one, other = QUERIES[query](), QUERIES[query]()
+    found = one.select(net, lazy, 20)
+    assert sorted(read) == [0, 1, 2, 3]
+    np.testing.assert_array_equal(found, other.select(net, X[POOL], 20))
+
+
+@pytest.mark.filterwarnings("ignore:.* of the .* rows")
+@pytest.mark.parametrize("query", QUERIES)
+def test_blocks_that_come_once_serve_every_query(query):
+    net = model("net", True) if query in {"BADGE", "k-center"} else model("forest", True)
+    counted = Counted(NUMBERS[POOL], 6)
+    found = QUERIES[query]().select(net, blocks(iter(counted)), 20)
+    assert counted.read == [0, 1, 2, 3, 4, 5]
+    expected = QUERIES[query]().select(net, NUMBERS[POOL].reset_index(drop=True), 20)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_two_groups_of_scores_share_a_pass():
+    net = model("net", True)
+    counted = Counted(NUMBERS[POOL], 3)
+    names = ["bald", "entropy"]
+    found = score_pool(net, blocks(iter(counted)), names, random_state=0)
+    assert counted.read == [0, 1, 2]
+    for name, expected in score_pool(net, NUMBERS[POOL], names, random_state=0).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-9)
+
+
+def test_row_groups_without_a_candidate_are_not_read(tmp_path):
+    pool = parquet(NUMBERS[POOL], tmp_path, 3)
+    wanted = np.array([5, 6, 400, 2999])
+    stream = containers.prepare_pool(pool)
+    read = [(start, len(rows)) for start, rows in stream.source.read(wanted)]
+    assert read == [(0, 542), (2813, 187)]  # three of twelve row groups
+    query, other = make(), make()
+    found = query.select(model("forest", True), pool, 2, candidates=wanted)
+    np.testing.assert_array_equal(found, other.select(model("forest", False), X[POOL], 2, candidates=wanted))
+
+
+# --- in a loop --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", ["Parquet in many files", "lazy polars", "dask frame", "function of iterables"])
+def test_a_modal_loop_goes_over_a_pool_on_disk(container, tmp_path):
+    rows = MIXED[POOL].reset_index(drop=True)
+    pool = LAZY[container](rows, tmp_path)
+    learner = ActiveLearner(model("mixed", True), make(), MIXED[LABELLED], y[LABELLED])
+    bought = []
+    for _ in range(2):
+        free = np.setdiff1d(np.arange(N), bought)
+        indices, batch = learner.query(pool, n_instances=5, candidates=free)
+        found = batch.to_pandas() if hasattr(batch, "to_pandas") else batch
+        pd.testing.assert_frame_equal(
+            found.reset_index(drop=True), rows.iloc[indices].reset_index(drop=True), check_dtype=False
+        )
+        learner.teach(found, y[POOL][indices])
+        bought += indices.tolist()
+    assert len(set(bought)) == 10
+    assert len(learner.X_training) == FIRST + 10
+
+
+def test_limits_and_rows_in_flight_hold_on_a_pool_on_disk(tmp_path):
+    pool = parquet(NUMBERS[POOL], tmp_path, 2)
+    options = {"pending": [3, 5], "limits": Limits(groups=np.arange(N) % 7, max_per_group=3)}
+    one, other = make(), make()
+    found = one.select(model("forest", True), pool, 12, **options)
+    np.testing.assert_array_equal(found, other.select(model("forest", False), X[POOL], 12, **options))
+
+
+def test_rows_of_a_database_come_in_blocks():
+    with sqlite3.connect(":memory:") as database:
+        NUMBERS[POOL].to_sql("pool", database, index=False)
+        pool = blocks(pd.read_sql("SELECT * FROM pool", database, chunksize=700))
+        found = make().select(model("forest", True), pool, K)
+    np.testing.assert_array_equal(found, of_one_array("forest", "power").indices_)
+
+
+def test_arrays_by_name_are_rows_by_their_first_axis():
+    both = {"left": X[POOL, :2].astype(np.float32), "right": torch.from_numpy(X[POOL, 2:])}
+    pool = containers.prepare_pool(both)
+    assert containers.count_rows(pool) == N
+    chunk = next(iter(containers.iter_chunks(pool, None, 10)))
+    np.testing.assert_array_equal(chunk["right"], X[POOL, 2:][:10])
+    assert list(chunk) == ["left", "right"]
+
+
+# --- bad input --------------------------------------------------------------------------------------
+
+
+def select_from(pool, n=3, **options):
+    return make(**options).select(model("forest", True), pool, n)
+
+
+def with_block(block):
+    return blocks([NUMBERS[POOL][:500], block])
+
+
+class Lying(Items):
+    def __len__(self):
+        return len(self.rows) + 5
+
+
+def vanishing(folder):
+    pool = parquet(NUMBERS[POOL], folder, 3)
+    stream = containers.prepare_pool(pool)
+    chunks = containers.iter_chunks(stream, None, 200)
+    next(chunks)
+    (pathlib.Path(folder) / "02.parquet").unlink()
+    return list(chunks)
+
+
+def read_twice(folder):
+    pool = blocks(iter(in_blocks(NUMBERS[POOL], 3)))
+    select_from(pool)
+    select_from(pool)
+
+
+def reader_twice(folder):
+    pool = pyarrow.table(NUMBERS[POOL]).to_reader()
+    select_from(pool)
+    select_from(pool)
+
+
+BAD = {
+    "another column": (lambda f: select_from(with_block(NUMBERS[:9].rename(columns={"b": "e"}))), r"no column \['b'\]"),
+    "a column more": (lambda f: select_from(with_block(NUMBERS[:9].assign(e=1))), r"a column \['e'\]"),
+    "another order": (lambda f: select_from(with_block(NUMBERS[:9][["b", "a", "c", "d"]])), "in another order"),
+    "another type": (
+        lambda f: select_from(with_block(MIXED[:9])),
+        "texts in column 'd', where the first",
+    ),
+    "another container": (lambda f: select_from(with_block(X[:9])), "a ndarray, and the first block is a DataFrame"),
+    "another shape": (
+        lambda f: make().select(model("forest", False), blocks([X[:9], X[:9, :3]]), 3),
+        r"rows of shape \(3,\)",
+    ),
+    "an iterator twice": (read_twice, "an iterator that was read before"),
+    "a reader twice": (reader_twice, "this RecordBatchReader was read before"),
+    "a block that is none": (lambda f: select_from(blocks([NUMBERS[:9], None])), "block 1 is a NoneType"),
+    "a length that lies": (lambda f: select_from(Lying(torch.from_numpy(X[POOL].copy()))), "IndexError"),
+    "a loader that lies": (
+        lambda f: select_from(torch.utils.data.DataLoader(Items(torch.ones(9, 4)), 4, shuffle=True)),
+        "shuffle=False",
+    ),
+    "rows left out": (
+        lambda f: select_from(torch.utils.data.DataLoader(Items(torch.ones(9, 4)), 4, drop_last=True)),
+        "drop_last=False",
+    ),
+    "a file that vanishes": (vanishing, r"Reading `X_pool` from row \d+ on failed: FileNotFoundError"),
+    "arrays of unequal lengths": (lambda f: select_from({"a": X[:9], "b": X[:8]}), "Got lengths {'a': 9, 'b': 8}"),
+    "columns by name": (lambda f: select_from({"a": [1, 2], "b": [1, 2]}), "Give a pandas.DataFrame"),
+    "no block": (lambda f: select_from(blocks([])), "is empty"),
+    "no row": (lambda f: select_from(blocks([NUMBERS[:0]])), "is empty"),
+    "no file": (lambda f: select_from(pyarrow.table(NUMBERS[:0])), "is empty"),
+    "too many": (lambda f: select_from(blocks(in_blocks(NUMBERS[:50], 3)), 51), "from 1 to the number of rows"),
+    "too many, seen late": (lambda f: select_from(blocks(in_blocks(NUMBERS, 3)), 5000), "from 1 to the number of rows"),
+    "no size": (lambda f: select_from(blocks(in_blocks(NUMBERS, 3)), 0), "`n_instances` must be an integer, 1 or"),
+    "other columns than the model's": (lambda f: select_from(parquet(NUMBERS[["a", "b"]], f, 1)), "was fitted on 4"),
+    "no blocks": (lambda f: blocks("pool.csv"), "must be an iterable of blocks"),
+    "three tensors": (
+        lambda f: select_from(torch.utils.data.TensorDataset(*[torch.ones(9, 4)] * 3)),
+        "rows and labels. Got one of 3 tensors",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_one_clear_message(name, tmp_path):
+    call, message = BAD[name]
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
+        call(tmp_path)
+
+
+def test_a_column_without_values_in_a_block_is_of_any_type():
+    gaps = MIXED[POOL].iloc[:500].assign(d=np.nan)
+    pool = blocks([MIXED[POOL].iloc[:500], gaps])
+    assert len(list(containers.iter_chunks(containers.prepare_pool(pool), None, 300))) == 4
+
+
+def test_rows_that_are_kept_go_to_a_folder_if_they_are_many_and_it_goes_with_them(monkeypatch):
+    few = containers.prepare_pool(blocks(iter(in_blocks(NUMBERS, 3))))
+    assert few.count("A test counts the rows") == FIRST + N  # without a warning
+    monkeypatch.setattr(stored, "MOST_IN_MEMORY", 50_000)
+    stream = containers.prepare_pool(blocks(iter(in_blocks(NUMBERS, 3))))
+    with pytest.warns(UserWarning, match="A test counts the rows, so the rows .* written to a temporary folder"):
+        stream.count("A test counts the rows")
+    folder = stream.source._folder
+    assert len(list(folder.iterdir())) == 3
+    for pool in (few, stream):
+        pd.testing.assert_frame_equal(pool.take(np.array([2500, 3, 3, 1020])), NUMBERS.iloc[[2500, 3, 3, 1020]])
+    del stream, pool
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("query", ["BatchBALD", "diversity", "BADGE"])
+@pytest.mark.filterwarnings("ignore:.*written to a temporary folder", "ignore:.* of the .* rows")
+def test_a_batch_from_rows_in_a_folder_is_that_from_rows_in_memory(query, monkeypatch):
+    monkeypatch.setattr(stored, "MOST_IN_MEMORY", 1)
+    net = model("net", False) if query == "BADGE" else model("forest", False)
+    pool = blocks(iter(np.array_split(X[POOL], 7)))
+    np.testing.assert_array_equal(
+        QUERIES[query]().select(net, pool, 20, candidates=np.arange(0, N, 3)),
+        QUERIES[query]().select(net, X[POOL], 20, candidates=np.arange(0, N, 3)),
+    )
+
+
+def test_what_fails_while_rows_are_read_leaves_the_query_as_it_was():
+    query, other = make(), make()
+    with pytest.raises(ValueError, match="another order"):
+        query.select(model("forest", True), with_block(NUMBERS[:9][["b", "a", "c", "d"]]), 3)
+    pool = NUMBERS[POOL]
+    np.testing.assert_array_equal(
+        query.select(model("forest", True), pool, 3), other.select(model("forest", True), pool, 3)
+    )
+
+
+def test_skactive_has_blocks_at_the_top():
+    assert skactive.blocks is blocks
+
+
+# --- beside `select` --------------------------------------------------------------------------------
+
+
+def learner():
+    return ActiveLearner(model("forest", True), make(), NUMBERS[LABELLED], y[LABELLED])
+
+
+def stopping(pool):
+    asked = learner()
+    first = StoppingReport.from_learner(asked, pool, random_state=0)
+    indices, _ = asked.query(pool, n_instances=10)
+    asked.teach(NUMBERS[POOL].iloc[indices], y[POOL][indices])
+    report = StoppingReport.from_learner(asked, pool, first, random_state=0)
+    return [report.n_rows, report.n_pool, *report.gains, report.changed, report.best_score]
+
+
+def risk(pool):
+    test = ActiveTester(make(epsilon=0.2), pool)
+    test.tell(y[POOL][test.ask(model("forest", True), 10)])
+    return [test.accuracy(model("forest", True)).value, *test.indices_]
+
+
+def frozen(pool):
+    return FrozenQuery(make(), 2, random_state=0)(model("forest", True), pool, 3)
+
+
+def suggested(pool):
+    return learner().query(pool, n_instances="auto")[0]
+
+
+def scored(pool):
+    return score_pool(model("forest", True), pool, "bald")["bald"]
+
+
+@pytest.mark.parametrize("container", ["Parquet", "lazy polars", "dask frame", "function of iterables", "Arrow"])
+@pytest.mark.parametrize("entry", [stopping, risk, frozen, suggested, scored], ids=lambda f: f.__name__)
+def test_every_entry_point_takes_a_pool_on_disk(entry, container, tmp_path):
+    rows = NUMBERS[POOL].reset_index(drop=True)
+    np.testing.assert_allclose(entry(OF_FRAMES[container](rows, tmp_path)), entry(rows), rtol=1e-9)
