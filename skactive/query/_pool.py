@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from .. import _containers as containers
 from .._checks import plain_labels
+from .._progress import progress
 from ..posterior._fits import of_rows
 from ..samplers._allowance import Allowance
 from ._limits import Limits, PoolLimits
@@ -191,7 +191,7 @@ class Pool:
         a net is asked for at once: then the net sees the same blocks whatever the size of the chunks.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
-        with tqdm(total=len(self), desc=doing, unit="row", disable=not verbose) as bar:
+        with progress(total=len(self), doing=doing, unit="row", verbose=verbose) as bar:
             for rows, chunk in self.blocks(size):
                 yield rows, chunk
                 bar.update(rows.stop - rows.start)
