@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, _html, run_experiment
+from skactive.campaign import Status
 from skactive.experiment import Failure, Round, Summary
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
 
@@ -292,6 +293,15 @@ def test_a_status_shows_its_sentences_by_topic(tmp_path):
     assert "\n".join([*read.lines, *(cell for _, cell in read.tables[0].rows)]) == str(status)
     assert [name for name, _ in read.tables[0].rows] == ["labels", "out", "accuracy", "report"]
     assert HOSTILE in read.tables[0].rows[0][1]
+
+
+def test_counts_of_any_size_are_written_out():
+    counts = {"no": 1_234_567, "yes": 999}
+    status = Status(1_300_000, 1_235_566, 0, 0, 0, 64_434, 0, 0, counts, pd.DataFrame())
+    assert str(status).endswith("Labels: no: 1,234,567, yes: 999.")
+    assert card(status).tables[0].rows == [["labels", "Labels: no: 1,234,567, yes: 999."]]
+    status = replace(status, by_label={"least": 2, "mean": 1 / 3, "largest": np.int64(5_000_000)})
+    assert str(status).endswith("Labels: least: 2, mean: 0.333333, largest: 5,000,000.")
 
 
 def test_a_campaign_shows_its_counts_and_its_labels(tmp_path):
