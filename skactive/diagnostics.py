@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
-from tqdm import tqdm
 
 from . import _containers as chunks
 from . import _modal as modal
@@ -39,6 +38,7 @@ from ._checks import (
     look_up,
     shown,
 )
+from ._progress import progress
 from ._random import check_random_state, seeded_clone
 from ._statistics import area
 from ._types import Posterior, Score
@@ -130,7 +130,7 @@ def score_history(
     rng = check_random_state(random_state)
     history = np.empty((len(batches), len(rows)))
     X_scored = chunks.take_rows(X, rows)
-    steps = tqdm(_labelled_so_far(batches), total=len(batches), desc="scoring", unit="step", disable=not verbose)
+    steps = progress(_labelled_so_far(batches), total=len(batches), doing="scoring", unit="step", verbose=verbose)
     for step, labelled in enumerate(steps):
         X_training, y_training = chunks.take_rows(X, labelled), y[labelled]
         with global_random.seeded_for(estimator, int(rng.integers(2**31))):

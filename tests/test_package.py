@@ -30,7 +30,7 @@ TREES = {dotted(path): ast.parse(path.read_text(encoding="utf-8")) for path in F
 ROOMS = {dotted(path) for path in FILES if path.name == "__init__.py"}  # folders
 MODULES = sorted(TREES.keys() - {"", "__main__"})
 PUBLIC = sorted(name for name in MODULES if not any(part.startswith("_") for part in name.split(".")))
-HEAVY = ["dask", "matplotlib", "modAL", "pandas", "skorch", "torch"]
+HEAVY = ["dask", "matplotlib", "modAL", "pandas", "skorch", "torch", "tqdm"]
 
 
 def run(code: str) -> str:
@@ -162,6 +162,7 @@ FLOORS = [
     [
         "_types",
         "_bases",
+        "_html",
         "_checks",
         "_devices",
         "_threads",
@@ -169,6 +170,7 @@ FLOORS = [
         "_statistics",
         "_fingerprint",
         "_plain",
+        "_progress",
         "_containers",
         "_points",
         "_modal",
@@ -213,7 +215,10 @@ def test_init_imports_no_other_library():
     assert imported_libraries(TREES[""]) <= set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize(("library", "home"), [("dask", "_containers"), ("polars", "_containers"), ("modAL", "_modal")])
+@pytest.mark.parametrize(
+    ("library", "home"),
+    [("dask", "_containers"), ("polars", "_containers"), ("modAL", "_modal"), ("tqdm", "_progress")],
+)
 def test_one_room_knows_a_library(library, home):
     knowing = {room_of(name) for name, tree in TREES.items() if library in imported_libraries(tree)}
     assert knowing <= {home, "__main__"}

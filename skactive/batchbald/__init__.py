@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from .._checks import (
     Rules,
@@ -29,6 +28,7 @@ from .._checks import (
     why_filled_up,
 )
 from .._devices import best_float
+from .._progress import progress
 from .._random import check_rng
 from .._types import Posterior
 from ..query import BatchQuery, Pool, Streams
@@ -364,9 +364,15 @@ def _batch(
     """
     ceiling = math.log(candidates.shape[0])
     picks = itertools.islice(_informative_picks(candidates, max_outcomes, rng, allowance, pending), k)
-    found = np.array(list(tqdm(picks, total=k, desc="choosing", unit="row", disable=not verbose))).reshape(-1, 3)
-    indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
-    others = _by_scores(candidates.scores, indices, k - len(found), rng, allowance)
+    rows = []
+    with progress(total=k, doing="choosing", unit="row", verbose=verbose) as bar:
+        for row in picks:
+            rows.append(row)
+            bar.update()
+        found = np.array(rows).reshape(-1, 3)
+        indices, gains, errors = found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
+        others = _by_scores(candidates.scores, indices, k - len(found), rng, allowance)
+        bar.update(len(others))
     gains, errors = np.pad(gains, (0, len(others))), np.pad(errors, (0, len(others)), constant_values=np.nan)
     n_informative = len(found) - (0 if allowance is None else len(allowance.must))
     return BatchBALDResult(np.concatenate([indices, others]), gains, errors, ceiling, n_informative)

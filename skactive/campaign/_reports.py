@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from .._progress import progress
 from .._random import check_random_state
 from ..stopping import StoppingReport
 from ._fits import has_enough
@@ -49,7 +49,7 @@ def report_on(
         left = rng.choice(left, MOST_ROWS, replace=False)
     report = None
     moments = moments_of(state)[-MOST_REPORTS:]
-    for n in tqdm(moments, desc="stopping report", unit="fit", disable=not verbose):
+    for n in progress(moments, doing="stopping report", unit="fit", verbose=verbose):
         rows = state.first_labelled(n)
         if not has_enough([state.labels[row] for row in rows], kind):
             continue

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import html
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from .. import _html as html
 from ..stopping import StoppingReport
 from ._accuracy import Accuracy
 
@@ -63,18 +64,26 @@ class Status:
 
     def sentences(self) -> list[str]:
         """One sentence for each thing to know."""
-        found = [self._on_rows()]
+        return [self._on_rows(), *self._by_topic().values()]
+
+    def _repr_html_(self) -> str:
+        return html.card(self._on_rows(), [html.Table(list(self._by_topic().items()), is_sentences=True)])
+
+    def _by_topic(self) -> dict[str, str]:
+        """What there is to say beside the rows, by what it is about."""
+        found = {}
         if self.by_label:
-            counts = ", ".join(f"{label}: {value:g}" for label, value in list(self.by_label.items())[:12])
-            found.append(f"Labels: {counts}{', ...' if len(self.by_label) > 12 else ''}.")
+            counts = ", ".join(f"{label}: {n}" for label, n in label_numbers(self.by_label)[:12])
+            found["labels"] = f"Labels: {counts}{', ...' if len(self.by_label) > 12 else ''}."
         if self.n_out:
             first = self.out.sort_values("batch").iloc[0]
-            found.append(f"{self.n_out} rows are out, the first since {first['asked'][:10]} (batch {first['batch']}).")
+            since = f"the first since {first['asked'][:10]} (batch {first['batch']})"
+            found["out"] = f"{self.n_out} rows are out, {since}."
         if self.accuracy is not None:
             text = str(self.accuracy)
-            found.append(f"{text[0].upper()}{text[1:]}.")
+            found["accuracy"] = f"{text[0].upper()}{text[1:]}."
         if self.report is not None:
-            found.append(_for_a_campaign(str(self.report)))
+            found["report"] = _for_a_campaign(str(self.report))
         return found
 
     def _on_rows(self) -> str:
@@ -83,9 +92,10 @@ class Status:
         batches = "1 batch" if self.n_batches == 1 else f"{self.n_batches} batches"
         return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {batches} so far."
 
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
-        return f"<div>{cells}</div>"
+
+def label_numbers(by_label: Mapping[Any, Any]) -> list[tuple[str, str]]:
+    """Labels and how many rows have them, as texts; of numbers least, mean and largest."""
+    return [(str(label), f"{n:,}" if isinstance(n, numbers.Integral) else f"{n:g}") for label, n in by_label.items()]
 
 
 def _for_a_campaign(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .. import _html as html
 from ._state import State
-from ._status import Status
+from ._status import Status, label_numbers
 from ._store import Event
 
 
@@ -74,11 +74,6 @@ def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
 
 def card(status: Status, name: str, target: str) -> str:
     """Counts of a campaign in HTML."""
-    cells = "".join(f"<tr><th>{what}</th><td>{value:,}</td></tr>" for what, value in status.counts().items())
-    labels = "".join(
-        f"<tr><th>{html.escape(str(label))}</th><td>{value:,g}</td></tr>" for label, value in status.by_label.items()
-    )
-    return (
-        f"<div><strong>Campaign {html.escape(name)}</strong>: {html.escape(target)}"
-        f'<div style="display:flex;gap:2em"><table>{cells}</table><table>{labels}</table></div></div>'
-    )
+    counts = [[what, f"{n:,}"] for what, n in status.counts().items()]
+    tables = [html.Table(counts), html.Table(label_numbers(status.by_label))]
+    return html.card(f"Campaign {name}: {target}", tables, beside=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import joblib
 from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
-from tqdm import tqdm
 
 from .. import _fingerprint as fingerprint
 from .._checks import (
@@ -29,6 +27,7 @@ from .._checks import (
     task,
     warn,
 )
+from .._progress import progress, say
 from .._random import check_random_state
 from .._types import Scoring, Size
 from ..query._base import RULES as QUERY_RULES
@@ -296,7 +295,7 @@ def _interruption_explained(checkpoint: Any) -> Iterator[None]:
         if checkpoint is not None:
             with suppress(OSError, ValueError):
                 path, n_rounds = os.fspath(checkpoint), Checkpoint(checkpoint).n_rounds
-                tqdm.write(f"{n_rounds} rounds are safe in {path!r}: the same call goes on from there.", sys.stderr)
+                say(f"{n_rounds} rounds are safe in {path!r}: the same call goes on from there.")
         raise
 
 
@@ -306,7 +305,7 @@ def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Ro
     failures: list[Failure] = []
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         outcomes = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(do_run)(*run) for run in runs)
-        for done, failure in tqdm(outcomes, total=len(runs), desc="queries x trials", unit="run", disable=not verbose):
+        for done, failure in progress(outcomes, total=len(runs), doing="queries x trials", unit="run", verbose=verbose):
             rounds += done
             failures += [failure] if failure else []
     if failures:

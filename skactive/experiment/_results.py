@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _html as html
 from .._checks import Rule, check_reference, import_optional, number, shown
-from ._summary import Curve, Summary, compare, savings, with_holm
+from ._summary import Curve, Summary, card_of, compare, savings, with_holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,6 +137,9 @@ class ExperimentResult:
             f"ExperimentResult({len(self.queries)} queries, {len(trials)} trials, {len(self.rounds)} rounds, "
             f"scores: {', '.join(self.score_names)}{failed})"
         )
+
+    def _repr_html_(self) -> str:
+        return card_of(self.summary(), title=repr(self)) if self.rounds else html.card(repr(self), [])
 
     @property
     def queries(self) -> list[str]:

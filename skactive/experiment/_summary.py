@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _html as html
 from .. import _statistics as statistics
 from .._checks import import_optional
 from .._statistics import Estimate
@@ -14,10 +15,12 @@ from .._statistics import Estimate
 if TYPE_CHECKING:
     import pandas as pd
 
+_NOTE = "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction."
+
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of comparisons: ``print`` shows it, `to_frame` makes a DataFrame of it.
+    """A table of comparisons: ``print`` and notebooks show it, `to_frame` makes a DataFrame of it.
 
     Attributes
     ----------
@@ -46,19 +49,24 @@ class Summary:
         return import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
 
     def __str__(self) -> str:
-        scores = dict.fromkeys(row["score"] for row in self.rows)
-        blocks = [f"{score}: {self.title}\n{self._format(score)}" for score in scores]
-        intervals = "In brackets: 95 % intervals over trials (Student's t)."
-        note = f"{intervals} p: sign-flip tests of pairs, with Holm's correction."
-        return "\n\n".join([*blocks, note])
+        return "\n\n".join([*(f"{table.title}\n{_in_columns(table)}" for table in self._tables()), _NOTE])
 
-    def _format(self, score: str) -> str:
-        """Columns of text, as wide as their longest cell."""
-        cells = [_cells(row, self.reference) for row in self.rows if row["score"] == score]
-        table = [list(cells[0]), *(list(row.values()) for row in cells)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = (zip(line, widths, strict=True) for line in table)
-        return "\n".join("  ".join(cell.rjust(width) for cell, width in line) for line in lines)
+    def _repr_html_(self) -> str:
+        return card_of(self)
+
+    def _tables(self) -> list[html.Table]:
+        """The texts that are shown, a table for each score."""
+        tables = []
+        for score in dict.fromkeys(row["score"] for row in self.rows):
+            cells = [_cells(row, self.reference) for row in self.rows if row["score"] == score]
+            rows = [list(row.values()) for row in cells]
+            tables.append(html.Table(rows, head=list(cells[0]), title=f"{score}: {self.title}"))
+        return tables
+
+
+def card_of(summary: Summary, title: str = "") -> str:
+    """A summary in HTML."""
+    return html.card(title, summary._tables(), note=_NOTE)
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,14 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
+
+
+def _in_columns(table: html.Table) -> str:
+    """Columns of text, as wide as their longest cell."""
+    everything = [table.head, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*everything, strict=True)]
+    lines = (zip(line, widths, strict=True) for line in everything)
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in line) for line in lines)
 
 
 def _cells(row: dict[str, Any], reference: str) -> dict[str, str]:

@@ -27,14 +27,15 @@ from .._checks import (
     Rule,
     Rules,
     check_classes,
-    check_labels,
     check_n_draws,
     check_parameters,
     integer,
     is_fitted,
     number,
+    one_axis,
     one_class_error,
     one_of,
+    plain_labels,
     warn_wide_draws,
 )
 from .._random import check_random_state
@@ -201,21 +202,20 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, the features are not finite numbers in columns, or y holds one class and
-            `classes` declares no other.
+            If a parameter is out of its range, the features are not finite numbers in columns, y is missing or empty,
+            or y holds one class and `classes` declares no other.
         TypeError
             If ``net`` gives no features.
         """
         check_parameters(self.rules, self.get_params(deep=False))
-        y = check_labels(y, "y")
-        check_classification_targets(y)
+        rows, labels = self._check_data(X, y)
         rng = check_random_state(self.random_state)
-        net, classes = self._fitted_net(X, y)
+        net, classes = self._fitted_net(rows, labels)
         if len(classes) < 2:
             raise one_class_error(classes)
-        features = validate_data(self, X, dtype="numeric") if net is None else features_of(net)(X)
-        features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, y)
-        check_consistent_length(features_nF, y)
+        features = rows if net is None else features_of(net)(rows)
+        features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, labels)
+        check_consistent_length(features_nF, labels)
         precision_F = self._precisions(features_nF)
         posterior = self._posterior_of(features_nF, codes_n, len(classes), precision_F, rng)
         weights_FCK = posterior.draw(int(self.n_draws), rng)
@@ -312,6 +312,19 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         # One precision for all weights, from the mean squared norm of the features; the constant comes last.
         squares_F[:-1] = squares_F[:-1].sum() or 1.0
         return squares_F / _PRIOR_VARIANCE
+
+    def _check_data(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Rows and labels. Rows for a net may be of any kind, and are the net's to check."""
+        if y is not None:  # which scikit-learn refuses in its own words
+            y = plain_labels(y, "y")
+            if len(one_axis(y, "y")) == 0:
+                raise ValueError("`y` must hold the label of one row or more. Got none: label some rows first.")
+        if self.net is None:
+            X, y = validate_data(self, X, y, dtype="numeric")
+        else:
+            y = validate_data(self, y=y)
+        check_classification_targets(y)
+        return X, y
 
     def _fitted_net(self, X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """The net, and all labels: those seen, those declared, and those of a net that is fitted here."""

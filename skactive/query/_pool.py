@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from .. import _containers as containers
 from .._checks import plain_labels
+from .._progress import progress
 from ..posterior._fits import of_rows
 from ..samplers._allowance import Allowance
 from ._limits import Limits, PoolLimits
@@ -240,7 +240,8 @@ class Pool:
         a net is asked for at once: then the net sees the same blocks whatever the size of the chunks.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
-        with tqdm(total=None if self.is_open else len(self), desc=doing, unit="row", disable=not verbose) as bar:
+        total = None if self.is_open else len(self)
+        with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
             for rows, chunk in self.blocks(size):
                 yield rows, chunk
                 bar.update(rows.stop - rows.start)

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import _html as html
 from .._checks import FLAG, Rule, Rules, check_parameters, integer, is_number, number, one_of
 from .._types import Side
 from ._checks import check_largest_loss, check_limits, check_log_proba, check_losses
@@ -141,11 +142,10 @@ class RiskEstimate:
         return gamma_end(max(value, 0.0), variance, self.step, tail, upper=upper)
 
     def __str__(self) -> str:
-        low, high = self.interval()
-        return (
-            f"{self.value:.4g} ± {self.standard_error:.2g} (95 % interval {low:.3g} to {high:.3g}), "
-            f"from {self.n_labelled} labels, for a pool of {self.n_pool} rows"
-        )
+        return _sentence(self)
+
+    def _repr_html_(self) -> str:
+        return _card(self, "accuracy" if self.greater_is_better else "risk")
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,27 @@ class RiskDifference:
         return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
 
     def __str__(self) -> str:
-        low, high = self.interval()
-        return (
-            f"{self.value:+.4g} ± {self.standard_error:.2g} (95 % interval {low:+.3g} to {high:+.3g}), "
-            f"from {self.n_labelled} labels, for a pool of {self.n_pool} rows"
-        )
+        return _sentence(self, "+")
+
+    def _repr_html_(self) -> str:
+        return _card(self, "difference", "+", note="The risk of the first model less that of the second.")
+
+
+def _sentence(estimate: RiskEstimate | RiskDifference, sign: str = "") -> str:
+    value, error, interval, n_labelled, n_pool = _texts(estimate, sign)
+    return f"{value} ± {error} (95 % interval {interval}), from {n_labelled} labels, for a pool of {n_pool} rows"
+
+
+def _card(estimate: RiskEstimate | RiskDifference, name: str, sign: str = "", note: str = "") -> str:
+    head = ["", "estimate", "standard error", "95 % interval", "labels", "rows of the pool"]
+    return html.card("", [html.Table([[name, *_texts(estimate, sign)]], head=head)], note=note)
+
+
+def _texts(estimate: RiskEstimate | RiskDifference, sign: str) -> list[str]:
+    """Value, standard error, interval, labels and rows of the pool; ``sign`` is "+" for numbers with a sign."""
+    low, high = estimate.interval()
+    numbers = [f"{estimate.value:{sign}.4g}", f"{estimate.standard_error:.2g}", f"{low:{sign}.3g} to {high:{sign}.3g}"]
+    return [*numbers, str(estimate.n_labelled), str(estimate.n_pool)]
 
 
 def estimate_risk(

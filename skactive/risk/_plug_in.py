@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
+from .. import _html as html
 from .._checks import task
 from ._estimates import LEVEL
 from ._weights import Weights
@@ -55,11 +56,17 @@ class PlugInEstimate:
         return float(low), float(high)
 
     def __str__(self) -> str:
+        value, interval, n_labelled = self._texts()
+        return f"{value} (95 % interval {interval}, by resampling), from {n_labelled} labels; weighted, not unbiased"
+
+    def _repr_html_(self) -> str:
+        head = ["", "estimate", "95 % interval, by resampling", "labels"]
+        return html.card("", [html.Table([["measure", *self._texts()]], head=head)], note="Weighted, not unbiased.")
+
+    def _texts(self) -> list[str]:
+        """Value, interval and labels."""
         low, high = self.interval()
-        return (
-            f"{self.value:.4g} (95 % interval {low:.3g} to {high:.3g}, by resampling), from {self.n_labelled} labels; "
-            "weighted, not unbiased"
-        )
+        return [f"{self.value:.4g}", f"{low:.3g} to {high:.3g}", str(self.n_labelled)]
 
 
 def plug_in(

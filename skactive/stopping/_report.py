@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from .. import _containers as chunks
+from .. import _html as html
 from .. import _modal as modal
 from .._checks import (
     Rule,
@@ -461,9 +462,26 @@ class StoppingReport:
         return float(interval.low), float(interval.high)
 
     def __str__(self) -> str:
-        sentences = [self._on_labels(), self._on_gains(), self._on_trust(), self._on_test(), self._on_predictions()]
-        sentences += [self._on_risk(), self._on_scores()]
-        return " ".join([f"{self.labels[-1]} labels: {self.verdict}.", *filter(None, sentences)])
+        return " ".join([self._in_short(), *self._sentences().values()])
+
+    def _repr_html_(self) -> str:
+        return html.card(self._in_short(), [html.Table(list(self._sentences().items()), is_sentences=True)])
+
+    def _in_short(self) -> str:
+        return f"{self.labels[-1]} labels: {self.verdict}."
+
+    def _sentences(self) -> dict[str, str]:
+        """What there is to say, by what it is about."""
+        found = {
+            "labels": self._on_labels(),
+            "gain": self._on_gains(),
+            "trust": self._on_trust(),
+            "test": self._on_test(),
+            "predictions": self._on_predictions(),
+            "risk": self._on_risk(),
+            "scores": self._on_scores(),
+        }
+        return {topic: sentences for topic, sentences in found.items() if sentences}
 
     def _standing(self) -> str:
         """Whether the risk is surely (to 95 %) on the good side of its target, on the other, or ("") neither."""

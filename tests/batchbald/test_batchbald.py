@@ -666,6 +666,13 @@ def test_progress_is_shown_on_request(capsys):
     assert not capsys.readouterr().err
 
 
+def test_progress_ends_at_the_end_of_a_batch_that_is_filled_up(capsys):
+    forest = RandomForestClassifier(4, random_state=0).fit(ROWS, np.arange(len(ROWS)) % 2)
+    with pytest.warns(UserWarning, match="chose 2 of the 12 rows"):
+        BatchBALDQuery(random_state=0, verbose=1).select(forest, ROWS, 12)
+    assert "choosing: 100%" in capsys.readouterr().err
+
+
 def test_an_unfitted_learner_gets_a_uniform_batch_and_a_warning():
     learner = ActiveLearner(RandomForestClassifier(5), BatchBALDQuery(random_state=0))
     with pytest.warns(UserWarning, match="not fitted"):

@@ -15,12 +15,13 @@ from scipy.special import expit, log_expit, softmax
 from scipy.stats import spearmanr
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from skorch import NeuralNetClassifier
 from torch import nn
 
@@ -310,6 +311,15 @@ def test_global_state_is_untouched(net, global_state_untouched):
         head(net, method).fit(X, y).sample_posterior(5, rng())(X)
 
 
+# scikit-learn's checks
+
+
+@parametrize_with_checks([LastLayerClassifier(method=method) for method in METHODS])
+@pytest.mark.filterwarnings("ignore")  # the checks feed in what deserves warnings
+def test_every_check_of_scikit_learn_passes(estimator, check):
+    check(estimator)
+
+
 # Bad input
 
 
@@ -349,6 +359,19 @@ def test_bad_nets_and_labels(net):
 
     with pytest.raises(ValueError, match=r"Got shape \(150,\)"):
         head(Flat()).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [lambda: None, Columns, lambda: MCDropoutClassifier((4,), max_epochs=1)])
+def test_labels_are_looked_at_alike_with_and_without_a_net(make):
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        head(make()).fit(X, None)
+    with pytest.raises(ValueError, match=r"`y` must hold the label of one row or more\. Got none"):
+        head(make(), classes=["setosa", "virginica"]).fit(X[:0], [])
+    with pytest.raises(ValueError, match=r"`y` must have shape \(n_labelled,\)\. Got shape \(150, 2\)"):
+        head(make()).fit(X, np.column_stack([y, y]))
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        fitted = head(make()).fit(X, y[:, np.newaxis])
+    assert fitted.predict(X).shape == (150,)
 
 
 def test_a_search_that_is_cut_short_is_said(net, monkeypatch):
