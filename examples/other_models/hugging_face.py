@@ -1,4 +1,4 @@
-"""A transformer with dropout in skorch: tokens and masks as a dict of arrays. The weights are random: nothing is fetched.
+"""A transformer with dropout in skorch: tokens and masks as a dict of arrays. Weights are random: nothing is fetched.
 
 Run with ``python examples/other_models/hugging_face.py``. It needs transformers.
 """

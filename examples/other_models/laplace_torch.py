@@ -32,7 +32,7 @@ def draws_of_a_last_layer(model, n_draws, rng):
 
 
 def fit(X, y):
-    """A net, and the Laplace approximation of its last layer under the same prior: a weight decay of precision / rows."""
+    """A net, and the Laplace approximation of its last layer under the same prior."""
     torch.manual_seed(0)
     x, t = torch.from_numpy(X), torch.from_numpy(y)
     net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
