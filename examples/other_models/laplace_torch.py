@@ -16,7 +16,7 @@ from skactive.posterior import check_posterior
 
 @sample_posterior.register(LLLaplace)
 def draws_of_a_last_layer(model, n_draws, rng):
-    generator = torch.Generator(model._device).manual_seed(int(rng.integers(2**63)))
+    generator = torch.Generator(model.mean.device).manual_seed(int(rng.integers(2**63)))
     sampled = model.sample(100 if n_draws is None else n_draws, generator=generator)
     n_classes, n_units = model.model.last_layer.weight.shape
     weights = sampled[:, : n_classes * n_units].reshape(-1, n_classes, n_units)
