@@ -140,7 +140,17 @@ def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_dr
         raise ValueError(
             f"`predict_draws` must return draws of shape (n_draws, n_points, n_classes), or (n_draws, n_points) for a "
             f"regressor: here n_draws={n_draws or 'any'}, n_points={n_points}, n_classes={n_classes or 'any'}. "
-            f"Got shape {shape} instead."
+            f"Got {f'shape {shape}' if hasattr(draws, 'shape') else f'a {type(draws).__name__}'} instead."
+        )
+
+
+def check_number_of_draws(draws: Any, n_draws: int | None, estimator: Any) -> None:
+    """Check that a source gave as many draws as a query was told to use."""
+    if n_draws is not None and draws.shape[0] != n_draws:
+        raise ValueError(
+            f"`n_draws`={n_draws} must be how many functions `sample_posterior` draws. That of this "
+            f"{type(estimator).__name__} drew {draws.shape[0]}. Have it draw as many as it is asked for, or leave "
+            "`n_draws` at None, which takes what it gives."
         )
 
 

@@ -58,7 +58,8 @@ class FrozenNet:
             return [*parts_of(outputs)][self._which]
         raise NetError(
             f"`estimator` must return one tensor, or an output with `logits`. This {self.name} returned a "
-            f"{type(outputs).__name__}. Wrap it in a module whose forward pass returns the logits alone."
+            f"{type(outputs).__name__}. Wrap it in a module whose forward pass returns the logits alone, or give the "
+            "class a method `sample_posterior(n_draws, rng)`."
         )
 
     def all_outputs(self, batch: Any) -> Any:

@@ -275,5 +275,6 @@ def _check_vmap() -> None:
 def _random_in_evaluation_error(function: str) -> NetError:
     return NetError(
         f"`estimator` calls torch's {function} outside of training, too, so that its outputs change from call to call. "
-        "Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do."
+        "Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do. A net with "
+        "random weights needs a method `sample_posterior(n_draws, rng)`."
     )

@@ -17,8 +17,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import NoPosteriorError, check_is_model, check_one_output, committee_members, is_committee, warn
+from .._checks import (
+    NoPosteriorError,
+    check_is_model,
+    check_n_draws,
+    check_one_output,
+    committee_members,
+    is_committee,
+    warn,
+)
 from .._random import check_rng
+from ._checks import check_is_function, check_takes_n_draws_and_rng, none_explained
 from ._unwrap import inside
 
 PredictDraws = Callable[[Any], Any]
@@ -207,7 +216,10 @@ def sample_posterior(
     NoTrainingDataError
         A ValueError: the draws need the training data, and these are not given.
     ValueError
-        If ``n_draws`` is more than an ensemble has members, a net has no dropout, or the estimator has several outputs.
+        If ``n_draws`` is below 1, or more than an ensemble has members; if a net has no dropout, or the estimator has
+        several outputs.
+    TypeError
+        If a method ``sample_posterior`` takes other arguments, or a source of yours returns no function.
     sklearn.exceptions.NotFittedError
 
     See Also
@@ -236,11 +248,14 @@ def sample_posterior(
     check_is_model(estimator)
     check_rng(rng)
     if hasattr(estimator, "sample_posterior"):
-        return estimator.sample_posterior(DEFAULT_DRAWS if n_draws is None else n_draws, rng)
+        check_takes_n_draws_and_rng(estimator)
+        n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
+        return check_is_function(estimator.sample_posterior(n_draws, rng), estimator)
     function = _draw.dispatch(type(estimator))
     asked = inspect.signature(function).parameters
     if "X_training" not in asked:
-        return function(estimator, n_draws, rng)
+        with none_explained(estimator, n_draws):
+            return check_is_function(function(estimator, n_draws, rng), estimator)
     training = {"X_training": X_training, "y_training": y_training}
     if "sample_weight" in asked:
         training["sample_weight"] = sample_weight
@@ -249,7 +264,8 @@ def sample_posterior(
             f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
             'posterior="bootstrap" draws by weight from any model.'
         )
-    return function(estimator, n_draws, rng, **training)
+    with none_explained(estimator, n_draws):
+        return check_is_function(function(estimator, n_draws, rng, **training), estimator)
 
 
 sample_posterior.register = _draw.register  # type: ignore[attr-defined]

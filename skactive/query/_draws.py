@@ -20,6 +20,7 @@ from .._checks import (
     check_classifier,
     check_draws_of,
     check_joint_draws,
+    check_number_of_draws,
     check_one_target,
     check_same_functions,
     check_shape_of_draws,
@@ -27,6 +28,7 @@ from .._checks import (
     few_rows,
     more_draws,
     probabilities_of,
+    real_array,
     warn,
 )
 from .._random import seeded_clone
@@ -179,8 +181,11 @@ def draws_of(
     with failure_explained("Drawing predictions for one row of the pool"):
         draws = predict(pool.take(np.array([0])))
         check_draws_of(draws, 1)
+        real_array("draws", draws, objects=False)
         if not (predict is finder.refits.predict or type(model) in FORESTS or checks_rows):
             _check_functions(predict, draws, pool)
+    if not one_draw:  # a mean is best over all that there are
+        check_number_of_draws(draws, n_draws, model)
     batch_size = getattr(predict, "batch_size", None)
     return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits)
 
