@@ -1,8 +1,11 @@
 """Settings of the documentation: `python -m sphinx docs docs/_build`, from the top of the checkout."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 import skactive
 from skactive.posterior._registry import SOURCES
@@ -15,10 +18,11 @@ version = release = skactive.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "myst_parser",  # for the changelog
+    "page_parts",  # formulas and blocks that fold: beside this file
 ]
 exclude_patterns = ["_build", "changelog.d"]
 default_role = "py:obj"  # `name` links to what is documented here, and is code otherwise
@@ -36,8 +40,15 @@ if os.environ.get("DOCS_INTERSPHINX"):
         "torch": ("https://docs.pytorch.org/docs/stable", None),
     }
 
-# `name` in a docstring may be a parameter, an attribute or a method, which have no page: code, and no broken link.
-nitpick_ignore_regex = [("py:obj", r"[a-z_]+")]
+# A button copies code without its prompts, and nothing of what is printed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_math_renderer = "mathml"  # browsers show it by themselves, without a script from elsewhere
+
+# numpydoc links fitted attributes that are properties, such as `log_proba_`, to pages of their own. They have none: all
+# that is to be said of them stands there. Such names are code.
+nitpick_ignore_regex = [("py:obj", r"[a-z_]+_")]
 
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the numpydoc sections
@@ -50,6 +61,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"__init__|/paper/",
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # that page loads scripts from elsewhere
     "abort_on_example_error": True,
 }
 

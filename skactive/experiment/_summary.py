@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of comparisons: ``print`` shows it, `to_frame` makes a DataFrame of it.
+    """A table of comparisons: ``print`` shows it, `Summary.to_frame` makes a DataFrame of it.
 
     Attributes
     ----------

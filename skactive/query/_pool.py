@@ -76,7 +76,7 @@ class Pool:
     ) -> Pool:
         """A pool as a user gives it, checked; ``candidates`` and ``pending`` are positions of rows, or masks.
 
-        ``fit`` are the attributes that say how the model was fitted, as `training_of` leaves them.
+        ``fit`` are the other attributes, which say how the model was fitted.
         """
         X = containers.prepare_pool(X_pool)
         rows = None if candidates is None else distinct_rows(candidates, X, "candidates")
