@@ -18,13 +18,14 @@ version = release = skactive.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "myst_parser",  # for the changelog
-    "page_parts",  # formulas and blocks that fold: beside this file
+    "page_parts",  # beside this file
 ]
-exclude_patterns = ["_build", "changelog.d"]
+exclude_patterns = ["_build", "changelog.d", "**sg_execution_times.rst"]  # the last loads scripts from elsewhere
 default_role = "py:obj"  # `name` links to what is documented here, and is code otherwise
 templates_path = ["_templates"]
 
@@ -44,7 +45,7 @@ if os.environ.get("DOCS_INTERSPHINX"):
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-html_math_renderer = "mathml"  # browsers show it by themselves, without a script from elsewhere
+mathjax_path = "mathjax/tex-chtml.js"  # copied to _static by page_parts: no page loads a script from elsewhere
 
 # numpydoc links fitted attributes that are properties, such as `log_proba_`, to pages of their own. They have none: all
 # that is to be said of them stands there. Such names are code.
@@ -61,7 +62,6 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"__init__|/paper/",
     "download_all_examples": False,
     "show_memory": False,
-    "write_computation_times": False,  # that page loads scripts from elsewhere
     "abort_on_example_error": True,
 }
 

@@ -1,34 +1,15 @@
-"""What pages need and Sphinx lacks: formulas as MathML, which need no script, and blocks that fold.
+"""What pages need and Sphinx lacks: blocks that fold, and MathJax beside the pages rather than from elsewhere.
 
 The directive ``folded`` has the line that is always seen as its argument, and may hold anything but headings.
 """
 
+import shutil
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import MathError, latex2mathml
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
-
-LOGGER = logging.getLogger(__name__)
-
-
-def mathml(node: nodes.Element, *, as_block: bool) -> str:
-    try:
-        return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
-    except MathError as error:
-        LOGGER.warning("no formula: %s", error, location=node)
-        return ""
-
-
-def visit_math(self: Any, node: nodes.Element) -> None:
-    self.body.append(mathml(node, as_block=False))
-    raise nodes.SkipNode
-
-
-def visit_math_block(self: Any, node: nodes.Element) -> None:
-    self.body.append(f'<div class="math">{mathml(node, as_block=True)}</div>')
-    raise nodes.SkipNode
 
 
 class Folded(SphinxDirective):
@@ -50,7 +31,17 @@ class Folded(SphinxDirective):
         ]
 
 
+def copy_mathjax(app: Any, error: Exception | None) -> None:
+    """What pages with formulas load, of the 24 MB that the package has."""
+    if error or app.builder.format != "html":
+        return
+    source = Path(str(import_module("sphinx-mathjax-offline").__file__)).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    shutil.copytree(source / "output/chtml/fonts", target / "output/chtml/fonts", dirs_exist_ok=True)
+    shutil.copy(source / "tex-chtml.js", target)
+
+
 def setup(app: Any) -> dict[str, bool]:
-    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.add_directive("folded", Folded)
+    app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
