@@ -63,9 +63,9 @@ def as_rst(records: Mapping[str, dict[str, Any]]) -> str:
         if studies := [records[name] for name in names if name in records]:
             lines += [title, "-" * len(title), "", f"{_counts(studies)}.", ""]
             lines += [".. toctree::", "   :hidden:", f"   :caption: {title}", ""]
-            lines += [*(f"   paper/{record['study']}" for record in studies), ""]
+            lines += [*(f"   {_short(record['title'])} <paper/{record['study']}>" for record in studies), ""]
             rows = [row for record in studies for row in _verdicts(record)]
-            lines += table("", ("claim", "verdict", "found", "units", "study"), rows, widths=(36, 12, 28, 6, 18))
+            lines += table("", ("claim", "verdict", "found", "units", "study"), rows, widths=(37, 13, 30, 5, 15))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -205,10 +205,10 @@ def _opening(records: list[dict[str, Any]]) -> list[str]:
 def study_page(record: dict[str, Any]) -> str:
     """What a study asks, its picture, its claims with their settings, and its tables."""
     title, name = record["title"], record["study"]
-    rows = [
-        (c["statement"], c["setting"], str(c["trials"]), c["ours"], c["adjusted"], _marked(c["verdict"]))
-        for c in record["claims"]
-    ]
+    rows, above = [], ""
+    for c in record["claims"]:
+        setting, above = "as above" if c["setting"] == above else c["setting"], c["setting"]
+        rows.append((c["statement"], setting, str(c["trials"]), c["ours"], c["adjusted"], _marked(c["verdict"])))
     lines = [*ROLES, "", f".. _{name}:", "", title, "=" * len(title), ""]
     lines += [inspect.getdoc(importlib.import_module(name)) or "", "", f"{_counts([record])}.", ""]
     lines += [f".. image:: {name}.png", f"   :alt: {title}", "   :width: 100%", ""]
@@ -230,11 +230,16 @@ def table(
     caption: str, header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int] | None = None
 ) -> list[str]:
     lines = [f".. list-table:: {caption}".rstrip(), "   :header-rows: 1"]
-    lines += [f"   :widths: {' '.join(map(str, widths))}"] if widths else []
+    lines += ["   :class: claims", f"   :widths: {' '.join(map(str, widths))}"] if widths else []
     for row in [header, *rows]:
         lines += [""] * (row is header)
-        lines += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in enumerate(row)]
+        lines += [f"   {'*' if i == 0 else ' '} - {_unbroken(cell)}".rstrip() for i, cell in enumerate(row)]
     return [*lines, ""]
+
+
+def _unbroken(cell: str) -> str:
+    """The text with intervals that no line break can part."""
+    return re.sub(r"(\S+) \[(\S+), (\S+)\]", r"\1{0}[\2,{0}\3]".format("\N{NO-BREAK SPACE}"), cell)
 
 
 def _duration(seconds: float) -> str:
