@@ -233,7 +233,10 @@ def table(
     lines += ["   :class: claims", f"   :widths: {' '.join(map(str, widths))}"] if widths else []
     for row in [header, *rows]:
         lines += [""] * (row is header)
-        lines += [f"   {'*' if i == 0 else ' '} - {_unbroken(cell)}".rstrip() for i, cell in enumerate(row)]
+        lines += [
+            f"   {'*' if i == 0 else ' '} - {_unbroken(cell) if widths else cell}".rstrip()
+            for i, cell in enumerate(row)
+        ]
     return [*lines, ""]
 
 
