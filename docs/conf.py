@@ -1,8 +1,11 @@
 """Settings of the documentation: `python -m sphinx docs docs/_build`, from the top of the checkout."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 import skactive
 from skactive.posterior._registry import SOURCES
@@ -17,10 +20,12 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "myst_parser",  # for the changelog
+    "page_parts",  # beside this file
 ]
-exclude_patterns = ["_build", "changelog.d"]
+exclude_patterns = ["_build", "changelog.d", "**sg_execution_times.rst"]  # the last loads scripts from elsewhere
 default_role = "py:obj"  # `name` links to what is documented here, and is code otherwise
 templates_path = ["_templates"]
 
@@ -36,8 +41,15 @@ if os.environ.get("DOCS_INTERSPHINX"):
         "torch": ("https://docs.pytorch.org/docs/stable", None),
     }
 
-# `name` in a docstring may be a parameter, an attribute or a method, which have no page: code, and no broken link.
-nitpick_ignore_regex = [("py:obj", r"[a-z_]+")]
+# A button copies code without its prompts, and nothing of what is printed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+mathjax_path = "mathjax/tex-chtml.js"  # copied to _static by page_parts: no page loads a script from elsewhere
+
+# numpydoc links fitted attributes that are properties, such as `log_proba_`, to pages of their own. They have none: all
+# that is to be said of them stands there. Such names are code.
+nitpick_ignore_regex = [("py:obj", r"[a-z_]+_")]
 
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the numpydoc sections

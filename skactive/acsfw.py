@@ -72,7 +72,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     r"""Choose k rows whose weighted expected log-likelihoods sum up to nearly those of all rows.
 
     With :math:`L_n(\theta) = E_{y \sim \bar p_n}[\log p_n(y | \theta)] + H[\bar p_n]`, vectors
-    :math:`v_n = K^{-1/2} (L_n(\theta_1), \dots, L_n(\theta_K))` of length :math:`\sigma_n`, their sums :math:`v` and
+    :math:`v_n = K^{-1/2} (L_n(\theta_1), \ldots, L_n(\theta_K))` of length :math:`\sigma_n`, their sums :math:`v` and
     :math:`\sigma`, and :math:`v(w) = \sum_n w_n v_n`, Frank-Wolfe steps minimise :math:`|v - v(w)|^2` over
     :math:`\sum_n w_n \sigma_n = \sigma, w \ge 0`, from w = 0. The vertex is the row of the largest
     :math:`\langle v - v(w), v_n \rangle / \sigma_n`, the step that of an exact line search.

@@ -156,6 +156,13 @@ def test_the_tables_of_benchmarks_are_those_of_their_results(results):
     assert table == tables["as_rst"](json.loads(results.read_text(encoding="utf-8")))
 
 
+def test_the_summary_of_benchmarks_is_that_of_their_results():
+    tables = runpy.run_path(str(ROOT / "tests" / "benchmarks" / "tables.py"))
+    results = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs" / "benchmarks").glob("*.json")}
+    summary = (ROOT / "docs" / "benchmarks" / "summary.inc").read_text(encoding="utf-8")
+    assert summary == tables["summary"](results)
+
+
 def test_every_public_object_says_what_else_to_see():
     page = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
     names = re.findall(r"^   ([A-Za-z_.]+)$", page, re.MULTILINE)

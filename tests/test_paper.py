@@ -60,14 +60,18 @@ def test_a_study_without_its_data_says_what_it_needs(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def pages_in(folder: Path) -> list[Path]:
+    return [*folder.glob("*.inc"), *folder.glob("*.rst")]
+
+
 @pytest.mark.slow
-def test_the_page_of_claims_is_that_of_the_results(tmp_path):
+def test_the_pages_of_claims_are_those_of_the_results(tmp_path):
     results = sorted(RESULTS.glob("*.json"))
     for path in results:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     assert run(STUDIES, "--page", "--out", tmp_path).returncode == 0
-    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.inc")}
-    assert made == {path.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("*.inc")}
+    made = {path.name: path.read_text(encoding="utf-8") for path in pages_in(tmp_path)}
+    assert made == {path.name: path.read_text(encoding="utf-8") for path in pages_in(RESULTS)}
     assert {path.stem for path in results} == {path.stem for path in RESULTS.glob("*.png")}
 
 
@@ -84,9 +88,46 @@ def test_a_file_of_results_has_the_settings_and_the_claims_of_its_study(path, mo
     ]
 
 
-def test_random_effects_are_those_of_two_cases_known_by_hand(monkeypatch):
+@pytest.fixture
+def page(monkeypatch):
     monkeypatch.syspath_prepend(str(STUDIES))
-    page = importlib.import_module("page")
+    return importlib.import_module("page")
+
+
+def test_every_study_has_a_place_among_the_claims(page):
+    placed = [name for names in page.PARTS.values() for name in names]
+    assert sorted(placed) == sorted(path.stem for path in STUDIES.glob("*.py") if "\nSIZES" in path.read_text("utf-8"))
+
+
+def test_results_of_a_study_without_a_place_are_refused(page, tmp_path):
+    (tmp_path / "new.json").write_text('{"claims": []}')
+    with pytest.raises(ValueError, match=r"`PARTS` must name every study .* It lacks \['new'\]"):
+        page.read(tmp_path)
+
+
+def test_the_table_of_claims_has_a_row_for_each(page):
+    lines = (RESULTS / "claims.inc").read_text(encoding="utf-8").splitlines()
+    n_claims = sum(len(json.loads(path.read_text(encoding="utf-8"))["claims"]) for path in RESULTS.glob("*.json"))
+    assert sum(line.startswith("     - :ref:`") for line in lines) == n_claims
+
+
+def test_claims_that_say_the_same_are_told_apart_by_their_settings(page):
+    settings = ["net, ten tables; 10 a batch", "net, digits; 10 a batch", "net, digits; 40 a batch", "forest"]
+    claims = [{"statement": "same", "setting": setting} for setting in settings[:3]]
+    assert [page._in_words(claim, claims) for claim in claims] == [
+        "same (ten tables, 10 a batch)",
+        "same (digits, 10 a batch)",
+        "same (digits, 40 a batch)",
+    ]
+    alone = {"statement": "other", "setting": settings[3]}
+    assert page._in_words(alone, [*claims, alone]) == "other"
+
+
+def test_intervals_are_not_parted_by_line_breaks(page):
+    assert page._unbroken("a − b: +0.1 [-0.2, +0.4] points") == "a − b: +0.1\xa0[-0.2,\xa0+0.4] points"
+
+
+def test_random_effects_are_those_of_two_cases_known_by_hand(page):
     mean, low, high, spread = page.random_effects([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])  # no more spread than the errors
     assert (mean, spread) == pytest.approx((2.0, 0.0))
     assert high - mean == pytest.approx(4.302653 / 3**0.5, rel=1e-6)  # Student's, two degrees of freedom

@@ -1,6 +1,6 @@
 """All studies, one after the other: ``python examples/paper --quick --data FOLDER``.
 
-``--page`` makes the page of the documentation from the results in OUT instead.
+``--page`` makes the pages of the documentation from the results in OUT instead, beside them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ def main(arguments: list[str]) -> int:
     """Run every study with these options; how many failed."""
     if "--page" in arguments:
         arguments.remove("--page")
-        out = study.parse("", "", arguments).out
-        (out / "claims.inc").write_text(page.as_rst(out), encoding="utf-8")
-        for name, text in page.guide_parts(out).items():
-            (out / f"{name}.inc").write_text(text, encoding="utf-8")
+        write_pages(study.parse("", "", arguments).out)
         return 0
     study.parse("", "Every study of the paper's claims", arguments)  # says what is wrong with them, once
     failed = []
@@ -33,6 +30,16 @@ def main(arguments: list[str]) -> int:
             failed.append(name)
     print(f"{len(STUDIES) - len(failed)} of {len(STUDIES)} studies came to their end.", *failed)
     return len(failed)
+
+
+def write_pages(out: Path) -> None:
+    """The table of claims, a page for each study, and what pages of the guide include."""
+    records = page.read(out)
+    texts = {"claims.inc": page.as_rst(records)}
+    texts |= {f"{name}.rst": page.study_page(record) for name, record in records.items()}
+    texts |= {f"{name}.inc": text for name, text in page.guide_parts(records).items()}
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Other rules for a coldness that sets itself, beside the one that `beta="auto"` follows.
+"""Other rules for a coldness that sets itself, beside the one that ``beta="auto"`` follows.
 
 - moments: the spread of the change of log-scores between two rounds, among the tenth that was the best, taken for that
   of Gumbel noise;

@@ -149,7 +149,9 @@ def _claims_of(name: str, found: dict[str, Any]) -> list[study.Claim]:
         study.near(f"At β = {betas[0]:g}, power sampling is near uniform", setting, means, warm, "uniform", MARGIN),
         with_a_good_beta("Power sampling with a good β is better than uniform", good, found, "uniform"),
         with_a_good_beta("Power sampling with a good β is better than top-k", good, found, "topk"),
-        study.better(f"It is better at β = {betas[-1]:g} than at β = {betas[0]:g}", setting, means, cold, warm),
+        study.better(
+            f"Power sampling is better at β = {betas[-1]:g} than at β = {betas[0]:g}", setting, means, cold, warm
+        ),
     ]
 
 

@@ -112,7 +112,11 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         means = of_set["means"]
         statement = "EPIG is better than BALD where the target is a part of the pool"
         found.append(study.better(statement, setting, means, "EPIG", "BALD"))
-        found.append(study.better("EPIG is better than uniform there", setting, means, "EPIG", "uniform"))
+        found.append(
+            study.better(
+                "EPIG is better than uniform where the target is a part of the pool", setting, means, "EPIG", "uniform"
+            )
+        )
     return found
 
 

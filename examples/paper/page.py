@@ -1,13 +1,15 @@
-"""The page "What we could and could not reproduce", from the files of results."""
+"""The page "What we could and could not reproduce" and one page a study, from the files of results."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import math
+import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +17,99 @@ import numpy as np
 import study
 from scipy import optimize, stats
 
+PARTS = {
+    "The paper: accuracy and seconds": (
+        "repeated_mnist",
+        "repeated_digits",
+        "many_trials",
+        "table_1",
+        "large_pools",
+        "tabular",
+        "characters",
+        "clinc",
+        "causal",
+        "last_layer",
+    ),
+    "The paper: size of batches, coldness, other scores": ("batch_size", "beta", "other_scores"),
+    "The paper: why it works": ("score_distributions", "rank_correlations", "hypo_exponential"),
+    "Beyond the paper: which query": ("which_query", "repulsion", "laplace", "epig", "cold_start"),
+    "Beyond the paper: settings that set themselves": ("beta_auto", "beta_rules", "batch_auto"),
+    "Beyond the paper: when to stop, and how good a model is": ("stopping", "unbiased_risk", "risk_intervals"),
+}
+"""Studies by what they are about, the paper's in its order."""
+
 HEADER = ("claim", "setting", "units", "found", "p, adjusted", "verdict")
+VERDICTS = {"seen": "seen", "cannot be told": "untold", "not seen": "unseen", "the opposite": "opposite"}
+"""Verdicts, and the roles of reStructuredText that mark them."""
+ROLES = [f".. role:: {role}" for role in VERDICTS.values()]
 OPENING = ("topk", "uniform", "BADGE", "BatchBALD")
 
 
-def as_rst(folder: Path) -> str:
-    """All studies whose results lie in the folder: what they claim, their tables and figures."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """Results by study, in the order of the page, with adjusted p-values."""
+    records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+    order = [name for names in PARTS.values() for name in names]
+    if nowhere := records.keys() - set(order):
+        raise ValueError(f"`PARTS` must name every study whose results lie in {folder}. It lacks {sorted(nowhere)}.")
+    records = {name: records[name] for name in order if name in records}
+    _adjust([claim for record in records.values() for claim in record["claims"]])
+    return records
+
+
+def as_rst(records: Mapping[str, dict[str, Any]]) -> str:
+    """All claims in a few tables, one row a claim, with links to the pages of the studies."""
+    lines = [*ROLES, "", f"{_counts(records.values())}.", "", *_opening(list(records.values()))]
+    for title, names in PARTS.items():
+        if studies := [records[name] for name in names if name in records]:
+            lines += [title, "-" * len(title), "", f"{_counts(studies)}.", ""]
+            lines += [".. toctree::", "   :hidden:", f"   :caption: {title}", ""]
+            lines += [*(f"   {_short(record['title'])} <paper/{record['study']}>" for record in studies), ""]
+            rows = [row for record in studies for row in _verdicts(record)]
+            lines += table("", ("claim", "verdict", "found", "units", "study"), rows, widths=(37, 13, 30, 5, 15))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _counts(records: Iterable[dict[str, Any]]) -> str:
+    """How many claims there are, and what became of them."""
     counts = Counter(claim["verdict"].split(";")[0] for record in records for claim in record["claims"])
-    verdicts = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
-    _adjust([claim for record in records for claim in record["claims"]])
-    lines = [*_opening(records), f"{sum(counts.values())} claims ({verdicts}).", ""]
-    return "\n".join([*lines, *(line for record in records for line in _study(record))]).rstrip() + "\n"
+    return f"{sum(counts.values())} claims: " + ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
 
 
-def guide_parts(folder: Path) -> dict[str, str]:
+def _verdicts(record: dict[str, Any]) -> list[tuple[str, ...]]:
+    claims, link = record["claims"], f":ref:`{_short(record['title'])} <{record['study']}>`"
+    return [
+        (_in_words(claim, claims), _marked(claim["verdict"]), _main_number(claim["ours"]), str(claim["trials"]), link)
+        for claim in claims
+    ]
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= 32 else re.split("[:,] ", title)[0]
+
+
+def _marked(verdict: str) -> str:
+    return f":{VERDICTS[verdict.split(';')[0]]}:`{verdict}`"
+
+
+def _main_number(ours: str) -> str:
+    """What was found, without the margin and without long remarks in brackets."""
+    return re.sub(r"; margin.*| \([^()]{40,}\)", "", ours)
+
+
+def _in_words(claim: dict[str, Any], claims: Sequence[dict[str, Any]]) -> str:
+    """The statement, and what tells its setting from others that the same is said of."""
+    settings = [re.split("[,;] ", c["setting"]) for c in claims if c["statement"] == claim["statement"]]
+    here, telling = re.split("[,;] ", claim["setting"]), []
+    for i in range(min(map(len, settings))):
+        known = {tuple(setting[j] for j in telling) for setting in settings}
+        if len({tuple(setting[j] for j in [*telling, i]) for setting in settings}) > len(known):
+            telling.append(i)
+    return claim["statement"] + (f" ({', '.join(here[i] for i in telling)})" if telling else "")
+
+
+def guide_parts(records: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """What pages of the guide include, by study: what one says of its findings in a few sentences."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    modules = {record["study"]: (importlib.import_module(record["study"]), record) for record in records}
+    modules = {name: (importlib.import_module(name), record) for name, record in records.items()}
     return {
         name: "\n\n".join(
             part
@@ -125,18 +202,22 @@ def _opening(records: list[dict[str, Any]]) -> list[str]:
     return table(caption, header, rows) if rows else []
 
 
-def _study(record: dict[str, Any]) -> list[str]:
+def study_page(record: dict[str, Any]) -> str:
+    """What a study asks, its picture, its claims with their settings, and its tables."""
     title, name = record["title"], record["study"]
-    rows = [
-        (c["statement"], c["setting"], str(c["trials"]), c["ours"], c["adjusted"], f"**{c['verdict']}**")
-        for c in record["claims"]
-    ]
-    lines = [f".. _{name}:", "", title, "-" * len(title), ""]
-    lines += [f"``{name}.py --{record['size']}``, {_duration(record['seconds'])} on {_machine(record['machine'])}.", ""]
+    rows, above = [], ""
+    for c in record["claims"]:
+        setting, above = "as above" if c["setting"] == above else c["setting"], c["setting"]
+        rows.append((c["statement"], setting, str(c["trials"]), c["ours"], c["adjusted"], _marked(c["verdict"])))
+    lines = [*ROLES, "", f".. _{name}:", "", title, "=" * len(title), ""]
+    lines += [inspect.getdoc(importlib.import_module(name)) or "", "", f"{_counts([record])}.", ""]
+    lines += [f".. image:: {name}.png", f"   :alt: {title}", "   :width: 100%", ""]
     lines += table("", HEADER, rows, widths=(27, 26, 7, 24, 8, 12))
     for caption, header, cells in _tables(record):
         lines += table(caption, header, cells)
-    return [*lines, f".. image:: paper/{name}.png", f"   :alt: {title}", "   :width: 100%", ""]
+    made = f"``examples/paper/{name}.py --{record['size']}``"
+    lines += [f"Made by {made} in {_duration(record['seconds'])} on {_machine(record['machine'])}.", ""]
+    return "\n".join([*lines, ":doc:`All claims, and how to read them <../reproduction>`."]) + "\n"
 
 
 def _tables(record: dict[str, Any]) -> list[tuple[str, Sequence[str], list[Sequence[str]]]]:
@@ -149,11 +230,19 @@ def table(
     caption: str, header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int] | None = None
 ) -> list[str]:
     lines = [f".. list-table:: {caption}".rstrip(), "   :header-rows: 1"]
-    lines += [f"   :widths: {' '.join(map(str, widths))}"] if widths else []
+    lines += ["   :class: claims", f"   :widths: {' '.join(map(str, widths))}"] if widths else []
     for row in [header, *rows]:
         lines += [""] * (row is header)
-        lines += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in enumerate(row)]
+        lines += [
+            f"   {'*' if i == 0 else ' '} - {_unbroken(cell) if widths else cell}".rstrip()
+            for i, cell in enumerate(row)
+        ]
     return [*lines, ""]
+
+
+def _unbroken(cell: str) -> str:
+    """The text with intervals that no line break can part."""
+    return re.sub(r"(\S+) \[(\S+), (\S+)\]", r"\1{0}[\2,{0}\3]".format("\N{NO-BREAK SPACE}"), cell)
 
 
 def _duration(seconds: float) -> str:

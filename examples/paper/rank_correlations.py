@@ -178,17 +178,17 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             "The rank correlation of all scores falls", ages, *pair(five, all_rows[STRIDE], last, all_rows[n])
         ),
         study.better(
-            f"It is lower in the top 10 % after {short} labels",
+            f"The rank correlation is lower in the top 10 % after {short} labels",
             ages,
             *pair("all", all_rows[short], "top 10 %", tenth[short]),
         ),
         study.better(
-            f"It is lower in the top 1 % after {short} labels",
+            f"The rank correlation is lower in the top 1 % after {short} labels",
             ages,
             *pair("all", all_rows[short], "top 1 %", hundredth[short]),
         ),
         study.better(
-            f"In the top 10 % it is lower after {short} labels than for another model of the same (not in the paper)",
+            f"In the top 10 % it falls more in {short} labels than between two models of the same (not in the paper)",
             ages,
             *pair("same labels", tenth[0], f"after {short}", tenth[short]),
         ),
@@ -201,10 +201,16 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             *pair(f"from {later}", early_late["late"], f"from {N_INITIAL}", early_late["early"]),
         ),
         study.alike(
-            f"Frozen at {N_INITIAL} labels they serve for {short} more", frozen, accuracy[0], "frozen", "anew", 0.02
+            f"Scores frozen at {N_INITIAL} labels serve for {short} more", frozen, accuracy[0], "frozen", "anew", 0.02
         ),
-        study.better(f"and no longer: up to {n} more", frozen, accuracy[1], "anew", "frozen"),
-        study.alike(f"Frozen at {later} labels they serve for {n} more", frozen, accuracy[2], "frozen", "anew", 0.02),
+        study.better(
+            f"Scores frozen at {N_INITIAL} labels serve no longer: up to {n} more",
+            frozen,
+            accuracy[1],
+            "anew",
+            "frozen",
+        ),
+        study.alike(f"Scores frozen at {later} labels serve for {n} more", frozen, accuracy[2], "frozen", "anew", 0.02),
     ]
 
 

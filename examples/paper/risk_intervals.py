@@ -132,7 +132,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             "seen" if gamma["good"] >= 0.965 * found["n"] and gamma["worst"] >= 0.9 else "not seen",
         ),
         study.Claim(
-            "They are no wider than 1.15 times Student's where that one is right",
+            "95 % intervals are no wider than 1.15 times Student's where that one is right",
             f"{len(right)} settings in which Student's holds it in 94 to 97 % of the repetitions",
             n,
             f"in {sum(r <= 1.15 for r in right)} of {len(right)}; median {np.median(right):.2f}, largest "

@@ -102,7 +102,9 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         study.better(
             f"Power avoids low scores more than softmax at β = 8 ({avoided})", setting, seldom, "power", "softmax", 4
         ),
-        study.better(f"and at β = 1 ({avoided})", setting, seldom_1, "power", "softmax", 4),
+        study.better(
+            f"Power avoids low scores more than softmax at β = 1 ({avoided})", setting, seldom_1, "power", "softmax", 4
+        ),
         study.better(
             f"Soft-rank depends more on β than power, from 1 to 8 ({moved})", setting, change, "softrank", "power"
         ),

@@ -232,7 +232,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             "seen" if after.high < limit else "the opposite" if after.low > limit else told,
         ),
         study.Claim(
-            f"Those of the {WINDOW} batches before it gain more",
+            f"The labels of the {WINDOW} batches before “stop” gain more",
             setting,
             n_trials,
             f"{study.with_interval(before, 2, sign=True)} {text}",

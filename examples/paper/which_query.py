@@ -124,7 +124,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
     statement = "The default is nowhere significantly worse than uniform"
     n_trials = len(next(iter(next(iter(means.values())).values()))[DEFAULT])
     made.append(study.Claim(statement, setting, n_trials, text, "the opposite" if worse else "seen"))
-    made.append(study.better("Keeping apart adds to it", setting, pooled, "margin, beta 4, apart", DEFAULT))
+    made.append(study.better("Keeping apart adds to the default", setting, pooled, "margin, beta 4, apart", DEFAULT))
     return made
 
 

@@ -93,7 +93,7 @@ class BatchBALDResult:
 def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcomes: int = 10_000) -> BatchBALDResult:
     r"""Choose k rows greedily by the joint mutual information of their labels and the model's parameters.
 
-    Each row x is taken for the most of :math:`I(y_x; \theta \mid y_1 \dots y_b) = \sum_g q_g (H[\sum_k W_{gk} p_k] -
+    Each row x is taken for the most of :math:`I(y_x; \theta \mid y_1 \ldots y_b) = \sum_g q_g (H[\sum_k W_{gk} p_k] -
     \sum_k W_{gk} H[p_k])`, over the outcomes g of the labels before it, of probability :math:`q_g`, that make draw k as
     probable as :math:`W_{gk}`. Their information, :math:`\log K - \sum_g q_g H[W_g]`, is the sum of these gains.
 

@@ -100,7 +100,7 @@ class ExperimentResult:
     rounds : tuple of Round
         Every round of every run, by trial, query and round. A run is one query in one trial.
     failures : tuple of Failure
-        Runs that raised an error. Their finished rounds are in `rounds`; summaries leave such runs out.
+        Runs that raised an error. Their finished rounds are in ``rounds``; summaries leave such runs out.
     settings : dict
         Estimator, queries, sizes, seeds and versions, as plain JSON.
 

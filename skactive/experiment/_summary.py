@@ -20,7 +20,7 @@ _NOTE = "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tes
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of comparisons: ``print`` and notebooks show it, `to_frame` makes a DataFrame of it.
+    """A table of comparisons: ``print`` and notebooks show it, `Summary.to_frame` makes a DataFrame of it.
 
     Attributes
     ----------

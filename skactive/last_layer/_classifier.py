@@ -69,7 +69,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         example. Otherwise an estimator with a method ``embed(X)``, such as `MCDropoutClassifier`; a skorch net, a
         fitted torch module or an ``MLPClassifier``, whose features are the input of its last linear layer; or a
         Pipeline that ends in one of these. A fitted net is used as it is. Any other is cloned and fitted to the same
-        data at every ``fit`` (a skorch net to the positions of the labels in ``classes_``). `clone` forgets fits,
+        data at every ``fit`` (a skorch net to the positions of the labels in ``classes_``). ``clone`` forgets fits,
         except those of torch modules; scikit-learn's ``FrozenEstimator(net)`` keeps them.
     method : {"laplace", "mean_field"}, default="laplace"
         The normal distribution that approximates the posterior of W. "laplace" is centred at the most probable weights,
@@ -203,7 +203,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter is out of its range, the features are not finite numbers in columns, y is missing or empty,
-            or y holds one class and `classes` declares no other.
+            or y holds one class and ``classes`` declares no other.
         TypeError
             If ``net`` gives no features.
         """

@@ -197,8 +197,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         Raises
         ------
         ValueError
-            If X or y hold what is not finite, y holds one class and `classes` declares no other, a parameter is out of
-            its range, or `module` does not return what `output` says.
+            If X or y hold what is not finite, y holds one class and ``classes`` declares no other, a parameter is out
+            of its range, or ``module`` does not return what ``output`` says.
         """
         self._check_parameters()
         continues = self._continues()
@@ -218,7 +218,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         X : array-like of shape (n_rows, ...)
         y : array-like of shape (n_rows,)
         classes : array-like, optional
-            All labels that may ever come. Needed at the first call, unless the parameter `classes` declares them.
+            All labels that may ever come. Needed at the first call, unless the parameter ``classes`` declares them.
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -278,7 +278,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         ----------
         X : array-like of shape (n_points, ...)
         n_draws : int, optional
-            Number of functions, by default the parameter `n_draws`. The first ones are the same for every number.
+            Number of functions, by default the parameter ``n_draws``. The first ones are the same for every number.
 
         Returns
         -------

@@ -87,7 +87,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         Raises
         ------
         ValueError
-            If X or y hold what is not finite, a parameter is out of its range, or `module` does not return one
+            If X or y hold what is not finite, a parameter is out of its range, or ``module`` does not return one
             output a row.
         """
         self._check_parameters()
@@ -141,7 +141,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         ----------
         X : array-like of shape (n_points, ...)
         n_draws : int, optional
-            Number of functions, by default the parameter `n_draws`. The first ones are the same for every number.
+            Number of functions, by default the parameter ``n_draws``. The first ones are the same for every number.
 
         Returns
         -------

@@ -80,7 +80,7 @@ class Pool:
     ) -> Pool:
         """A pool as a user gives it, checked; ``candidates`` and ``pending`` are positions of rows, or masks.
 
-        ``fit`` are the attributes that say how the model was fitted, as `training_of` leaves them.
+        ``fit`` are the other attributes, which say how the model was fitted.
         """
         X = containers.prepare_pool(X_pool)
         if containers.is_open(X) and not (candidates is None and pending is None and limits is None):

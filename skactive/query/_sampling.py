@@ -154,8 +154,8 @@ def choose_by_scores(
 ) -> Batch:
     """Score the candidates, measure beta if it is "auto", and draw a batch; the query keeps what comes of it.
 
-    ``query`` has the ``ScoringParameters``; ``rule`` measures beta, `measured_beta` by default; ``apart`` says how rows
-    of the batch keep apart, if they do.
+    ``query`` has the ``ScoringParameters``; ``rule`` measures beta, by default as ``beta="auto"`` does; ``apart`` says
+    how rows of the batch keep apart, if they do.
 
     See Also
     --------

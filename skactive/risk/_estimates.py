@@ -176,7 +176,7 @@ class RiskDifference:
     less: RiskEstimate
 
     def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
-        """Confidence interval of the difference on the pool, from those of `more` and `less`.
+        """Confidence interval of the difference on the pool, from those of ``more`` and ``less``.
 
         Parameters
         ----------

@@ -103,6 +103,8 @@ def main() -> None:
             result = {"machine": machine(), "cases": with_earlier(topic, records)}
             (RESULTS / f"{topic}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             (RESULTS / f"{topic}.inc").write_text(tables.as_rst(result), encoding="utf-8")
+            kept = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+            (RESULTS / "summary.inc").write_text(tables.summary(kept), encoding="utf-8")
     return None
 
 

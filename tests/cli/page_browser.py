@@ -24,9 +24,12 @@ class Browser:
     def __init__(self, driver: webdriver.Chrome, downloads: Path):
         self.driver, self.downloads = driver, downloads
 
-    def open(self, page: Path, size: tuple[int, int] = (1280, 800), *, dark: bool = False) -> None:
+    def resize(self, size: tuple[int, int]) -> None:
         phone = size[0] < 600
         self.cdp("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=phone)
+
+    def open(self, page: Path, size: tuple[int, int] = (1280, 800), *, dark: bool = False) -> None:
+        self.resize(size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.cdp("Emulation.setEmulatedMedia", features=[scheme])
         self.driver.get(page.as_uri())
