@@ -117,21 +117,23 @@ class TorchLoader(Source):
 
 def _row_of(item: Any) -> Any:
     """The row of an item; as everywhere with torch, a pair is a row and its label."""
-    if not isinstance(item, tuple):
-        return item
-    if len(item) == 2:
-        return item[0]
-    raise TypeError(
-        f"items of a Dataset must be rows, or pairs of a row and a label, and this one is a tuple of {len(item)}: let "
-        "`__getitem__` return a dict, by the names that the net has for its parts"
-    )
+    return _first_of_pair(item) if isinstance(item, tuple) else item
 
 
 def _rows_of(batch: Any) -> Any:
-    """The rows of a batch that was collated, which is a list where items are pairs."""
-    is_pair = isinstance(batch, list | tuple) and len(batch) == 2 and hasattr(batch[0], "shape")
-    rows = batch[0] if is_pair else batch
+    """The rows of a batch that was collated, which is a list of arrays where items are tuples."""
+    is_tuple = isinstance(batch, list | tuple) and len(batch) > 0 and hasattr(batch[0], "shape")
+    rows = _first_of_pair(batch) if is_tuple else batch
     return kind_of(rows).prepare(rows, "X_pool") if isinstance(rows, Mapping) else rows
+
+
+def _first_of_pair(parts: Any) -> Any:
+    if len(parts) in (1, 2):
+        return parts[0]
+    raise TypeError(
+        f"items of a Dataset must be rows, or pairs of a row and a label. Got tuples of {len(parts)}: let `__getitem__` "
+        "return a dict, by the names that the net has for its parts"
+    )
 
 
 def _collated(rows: list[Any]) -> Any:

@@ -189,6 +189,7 @@ class BADGEQuery(BatchQuery):
             probabilities, embeddings = collect(
                 pool.with_pending(),
                 lambda X: _of_rows(represent, X),
+                model=model_of(learner),
                 chunk_size=self.chunk_size,
                 batch_size=batch_size,
                 verbose=self.verbose,

@@ -248,7 +248,7 @@ def _outcome_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, positi
         draws,
         predict=functools.partial(potential_outcomes, draws.predict, treatment=position),
         shape=(*draws.shape, 2),
-        n_beside=pool.n_columns or 0,  # the rows are copied, to set the treatment
+        n_beside=draws.n_beside + (pool.n_columns or 0),  # the rows are copied, to set the treatment
     )
 
 

@@ -28,6 +28,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .. import _containers as containers
 from .._checks import as_array, one_axis, plain_labels, task
 
 Function = Callable[[Any], Any]
@@ -86,6 +87,31 @@ class Through:
         return replace(self, inside=in_batches(self.inside, n_rows))
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Functions of rows, one after the other."""
+
+    functions: list[Function]
+
+    def __call__(self, X: Any) -> Any:
+        return functools.reduce(lambda rows, function: function(rows), self.functions, X)
+
+
+def bytes_on_the_way(estimator: Any, X: Any) -> float:
+    """What a row takes at most between the parts of a model, as seen by the rows X: of a name, an image, say."""
+    most = 0.0
+    while (found := inside(estimator)) is not None:
+        for function in found.rows.functions if isinstance(found.rows, Steps) else [found.rows or _same]:
+            X = function(X)
+            most = max(most, containers.bytes_per_row(X) or 0.0)
+        estimator = found.estimator
+    return most
+
+
+def _same(X: Any) -> Any:
+    return X
+
+
 def in_batches(function: Any, n_rows: int | None) -> Any:
     """The same function, where a net answers with ``n_rows`` rows in a forward pass; other functions as they are."""
     if n_rows is None or not hasattr(function, "with_batch_size"):
@@ -139,16 +165,12 @@ def _at_the_end(steps: list[tuple[str, Any]]) -> Inside | None:
     # cannot answer, and has no `transform` where one of them resamples.
     transforms = [step.transform for _, step in before if not _is_skipped(step)]
     # Labelled rows are not resampled for draws that need them: copies of rows are no further evidence.
-    return Inside(last, rows=functools.partial(_one_after_the_other, transforms) if transforms else None)
+    return Inside(last, rows=Steps(transforms) if transforms else None)
 
 
 def _is_skipped(step: Any) -> bool:
     is_sampler = hasattr(step, "fit_resample") and not hasattr(step, "transform")
     return step is None or (isinstance(step, str) and step == "passthrough") or is_sampler
-
-
-def _one_after_the_other(functions: list[Function], X: Any) -> Any:
-    return functools.reduce(lambda rows, function: function(rows), functions, X)
 
 
 def _behind_a_target(regressor: Any, transformer: Any) -> Inside:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ from ..posterior._embeddings import predictions_by
 from ..posterior._ensembles import FORESTS
 from ..posterior._fits import FitParams, fit_with
 from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
-from ..posterior._unwrap import in_batches, labels_to_fit
+from ..posterior._unwrap import bytes_on_the_way, in_batches, labels_to_fit
 from ._pool import Pool
 
 _AVERAGED = (*FORESTS, BaggingClassifier)
@@ -87,7 +88,7 @@ class PoolDraws:
     refits : Refits
         What to hand to the next call.
     n_beside : int
-        How many numbers a row takes on the way beside its draws.
+        How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
 
     See Also
     --------
@@ -179,15 +180,17 @@ def draws_of(
     predict = in_batches(predict, predict_batch_size)
     checks_rows = bool(getattr(predict, "checks_rows", False))
     with failure_explained("Drawing predictions for one row of the pool"):
-        draws = predict(pool.take(np.array([0])))
+        first = pool.take(np.array([0]))
+        draws = predict(first)
         check_draws_of(draws, 1)
         real_array("draws", draws, objects=False)
         if not (predict is finder.refits.predict or type(model) in FORESTS or checks_rows):
             _check_functions(predict, draws, pool)
+        n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
     if not one_draw:  # a mean is best over all that there are
         check_number_of_draws(draws, n_draws, model)
     batch_size = getattr(predict, "batch_size", None)
-    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits)
+    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits, n_beside)
 
 
 def has_own_predictions(model: Any) -> bool:

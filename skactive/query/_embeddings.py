@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from .. import _containers as containers
 from .._checks import failure_explained, numbers_in_place
 from .._types import Embedding
 from ..posterior._embeddings import embed_by
-from ..posterior._unwrap import in_batches
+from ..posterior._unwrap import bytes_on_the_way, in_batches
 from ._base import model_of
 from ._pool import Pool
 
@@ -52,10 +53,10 @@ def embeddings_of(
     query.draws_of : Draws for the same rows.
     KCenterQuery : A query by embeddings alone.
     """
-    embed = in_batches(embed_by(model_of(learner), embedding), predict_batch_size)
-
+    model = model_of(learner)
+    embed = in_batches(embed_by(model, embedding), predict_batch_size)
     batch_size = getattr(embed, "batch_size", None)
-    options: dict[str, Any] = {"chunk_size": chunk_size, "batch_size": batch_size, "verbose": verbose}
+    options: dict[str, Any] = {"chunk_size": chunk_size, "batch_size": batch_size, "verbose": verbose, "model": model}
     return collect(pool, lambda X: (as_numbers(check_ran_a_layer(embed(X))),), **options)[0]
 
 
@@ -85,6 +86,7 @@ def collect(
     pool: Pool,
     function: Callable[[Any], Sequence[Any]],
     *,
+    model: Any,
     doing: str = "embedding",
     parameter: str = "embedding",
     chunk_size: int | None = None,
@@ -93,13 +95,14 @@ def collect(
 ) -> list[Any]:
     """Stream the candidates through a function of rows that returns arrays (n_rows, n_columns), and keep these.
 
-    An array is dense or sparse as those of the first row are. Where the function returns the rows that it was given,
-    nothing is kept: the pool's own rows are the answer, read in place.
+    ``model`` is what the function asks. An array is dense or sparse as those of the first row are. Where the function
+    returns the rows that it was given, nothing is kept: the pool's own rows are the answer, read in place.
     """
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
+        n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
         kept = [_Kept(part, pool, part is first and not pool.is_read_in_blocks, parameter) for part in function(first)]
-    n_values = sum(array.n_columns for array in kept)
+    n_values = sum(array.n_columns for array in kept) + n_beside
     for rows, chunk in pool.chunks(n_values, doing, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose):
         with failure_explained(f"{doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
             for array, part in zip(kept, function(chunk), strict=True):

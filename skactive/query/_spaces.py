@@ -61,6 +61,7 @@ def points_of(
     arrays = collect(
         pool.with_pending(),
         lambda X: found.checked(X, containers.count_rows(X)),
+        model=model_of(learner),
         doing="placing",
         parameter="space",
         chunk_size=chunk_size,

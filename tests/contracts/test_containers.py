@@ -320,7 +320,28 @@ def test_a_pipeline_that_reads_files_reads_few_at_a_time():
     model.fit(names[:50], np.arange(50) % 3)
     seen.clear()
     StochasticBatchQuery(random_state=0).select(model, names, 3)
-    assert seen == [1, 2, 2048, 2048, 904]
+    assert seen == [1, 2, 1, 2048, 2048, 904]
+
+
+@pytest.mark.parametrize("score", ["bald", "margin"])
+@pytest.mark.parametrize("diversity", [0.0, 1.0])
+def test_a_chunk_is_bounded_by_what_the_steps_of_a_pipeline_make_of_it(score, diversity):
+    seen = []
+
+    def read(names):
+        seen.append(len(names))
+        return np.zeros((len(names), 150_528), dtype=np.float32) + [[int(name) % 7] for name in names]
+
+    def shrunk(images):
+        return images[:, :3]
+
+    names = [str(i) for i in range(400)]
+    steps = [FunctionTransformer(read), FunctionTransformer(shrunk)]
+    model = make_pipeline(*steps, RandomForestClassifier(5, random_state=0)).fit(names[:50], np.arange(50) % 3)
+    seen.clear()
+    query = StochasticBatchQuery(score, diversity=diversity, random_state=0)
+    query.select(model, names, 3)
+    assert max(seen) <= 2**26 / (4 * 150_528)  # 64 MiB of images
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 20, 100])

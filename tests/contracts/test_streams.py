@@ -319,6 +319,11 @@ class Lying(Items):
         return len(self.rows) + 5
 
 
+class Triples(Items):
+    def __getitem__(self, i):
+        return self.rows[i], 0, 0
+
+
 def vanishing(folder):
     pool = parquet(NUMBERS[POOL], folder, 3)
     stream = containers.prepare_pool(pool)
@@ -381,6 +386,13 @@ BAD = {
         "rows and labels. Got one of 3 tensors",
     ),
 }
+
+
+BAD["triples"] = (lambda f: select_from(Triples(torch.ones(9, 4))), "Got tuples of 3")
+BAD["a batch of triples"] = (
+    lambda f: select_from(torch.utils.data.DataLoader(Triples(torch.ones(9, 4)), 4)),
+    "Got tuples of 3",
+)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -374,18 +374,28 @@ def test_a_pool_of_whole_numbers_for_a_net_of_floats_is_refused_with_the_convers
         draws_of(mlp().eval(), np.ones((4, 4), dtype=np.int64))
 
 
-POOLS_THAT_ARE_NONE = {
-    "a dict": {"left": X[:, :2], "right": X[:, 2:]},
-    "a torch Dataset": torch.utils.data.TensorDataset(torch.from_numpy(X)),
-    "a skorch Dataset": skorch.dataset.Dataset(X),
-    "a DataLoader": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X))),
+DATASETS = {
+    "a torch Dataset": torch.utils.data.TensorDataset(torch.from_numpy(X / 240).float()),
+    "a skorch Dataset": skorch.dataset.Dataset((X / 240).astype(np.float32)),
+    "a DataLoader": torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(torch.from_numpy(X / 240).float()), batch_size=7
+    ),
 }
 
 
-@pytest.mark.parametrize("name", POOLS_THAT_ARE_NONE)
-def test_what_holds_no_rows_is_refused_in_one_sentence(name):
-    with pytest.raises(TypeError, match="`X_pool` must hold rows"):
-        StochasticBatchQuery(n_draws=3).select(mlp().eval(), POOLS_THAT_ARE_NONE[name], 2)
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_dataset_of_torch_is_a_pool_for_a_module(name):
+    module = mlp().eval()
+    found, expected = (
+        StochasticBatchQuery("bald", n_draws=3, random_state=0).select(module, pool, 5)
+        for pool in (DATASETS[name], (X / 240).astype(np.float32))
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_arrays_by_name_are_none_of_the_rows_that_a_module_takes():
+    with pytest.raises(TypeError, match="`X_pool` must be rows in one array for a torch module"):
+        StochasticBatchQuery(n_draws=3).select(mlp().eval(), {"left": X[:, :2], "right": X[:, 2:]}, 2)
 
 
 def test_a_tensor_is_a_pool_for_a_last_layer_on_features():
