@@ -15,8 +15,14 @@ import tabular
 
 from skactive import StochasticBatchQuery
 from skactive._statistics import mean_over_labels
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Automatic batch sizes"
+ALT = (
+    "Left, a row for each of eight pairs of table and model: mean accuracy of automatic batch sizes minus that of "
+    "ten a batch and of equal batches in as many rounds, nearly all intervals across 0. Right: batches of "
+    "automatic sizes grow with the number of labels."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "budget": 40, "tables": ["digits"], "models": ["forest"]},
@@ -122,24 +128,19 @@ def fewer_rounds(rounds: dict[str, dict[str, float]], n_trials: int) -> study.Cl
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    """Accuracy against labels, a panel for each table and model, and the sizes of the first trial."""
-    found = findings["curves"]
-    figure, axes = study.panels(len(found), 4, 3.2, 2.6)
-    for ax, (name, curves) in zip(axes.flat, found.items(), strict=False):
-        for i, (query, of) in enumerate(curves.items()):
-            label = {AUTO: "size set by itself", TENS: "ten a batch", EQUAL: "equal, as many rounds"}[query]
-            ax.plot(of["labels"], 100 * np.array(of["accuracy"]), color=f"C{i}", lw=1.6, label=label)
-        bought = np.cumsum([curves[AUTO]["labels"][0], *findings["sizes"][name]])
-        ax.plot(bought, np.full(len(bought), ax.get_ylim()[0]), "|", color="C0", ms=9)
-        ax.set_title(name.replace("_", " "), fontsize=9)
-        ax.grid(alpha=0.3)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("accuracy, %")
-    for ax in axes[-1]:
-        ax.set_xlabel("labels (marks: models of one trial)")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=3, bbox_to_anchor=(0.5, 1), frameon=False)
-    figure.tight_layout()
+    """Differences to fixed sizes, a row for each table and model; and the sizes of the first trial, by labels."""
+    figure, ((left, right),) = study.panels(2, 2, 3.8, sharey=True, width_ratios=[1.2, 1])
+    for j, (rival, label) in enumerate({TENS: "minus ten a batch", EQUAL: "minus equal sizes, as many rounds"}.items()):
+        means = {name.replace("_", " "): values for name, values in findings["means"].items()}
+        rows = {name: study.difference(values, AUTO, rival) for name, values in means.items()}
+        looks = dict.fromkeys(rows, drawing.styles(2)[j])
+        study.draw_intervals(left, rows, looks, unit=100, shift=0.3 * (j - 0.5), label=label)
+    left.set(xlabel="mean accuracy of automatic sizes, points,\nwith 95 % intervals")
+    for i, (name, sizes) in enumerate(findings["sizes"].items()):
+        bought = np.cumsum([findings["curves"][name][AUTO]["labels"][0], *sizes])
+        right.plot(bought, np.full(len(bought), i), "|", color=drawing.COLOURS[0], ms=11)
+    right.set(xlabel="labels (a mark: a model is fitted;\nfirst trial, automatic sizes)")
+    study.legend_above(figure, left)
     return figure
 
 

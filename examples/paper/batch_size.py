@@ -12,8 +12,14 @@ import numpy as np
 import study
 
 from skactive import BADGEQuery, StochasticBatchQuery
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Size of batches"
+ALT = (
+    "Three panels: mean accuracy minus uniform's by labels in a batch, where top-k falls from −2 to −7 points "
+    "while power and BADGE stay above 0; learning curves of top-k, worse the larger the batch; those of power, "
+    "all alike."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "budget": 40, "batch_sizes": [20, 40]},
@@ -73,18 +79,15 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Mean accuracy by the size of batches, and curves of top-k and power."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    _draw_means(axes[0], findings)
-    for ax, query, name, shades in ((axes[1], "topk", "top-k", "Reds"), (axes[2], "power", "power β=1", "Blues")):
+    figure, axes = study.panels(3, 3, 2.9)
+    _draw_means(axes[0, 0], findings)
+    for ax, query, name in ((axes[0, 1], "topk", "top-k"), (axes[0, 2], "power", "power β=1")):
         keys = {_key(query, b): f"{b} a batch" for b in findings["batch_sizes"]}
-        colours = dict(zip(keys, plt.get_cmap(shades)(np.linspace(0.4, 1, len(keys))), strict=True))
-        curves = {key: findings["curves"][key] for key in keys}
-        study.draw_curves(ax, curves, "accuracy", colours=colours, **keys)
+        looks = dict(zip(keys, drawing.shades(len(keys)), strict=True))
+        study.draw_curves(ax, {key: findings["curves"][key] for key in keys}, "accuracy", looks=looks, **keys)
         ax.set_title(name)
         ax.legend(loc="lower right")
-    axes[2].sharey(axes[1])
+    axes[0, 2].sharey(axes[0, 1])
     return figure
 
 
@@ -92,15 +95,14 @@ def _draw_means(ax: Any, findings: dict[str, Any]) -> None:
     sizes = findings["batch_sizes"]
     for query in QUERIES:
         found = [study.difference(findings["means"], _key(query, b), "uniform") for b in sizes]
-        y, low, high = (100 * np.array([getattr(e, part) for e in found]) for part in ("mean", "low", "high"))
-        ax.plot(sizes, y, "o-", color=study.COLOURS[query], label="top-k" if query == "topk" else query)
-        ax.fill_between(sizes, low, high, color=study.COLOURS[query], alpha=0.12, lw=0)
-    ax.axhline(0, color=study.COLOURS["uniform"], ls="--", label="uniform")
+        ends = (100 * np.array([getattr(e, part) for e in found]) for part in ("mean", "low", "high"))
+        label = "top-k" if query == "topk" else query
+        drawing.draw_band(ax, np.array(sizes), *ends, label=label, **study.LOOKS[query])
+    ax.axhline(0, color=drawing.GREY, lw=1, label="uniform")
     ax.set_xscale("log")
     ax.set_xticks(sizes, sizes)
     ax.minorticks_off()
     ax.set(xlabel="labels in a batch, as many in all", ylabel="points", title="mean accuracy minus uniform's")
-    ax.grid(alpha=0.3)
     ax.legend()
 
 

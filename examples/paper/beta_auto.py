@@ -14,9 +14,15 @@ import study
 import tabular
 
 from skactive import StochasticBatchQuery
-from skactive._statistics import holm
+from skactive._statistics import estimate, holm
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Automatic beta"
+ALT = (
+    "Dot plot of how far each coldness falls short of the best fixed one: 0.4 points for β set by itself and for "
+    "β = 4, more for other values, about 3 for uniform and top-k, with a stroke for each of 20 pairs of table and "
+    "model."
+)
 
 TABLES = [name for name in tabular.TABLES if name not in ("penguins", "wine")]  # pools that are nearly used up
 BETAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -110,36 +116,27 @@ def closest(found: dict[str, Any], setting: str, n_trials: int) -> study.Claim:
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    """Accuracy against beta, a panel for each table and model, and what the measured one comes to."""
+    """How far each falls short of the best fixed beta of a table and model: means, and a mark for each of them."""
     found = findings["means"]
-    figure, axes = study.panels(len(found), 5, 2.6, 2.1)
-    for ax, (name, values) in zip(axes.flat, found.items(), strict=False):
-        _draw_panel(ax, name, values)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("mean accuracy, %")
-    for ax in axes[-1]:
-        ax.set_xlabel("β")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=4, bbox_to_anchor=(0.5, 1), frameon=False)
-    figure.tight_layout()
+    shown = ["auto", *FIXED, "topk", "uniform"]
+    means = {query: 100 * np.array([np.mean(values[query]) for values in found.values()]) for query in shown}
+    best = np.max([means[query] for query in FIXED], axis=0)
+    names = {"auto": "β set by itself", "topk": "top-k", "uniform": "uniform"}
+    figure, axes = study.panels(1, 1, 3.8)
+    rows = {names.get(query, query.replace("beta", "β =")): values - best for query, values in means.items()}
+    styles = drawing.styles(7)
+    looks = {name: {"color": drawing.GREY, "markersize": 7} for name in rows}
+    looks["β set by itself"] |= {"color": styles[0]["color"]}
+    looks["top-k"] |= study.LOOKS["topk"]
+    looks["uniform"] |= study.LOOKS["uniform"]
+    for i, (name, values) in enumerate(rows.items()):
+        axes[0, 0].plot(values, np.full(len(values), i), "|", color=looks[name]["color"], ms=9, alpha=0.6)
+    study.draw_intervals(axes[0, 0], {name: estimate(values) for name, values in rows.items()}, looks)
+    axes[0, 0].set_xlabel(
+        f"mean accuracy minus that of the best fixed β, points\n(a stroke: one of {len(best)} pairs of table and "
+        "model; a point: their mean, with its 95 % interval)"
+    )
     return figure
-
-
-def _draw_panel(ax: Any, name: str, values: dict[str, list[float]]) -> None:
-    means = {query: 100 * float(np.mean(of)) for query, of in values.items()}
-    ax.plot(BETAS, [means[query] for query in FIXED], "o-", color="C0", ms=4, label="fixed β")
-    styles = {
-        "auto": ("C3", "-", "β set by itself"),
-        "topk": ("0.3", "--", "top-k"),
-        "uniform": ("0.6", ":", "uniform"),
-    }
-    for query, (color, line, label) in styles.items():
-        ax.axhline(means[query], color=color, ls=line, lw=2 if query == "auto" else 1.3, label=label)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(BETAS, [f"{beta:g}" for beta in BETAS], fontsize=8)
-    ax.tick_params(axis="y", labelsize=8)
-    ax.set_title(name.replace("_", " "), fontsize=9)
-    ax.grid(alpha=0.3)
 
 
 if __name__ == "__main__":

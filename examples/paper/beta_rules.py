@@ -20,11 +20,16 @@ from scipy.optimize import brentq
 
 from skactive import StochasticBatchQuery
 from skactive import query as query_module
+from skactive.plotting import _drawing as drawing
 from skactive.query import Pool, Streams, choose_by_scores, draws_of
 from skactive.samplers import Batch
 from skactive.scores import bald
 
 TITLE = "Automatic beta: other rules"
+ALT = (
+    "Differences in accuracy to β = 1 for four rules that set β, on eight pairs of table and model, with "
+    "intervals: the mean of the rule that the package uses, auto, is above 0 on seven of them."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 2, "tables": ["breast_cancer"], "models": ["forest"]},
@@ -153,23 +158,15 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 
 def draw(findings: dict[str, Any]) -> Any:
     """Differences to beta = 1, a row for each pair."""
-    import matplotlib.pyplot as plt
-
     found = findings["means"]
-    figure, ax = plt.subplots(figsize=(6.5, 0.5 * len(found) + 1.2))
-    colours = dict(zip(["auto", *RIVALS], ("C3", "C0", "C2", "0.5"), strict=True))
-    for j, query in enumerate(colours):
-        for i, values in enumerate(found.values()):
-            point = study.difference(values, query, "beta 1")
-            at = i + 0.16 * (j - 1.5)
-            ax.plot([100 * point.low, 100 * point.high], [at, at], color=colours[query], lw=1)
-            ax.plot(100 * point.mean, at, "o", color=colours[query], ms=5, label=None if i else query)
-    ax.axvline(0, color="k", lw=0.8)
-    ax.set_yticks(range(len(found)), [name.replace("_", " ") for name in found])
-    ax.set_ylim(len(found) - 0.5, -0.5)
-    ax.set_xlabel("mean accuracy minus that of β = 1, points")
-    ax.legend(fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
-    ax.grid(alpha=0.3)
+    figure, axes = study.panels(1, 1, 0.5 * len(found) + 1.2)
+    rules = ["auto", *RIVALS]
+    for j, (rule, look) in enumerate(zip(rules, drawing.styles(len(rules)), strict=True)):
+        rows = {name.replace("_", " "): study.difference(values, rule, "beta 1") for name, values in found.items()}
+        looks = dict.fromkeys(rows, look)
+        study.draw_intervals(axes[0, 0], rows, looks, unit=100, shift=0.18 * (j - 1.5), label=rule)
+    axes[0, 0].set_xlabel("mean accuracy minus that of β = 1, points, with 95 % intervals")
+    study.legend_above(figure, axes[0, 0])
     return figure
 
 

@@ -23,6 +23,11 @@ from skactive.causal import sqrt_pehe_scorer
 from skactive.datasets import make_causal, make_ihdp
 
 TITLE = "Causal effects: CausalBALD with power sampling, and its coldness"
+ALT = (
+    "Two rows of panels, synthetic data and IHDP: mean error of effects by coldness, lowest between 1 and 4 on "
+    "synthetic data, and error by labels, where power sampling falls fastest on synthetic data and all bands "
+    "overlap on IHDP."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "betas": [0.1, 4.0, 16.0], "sets": ["synthetic"]},
@@ -171,44 +176,41 @@ def with_a_good_beta(statement: str, setting: str, found: dict[str, Any], refere
 
 def draw(findings: dict[str, Any]) -> Any:
     """Mean error by coldness between the lines of uniform and top-k, and curves."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        len(findings), 2, figsize=(12, 4.5 * len(findings)), layout="constrained", squeeze=False
-    )
+    figure, axes = study.panels(2 * len(findings), 2, 3.3)
     for (left, right), (name, found) in zip(axes, findings.items(), strict=True):
         _draw_means(left, name, found)
         best = max(found["betas"], key=lambda beta: np.mean(found["means"][_key(beta)]))
         shown = {"uniform": "uniform", "topk": "topk", "warm": _key(found["betas"][0]), "power": _key(best)}
         curves = {shown_as: _turned(found["curves"][query]) for shown_as, query in shown.items()}
         names = {"topk": "top-k", "warm": shown["warm"], "power": shown["power"]}
-        study.draw_curves(right, curves, SETTINGS[name].unit, **names)
+        looks = {**study.LOOKS, "warm": study.LOOKS["power β=4"]}
+        study.draw_curves(right, curves, SETTINGS[name].unit, looks=looks, **names)
         right.set_title(f"{name}: by labels")
         right.legend()
+    study.legend_above(figure, axes[0, 0])
     return figure
-
-
-def _turned(points: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
-    """Errors are drawn as they are, scores are minus that."""
-    return {n: [np.nan if value is None else -value for value in values] for n, values in points.items()}
 
 
 def _draw_means(ax: Any, name: str, found: dict[str, Any]) -> None:
     betas, means = found["betas"], found["means"]
     for query, label in (("uniform", "uniform"), ("topk", "top-k")):
-        ax.axhline(-estimate(means[query]).mean, color=study.COLOURS[query], ls="--", lw=1.5, label=label)
+        look = {key: study.LOOKS[query][key] for key in ("color", "linestyle")}
+        ax.axhline(-estimate(means[query]).mean, label=label, **look)
     power = [_over_reference(means, _key(beta)) for beta in betas]
     middle = np.array([-estimate(means["uniform"]).mean - found.mean for found in power])
     half = [found.half_width for found in power]
     label = "power; bars: 95 % of the difference to uniform"
-    ax.errorbar(betas, middle, yerr=np.nan_to_num(half), fmt="o-", capsize=3, color=study.COLOURS["power"], label=label)
+    ax.errorbar(betas, middle, yerr=np.nan_to_num(half), label=label, **study.LOOKS["power"])
     ax.set_xscale("log")
     ax.set_xticks(betas, [f"{beta:g}" for beta in betas])
     ax.minorticks_off()
     title = f"{name}: means over trials and acquisitions"
     ax.set(xlabel="coldness β", ylabel=SETTINGS[name].unit, title=title)
-    ax.grid(alpha=0.3)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False)
+
+
+def _turned(points: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
+    """Errors are drawn as they are, scores are minus that."""
+    return {n: [np.nan if value is None else -value for value in values] for n, values in points.items()}
 
 
 def _over_reference(means: Mapping[str, Sequence[float]], query: str) -> Estimate:

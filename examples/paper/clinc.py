@@ -21,6 +21,10 @@ from skactive import BADGEQuery, StochasticBatchQuery
 from skactive.datasets import load_clinc150
 
 TITLE = "CLINC-150: entropy, power and uniform on sentence embeddings"
+ALT = (
+    "Learning curves on CLINC-150 from 1,500 to 2,100 labels: entropy and BADGE end highest, near 0.913, "
+    "PowerEntropy near 0.905 and uniform near 0.900, with bands that overlap in part."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "n_each": 2, "n_pool": 1_000, "n_test": 500, "encoder": "tfidf"},
@@ -129,12 +133,10 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
-    study.draw_curves(ax, findings["curves"], "accuracy")
-    ax.set_title(f"CLINC-150, {ENCODERS[findings['encoder']]}", fontsize=10)
-    ax.legend(fontsize=9)
+    figure, axes = study.panels(1, 1, 4.2)
+    study.draw_curves(axes[0, 0], findings["curves"], "accuracy")
+    axes[0, 0].set_title(f"CLINC-150, {ENCODERS[findings['encoder']]}")
+    axes[0, 0].legend()
     return figure
 
 

@@ -33,8 +33,13 @@ from skactive._random import seeded_clone, spawn
 from skactive._statistics import Estimate, estimate, holm
 from skactive.campaign._first import FIRST, first_rows
 from skactive.campaign._models import fitted_preprocessing, named_model
+from skactive.plotting import _drawing as drawing
 
 TITLE = "The first labels"
+ALT = (
+    "Four dot plots of accuracy minus uniform's on 29 tables, with 20 and 50 labels: typical rows gain most on "
+    "tables of many classes, such as digits and soybean, and the mean over all tables is above 0."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "tables": ["breast_cancer", "wine", "digits"], "models": ["logistic"]},
@@ -288,25 +293,19 @@ def draw(findings: dict[str, Any]) -> Any:
     """Differences to uniform by table, and over tables below; a panel for each number."""
     models = models_of(findings)
     names = [name.replace("_", " ") for name in findings]
-    figure, axes = study.panels(len(NUMBERS), 4, 3.1, 0.3 * len(names) + 1.6)
-    for i, (ax, number) in enumerate(zip(axes.flat, NUMBERS, strict=True)):
-        for shift, colour, how in zip((-0.17, 0.17), ("C0", "C1"), WAYS, strict=True):
+    figure, axes = study.panels(len(NUMBERS), 4, 0.26 * len(names) + 1.4, sharey=True)
+    for ax, number in zip(axes.flat, NUMBERS, strict=True):
+        for shift, look, how in zip((-0.18, 0.18), drawing.styles(2), WAYS, strict=True):
             by_table = differences(findings, how, number, models)
-            values = [*(estimate(d) for d in by_table.values()), over_tables(by_table)[0]]
-            for row, value in enumerate(values):
-                half, is_sum = np.nan_to_num(value.half_width), row == len(names)
-                style = {"fmt": "D" if is_sum else "o", "ms": 6 if is_sum else 3.5, "lw": 2 if is_sum else 1}
-                label = how if row == 0 else None
-                ax.errorbar(value.mean, row + shift + 0.5 * is_sum, xerr=half, color=colour, label=label, **style)
-        ax.axvline(0, color="k", lw=0.8)
-        ax.axhline(len(names) - 0.25, color="0.6", lw=0.8)
-        ax.set_yticks([*range(len(names)), len(names) + 0.5], [*names, "all tables"] if i == 0 else [], fontsize=8)
-        ax.set_ylim(len(names) + 1, -0.7)
-        ax.set_title(number, fontsize=9)
-        ax.set_xlabel("minus uniform's, points", fontsize=8)
-        ax.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize=8)
-    figure.set_layout_engine("constrained")
+            rows = {name: estimate(d) for name, d in zip(names, by_table.values(), strict=True)}
+            rows["all tables"] = over_tables(by_table)[0]
+            looks = {name: {**look, "capsize": 0, "markersize": 3.5, "linewidth": 1} for name in rows}
+            looks["all tables"] = {**look, "markersize": 5, "linewidth": 2}
+            study.draw_intervals(ax, rows, looks, shift=shift, label=how)
+        ax.axhline(len(names) - 0.5, color="0.6", lw=0.8)
+        ax.set(title=number.replace(", ", ",\n"))
+    figure.supxlabel("minus uniform's, points, with 95 % intervals", fontsize="medium")
+    study.legend_above(figure, axes[0, 0])
     return figure
 
 

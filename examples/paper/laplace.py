@@ -24,6 +24,10 @@ from skactive import StochasticBatchQuery, sample_posterior
 from skactive.scores import bald
 
 TITLE = "BALD of Laplace draws, pulled together"
+ALT = (
+    "Dot plots for three priors of a logistic regression: the margin is above uniform with each; intervals of "
+    "BALD at three temperatures are wider and mostly cross 0."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "tables": ["wine"], "priors": [1.0]},
@@ -167,19 +171,14 @@ def guide(findings: dict[str, Any]) -> str:
 
 
 def draw(findings: dict[str, Any]) -> Any:
+    """Differences to uniform over tables, a panel for each prior."""
     priors = list(findings["means"])
-    figure, axes = study.panels(len(priors), 3, 3.4, 2.6)
+    figure, axes = study.panels(len(priors), 3, 2.2, sharey=True)
     for ax, prior in zip(axes.flat, priors, strict=False):
-        for i, arm in enumerate(list(QUERIES)[1:]):
-            value = over_tables(findings["means"][prior], arm, "uniform")
-            ax.errorbar(value.mean, i, xerr=np.nan_to_num(value.half_width), fmt="o", capsize=3, color="C0")
-        ax.axvline(0, color="k", lw=0.8)
-        ax.set_yticks(range(len(QUERIES) - 1), list(QUERIES)[1:], fontsize=8)
-        ax.set_ylim(len(QUERIES) - 1.5, -0.5)
-        ax.set_title(prior, fontsize=9)
-        ax.set_xlabel("accuracy minus uniform's, points", fontsize=8)
-        ax.grid(alpha=0.3)
-    figure.tight_layout()
+        arms = list(QUERIES)[1:]
+        study.draw_intervals(ax, {arm: over_tables(findings["means"][prior], arm, "uniform") for arm in arms})
+        ax.set_title(prior)
+    figure.supxlabel("accuracy minus uniform's, points, with 95 % intervals", fontsize="medium")
     return figure
 
 

@@ -18,6 +18,10 @@ from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
 from skactive.datasets import load_images
 
 TITLE = "Large pools: many classes, rare classes"
+ALT = (
+    "Learning curves on two large pools, accuracy and balanced accuracy: top-k is far below all others; power, "
+    "BADGE and uniform lie close together, and soft-rank a little lower on the letters."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "sets": ["letter"]},
@@ -118,16 +122,12 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        len(findings), 2, figsize=(10, 3.8 * len(findings)), squeeze=False, layout="constrained"
-    )
+    figure, axes = study.panels(2 * len(findings), 2, 3.1)
     for row, (name, found) in zip(axes, findings.items(), strict=True):
         for ax, score in zip(row, ("accuracy", "balanced_accuracy"), strict=True):
-            study.draw_curves(ax, found[score]["curves"], score.replace("_", " "))
-            ax.set_title(f"{name}, {found['n_pool']:,} rows, {len(found['counts'])} classes", fontsize=10)
-    axes[0, 0].legend(fontsize=9)
+            study.draw_curves(ax, found[score]["curves"], score.replace("_", " "), topk="top-k", softrank="soft-rank")
+            ax.set_title(f"{name}, {found['n_pool']:,} rows, {len(found['counts'])} classes")
+    study.legend_above(figure, axes[0, 0])
     return figure
 
 

@@ -19,6 +19,10 @@ from skactive import ACSFWQuery, BADGEQuery, LastLayerClassifier, MCDropoutClass
 from skactive.datasets import load_images
 
 TITLE = "Mean-field last layer: power sampling beside ACS-FW"
+ALT = (
+    "Left: learning curves on Fashion-MNIST; top-k falls behind by ten points, and power, uniform, BADGE and "
+    "ACS-FW lie together. Right: seconds of a query, 0.04 for uniform and 0.11 to 0.13 for the others."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "n_rows": 1_000},
@@ -101,18 +105,16 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=[2, 1])
-    study.draw_curves(left, findings["curves"], "accuracy")
-    left.set_title(findings["data"], fontsize=10)
-    left.legend(fontsize=9)
+    figure, ((left, right),) = study.panels(2, 2, 3.4, width_ratios=[2, 1])
+    study.draw_curves(left, findings["curves"], "accuracy", topk="top-k")
+    left.set_title(findings["data"])
+    left.legend(loc="upper left")
     seconds = findings["seconds"]
-    right.barh(range(len(seconds)), list(seconds.values()), color=[study.COLOURS[query] for query in seconds])
-    right.set_yticks(range(len(seconds)), list(seconds))
+    right.barh(range(len(seconds)), list(seconds.values()), color=[study.LOOKS[query]["color"] for query in seconds])
+    right.set_yticks(range(len(seconds)), ["top-k" if query == "topk" else query for query in seconds])
     right.invert_yaxis()
     right.set(xlabel="median seconds of a query")
-    right.grid(alpha=0.3, axis="x")
+    right.grid(visible=False, axis="y")
     return figure
 
 

@@ -17,6 +17,10 @@ from skactive import ExperimentResult, StochasticBatchQuery
 from skactive._statistics import estimate
 
 TITLE = "The order of Table 1"
+ALT = (
+    "Dot plot of mean accuracy minus uniform's over many trials: top-k is 3.5 points below; power, soft-rank and "
+    "BADGE are about 2 above, power with β = 4 nearly 3, the margin about 3, and softmax with β = 1 touches 0."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1},
@@ -91,11 +95,10 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 
 def draw(findings: dict[str, Any]) -> Any:
     """Mean differences to uniform."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-    study.draw_differences(ax, findings["means"], [query for query in SHOWN if query != "uniform"], "uniform", **NAMES)
-    ax.set_xlabel("mean accuracy minus uniform's, points, with 95 % intervals")
+    figure, axes = study.panels(1, 1, 2.8)
+    shown = [query for query in SHOWN if query != "uniform"]
+    study.draw_differences(axes[0, 0], findings["means"], shown, "uniform", **NAMES)
+    axes[0, 0].set_xlabel("mean accuracy minus uniform's, points, with 95 % intervals")
     return figure
 
 

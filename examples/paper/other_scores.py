@@ -10,6 +10,10 @@ import study
 from skactive import StochasticBatchQuery
 
 TITLE = "Other scores than BALD"
+ALT = (
+    "Learning curves for entropy, standard deviation and variation ratio: power sampling is above top-k and "
+    "uniform for the first two, and level with top-k for the variation ratio."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1},
@@ -51,15 +55,13 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Curves, a panel for each score."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(SCORES), figsize=(12, 4), sharey=True, layout="constrained")
+    figure, axes = study.panels(len(SCORES), 3, 3.2, sharey=True)
     curves = findings["curves"]
-    for ax, (score, name) in zip(axes, SCORES.items(), strict=True):
+    for ax, (score, name) in zip(axes.flat, SCORES.items(), strict=False):
         shown = {"topk": curves[f"{score} topk"], "power": curves[f"{score} power"], "uniform": curves["uniform"]}
-        study.draw_curves(ax, shown, "accuracy" if ax is axes[0] else "", topk="top-k")
+        study.draw_curves(ax, shown, "accuracy" if ax is axes[0, 0] else "", topk="top-k")
         ax.set_title(name)
-    axes[0].legend(loc="lower right")
+    study.legend_above(figure, axes[0, 0])
     return figure
 
 

@@ -211,7 +211,7 @@ def study_page(record: dict[str, Any]) -> str:
         rows.append((c["statement"], setting, str(c["trials"]), c["ours"], c["adjusted"], _marked(c["verdict"])))
     lines = [*ROLES, "", f".. _{name}:", "", title, "=" * len(title), ""]
     lines += [inspect.getdoc(importlib.import_module(name)) or "", "", f"{_counts([record])}.", ""]
-    lines += [f".. image:: {name}.png", f"   :alt: {title}", "   :width: 100%", ""]
+    lines += [f".. image:: {name}.png", f"   :alt: {importlib.import_module(name).ALT}", "   :width: 100%", ""]
     lines += table("", HEADER, rows, widths=(27, 26, 7, 24, 8, 12))
     for caption, header, cells in _tables(record):
         lines += table(caption, header, cells)

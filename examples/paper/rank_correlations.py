@@ -19,8 +19,14 @@ from sklearn.decomposition import PCA
 from skactive import MCDropoutClassifier, StochasticBatchQuery
 from skactive._statistics import estimate
 from skactive.diagnostics import FrozenQuery, auroc, rank_correlation, score_history
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Scores age: rank correlations, AUROC and frozen scores"
+ALT = (
+    "Six panels: rank correlations of old scores with new ones fall within twenty labels for a model of 20 labels "
+    "and slowly for one of 80, to nothing for the top ranks; so do AUROCs; and accuracy with scores frozen stays "
+    "close to that with scores taken anew."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_pool": 200, "n_scored": 500, "later": 20, "n_after": 10},
@@ -216,42 +222,42 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Correlations, AUROC and accuracies."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 3, figsize=(12, 6.8), layout="constrained", width_ratios=[1, 1, 1.25])
+    figure, axes = study.panels(6, 3, 3.0)
     starts = {"early": N_INITIAL, "late": N_INITIAL + findings["later"]}
-    for i, measure in enumerate(("correlation", "auroc")):
-        for j, (start, n_labels) in enumerate(starts.items()):
-            ax = axes[i, j]
-            for part, color in zip(PARTS, ("C0", "C2", "C3"), strict=True):
-                values = findings["ageing"].get(f"{start}, {part}, {measure}")
-                if values is not None:
-                    _band(ax, STRIDE * np.arange(len(values[0])), values, color=color, label=part)
-            ax.axhline(0 if measure == "correlation" else 0.5, color="k", lw=0.8)
-            ax.set(xlabel="labels bought since (0: another model)", ylabel="rank correlation" if i == 0 else "AUROC")
-            ax.set_title(f"scores of a model of {n_labels} labels", fontsize=10)
-            ax.set_ylim((-0.5, 1) if i == 0 else (0.3, 1))
-            ax.legend(fontsize=8, loc="upper right")
+    for row, measure in zip(axes, ("correlation", "auroc"), strict=True):
+        for ax, (start, n_labels) in zip(row, starts.items(), strict=False):
+            _draw_ageing(ax, findings["ageing"], start, measure)
+            ax.set_title(f"scores of a model\nof {n_labels} labels")
     accuracy = findings["accuracy"]
     for ax, start, n_labels in zip(axes[:, 2], starts, starts.values(), strict=True):
-        for name, color in (("anew", "C0"), (f"frozen {start}", "C1")):
+        for name, look in zip(("anew", f"frozen {start}"), drawing.styles(2), strict=True):
             inside = {
                 int(n): v for n, v in accuracy[name].items() if n_labels <= int(n) <= n_labels + findings["n_after"]
             }
-            label = "scored anew for each label" if name == "anew" else f"scores frozen at {n_labels} labels"
-            _band(ax, list(inside), np.transpose(list(inside.values())), color=color, label=label)
-        ax.set(xlabel="labels", ylabel="accuracy")
-        ax.legend(fontsize=8, loc="lower right")
-    for ax in axes.flat:
-        ax.grid(alpha=0.3)
+            label = "scored anew" if name == "anew" else f"frozen at {n_labels}"
+            _band(ax, list(inside), np.transpose(list(inside.values())), label=label, **look)
+        ax.set(xlabel="labels", ylabel="accuracy", title="scored anew for each\nlabel, or never again")
+        ax.legend(loc="lower right")
     return figure
 
 
-def _band(ax: Any, x: Any, values: Any, color: str, label: str) -> None:
+def _draw_ageing(ax: Any, ageing: dict[str, Any], start: str, measure: str) -> None:
+    for part, look in zip(PARTS, drawing.styles(len(PARTS)), strict=True):
+        values = ageing.get(f"{start}, {part}, {measure}")
+        if values is not None:
+            _band(ax, STRIDE * np.arange(len(values[0])), values, label=part, **look)
+    correlation = measure == "correlation"
+    ax.axhline(0 if correlation else 0.5, color="k", lw=0.8)
+    ax.set(xlabel="labels bought since\n(0: another model)", ylabel="rank correlation" if correlation else "AUROC")
+    ax.set_ylim((-0.5, 1.3) if correlation else (0.3, 1.2))
+    ax.set_yticks([-0.5, 0, 0.5, 1] if correlation else [0.4, 0.6, 0.8, 1])  # the room above is the legend's
+    ax.legend(loc="upper right")
+
+
+def _band(ax: Any, x: Any, values: Any, **look: Any) -> None:
     """Mean of the trials, and its interval."""
     found = [estimate(column[~np.isnan(column)]) for column in np.array(values, dtype=float).T]
-    ax.plot(x, [f.mean for f in found], color=color, label=label, lw=1.5)
-    ax.fill_between(x, [f.low for f in found], [f.high for f in found], color=color, alpha=0.15, lw=0)
+    drawing.draw_band(ax, np.asarray(x), *np.array([(f.mean, f.low, f.high) for f in found]).T, **look)
 
 
 if __name__ == "__main__":

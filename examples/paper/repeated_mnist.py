@@ -16,6 +16,10 @@ from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
 from skactive.datasets import make_repeated
 
 TITLE = "Repeated-MNIST, reduced"
+ALT = (
+    "Learning curves for one, two and four copies of each image, with wide bands, and below them differences to "
+    "uniform: that of top-k falls from 4 points above 0 with one copy to 3 below with four."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "n_images": 40, "n_test": 50, "repeats": [1, 2], "max_epochs": 2},
@@ -98,20 +102,14 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Curves, and mean differences to uniform, a column for each number of copies."""
-    import matplotlib.pyplot as plt
-
     columns = findings["curves"]
-    figure, axes = plt.subplots(
-        2, len(columns), figsize=(4 * len(columns), 6), height_ratios=[2, 1], sharex="row", sharey="row",
-        layout="constrained", squeeze=False,
-    )  # fmt: skip
+    figure, axes = study.panels(2 * len(columns), len(columns), 2.5, height_ratios=[2, 1], sharex="row", sharey="row")
     for (top, bottom), (repeats, curves) in zip(axes.T, columns.items(), strict=True):
-        first = top is axes[0, 0]
-        study.draw_curves(top, curves, "accuracy" if first else "", topk="top-k")
+        study.draw_curves(top, curves, "accuracy" if top is axes[0, 0] else "", topk="top-k")
         top.set_title(f"copies of each image: {repeats}")
         study.draw_differences(bottom, findings["means"][repeats], list(QUERIES)[1:], "uniform", topk="top-k")
-        bottom.set(xlabel="mean accuracy minus uniform's, points")
-    axes[0, 0].legend(loc="lower right")
+    figure.supxlabel("mean accuracy minus uniform's, points, with 95 % intervals", fontsize="medium")
+    study.legend_above(figure, axes[0, 0])
     return figure
 
 

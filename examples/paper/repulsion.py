@@ -18,8 +18,13 @@ from many_tables import MODELS, N_DRAWS, model, rows
 
 from skactive import BADGEQuery, BatchBALDQuery, KCenterQuery, StochasticBatchQuery
 from skactive._statistics import Estimate, estimate
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Batches that keep apart"
+ALT = (
+    "Dot plots of accuracy minus BADGE's for a forest, a logistic regression and a net: batches that keep apart "
+    "are level with BADGE or a little above; uniform is below."
+)
 
 FIRST_HALF = ["BEPS", "Chile", "credit_data", "digits", "hpc_data", "letter", "satellite", "spambase"]
 SECOND_HALF = ["HMDA", "OJ", "attrition", "cells", "email", "leaf_id_flavia", "lending_club", "wa_churn"]
@@ -280,21 +285,15 @@ def guide(findings: dict[str, Any]) -> str:
 def draw(findings: dict[str, Any]) -> Any:
     """Differences to BADGE on the second half, a panel for each model and size of batch."""
     second = findings["second"]
-    figure, axes = study.panels(len(second), len(SIZES["full"]["models"]), 4.2, 2.6)
+    figure, axes = study.panels(len(second), 1, 1.9, sharex=True)
+    apart, others = drawing.styles(2)
     for ax, (key, found) in zip(axes.flat, second.items(), strict=False):
         arms = [arm for arm in next(iter(found.values())) if arm != "BADGE"]
-        for i, arm in enumerate(arms):
-            value = over_tables(found, arm, "BADGE")
-            half = np.nan_to_num(value.half_width)
-            ax.errorbar(value.mean, i, xerr=half, fmt="o", capsize=3, color="C0" if "γ" in arm else "0.4")
-        ax.axvline(0, color="k", lw=0.8)
-        ax.set_yticks(range(len(arms)), arms, fontsize=8)
-        ax.set_ylim(len(arms) - 0.5, -0.5)
+        rows = {arm: over_tables(found, arm, "BADGE") for arm in arms}
+        study.draw_intervals(ax, rows, {arm: apart if "γ" in arm else others for arm in arms})
         name, batch = key.split()
-        ax.set_title(f"{name}, batches of {batch}", fontsize=9)
-        ax.set_xlabel("accuracy minus BADGE's, points", fontsize=8)
-        ax.grid(alpha=0.3)
-    figure.tight_layout()
+        ax.set_title(f"{name}, batches of {batch}")
+    axes.flat[len(second) - 1].set_xlabel("accuracy minus BADGE's, points, with 95 % intervals")
     return figure
 
 

@@ -17,12 +17,17 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.risk import estimate_risk, largest_weight
 from skactive.samplers import power
 from skactive.samplers._mixture import draw_mixture
 
 TITLE = "How often intervals of a risk hold it"
+ALT = (
+    "Scatter plot of how often two kinds of interval hold the risk: Student's as seldom as 20 % of the time, the "
+    "mid-p gamma interval at least 93 % but for one point at 88 %."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 20, "sets": ["digits"], "n_labelled": [50]},
@@ -176,21 +181,19 @@ def guide(findings: dict[str, Any]) -> str:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Coverage of Student's interval and of ours, a point for each setting."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(4.6, 4.2))
-    of = findings["settings"]
-    for beta, marker in ((0, "o"), (0.5, "s"), (1, "^"), (4, "v")):
+    figure, axes = study.panels(1, 1, 4.4)
+    ax, of = axes[0, 0], findings["settings"]
+    for beta, look in zip((0, 0.5, 1, 4), drawing.styles(4), strict=True):
         chosen = [setting for key, setting in of.items() if f"beta {beta:g}," in key]
         x, y = ([setting[name]["held"] for setting in chosen] for name in ("student", "gamma"))
-        ax.plot(x, y, marker, ms=4, alpha=0.7, label=f"beta {beta:g}" if beta else "uniform")
+        ax.plot(x, y, **{**look, "linestyle": "none"}, alpha=0.7, label=f"β = {beta:g}" if beta else "uniform")
     ax.axhline(0.95, color="k", lw=0.8)
     ax.axvline(0.95, color="k", lw=0.8)
     low = min(0.8, *(setting["student"]["held"] for setting in of.values()))
-    ax.set(xlabel="Student's interval holds the risk", ylabel="mid-p gamma interval holds it", xlim=(low - 0.03, 1.01))
+    ax.set(xlabel="share of trials in which Student's interval holds the risk", xlim=(low - 0.03, 1.01))
+    ax.set(ylabel="share in which the mid-p gamma interval holds it")
     ax.set_ylim(min(0.85, *(setting["gamma"]["held"] for setting in of.values())) - 0.01, 1.01)
-    ax.legend(fontsize=8)
-    ax.grid(alpha=0.3)
+    ax.legend(loc="lower left")
     return figure
 
 

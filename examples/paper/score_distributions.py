@@ -15,10 +15,15 @@ from scipy.special import logsumexp
 
 from skactive import MCDropoutClassifier
 from skactive.plotting import ScoreDistributionDisplay
+from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.samplers import SAMPLERS
 
 TITLE = "Scores in descending order, and the laws of the samplers"
+ALT = (
+    "Scores in descending order, and by rank the probability to be first for power, softmax and soft-rank "
+    "sampling: the colder, the steeper; those of soft-rank are straight lines, whatever the scores."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rows": 200, "n_draws": 20, "n_labels": 20},
@@ -114,7 +119,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def draw(findings: dict[str, Any]) -> Any:
     display = ScoreDistributionDisplay.from_scores(findings["scores"], betas=BETAS, score_name="BALD (nats)")
-    display.figure_.set_size_inches(11, 6)
+    display.figure_.set_size_inches(drawing.PAGE, 5.4)
     return display.figure_
 
 

@@ -25,9 +25,14 @@ from skactive import StochasticBatchQuery
 from skactive._random import seeded_clone
 from skactive._statistics import Estimate, estimate
 from skactive.experiment._plan import choose_initial
+from skactive.plotting import _drawing as drawing
 from skactive.stopping import StoppingReport
 
 TITLE = "When to stop"
+ALT = (
+    "Mean learning curves of three models on six tables, with a mark where a report says stop: mostly where the "
+    "steep part of the curve is over."
+)
 
 TABLES = ["breast_cancer", "credit_data", "digits", "letter", "satellite", "spambase"]
 MODELS = ["logistic", "net", "forest"]
@@ -351,27 +356,26 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    """Curves with the points where reports said stop, a panel for each table."""
+    """Mean curves, and the points where reports said stop, a panel for each table."""
     found = findings["tables"]
     names = sorted({name.split()[0] for name in found})
-    figure, axes = study.panels(len(names), 3, 4, 3.1)
+    figure, axes = study.panels(len(names), 3, 2.7)
     for ax, table in zip(axes.flat, names, strict=False):
-        for colour, model in zip(("C0", "C1", "C2"), MODELS, strict=True):
-            _draw_curves(ax, found.get(f"{table} {model}", []), colour, model)
-        ax.set_title(table.replace("_", " "), fontsize=10)
-        ax.set(xlabel="labels", ylabel="accuracy, %")
-        ax.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize=8, title="dots: “stop”", title_fontsize=8)
-    figure.set_layout_engine("constrained")
+        for model, look in zip(MODELS, drawing.styles(len(MODELS)), strict=True):
+            _draw_curves(ax, found.get(f"{table} {model}", []), model, look)
+        ax.set(title=table.replace("_", " "), xlabel="labels", ylabel="accuracy, %")
+    study.legend_above(figure, axes[0, 0], title="mean over trials; a mark: a report says “stop”")
     return figure
 
 
-def _draw_curves(ax: Any, trials: list[dict[str, Any]], colour: str, model: str) -> None:
-    for i, trial in enumerate(trials):
-        accuracy, stop = 100 * np.array(trial["accuracy"]), stop_of(trial)
-        ax.plot(trial["n_labelled"], accuracy, color=colour, lw=0.8, alpha=0.6, label=None if i else model)
-        if stop is not None:
-            ax.plot(trial["n_labelled"][stop], accuracy[stop], "o", color=colour, ms=6, mec="k", zorder=3)
+def _draw_curves(ax: Any, trials: list[dict[str, Any]], model: str, look: dict[str, Any]) -> None:
+    if not trials:
+        return
+    labels = trials[0]["n_labelled"]
+    mean = np.mean([100 * np.interp(labels, trial["n_labelled"], trial["accuracy"]) for trial in trials], axis=0)
+    stops = [trial["n_labelled"][stop] for trial in trials if (stop := stop_of(trial)) is not None]
+    ax.plot(labels, mean, label=model, lw=1.4, color=look["color"], ls=look["linestyle"])
+    ax.plot(stops, np.interp(stops, labels, mean), look["marker"], color=look["color"], ms=7, mec="k", zorder=3)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 A study is a module with
 
 - ``TITLE``, a line;
+- ``ALT``, what the figure of the full size shows, in words, for those who cannot see it;
 - ``SIZES``, parameters by size: "smallest" (seconds, to see that it runs), "quick" (two minutes) and "full";
 - ``run(size, places)``, which returns findings that JSON can hold;
 - ``claims(findings)``, a list of `Claim`;
@@ -35,6 +36,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
 from skactive._statistics import Estimate, estimate, paired_p_value
 from skactive.datasets import load_images, make_repeated
+from skactive.plotting import _drawing as drawing
 
 _SIZES = ("smallest", "quick", "full")
 
@@ -43,21 +45,24 @@ class MissingDataError(Exception):
     """A study needs files that are not there."""
 
 
-COLOURS = {
-    "uniform": "0.45",
-    "topk": "C3",
-    "power": "C0",
-    "power β=4": "C9",
-    "softmax": "C4",
-    "softrank": "C2",
-    "BADGE": "C1",
-    "BatchBALD": "C5",
-    "ACS-FW": "C8",
-    "PowerBALD": "C0",
-    "BALD": "C3",
-    "PowerEntropy": "C9",
-    "entropy": "C6",
+_STYLES = drawing.styles(20)
+LOOKS: dict[str, dict[str, Any]] = {
+    "power": _STYLES[0],
+    "topk": _STYLES[1],
+    "BADGE": _STYLES[2],
+    "softmax": _STYLES[3],
+    "power β=4": _STYLES[4],
+    "softrank": _STYLES[5],
+    "uniform": {**_STYLES[6], "linestyle": ":"},
+    "PowerBALD": _STYLES[0],
+    "BALD": _STYLES[1],
+    "EPIG": _STYLES[0],
+    "ACS-FW": _STYLES[10],
+    "BatchBALD": _STYLES[11],
+    "entropy": _STYLES[12],
+    "PowerEntropy": _STYLES[18],
 }
+"""A query looks alike in all figures; those that no figure shows together may share a colour."""
 
 
 @dataclass(frozen=True)
@@ -177,43 +182,62 @@ def draw_curves(
     found: Mapping[str, Mapping[str, Sequence[float]]],
     ylabel: str,
     *,
-    colours: Mapping[str, Any] = COLOURS,
+    looks: Mapping[str, Mapping[str, Any]] = LOOKS,
     **names: str,
 ) -> None:
     """Curves that `curves` made, with bands."""
-    for i, (query, points) in enumerate(found.items()):
-        x, (mean, low, high) = [int(n) for n in points], np.array(list(points.values()), dtype=float).T
-        color = colours.get(query, f"C{i}")
-        ax.plot(x, mean, label=names.get(query, query), color=color, lw=1.5)
-        ax.fill_between(x, low, high, color=color, alpha=0.15, lw=0)
+    for query, points in found.items():
+        x, (mean, low, high) = np.array([int(n) for n in points]), np.array(list(points.values()), dtype=float).T
+        drawing.draw_band(ax, x, mean, low, high, label=names.get(query, query), **looks[query])
     ax.set(xlabel="labels", ylabel=ylabel)
-    ax.grid(alpha=0.3)
 
 
-def panels(n: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
-    """A figure of so many panels, in so many columns at most, and its axes (n_rows, n_columns); the rest are empty."""
+def panels(n: int, n_columns: int, height: float, **options: Any) -> tuple[Any, Any]:
+    """A figure as wide as the page, and its n axes in so many columns at most (n_rows, n_columns)."""
     import matplotlib.pyplot as plt
 
     n_columns = min(n_columns, n)
     n_rows = -(-n // n_columns)
-    figure, axes = plt.subplots(n_rows, n_columns, figsize=(width * n_columns, height * n_rows), squeeze=False)
+    size = (drawing.PAGE, height * n_rows)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False, **options)
     for ax in axes.flat[n:]:
         ax.axis("off")
     return figure, axes
+
+
+def legend_above(figure: Any, ax: Any, n_columns: int = 6, **options: Any) -> None:
+    """One legend for all panels, of what this one shows."""
+    handles, labels = ax.get_legend_handles_labels()
+    n_columns = min(n_columns, len(labels))
+    figure.legend(handles, labels, loc="outside upper center", ncols=n_columns, frameon=False, **options)
+
+
+def draw_intervals(
+    ax: Any,
+    found: Mapping[str, Estimate],
+    looks: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    unit: float = 1.0,
+    shift: float = 0.0,
+    label: str | None = None,
+) -> None:
+    """Means with their intervals, a named row for each, and a line at 0."""
+    for i, (name, value) in enumerate(found.items()):
+        look = {"color": drawing.COLOURS[0], "marker": "o", **((looks or {}).get(name) or {}), "linestyle": "none"}
+        half = unit * np.nan_to_num(value.half_width)
+        ax.errorbar(unit * value.mean, i + shift, xerr=half, label=None if i else label, **look)
+    ax.axvline(0, color="k", lw=0.8)
+    ax.set_yticks(range(len(found)), list(found))
+    ax.set_ylim(len(found) - 0.5, -0.5)
 
 
 def draw_differences(
     ax: Any, values: Mapping[str, Sequence[float]], queries: Sequence[str], reference: str, **names: str
 ) -> None:
     """Mean differences to a reference, in points, with their intervals; a row for each query."""
-    for i, query in enumerate(queries):
-        found = difference(values, query, reference)
-        middle, half = 100 * found.mean, 100 * np.nan_to_num(found.half_width)
-        ax.errorbar(middle, i, xerr=half, fmt="o", capsize=3, color=COLOURS.get(query, f"C{i}"))
-    ax.axvline(0, color="k", lw=0.8)
-    ax.set_yticks(range(len(queries)), [names.get(query, query) for query in queries])
-    ax.set_ylim(len(queries) - 0.5, -0.5)
-    ax.grid(alpha=0.3)
+    found = {names.get(query, query): difference(values, query, reference) for query in queries}
+    looks = {names.get(query, query): LOOKS.get(query, {}) for query in queries}
+    draw_intervals(ax, found, looks, unit=100)
 
 
 def difference(values: Mapping[str, Sequence[float]], query: str, reference: str) -> Estimate:
@@ -316,10 +340,21 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
     record["claims"] = [asdict(claim) for claim in module.claims(record["findings"])]
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
     path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-    module.draw(record["findings"]).savefig(path.with_suffix(".png"), dpi=100, bbox_inches="tight")
+    with matplotlib.rc_context(drawing.page_style()):
+        save(module.draw(record["findings"]), path.with_suffix(".png"))
     for claim in record["claims"]:
         print(f"- {claim['statement']}\n  {claim['ours']} ({claim['trials']} trials): {claim['verdict']}")
     print(f"{path}, .png: {record['seconds']} s")
+
+
+def save(figure: Any, path: Path) -> None:
+    """In 128 colours: a third of the bytes."""
+    from PIL import Image
+
+    figure.savefig(path)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(128)
+    small.save(path, optimize=True)
 
 
 def _run(module: ModuleType, name: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -22,10 +22,15 @@ from skactive._statistics import Estimate, estimate
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald
+from skactive.plotting import _drawing as drawing
 from skactive.samplers import power, topk
 from skactive.scores import bald
 
 TITLE = "Table 1: seconds of one acquisition"
+ALT = (
+    "Bars of seconds divided by PowerBALD's, ours and the paper's, for batches of 10, 100 and 500: top-k takes as "
+    "long, BADGE 7 to 20 times as long with us, BatchBALD 33 to 953 times, and more in the paper."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_points": 500, "n_units": 64, "batch_sizes": [5, 10]},
@@ -141,44 +146,31 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Ratios to PowerBALD, ours and the paper's."""
-    import matplotlib.pyplot as plt
-
     sizes = list(findings["seconds"]["PowerBALD"])
     shown = [name for name in METHODS if name != "PowerBALD"]
-    figure, axes = plt.subplots(1, len(sizes), figsize=(3.4 * len(sizes) + 1.2, 3.2), sharey=True, layout="constrained")
-    for ax, k in zip(np.atleast_1d(axes), sizes, strict=True):
+    figure, axes = study.panels(len(sizes), 3, 3.0, sharey=True)
+    for ax, k in zip(axes.flat, sizes, strict=False):
         base = float(np.median(findings["seconds"]["PowerBALD"][k]))
         for i, name in enumerate(shown):
-            mine = ratio(findings, name, k).mean
+            _draw_bar(ax, i - 0.19, ratio(findings, name, k).mean, drawing.COLOURS[0], "skactive" if i == 0 else None)
             paper = PAPER.get(name, {}).get(int(k))
-            ax.barh(i - 0.19, mine, 0.36, left=1e-9, color="C0", label="skactive" if i == 0 else None)
-            ax.annotate(
-                _times(mine), (mine, i - 0.19), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8
-            )
             if paper is not None:
                 theirs = paper / PAPER["PowerBALD"][int(k)]
-                ax.barh(i + 0.19, theirs, 0.36, left=1e-9, color="0.7", label="paper" if i == 0 else None)
-                ax.annotate(
-                    _times(theirs),
-                    (theirs, i + 0.19),
-                    xytext=(3, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=8,
-                )
-        ax.set(
-            xscale="log",
-            xlim=(0.3, 3e6),
-            title=f"B = {k}; PowerBALD {1000 * base:.0f} ms",
-            xlabel="seconds / PowerBALD's",
-        )
+                _draw_bar(ax, i + 0.19, theirs, "0.7", "paper" if i == 0 else None)
+        title = f"B = {k}\nPowerBALD: {1000 * base:.0f} ms"
+        ax.set(xscale="log", xlim=(0.3, 4e7), title=title, xlabel="seconds / PowerBALD's")
         ax.axvline(1, color="k", lw=0.8)
-        ax.grid(alpha=0.3, axis="x")
-    ax = np.atleast_1d(axes)[0]
-    ax.set_yticks(range(len(shown)), shown)
-    ax.set_ylim(len(shown) - 0.5, -0.5)
-    ax.legend(fontsize=8, loc="upper right")
+        ax.grid(visible=False, axis="y")
+    axes[0, 0].set_yticks(range(len(shown)), shown)
+    axes[0, 0].set_ylim(len(shown) - 0.5, -0.5)
+    study.legend_above(figure, axes[0, 0])
     return figure
+
+
+def _draw_bar(ax: Any, height: float, value: float, colour: str, label: str | None) -> None:
+    ax.barh(height, value, 0.36, left=1e-9, color=colour, label=label)
+    beside = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": "small"}
+    ax.annotate(_times(value), (value, height), **beside)
 
 
 if __name__ == "__main__":

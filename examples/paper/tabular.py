@@ -24,8 +24,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
 from skactive._statistics import holm, paired_p_value
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Tables: wins, ties and losses"
+ALT = (
+    "Heat map of mean accuracy minus uniform's for six queries on 30 pairs of table and model: mostly small gains "
+    "in blue, top-k often in orange, down to −9.6 points on hpc data."
+)
 
 BUNDLED: dict[str, Callable[..., Any]] = {"breast_cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine}
 FILES = ["credit_data", "hpc_data", "letter", "penguins", "satellite", "shuttle", "soybean", "spambase", "vehicle"]
@@ -155,22 +160,21 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 
 def draw(findings: dict[str, Any]) -> Any:
     """Mean differences to uniform, a row for each table and model."""
-    import matplotlib.pyplot as plt
-
     found = findings["means"]
     queries = [query for query in QUERIES if query != "uniform"]
     differences = np.array([[100 * outcome(v, q, "uniform")[0] for q in queries] for v in found.values()])
     p = np.array([holm([outcome(v, q, "uniform")[1] for q in queries]) for v in found.values()])
-    figure, ax = plt.subplots(figsize=(6.5, 0.27 * len(found) + 1.2))
+    figure, axes = study.panels(1, 1, 0.24 * len(found) + 1.2)
+    ax = axes[0, 0]
     limit = max(1e-9, float(np.abs(differences).max()))
-    picture = ax.imshow(differences, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")
+    picture = ax.imshow(differences, cmap=drawing.diverging_map(), vmin=-limit, vmax=limit, aspect="auto")
     for (i, j), value in np.ndenumerate(differences):
-        dark = abs(value) > 0.6 * limit
-        weight = "bold" if p[i, j] < 0.05 else "normal"
-        ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize=8, color="w" if dark else "k", weight=weight)
-    ax.set_xticks(range(len(queries)), queries, fontsize=8)
-    ax.set_yticks(range(len(found)), list(found), fontsize=8)
+        look = {"color": "w" if abs(value) > 0.6 * limit else "k", "weight": "bold" if p[i, j] < 0.05 else "normal"}
+        ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize="small", **look)
+    ax.set_xticks(range(len(queries)), ["top-k" if query == "topk" else query for query in queries])
+    ax.set_yticks(range(len(found)), [name.replace("_", " ") for name in found])
     ax.xaxis.tick_top()
+    ax.grid(visible=False)
     figure.colorbar(picture, label="accuracy minus uniform's, points (bold: p < 0.05)")
     return figure
 

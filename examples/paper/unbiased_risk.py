@@ -18,12 +18,17 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.risk import LOSSES, estimate_risk
 from skactive.samplers import SAMPLERS
 from skactive.samplers._mixture import draw_mixture
 
 TITLE = "Unbiased risk from chosen labels"
+ALT = (
+    "Estimates of a risk from rows that were chosen, two data sets and two losses: the plain mean over the rows "
+    "bought lies above the pool's risk, dashed, and LURE's estimates lie around it."
+)
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 20, "sets": ["digits"]},
@@ -166,34 +171,30 @@ def tables(findings: dict[str, Any]) -> list[Any]:
 
 def draw(findings: dict[str, Any]) -> Any:
     """Estimates of both kinds around the pool's risk."""
-    import matplotlib.pyplot as plt
-
     sets = list(dict.fromkeys(setting.split(": ")[0] for setting in findings))
-    figure, axes = plt.subplots(
-        len(sets), len(NAMES), figsize=(9, 3.0 * len(sets)), squeeze=False, sharey=True, constrained_layout=True
-    )
+    figure, axes = study.panels(len(sets) * len(NAMES), len(NAMES), 2.8, sharey=True)
     for row, name in zip(axes, sets, strict=True):
         for ax, loss in zip(row, NAMES, strict=True):
-            risk = findings[f"{name}: uniform"][loss]["risk"]
             for i, query in enumerate(QUERIES):
-                values = findings[f"{name}: {query}"][loss]
-                for kind, colour, shift in (("naive", "C3", 0.17), ("lure", "C0", -0.17)):
-                    low, high = np.percentile(values[kind], [2.5, 97.5])
-                    label = {"naive": "mean over the rows bought", "lure": "LURE"}[kind] if i == 0 else None
-                    ax.plot([low, high], [-i + shift] * 2, color=colour, lw=2, alpha=0.6)
-                    ax.plot(np.mean(values[kind]), -i + shift, "o", color=colour, ms=5, label=label)
-                covered = f"{np.mean(values['holds']):.0%}"
-                ax.text(
-                    1.01, -i - 0.17, covered, transform=ax.get_yaxis_transform(), fontsize=8, va="center", color="C0"
-                )
-            ax.axvline(risk, color="k", lw=1, ls="--")
-            ax.set_title(f"{name}: {NAMES[loss]} (right: coverage)", fontsize=9)
-            ax.set_yticks([-i for i in range(len(QUERIES))], list(QUERIES))
-            ax.grid(axis="x", alpha=0.3)
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=2, frameon=False
-    )
+                _draw_estimates(ax, i, findings[f"{name}: {query}"][loss])
+            ax.axvline(findings[f"{name}: uniform"][loss]["risk"], color="k", lw=1, ls="--")
+            ax.set_title(f"{name}: {NAMES[loss]}\n(right: how often LURE's interval holds it)")
+            ax.set_yticks(range(len(QUERIES)), list(QUERIES))
+            ax.set_ylim(len(QUERIES) - 0.5, -0.5)
+            ax.grid(visible=False, axis="y")
+    study.legend_above(figure, axes[0, 0])
     return figure
+
+
+def _draw_estimates(ax: Any, row: int, values: dict[str, Any]) -> None:
+    kinds = {"naive": "mean over the rows bought", "lure": "LURE; bars: middle 95 % of the trials"}
+    for (kind, label), look, shift in zip(kinds.items(), drawing.styles(2)[::-1], (-0.17, 0.17), strict=True):
+        low, high = np.percentile(values[kind], [2.5, 97.5])
+        ax.plot([low, high], [row + shift] * 2, color=look["color"], lw=2, alpha=0.6)
+        point = {"color": look["color"], "label": None if row else label}
+        ax.plot(np.mean(values[kind]), row + shift, look["marker"], **point)
+    beside = {"transform": ax.get_yaxis_transform(), "fontsize": "small", "va": "center"}
+    ax.text(1.01, row + 0.17, f"{np.mean(values['holds']):.0%}", color=drawing.COLOURS[0], **beside)
 
 
 if __name__ == "__main__":

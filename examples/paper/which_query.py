@@ -18,8 +18,14 @@ from scipy.stats import ttest_1samp
 
 from skactive import BADGEQuery, KCenterQuery, StochasticBatchQuery
 from skactive._statistics import Estimate, estimate, holm
+from skactive.plotting import _drawing as drawing
 
 TITLE = "Which query?"
+ALT = (
+    "Dot plots of accuracy minus uniform's for 19 queries and three families of models: sampled margins come "
+    "first, about 1 point above for forests and nearly 2 for others; k-center and top-k of entropy and BALD come "
+    "last."
+)
 
 AT_HAND = ["breast_cancer", "credit_data", "digits", "hpc_data", "letter", "satellite", "shuttle", "soybean"]
 TABLES = [
@@ -181,20 +187,16 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 def draw(findings: dict[str, Any]) -> Any:
     """Differences to uniform, a panel for each family."""
     means = findings["means"]
-    figure, axes = study.panels(len(means), 3, 3.6, 4.4)
+    figure, axes = study.panels(len(means), 3, 4.8, sharey=True)
     order = sorted((q for q in QUERIES if q != "uniform"), key=lambda q: -float(np.mean(over_families(means, q))))
-    for i, (ax, (name, found)) in enumerate(zip(axes.flat, means.items(), strict=False)):
-        for row, query in enumerate(order):
-            value = minus(by_table(found, query), by_table(found, "uniform"))
-            half, color = np.nan_to_num(value.half_width), "C0" if query in SAMPLED else "0.4"
-            ax.errorbar(value.mean, row, xerr=half, fmt="o", capsize=3, color=color)
-        ax.axvline(0, color="k", lw=0.8)
-        ax.set_yticks(range(len(order)), order if i == 0 else [], fontsize=8)
-        ax.set_ylim(len(order) - 0.5, -0.5)
-        ax.set_title(name, fontsize=10)
-        ax.set_xlabel("accuracy minus uniform's, points", fontsize=8)
-        ax.grid(alpha=0.3)
-    figure.tight_layout()
+    sampled, others = drawing.styles(2)
+    for ax, (name, found) in zip(axes.flat, means.items(), strict=False):
+        rows = {query: minus(by_table(found, query), by_table(found, "uniform")) for query in order}
+        study.draw_intervals(ax, rows, {query: sampled if query in SAMPLED else others for query in order})
+        ax.set_title(name)
+    figure.supxlabel(
+        "accuracy minus uniform's, points, with 95 % intervals (discs: sampled, squares: not)", fontsize="medium"
+    )
     return figure
 
 

@@ -1,8 +1,9 @@
 """What the displays share: colours, curves with bands, panels, legends. matplotlib is imported when something is drawn.
 
 Colours are those of Okabe and Ito (2008), which can be distinguished with every common kind of colour vision, without
-the yellow, which is hard to see on white. Curves also differ in their markers. Axes that the user passes are drawn on
-and labelled; a new figure is laid out as well: legends stand outside the data, and panels share their labels.
+the yellow, which is hard to see on white, or viridis for what has an order. Curves also differ in their markers and
+dashes. Axes that the user passes are drawn on and labelled; a new figure is laid out as well: legends stand outside the
+data, and panels share their labels. The pictures of the documentation are drawn with the same looks, at `PAGE` inches.
 """
 
 from __future__ import annotations
@@ -21,33 +22,56 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 GREY = "0.45"
 LABELS = "labels bought, the first included"
 _MARKERS = "osD^vP*X"
-_DASHES = ("-", "--", ":", "-.")
+_DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (7, 1.5, 1, 1.5, 1, 1.5)))
 _N_MARKERS = 10
 _WIDTH = 6.0  # inches: 600 pixels of a screen
+PAGE = 7.5
+"""Inches of a picture of the documentation: at 96 pixels an inch the width at which a page shows it."""
+SMALLEST_TEXT = 8.0
+"""Points of the smallest text of a picture, at the width at which a page shows it."""
 
 
 def styles(n: int) -> list[dict[str, Any]]:
-    """Looks of n curves, different in colour and marker; beyond the number of colours in dashes."""
-    markers = islice(cycle(_MARKERS), n)
-    return [
-        {"color": COLOURS[i % len(COLOURS)], "linestyle": _DASHES[i // len(COLOURS) % len(_DASHES)], "marker": marker}
-        for i, marker in enumerate(markers)
-    ]
+    """Looks of n curves: any 35 differ in colour and dashes, and any 40 in marker and dashes, without their colours."""
+    looks = zip(cycle(COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    return [{"color": colour, "marker": marker, "linestyle": dash} for colour, marker, dash in islice(looks, n)]
 
 
-def shades(n: int) -> list[Any]:
-    """Colours of n ordered curves, from light to dark."""
+def shades(n: int) -> list[dict[str, Any]]:
+    """Looks of n ordered curves, from light to dark, and different in dashes."""
     from matplotlib import colormaps
 
-    return list(colormaps["viridis"](np.linspace(0.82, 0.0, n)))
+    colours = colormaps["viridis"](np.linspace(0.82, 0.0, n))
+    return [{"color": colour, "linestyle": dash} for colour, dash in zip(colours, cycle(_DASHES), strict=False)]
 
 
 def colour_map() -> Any:
     """From a light blue, which can be seen on white, to a dark one."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import LinearSegmentedColormap
 
-    return ListedColormap(colormaps["Blues"](np.linspace(0.2, 1.0, 256)))
+    return LinearSegmentedColormap.from_list("shades of blue", ["#CCE3F0", COLOURS[0], "#001B2B"])
+
+
+def diverging_map() -> Any:
+    """From orange by white, which means no difference, to blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("orange to blue", [COLOURS[1], "white", COLOURS[0]])
+
+
+def page_style() -> dict[str, Any]:
+    """Settings of matplotlib for the pictures of the documentation: sizes of text and lines, layout, pixels."""
+    small, medium = SMALLEST_TEXT, 9.7  # of which five sixths are "small" for matplotlib, and enough
+    text = {"font.size": medium, "axes.titlesize": medium, "figure.titlesize": medium, "axes.labelsize": medium}
+    ticks = {
+        "xtick.labelsize": small,
+        "ytick.labelsize": small,
+        "legend.fontsize": small,
+        "legend.title_fontsize": small,
+    }
+    lines = {"lines.linewidth": 1.5, "lines.markersize": 4.5, "errorbar.capsize": 3.0, "legend.handlelength": 2.8}
+    grid = {"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.3}
+    return {**text, **ticks, **lines, **grid, "figure.constrained_layout.use": True, "savefig.dpi": 150}
 
 
 class Canvas:
@@ -77,6 +101,7 @@ class Canvas:
     def legend(self, handles: Sequence[Any], title: str | None = None) -> Any:
         """Draw the legend above all panels if the figure is ours, else at the bottom of the last axes."""
         look = {"handles": handles, "title": title, "title_fontsize": "small", "fontsize": "small"}
+        look["handlelength"] = 2.8  # long enough for the dashes to be told apart
         if self.ours:
             return self.figure.legend(
                 **look, loc="outside upper center", ncols=_columns(handles, _WIDTH), frameon=False
@@ -112,7 +137,7 @@ def _new_axes(n: int, height: float, shared: Mapping[str, Any]) -> NDArray[Any]:
 def _columns(handles: Sequence[Any], width: float) -> int:
     """Columns of a legend of this width in inches: as few rows as fit, of equal length."""
     longest = max((len(handle.get_label()) for handle in handles), default=0)
-    room = max(1, int(width / (0.55 + 0.07 * longest)))  # a line and its gaps, a letter
+    room = max(1, int(width / (0.65 + 0.07 * longest)))  # a line and its gaps, a letter
     n_rows = -(-len(handles) // room)
     return -(-len(handles) // n_rows) if n_rows else 1
 
@@ -182,9 +207,13 @@ def draw_curves(
 
 
 def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[np.float64], **look: Any) -> tuple[Any, Any]:
-    """Mean over trials as a line, and Student's 95 % interval as a band, None for a single trial."""
+    """Mean over trials as a line, and Student's 95 % interval as a band."""
     estimates = [statistics.estimate(column[~np.isnan(column)]) for column in by_trial.T]
-    mean, low, high = np.array([(e.mean, e.low, e.high) for e in estimates]).reshape(-1, 3).T
+    return draw_band(ax, x, *np.array([(e.mean, e.low, e.high) for e in estimates]).reshape(-1, 3).T, **look)
+
+
+def draw_band(ax: Any, x: NDArray[Any], mean: Any, low: Any, high: Any, **look: Any) -> tuple[Any, Any]:
+    """A line in its band, which is None without ends."""
     look = {"markevery": max(1, len(x) // _N_MARKERS), "markersize": 4, "linewidth": 1.6, **look}
     (line,) = ax.plot(x, mean, **look)
     if np.isnan(low).all():

@@ -167,9 +167,9 @@ def _draw_laws(
 ) -> dict[float, Any]:
     """A line for each coldness, down to a thousandth of the uniform probability."""
     lines = {
-        beta: _draw_by_rank(ax, ranks, law, **{"color": shade, **kwargs}, label=f"β = {beta:g}")
-        for shade, (beta, law) in zip(drawing.shades(len(laws)), laws.items(), strict=True)
+        beta: _draw_by_rank(ax, ranks, law, **{**look, **kwargs}, label=f"β = {beta:g}")
+        for look, (beta, law) in zip(drawing.shades(len(laws)), laws.items(), strict=True)
     }
-    ax.axhline(1 / ranks[-1], color=drawing.GREY, linestyle=":", linewidth=1.2, label="uniform")
+    ax.axhline(1 / ranks[-1], color=drawing.GREY, linestyle=(0, (1, 4)), linewidth=1.2, label="uniform")
     ax.set(yscale="log", ylim=(1e-3 / ranks[-1], 2), ylabel="probability to be first", title=name)
     return lines
