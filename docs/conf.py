@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import skactive
 from skactive.posterior._registry import SOURCES
 
+sys.path.insert(0, str(Path(__file__).parent))  # of gallery.py
+
 project = "skactive"
 author = "The skactive developers"
 copyright = f"2026, {author}"
@@ -63,6 +65,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "abort_on_example_error": True,
+    "image_scrapers": ("gallery.pictures",),
+    "within_subsection_order": "gallery.place",
 }
 
 

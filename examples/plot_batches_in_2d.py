@@ -55,6 +55,8 @@ import matplotlib.pyplot as plt
 from skactive.plotting import BatchDisplay, ScoreDistributionDisplay
 
 scores = score_pool(model, X, "bald", candidates=pool, random_state=0)["bald"]
+# Picture: Four maps of the pool, shaded by BALD, with the rows of a batch: the top of the ranking gathers in a few
+# places, power and softmax sampling spread over the dark ones, and uniform choice over all.
 BatchDisplay.from_batches(X, batches, labelled=labelled, scores=scores, score_name="BALD (nats)")
 plt.show()
 
@@ -65,6 +67,8 @@ plt.show()
 # the first pick is nearly always one of the first few ranks, whatever the scores. Sampling loses little score compared
 # with uniform sampling.
 
+# Picture: BALD by rank, falling steeply, and the probability to be first by rank for power, softmax and soft-rank
+# sampling with four values of beta.
 ScoreDistributionDisplay.from_scores(scores, score_name="BALD (nats)")
 plt.show()
 for sampler, batch in batches.items():

@@ -18,9 +18,9 @@ import numpy as np
 from skactive.datasets import make_characters
 
 
-def show(setting, meaning, **options):
-    X, y, groups = make_characters(24, setting, np.random.default_rng(3), **options)
-    figure, axes = plt.subplots(2, 12, figsize=(10, 2.4), layout="constrained")
+def show(figure, setting, meaning):
+    X, y, groups = make_characters(20, setting, np.random.default_rng(3), size=48)
+    axes = figure.subplots(2, 10)
     figure.suptitle(f'"{setting}": {meaning}', fontsize=10)
     for ax, image, label, group in zip(axes.flat, X, y, groups, strict=True):
         ax.imshow(image.transpose(1, 2, 0))
@@ -28,9 +28,12 @@ def show(setting, meaning, **options):
         ax.set(xticks=[], yticks=[])
 
 
-show("minority", "one in ten is blue", size=48)
-show("spurious", "nine in ten a are blue, nine in ten d are red", size=48)
-show("missing", "one in ten cannot be known", size=48)
+# Picture: Three rows of twenty images of coloured letters. With "minority" a few are blue, with "spurious" nearly all a
+# are blue and nearly all d are red, and with "missing" a few are hidden.
+minority, spurious, missing = plt.figure(figsize=(7.5, 7), layout="constrained").subfigures(3, 1)
+show(minority, "minority", "one in ten is blue")
+show(spurious, "spurious", "nine in ten a are blue, nine in ten d are red")
+show(missing, "missing", "one in ten cannot be known")
 plt.show()
 
 # %%
@@ -66,12 +69,16 @@ print(f"accuracy where the character can be seen: {accuracy:.2f}")
 # The 100 images with the highest entropy contain about three times as many hidden ones as a random choice would. BALD
 # avoids them: all draws agree that the class is unknown, so there is no epistemic uncertainty.
 
-figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+# Picture: Histograms of entropy and of BALD, with hidden images on top of visible ones. Hidden images have the highest
+# entropies, and a low BALD.
+figure, axes = plt.subplots(1, 2, figsize=(7.5, 2.9), layout="constrained")
 for ax, score in zip(axes, (entropy, bald), strict=True):
     scores = np.asarray(score(draws))
     best = np.argsort(scores)[-100:]
     bins = np.linspace(0, scores.max(), 40)
-    ax.hist([scores[~hidden], scores[hidden]], bins, stacked=True, label=["visible", "hidden"], color=["0.75", "C3"])
+    ax.hist(
+        [scores[~hidden], scores[hidden]], bins, stacked=True, label=["visible", "hidden"], color=["0.75", "#D55E00"]
+    )
     ax.axvline(scores[best].min(), color="black", linewidth=0.8, linestyle="--")
     ax.set(title=f"{hidden[best].sum()} of the best 100 are hidden", xlabel=f"{score.__name__} (nats)", ylabel="images")
 axes[0].legend()

@@ -25,21 +25,13 @@ scores = np.sort(rng.gamma(1.0, 0.12, size=100))[::-1]
 
 import matplotlib.pyplot as plt
 
-from skactive.samplers import power, softmax, softrank
+from skactive.plotting import ScoreDistributionDisplay
 
 BETAS = (0.5, 1, 4, 16)
-ranks = np.arange(1, 101)
 
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
-for ax, sampler in zip(axes, (power, softmax, softrank), strict=True):
-    for beta in BETAS:
-        log_weights = sampler.log_weights(scores, beta)
-        law = np.exp(log_weights - np.logaddexp.reduce(log_weights))
-        ax.plot(ranks, law, label=f"beta = {beta}")
-    ax.axhline(1 / len(scores), color="grey", linewidth=0.8, linestyle=":")
-    ax.set(title=sampler.__name__, xlabel="rank of the score", yscale="log", ylim=(1e-5, 1.5))
-axes[0].set_ylabel("probability of the first pick")
-axes[2].legend(title="dotted: uniform", fontsize="small")
+# Picture: The scores by rank, and the probability to be first by rank, for power, softmax and soft-rank sampling: the
+# larger beta, the steeper; uniform choice is a level line.
+ScoreDistributionDisplay.from_scores(scores, betas=BETAS)
 plt.show()
 
 # %%
@@ -48,14 +40,21 @@ plt.show()
 # The rows of a batch are drawn one after the other, without replacement. With a large beta all three samplers take the
 # top ten; with beta = 0 each row has a probability of ten in a hundred.
 
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
+from skactive.samplers import power, softmax, softrank
+
+ranks = np.arange(1, 101)
+looks = list(zip(plt.colormaps["viridis"](np.linspace(0.8, 0, 4)), ("-", "--", "-.", ":"), strict=True))
+
+# Picture: The share of batches of ten that hold a row, by its rank, for three samplers: nearly level with beta = 0.5;
+# with beta = 16 a step from one to zero at rank ten for soft-rank, and smoother falls for power and softmax.
+figure, axes = plt.subplots(1, 3, figsize=(7.5, 3.4), sharey=True, layout="constrained")
 for ax, sampler in zip(axes, (power, softmax, softrank), strict=True):
-    for beta in BETAS:
+    for beta, (color, dashes) in zip(BETAS, looks, strict=True):
         batches = [sampler(scores, 10, rng, beta=beta) for _ in range(3000)]
         share = np.bincount(np.concatenate(batches), minlength=100) / len(batches)
-        ax.plot(ranks, share, label=f"beta = {beta}")
-    ax.axvline(10.5, color="grey", linewidth=0.8, linestyle=":")
+        ax.plot(ranks, share, label=f"beta = {beta}", color=color, linestyle=dashes)
+    ax.axvline(10.5, color="grey", linewidth=0.8)
     ax.set(title=sampler.__name__, xlabel="rank of the score")
-axes[0].set_ylabel("share of batches of 10 that hold the row")
-axes[2].legend(title="dotted: top ten", fontsize="small")
+axes[0].set_ylabel("share of batches that hold the row")
+axes[2].legend(title="grey: top ten", fontsize="small", title_fontsize="small")
 plt.show()

@@ -48,13 +48,16 @@ import matplotlib.pyplot as plt
 
 x = np.linspace(-6, 6, 80)
 plane = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.1), sharex=True, sharey=True, layout="constrained")
-for ax, (name, model) in zip(axes, models.items(), strict=True):
+# Picture: BALD over the plane for four models, with the rows of two classes: large away from the data for a Gaussian
+# process, along the boundary for a net and a logistic regression, in stripes for a forest.
+figure, axes = plt.subplots(2, 2, figsize=(7.5, 6.4), sharex=True, sharey=True, layout="constrained")
+for ax, (name, model) in zip(axes.flat, models.items(), strict=True):
     model.fit(X, labels)
     predict_draws = sample_posterior(model, 100, np.random.default_rng(0), X_training=X, y_training=labels)
     scores = np.asarray(bald(predict_draws(plane))).reshape(80, 80)
     image = ax.pcolormesh(x, x, scores, cmap="viridis", shading="nearest", vmin=0)
-    ax.scatter(*X.T, c=labels, cmap="coolwarm", s=10, edgecolor="white", linewidth=0.4)
+    for label, marker, color, edge in ((0, "o", "white", "black"), (1, "^", "black", "white")):
+        ax.scatter(*X[labels == label].T, s=22, marker=marker, color=color, edgecolor=edge, linewidth=0.7)
     ax.set(title=name, aspect="equal")
-    figure.colorbar(image, ax=ax, shrink=0.7, label="BALD (nats)" if ax is axes[-1] else None)
+    figure.colorbar(image, ax=ax, shrink=0.8, label="BALD (nats)")
 plt.show()

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import joblib
 import numpy as np
@@ -26,6 +26,7 @@ from .._types import SamplerName
 from ..datasets import make_repeated
 from ..scores import SCORES
 from ._parser import Parser
+from ._picture import PICTURES, save_curves
 
 if TYPE_CHECKING:
     from ..experiment import ExperimentResult
@@ -39,7 +40,6 @@ STRATEGIES: dict[str, tuple[SamplerName, float]] = {
     "uniform": ("uniform", 1.0),
 }
 
-PICTURES = (".png", ".pdf", ".svg")
 CLASS_SCORES = sorted(
     name
     for name, score in SCORES.items()
@@ -187,63 +187,11 @@ def run_all(options: argparse.Namespace) -> ExperimentResult:
     )
 
 
-def curves_of(result: ExperimentResult, strategy: str) -> NDArray[np.float64]:
-    """Accuracies of shape (n_trials, n_evaluations)."""
-    accuracies = [r.scores["accuracy"] for r in result.rounds if r.query == strategy]
-    return np.reshape(accuracies, (-1, len(labels_of(result))))
-
-
-def labels_of(result: ExperimentResult) -> NDArray[np.int64]:
-    """Number of labels at each evaluation."""
-    return np.unique([r.n_labelled for r in result.rounds])
-
-
-EXPLAINED = """\
-mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),
-which are wide with few trials: --trials 8 tells more."""
-EXPLAINED_WITHOUT_INTERVALS = """\
-mean: over all acquisitions, the first labels left out; no intervals, because these need two trials or more:
---trials 8 tells more."""
-
-
-def format_table(result: ExperimentResult) -> str:
-    """Accuracy against labels, mean over acquisitions, paired difference to top-k, seconds a query."""
-    labels = labels_of(result)
-    n_rounds, n_trials = len(labels) - 1, result.settings["n_trials"]
-    shown = sorted({*range(0, n_rounds + 1, max(1, n_rounds // 5)), n_rounds})
-    header = f"{'':17}" + "".join(f"{n:>7}" for n in labels[shown]) + f"{'mean':>18}{'minus topk':>18}{'s/query':>9}"
-    lines = [f"accuracy, mean of {n_trials} paired trials, by number of labels", header]
-    for row in result.summary(reference="topk").rows:
-        strategy, mean, gain = row["query"], row["mean"], row["difference"]
-        seconds = [r.query_seconds for r in result.rounds if r.query == strategy and r.query_seconds is not None]
-        lines.append(
-            f"{strategy:17}"
-            + "".join(f"{a:7.3f}" for a in curves_of(result, strategy).mean(axis=0)[shown])
-            + f"{mean.mean:10.3f}{half_width(mean)}"
-            + (f"{gain.mean:+10.3f}{half_width(gain)}" if strategy != "topk" else f"{'':18}")
-            + f"{np.mean(seconds):9.2f}"
-        )
-    lines.append(EXPLAINED if n_trials > 1 else EXPLAINED_WITHOUT_INTERVALS)
-    return "\n".join(lines)
-
-
-def half_width(estimate: Any) -> str:
-    """Half of an interval; one trial has none."""
-    return f" ± {estimate.half_width:.3f}" if np.isfinite(estimate.half_width) else f"{'':8}"
-
-
-def plot_curves(result: ExperimentResult, options: argparse.Namespace) -> None:
-    """Learning curves with 95 % bands, one line a strategy."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from ..plotting import LearningCurveDisplay
-
-    display = LearningCurveDisplay.from_result(result)
-    display.ax_.set_title(
-        f"Repeated-digits ×{options.repeats}, {options.score}, batches of {options.batch_size}", fontsize="medium"
-    )
-    display.figure_.savefig(options.output, dpi=150)
+def table_of(result: ExperimentResult) -> str:
+    """The summary of the result, and what would tell more."""
+    n_trials = result.settings["n_trials"]
+    missing = " One trial has no intervals." if n_trials == 1 else ""
+    return f"{result.summary(reference='topk')}\n{n_trials} paired trials.{missing} --trials 8 tells more."
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -251,12 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse_arguments(arguments)
     start = time.perf_counter()
     result = run_all(options)
-    print(result.to_json() if options.json else format_table(result))
-    about_the_picture = sys.stderr if options.json else sys.stdout
-    try:
-        plot_curves(result, options)
-    except ImportError:
-        text = 'No picture: matplotlib is not installed. Install the extra "plot": python -m pip install ".[plot]"'
-    else:
-        text = f"{options.output} has the learning curves. {time.perf_counter() - start:.0f} seconds in all."
-    print(text, file=about_the_picture)
+    print(result.to_json() if options.json else table_of(result))
+    title = f"Repeated-digits ×{options.repeats}, {options.score}, batches of {options.batch_size}"
+    told = save_curves(result, Path(options.output), force=options.force, title=title)
+    print(f"{told} {time.perf_counter() - start:.0f} seconds in all.", file=sys.stderr if options.json else sys.stdout)

@@ -14,6 +14,7 @@ from ..campaign import Accuracy, Campaign
 from ..campaign._accuracy import accuracy_of, picks_of
 from ..campaign._fits import cross_fitted, has_enough
 from ..campaign._reports import moments_of
+from ..plotting import _drawing as drawing
 
 MOST_POINTS = 8
 SHOWN_COLUMNS = 8
@@ -120,7 +121,7 @@ def _accuracy_curve(ax: Any, history: list[tuple[int, Accuracy]], kind: str) -> 
         values = np.clip(100 * values, 0, 100)
         ax.set_ylim(0, 102)
     middle, low, high = values.T
-    ax.errorbar(labels, middle, [middle - low, high - middle], fmt="o-", color="#0072B2", capsize=3)
+    drawing.draw_band(ax, np.array(labels), middle, low, high, **drawing.styles(1)[0])
     ax.set_xlabel("labels")
     ax.set_ylabel("accuracy, %" if kind == "classes" else "root mean squared error")
     ax.spines[["top", "right"]].set_visible(False)
@@ -129,7 +130,7 @@ def _accuracy_curve(ax: Any, history: list[tuple[int, Accuracy]], kind: str) -> 
 
 def _label_bars(ax: Any, by_label: Any) -> str:
     shown = list(by_label.items())[:12][::-1]
-    bars = ax.barh([str(label)[:30] for label, _ in shown], [n for _, n in shown], color="#56B4E9")
+    bars = ax.barh([str(label)[:30] for label, _ in shown], [n for _, n in shown], color=drawing.COLOURS[4])
     ax.bar_label(bars, padding=3)
     ax.set_xlabel("rows")
     ax.spines[["top", "right"]].set_visible(False)

@@ -13,11 +13,10 @@ import pandas as pd
 from ..campaign._labels import converted, plain_labels
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model
 from ..campaign._settings import default_query
-from ..experiment import ExperimentResult, run_experiment
+from ..experiment import run_experiment
 from ..query import StochasticBatchQuery
-from ._files import FileError, written_whole
-
-PICTURES = (".png", ".pdf", ".svg")
+from ._files import FileError
+from ._picture import PICTURES, save_curves
 
 
 def queries_for(kind: str, model: str) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tu
         n_jobs=options.jobs,
         verbose=int(sys.stderr.isatty()),
     )
-    pictured = _draw(result, output, options.force) if output is not None else ""
+    pictured = "" if output is None else "\n" + save_curves(result, output, force=options.force)
     summary, saved = result.summary(reference="uniform"), result.label_savings(reference="uniform")
     sentence = _sentence(saved, options)
     facts = {
@@ -99,20 +98,6 @@ def _sentence(saved: Any, options: argparse.Namespace) -> str:
         f"{'fewer' if found.mean >= 0 else 'more'} of {n_labels} for the same result (saved: 95 % interval "
         f"{found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
     )
-
-
-def _draw(result: ExperimentResult, output: Path, force: bool) -> str:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from ..plotting import LearningCurveDisplay
-    except ImportError:
-        return '\nNo picture: matplotlib is not installed. Install the extra "plot".'
-    display = LearningCurveDisplay.from_result(result)
-    with written_whole(output, force=force) as temporary:
-        display.figure_.savefig(temporary, dpi=150, bbox_inches="tight")
-    return f"\n{output} shows the learning curves."
 
 
 def _without_nan(value: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 
 from skactive import ExperimentResult
 from skactive.cli import _demo as main
+from skactive.cli._picture import save_curves
 from skactive.datasets import make_repeated
 from skactive.experiment import Round
 
@@ -27,7 +28,7 @@ def test_the_command_prints_its_table_and_saves_a_picture(tmp_path):
     command = [sys.executable, "-m", "skactive", *SMALL, "--score", "entropy", "--output", str(picture)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     for strategy in main.STRATEGIES:
-        assert re.search(rf"^{re.escape(strategy)} +0\.\d{{3}} ", run.stdout, re.MULTILINE)
+        assert re.search(rf"^ *{re.escape(strategy)} +2 +0\.\d{{3}} ", run.stdout, re.MULTILINE)
     assert "12/12" in run.stderr  # the progress bar
     assert matplotlib.image.imread(picture).std() > 0.05  # not an empty canvas
 
@@ -115,36 +116,42 @@ def result_of(n_trials):
     return ExperimentResult(tuple(rounds), (), {"n_trials": n_trials})
 
 
-def test_the_table_has_means_differences_and_intervals_in_its_columns():
-    lines = main.format_table(result_of(3)).splitlines()
-    assert lines[0] == "accuracy, mean of 3 paired trials, by number of labels"
-    assert lines[1] == "                      20     30     40              mean        minus topk  s/query"
+def test_the_table_is_the_summary_of_the_result_and_names_the_trials():
+    result = result_of(3)
+    assert main.table_of(result) == f"{result.summary(reference='topk')}\n3 paired trials. --trials 8 tells more."
     # t + r over t = 0, 1, 2 and r = 1, 2: 2.5 on average, with a deviation of 1 over t. 4.303 / sqrt(3) / 20 = 0.124.
-    assert lines[2] == "power, beta=1      0.050  0.100  0.150     0.125 ± 0.124    -0.200 ± 0.000     0.50"
-    assert lines[6] == "topk               0.250  0.300  0.350     0.325 ± 0.124                       0.50"
-    assert lines[-2:] == [
-        "mean: over all acquisitions, the first labels left out; ± 95 % intervals over trials (Student's t),",
-        "which are wide with few trials: --trials 8 tells more.",
-    ]
+    assert re.search(
+        r"power, beta=1 +3 +0\.125 \[0\.001, 0\.249\] +-0\.200 \[-0\.200, -0\.200\]", main.table_of(result)
+    )
 
 
 def test_one_trial_has_no_interval_and_the_table_says_why():
-    table = main.format_table(result_of(1))
-    lines = table.splitlines()
+    table = main.table_of(result_of(1))
     assert "nan" not in table
-    assert "±" not in table
-    assert lines[2] == "power, beta=1      0.000  0.050  0.100     0.075            -0.200             0.50"
-    assert "no intervals, because these need two trials or more" in table
+    assert re.search(r"power, beta=1 +1 +0\.075 +-0\.200", table)
+    assert table.endswith("One trial has no intervals. --trials 8 tells more.")
+
+
+def test_the_picture_is_that_of_the_learning_curves_of_the_result(tmp_path):
+    told = save_curves(result_of(3), tmp_path / "a.png", force=False, title="digits")
+    assert told == f"{tmp_path / 'a.png'} shows the learning curves."
+    assert matplotlib.image.imread(tmp_path / "a.png").std() > 0.05  # not an empty canvas
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.png"]
+
+
+def test_without_matplotlib_there_is_no_picture_and_the_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert 'pip install "skactive[plot]"' in save_curves(result_of(2), tmp_path / "a.png", force=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_json_is_the_whole_result_and_nothing_else_on_stdout(tmp_path, monkeypatch, capsys):
     result = result_of(2)
     monkeypatch.setattr(main, "run_all", lambda options: result)
-    monkeypatch.setattr(main, "plot_curves", lambda result, options: None)
     main.main(["--json", "--output", str(tmp_path / "a.png")])
     out, err = capsys.readouterr()
     assert ExperimentResult.from_json(out) == result
-    assert "a.png has the learning curves" in err
+    assert "a.png shows the learning curves." in err
 
 
 def test_help_names_a_next_step(capsys):
