@@ -1,6 +1,7 @@
-"""Every example runs to its end, draws its figures, and says nothing on the error stream."""
+"""Every example runs to its end, draws figures that can be read and are told in words, and says nothing on stderr."""
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -9,33 +10,62 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("plot_*.py"))
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+
+spec = importlib.util.spec_from_file_location("gallery", ROOT / "docs" / "gallery.py")
+gallery = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(gallery)
 
 RUN = """
-import runpy, sys
+import json, runpy, sys
+sys.path.insert(0, sys.argv[2])
 import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from pictures import faults
 figures = []
-plt.show = lambda: (figures.extend(plt.get_fignums()), plt.close("all"))
+def show():
+    figures.extend(list(faults(plt.figure(number))) for number in plt.get_fignums())
+    plt.close("all")
+plt.show = show
 runpy.run_path(sys.argv[1])
-print("figures:", len(figures))
+print(json.dumps(figures))
 """
+SENTENCE = r"[+-][\d.]+ points of .*accuracy.*, 95 % interval [+-][\d.]+ to [+-][\d.]+, [3-9] paired trials\.$"
+SETTINGS = {"image_srcset": [], "matplotlib_animations": (False, "mp4"), "compress_images": (), "src_dir": "."}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_without_a_warning_and_shows_a_figure(path):
+def test_an_example_runs_without_a_warning_and_its_figures_can_be_read_and_are_told(path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "error::UserWarning", "-c", RUN, str(path)]
+    command = [sys.executable, "-W", "error::UserWarning", "-c", RUN, str(path), str(ROOT / "tests")]
     run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
-    assert int(run.stdout.rsplit("figures:", 1)[1]) >= 1
+    *printed, figures = run.stdout.splitlines()
+    found = json.loads(figures)
+    assert found
+    assert found == [[]] * len(gallery.told(path.read_text(encoding="utf-8")))
+    if path.stem in gallery.FIRST:
+        assert re.search(SENTENCE, printed[-1])
 
 
-def test_there_are_examples():
-    assert {path.stem for path in EXAMPLES} >= {"plot_modal_loop", "plot_mixed_types_pipeline", "plot_sampling_laws"}
+def test_the_first_examples_compare_queries_in_paired_trials_with_the_displays_of_the_package():
+    in_order = sorted(EXAMPLES, key=lambda path: gallery.place(path.name))
+    assert [path.stem for path in in_order[:3]] == list(gallery.FIRST)
+    for path in in_order[:3]:
+        code = path.read_text(encoding="utf-8")
+        assert "run_experiment(" in code
+        assert "Display.from_result(result" in code
+
+
+def test_a_picture_that_is_not_told_stops_the_build():
+    block = ("code", "# Picture: one,\n# over two lines.\nplt.show()", 12)
+    assert gallery.told(block[1]) == ["one, over two lines."]
+    with pytest.raises(ValueError, match="the block of line 12 draws 0 figures and tells 1 of them"):
+        gallery.pictures(block, {"src_file": "a.py", "image_path_iterator": iter(())}, SETTINGS)
 
 
 OTHER_MODELS = {  # programs of examples/other_models, by what they import

@@ -80,4 +80,4 @@ def test_what_cannot_be_read_is_a_fault():
     assert list(faults(figure)) == ["the legend lies on 'middle'"]
     figure, ax = plt.subplots()
     ax.imshow([[0, 1]], cmap="jet")
-    assert list(faults(figure))[0].startswith("the map 'jet' is none of")
+    assert next(faults(figure)).startswith("the map 'jet' is none of")

@@ -13,13 +13,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
 
+from skactive.plotting import _drawing as drawing
+
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "paper" / "many_trials.json"
-# Okabe and Ito's colours, and lines that differ without them; the height at which the name stands beside its line.
+# Colours of the palette, and lines that differ without them; the height at which the name stands beside its line.
 LINES: dict[str, tuple[str, str, str, float]] = {
-    "power β=4": ("sampled\nbatches", "#0072B2", "-", 0.903),
-    "uniform": ("random\nchoice", "#000000", "--", 0.860),
-    "topk": ("top of the\nranking", "#D55E00", "-.", 0.816),
+    "power β=4": ("sampled\nbatches", drawing.COLOURS[0], "-", 0.903),
+    "uniform": ("random\nchoice", drawing.COLOURS[6], "--", 0.860),
+    "topk": ("top of the\nranking", drawing.COLOURS[1], "-.", 0.816),
 }
 
 

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from ..experiment import ExperimentResult
 
 PICTURES = (".png", ".pdf", ".svg")
-NO_MATPLOTLIB = (
-    'No picture: matplotlib is not installed. Install the extra "plot": python -m pip install "skactive[plot]".'
-)
+NO_MATPLOTLIB = 'No picture: matplotlib is not installed. Install it by python -m pip install "skactive[plot]".'
 
 
 def save_curves(result: ExperimentResult, output: Path, *, force: bool, title: str | None = None) -> str:

@@ -1,6 +1,6 @@
-"""Where the time of a query goes: a flame graph of the package's own functions, drawn from samples of the stack.
+"""Where the time of a query goes: its steps, and the package's own modules, from samples of the stack.
 
-``python tests/benchmarks/profile_query.py`` writes docs/images/query_flame_graph.png and docs/benchmarks/profile.inc.
+``python tests/benchmarks/profile_query.py`` writes docs/images/query_time.png and docs/benchmarks/profile.inc.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -19,11 +20,12 @@ import torch
 from bench_query import fitted_net, pool, query_of
 
 import skactive
+from skactive.plotting import _drawing as drawing
 
 DOCS = Path(__file__).parents[2] / "docs"
 PACKAGE = str(Path(skactive.__file__).parent)
 EVERY = 0.001  # seconds between samples
-SHOWN = 0.01  # share of all samples that a function needs to be shown
+SHOWN = 0.01  # share of all samples that a module needs to be shown
 
 Stack = tuple[str, ...]
 
@@ -57,23 +59,32 @@ def sampled(work) -> collections.Counter[Stack]:
     return seen
 
 
-def draw(seen: collections.Counter[Stack], ax, start: float = 0.0, depth: int = 0, prefix: Stack = ()) -> None:
-    """Functions called from ``prefix`` side by side, as wide as their share, and what they call on top of them."""
-    total = seen.total()
-    widths: collections.Counter[str] = collections.Counter()
+def step_of(stack: Stack) -> str:
+    """What a query is at, in a user's words."""
+    modules = {name.partition(".")[0] for name in stack}
+    if "scores" in modules:
+        return "scores"
+    if modules & {"_dropout", "mc_dropout"}:
+        return "predictions for the draws"
+    return "choosing the batch, and the rest"
+
+
+def draw(seen: collections.Counter[Stack]) -> Any:
+    """The steps of a query side by side, as wide as their shares of the time."""
+    shares = dict.fromkeys(("predictions for the draws", "scores", "choosing the batch, and the rest"), 0.0)
     for stack, n in seen.items():
-        if stack[:depth] == prefix and len(stack) > depth:
-            widths[stack[depth]] += n
-    for name, n in widths.most_common():
-        share = n / total
-        if share >= SHOWN:
-            ax.barh(depth, share, left=start, height=0.92, color=plt.cm.YlOrRd(0.25 + 0.05 * depth), edgecolor="white")
-            room = int(share * 120)
-            label = name if len(name) <= room else name.partition(".")[2]
-            if len(label) <= room:
-                ax.text(start + share / 2, depth, label, ha="center", va="center", fontsize=7)
-            draw(seen, ax, start, depth + 1, (*prefix, name))
+        shares[step_of(stack)] += n / seen.total()
+    figure, ax = plt.subplots(figsize=(drawing.PAGE, 1.4))
+    start = 0.0
+    for (step, share), look, hatch in zip(shares.items(), drawing.styles(3), ("", "//", ".."), strict=True):
+        ax.barh(0, share, left=start, color=look["color"], hatch=hatch, edgecolor="white", label=f"{step}: {share:.1%}")
         start += share
+    ax.set(xlim=(0, 1), yticks=[], xlabel="share of the time of a query: 100 of 1,000,000 rows, 20 draws, one thread")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    ax.grid(visible=False)
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
 
 
 def by_module(seen: collections.Counter[Stack]) -> list[tuple[str, float]]:
@@ -92,11 +103,8 @@ def main() -> None:
     start = time.perf_counter()
     seen = sampled(work)
     print(f"{time.perf_counter() - start:.1f} s, {seen.total()} samples")
-    figure, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
-    draw(seen, ax)
-    ax.set(xlim=(0, 1), yticks=[], xlabel="share of the time of a query: 100 of 1,000,000 rows, 20 draws, one thread")
-    ax.spines[["left", "top", "right"]].set_visible(False)
-    figure.savefig(DOCS / "images" / "query_flame_graph.png", dpi=130)
+    with matplotlib.rc_context(drawing.page_style()):
+        draw(seen).savefig(DOCS / "images" / "query_time.png")
     lines = [".. list-table::", "   :header-rows: 1", "", "   * - module", "     - share of the time"]
     for module, share in by_module(seen):
         if share >= SHOWN:
