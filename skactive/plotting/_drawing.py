@@ -100,7 +100,7 @@ class Canvas:
 
     def legend(self, handles: Sequence[Any], title: str | None = None) -> Any:
         """Draw the legend above all panels if the figure is ours, else at the bottom of the last axes."""
-        look = {"handles": handles, "title": title, "title_fontsize": "small", "fontsize": "small"}
+        look: dict[str, Any] = {"handles": handles, "title": title, "title_fontsize": "small", "fontsize": "small"}
         look["handlelength"] = 2.8  # long enough for the dashes to be told apart
         if self.ours:
             return self.figure.legend(
