@@ -45,6 +45,14 @@ def test_the_figure_of_a_study_is_told_in_words(path, monkeypatch):
     assert study.ALT.endswith(".")
 
 
+def test_the_figure_of_the_front_page_can_be_read_there(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "images"))
+    front = importlib.import_module("fewer_labels")
+    with matplotlib.rc_context():
+        findings = json.loads(front.RESULTS.read_text(encoding="utf-8"))["findings"]
+        assert list(faults(front.draw(findings), shown=460 / 96)) == []
+
+
 def figure_of_lines(*looks, size=(6, 4), **text):
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     for i, look in enumerate(looks):
