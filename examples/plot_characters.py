@@ -28,8 +28,8 @@ def show(figure, setting, meaning):
         ax.set(xticks=[], yticks=[])
 
 
-# Picture: Three rows of twenty images of coloured letters. With "minority" a few are blue, with "spurious" nearly all a
-# are blue and nearly all d are red, and with "missing" a few are hidden.
+# Picture: Three rows of twenty images of coloured letters. In the first a few are blue, in the second nearly all a are
+# blue and nearly all d are red, and in the third a few are hidden.
 minority, spurious, missing = plt.figure(figsize=(7.5, 7), layout="constrained").subfigures(3, 1)
 show(minority, "minority", "one in ten is blue")
 show(spurious, "spurious", "nine in ten a are blue, nine in ten d are red")
