@@ -348,12 +348,12 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
 
 
 def save(figure: Any, path: Path) -> None:
-    """In 128 colours: a third of the bytes."""
+    """In 256 colours: a third of the bytes."""
     from PIL import Image
 
     figure.savefig(path)
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(128)
+        small = picture.convert("RGB").quantize(256)
     small.save(path, optimize=True)
 
 

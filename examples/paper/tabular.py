@@ -169,7 +169,7 @@ def draw(findings: dict[str, Any]) -> Any:
     limit = max(1e-9, float(np.abs(differences).max()))
     picture = ax.imshow(differences, cmap=drawing.diverging_map(), vmin=-limit, vmax=limit, aspect="auto")
     for (i, j), value in np.ndenumerate(differences):
-        look = {"color": "w" if abs(value) > 0.6 * limit else "k", "weight": "bold" if p[i, j] < 0.05 else "normal"}
+        look = {"color": "w" if abs(value) > 0.85 * limit else "k", "weight": "bold" if p[i, j] < 0.05 else "normal"}
         ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize="small", **look)
     ax.set_xticks(range(len(queries)), ["top-k" if query == "topk" else query for query in queries])
     ax.set_yticks(range(len(found)), [name.replace("_", " ") for name in found])

@@ -56,7 +56,7 @@ def diverging_map() -> Any:
     """From orange by white, which means no difference, to blue."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("orange to blue", [COLOURS[1], "white", COLOURS[0]])
+    return LinearSegmentedColormap.from_list("orange to blue", [COLOURS[1], "white", COLOURS[0]], N=41)
 
 
 def page_style() -> dict[str, Any]:
