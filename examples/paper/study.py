@@ -353,7 +353,7 @@ def save(figure: Any, path: Path) -> None:
 
     figure.savefig(path)
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(256)
+        small = picture.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
     small.save(path, optimize=True)
 
 
