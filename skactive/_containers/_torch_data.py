@@ -131,8 +131,8 @@ def _first_of_pair(parts: Any) -> Any:
     if len(parts) in (1, 2):
         return parts[0]
     raise TypeError(
-        f"items of a Dataset must be rows, or pairs of a row and a label. Got tuples of {len(parts)}: let `__getitem__` "
-        "return a dict, by the names that the net has for its parts"
+        f"items of a Dataset must be rows, or pairs of a row and a label. Got tuples of {len(parts)}: let "
+        "`__getitem__` return a dict, by the names that the net has for its parts"
     )
 
 
