@@ -233,7 +233,9 @@ class BatchQuery(BaseEstimator, ABC):
             If it is not fitted, the batch is uniform at random, with a warning.
         X_pool : array-like of shape (n_points, ...)
             numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
-            list, tuple, scipy sparse or dask array. Never copied as a whole, never changed.
+            table of Arrow, list, tuple, scipy sparse array, dict of arrays. Never copied as a whole, never changed. Or
+            what is read in blocks: a dataset, reader or scanner of Arrow (Parquet files), a lazy frame of polars, a
+            collection of dask, a dataset or loader of torch, or `skactive.blocks` of anything.
         n_instances : int or "auto", default=1
             Rows to choose. "auto": as many as `StochasticBatchQuery.suggest_batch_size` says, or with ``limits`` the
             number next to it that they leave to a batch.
@@ -385,23 +387,19 @@ class BatchQuery(BaseEstimator, ABC):
             containers.store(X_pool, None, 'n_instances="auto" looks at rows of the pool before it chooses a batch')
             n_instances = self._suggested(learner, X_pool, **{k: v for k, v in given.items() if k != "limits"})
         model, pool = pool_for(learner, X_pool, **given)
-        self._make_readable(pool)
+        if pool.is_open and not self.counts_rows():
+            pool.store(f"{type(self).__name__} has to know the number of rows before it reads them")
         k = _checked_size(n_instances, pool)
         if is_auto and pool.limits is not None:
             k = pool.limits.nearest_size(pool.rows, k)
         pool.allowance(k)  # what cannot be met is said now
         rngs = self.streams()
         pool = self.limited(pool, k, rngs.batch)
+        if self.takes_rows_again() or (pool.is_read_once and not self.counts_rows()):
+            pool.store(f"{type(self).__name__} looks at rows of the pool again")
         self.keep_batch(pool, k, self._choice(learner, model, pool, k, rngs))
         if pool.n_columns is not None:
             self.n_features_in_ = pool.n_columns
-
-    def _make_readable(self, pool: Pool) -> None:
-        """Let a pool that is read in blocks be written down, if that is how this query can look at it."""
-        if self.takes_rows_again():
-            pool.store(f"{type(self).__name__} looks at rows of the pool again")
-        elif not self.counts_rows() and (pool.is_open or pool.is_read_once):
-            pool.store(f"{type(self).__name__} has to know the number of rows before it reads them")
 
     def counts_rows(self) -> bool:
         """Whether `choose` goes over the pool once, and asks for no number of rows before that."""

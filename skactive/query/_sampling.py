@@ -79,6 +79,9 @@ class Apart:
 NEARLY_RANDOM = 1.1
 """Mean score of a pick, over that of the pool, below which a batch is nearly uniform."""
 
+_SOME_ROWS = 100_000
+"""Rows of a large pool that show that a batch is far from random."""
+
 _KEPT = 2  # keeps the random numbers of rows that are kept apart from those of batches, and of suggestions
 
 BetaRule = Callable[..., float]
@@ -254,15 +257,23 @@ def _warn_if_nearly_random(
         return
     if scores.max() < NEARLY_RANDOM * mean or 2 * k > len(scores):  # all alike, or most of them: no beta would help
         return
-    log_weights = sampler.log_weights(all_scores, beta)[every]
-    weights = np.exp(log_weights - log_weights.max())
-    times = float(weights @ scores / weights.sum() / mean)
+    if len(scores) > 2 * _SOME_ROWS:  # some rows show at less cost what is far from random
+        some = scores[np.random.default_rng(0).integers(len(scores), size=_SOME_ROWS)]
+        if some.max() > 0 and _preference(sampler.log_weights(some, beta), some) >= 2 * NEARLY_RANDOM:
+            return
+    times = _preference(sampler.log_weights(all_scores, beta)[every], scores)
     if times < NEARLY_RANDOM:
         warn(
             f"This batch is nearly random: a pick scores {times:.3g} times the mean of the "
             f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` "
             f'above {beta:g}, to {4 * beta:g} say, or set beta="auto".'
         )
+
+
+def _preference(log_weights: Values, scores: Values) -> float:
+    """The mean score of a pick, over that of the rows."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights @ scores / weights.sum() / scores.mean())
 
 
 def _draw(

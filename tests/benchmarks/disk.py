@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,8 +100,8 @@ def main() -> None:
         print(json.dumps(measure(*given.one, given.folder)))
         return
     write_pool(given.folder, given.rows)
-    found: dict[str, object] = {"rows": given.rows, "columns": COLUMNS, "processor": platform.processor()}
-    found["cores"] = os.cpu_count()
+    found: dict[str, Any] = {"rows": given.rows, "columns": COLUMNS, "processor": platform.processor()}
+    found["cores"], found["threads"] = os.cpu_count(), int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
     for name in ("forest", "net"):
         runs: dict[str, list[dict[str, float]]] = {"select": [], "predictions": []}
         for _ in range(given.runs):
@@ -117,6 +118,29 @@ def main() -> None:
         found[name] = {"runs": runs, "ratio": statistics.median(ratios), "extra": extra}
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
+        given.out.with_suffix(".inc").write_text(as_rst(found))
+
+
+def as_rst(found: dict[str, Any]) -> str:
+    n_rows = found["rows"]
+    head = ("model", "memory, MiB", "CPU, s", "times bare predictions", "times each byte was read")
+    lines = [
+        f"Measured for 100 of {n_rows:,} rows of {COLUMNS} float32 in Parquet files, with 20 draws, on {found['threads']}"
+        f" of {found['cores']} cores: memory beyond that of the process before the query (of which"
+        f" {8 * n_rows / 2**20:.0f} MiB are scores), CPU time beside that of the bare predictions on the same blocks,"
+        " and bytes read.",
+        "",
+        ".. list-table::",
+        "   :header-rows: 1",
+        "",
+        "   * - " + "\n     - ".join(head),
+    ]
+    for name, of in (("forest of 20 trees", found["forest"]), ("net of 32 units", found["net"])):
+        runs = of["runs"]["select"]
+        cpu, read = (statistics.median(run[what] for run in runs) for what in ("cpu", "read"))
+        cells = (name, f"{of['extra']:.0f}", f"{cpu:.0f}", f"{of['ratio']:.2f}", f"{read:.2f}")
+        lines.append("   * - " + "\n     - ".join(cells))
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

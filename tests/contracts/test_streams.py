@@ -423,6 +423,20 @@ def test_rows_that_are_kept_go_to_a_folder_if_they_are_many_and_it_goes_with_the
     assert not folder.exists()
 
 
+@pytest.mark.filterwarnings("ignore:.* of the .* rows")
+def test_rows_that_are_no_candidates_are_not_kept(monkeypatch, tmp_path):
+    kept = []
+    add = stored.Stored.add
+    monkeypatch.setattr(
+        stored.Stored,
+        "add",
+        lambda self, where, rows, *others: (kept.append(len(rows)), add(self, where, rows, *others)),
+    )
+    query = BatchBALDQuery(random_state=0, max_candidates=200)
+    query.select(model("forest", True), parquet(NUMBERS[POOL], tmp_path, 2), 5)
+    assert sum(kept) == 200
+
+
 @pytest.mark.parametrize("query", ["BatchBALD", "diversity", "BADGE"])
 @pytest.mark.filterwarnings("ignore:.*written to a temporary folder", "ignore:.* of the .* rows")
 def test_a_batch_from_rows_in_a_folder_is_that_from_rows_in_memory(query, monkeypatch):

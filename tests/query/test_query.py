@@ -4,6 +4,7 @@ import hashlib
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -348,6 +349,19 @@ def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
     ):
         q.select(FOREST, POOL, 5)
     assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
+
+
+def test_a_few_rows_that_hold_all_weight_of_a_large_pool_are_seen():
+    scores = np.full(300_000, 1e-3)
+    scores[7] = 1e3  # which a look at a part of the rows would miss
+    query = StochasticBatchQuery("bald", beta=8, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        query.select_scored(scores, 5)
+    with pytest.warns(UserWarning, match="nearly random"):
+        StochasticBatchQuery("bald", beta=0.01, random_state=0).select_scored(
+            np.random.default_rng(0).random(300_000), 5
+        )
 
 
 @pytest.mark.filterwarnings("error:This batch is nearly random")
