@@ -24,10 +24,12 @@ from ._blocks import blocks as blocks
 from ._dask import Dask
 from ._joining import join_sparse
 from ._kinds import Arrays, Dicts, Frames, Indices, Lists, Others, Polars, Sparse
+from ._lazy import ReadInBlocks as ReadInBlocks
 from ._lazy import Streams
 from ._polars import LazyPolars
 from ._registry import KINDS, kind_of
 from ._streams import NEAR, Stream
+from ._streams import Source as Source
 from ._torch_data import TensorSets, TorchData
 
 KINDS += [
