@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
@@ -27,13 +28,13 @@ _READ: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class ArrowTables(Arrays):
-    """Tables and record batches in memory."""
+    """Tables, record batches and arrays in memory; an array, of texts mostly, becomes a Series."""
 
     def holds(self, X: Any) -> bool:
-        return library_of(X) == "pyarrow" and hasattr(X, "to_pandas") and hasattr(X, "column_names")
+        return library_of(X) == "pyarrow" and hasattr(X, "to_pandas") and not isinstance(X, type)
 
     def prepare(self, X: Any, name: str) -> Any:
-        return X
+        return X if hasattr(X, "column_names") else X.to_pandas()
 
     def count_columns(self, X: Any) -> int | None:
         return int(X.num_columns)
@@ -124,9 +125,10 @@ class ArrowDataset(Source):
         start = 0
         for file, lengths in zip(self._files, self._row_groups(), strict=True):
             for first, groups in _runs(lengths, start, wanted):
-                part = file if len(groups) == len(lengths) else file.subset(row_group_ids=groups)
-                batches = part.to_batches(schema=self._dataset.schema, **options)
-                yield from _blocks(batches, self._rows_at_once, first)
+                # One row group after the other: of more of them, Arrow would read all bytes ahead.
+                parts = (file.subset(row_group_ids=[group]) for group in groups)
+                batches = (part.to_batches(schema=self._dataset.schema, **options) for part in parts)
+                yield from _blocks(itertools.chain.from_iterable(batches), self._rows_at_once, first)
             start += sum(lengths)
 
 

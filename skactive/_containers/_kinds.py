@@ -314,8 +314,10 @@ class Others(Arrays):
 def no_rows_error(X: Any, name: str) -> TypeError:
     got = f"a {type(X).__name__}" + (" without axes" if getattr(X, "shape", None) == () else "")
     got = f"the class {X.__name__}" if isinstance(X, type) else got
+    remedy = " Make a pool of blocks of rows by `skactive.blocks`." if hasattr(X, "__next__") else ""
     return TypeError(
         f"`{name}` must hold rows: an array, a DataFrame, a Series, a sparse array, a list or a tuple. Got {got}."
+        + remedy
     )
 
 

@@ -75,9 +75,9 @@ class StochasticBatchQuery(ScoringQuery):
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many.
     chunk_size : int, optional
-        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, and 2,048 where rows
-        are texts or objects, whose size once they are read is not known. Rounded up to whole blocks of a net's batch
-        size.
+        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, with their draws and
+        with what the steps of a Pipeline make of them, as seen by the first row; of texts and objects 2,048 at most.
+        Rounded up to whole blocks of a net's batch size.
     predict_batch_size : int, optional
         Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
         `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,

@@ -71,6 +71,7 @@ def measure(way: str, name: str, folder: Path) -> dict[str, float]:
     pool = pyarrow.dataset.dataset(folder)
     query = StochasticBatchQuery("bald", n_draws=20, random_state=0)
     query.select(model, pyarrow.dataset.dataset(sorted(folder.glob("*.parquet"))[0]).head(100_000), 1)  # all is loaded
+    Path("/proc/self/clear_refs").write_text("5")  # peaks are from now on
     memory, read, cpu, wall = of_status("VmRSS"), bytes_read(), time.process_time(), time.perf_counter()
     if way == "select":
         query.select(model, pool, 100)
@@ -125,8 +126,8 @@ def as_rst(found: dict[str, Any]) -> str:
     n_rows = found["rows"]
     head = ("model", "memory, MiB", "CPU, s", "times bare predictions", "times each byte was read")
     lines = [
-        f"Measured for 100 of {n_rows:,} rows of {COLUMNS} float32 in Parquet files, with 20 draws, on {found['threads']}"
-        f" of {found['cores']} cores: memory beyond that of the process before the query (of which"
+        f"Measured for 100 of {n_rows:,} rows of {COLUMNS} float32 in Parquet files, with 20 draws, on"
+        f" {found['threads']} of {found['cores']} cores: memory beyond that of the process before the query (of which"
         f" {8 * n_rows / 2**20:.0f} MiB are scores), CPU time beside that of the bare predictions on the same blocks,"
         " and bytes read.",
         "",

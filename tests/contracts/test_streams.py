@@ -20,6 +20,7 @@ import torch
 from modAL.models import ActiveLearner
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -303,6 +304,22 @@ def test_arrays_by_name_are_rows_by_their_first_axis():
     assert list(chunk) == ["left", "right"]
 
 
+def test_texts_come_as_arrays_of_arrow_series_of_dask_and_items_of_torch():
+    texts = [" ".join(rng.choice(["ash", "elm", "oak", "fir"], 1 + i % 4)) for i in range(200)]
+    reader = make_pipeline(CountVectorizer(), RandomForestClassifier(5, random_state=0)).fit(texts[:50], y[:50])
+    pools = [
+        pyarrow.array(texts),
+        pyarrow.chunked_array([texts[:90], texts[90:]]),
+        dask.dataframe.from_pandas(pd.Series(texts), npartitions=3),
+        Items(texts),
+        blocks([texts[:90], texts[90:]]),
+        blocks([polars.Series(texts[:90]), polars.Series(texts[90:])]),
+    ]
+    expected = make().select(reader, texts, 5)
+    for pool in pools:
+        np.testing.assert_array_equal(make().select(reader, pool, 5), expected)
+
+
 # --- bad input --------------------------------------------------------------------------------------
 
 
@@ -380,6 +397,10 @@ BAD = {
     "too many, seen late": (lambda f: select_from(blocks(in_blocks(NUMBERS, 3)), 5000), "from 1 to the number of rows"),
     "no size": (lambda f: select_from(blocks(in_blocks(NUMBERS, 3)), 0), "`n_instances` must be an integer, 1 or"),
     "other columns than the model's": (lambda f: select_from(parquet(NUMBERS[["a", "b"]], f, 1)), "was fitted on 4"),
+    "a generator": (
+        lambda f: select_from(iter(in_blocks(NUMBERS, 3))),
+        "Make a pool of blocks of rows by",
+    ),
     "no blocks": (lambda f: blocks("pool.csv"), "must be an iterable of blocks"),
     "three tensors": (
         lambda f: select_from(torch.utils.data.TensorDataset(*[torch.ones(9, 4)] * 3)),
