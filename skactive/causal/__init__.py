@@ -40,9 +40,10 @@ from .._checks import (
 from .._random import check_random_state, seeded_clone, spawn
 from .._types import Beta, CausalScore, Posterior, Sampler
 from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
-from ..query._base import RULES, check_fits, pool_for
+from ..query._base import RULES
 from ..query._batch_size import suggested_batch_size
 from ..query._draws import explained, options_of
+from ..query._model import check_fits, pool_for
 from ..query._sampling import RULES as SAMPLING_RULES
 from ..query._sampling import RowScorer, check_coldness, choose_by_scores
 from ..query._scored import ScoringQuery

@@ -6,10 +6,11 @@ is the base for queries of your own, which are made of `draws_of`, `embeddings_o
 
 from __future__ import annotations
 
-from ._base import BatchQuery, Streams, model_of
+from ._base import BatchQuery, Streams
 from ._draws import PoolDraws, draws_of
 from ._embeddings import embeddings_of
 from ._limits import Limits
+from ._model import model_of
 from ._pool import Pool
 from ._sampling import choose_by_scores
 from ._scoring import score_pool, score_rows

@@ -28,13 +28,10 @@ from .._checks import (
     Rule,
     Rules,
     UnfittedError,
-    check_is_model,
     check_n_instances,
     check_parameters,
     integer,
-    is_fitted,
     is_integer,
-    not_fitted_error,
     warn,
     whole_fit,
 )
@@ -44,8 +41,9 @@ from ..samplers import Batch, uniform
 from ..samplers._limited import draw_uniform
 from ._limits import Limits
 from ._memory import Memory
+from ._model import check_fits, pool_for
 from ._pool import Pool
-from ._training import check_last_fit, training_of
+from ._training import check_last_fit
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
@@ -570,41 +568,3 @@ def _checked_size(n_instances: Any, pool: Pool) -> int:
     if not pool.is_open:
         return check_n_instances(n_instances, len(pool), pool.n_points)
     return int(integer().check("n_instances", n_instances))
-
-
-def model_of(learner: Any) -> Any:
-    """The fitted estimator of a modAL learner; an estimator by itself is its own.
-
-    See Also
-    --------
-    query.draws_of : Draws from the model.
-    """
-    return modal.unwrap(learner)[0]
-
-
-def pool_for(
-    learner: Any,
-    X_pool: Any,
-    *,
-    candidates: ArrayLike | None = None,
-    pending: ArrayLike | None = None,
-    limits: Limits | None = None,
-    **training: Any,
-) -> tuple[Any, Pool]:
-    """The estimator of a learner, and the pool with the training data: those given, else the learner's own."""
-    known = training_of(learner, **training)
-    return modal.unwrap(learner)[0], Pool.of(X_pool, candidates, pending=pending, limits=limits, **known)
-
-
-def check_fits(model: Any, pool: Pool) -> None:
-    """Check that a model is fitted, and to rows like those of the pool."""
-    check_is_model(model)
-    if not is_fitted(model):
-        raise not_fitted_error(model)
-    fitted_on = getattr(model, "n_features_in_", None)
-    if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
-        what = "columns" if getattr(pool.X, "ndim", 2) == 2 else "channels (the second axis)"
-        raise ValueError(
-            f"`X_pool` has {pool.n_columns} {what}, but {type(model).__name__} was fitted on {fitted_on}. "
-            "Give the pool the shape of the training data."
-        )

@@ -22,7 +22,8 @@ from .._random import beside, seeded_clone, seeded_for
 from ..posterior._fits import check_can_be_refitted, fit_with
 from ..posterior._unwrap import labels_to_fit, without_searches
 from . import _ageing as ageing
-from ._base import Streams, check_fits, pool_for
+from ._base import Streams
+from ._model import check_fits, pool_for
 from ._pool import Pool
 from ._reference import some_candidates
 from ._sampling import ScoringParameters

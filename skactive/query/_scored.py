@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .._checks import ParameterError, check_n_instances, float64_array, warn
-from ._base import BatchQuery, check_fits, pool_for
+from ._base import BatchQuery
 from ._limits import Limits
+from ._model import check_fits, pool_for
 from ._pool import Pool
 from ._sampling import Apart, RowScorer, batch_by_scores, check_keeps_limits, kept_for_beta, measured_beta
 

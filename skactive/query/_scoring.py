@@ -33,8 +33,9 @@ from .._checks import (
 from .._random import check_random_state, spawn
 from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
-from ._base import RULES, check_fits, pool_for
+from ._base import RULES
 from ._draws import PoolDraws, draws_of, explained, has_own_predictions
+from ._model import check_fits, pool_for
 from ._pool import Pool
 from ._training import check_last_fit
 

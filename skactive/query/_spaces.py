@@ -24,9 +24,9 @@ from ..posterior._leaves import is_of_leaves, leaves_by
 from ..posterior._registry import has_source, innermost
 from ..posterior._unwrap import Through, in_batches
 from ..samplers._repulsion import DIVERSITY
-from ._base import model_of
 from ._draws import PoolDraws
 from ._embeddings import as_numbers, check_ran_a_layer, collect
+from ._model import model_of
 from ._pool import Pool
 
 SPACES = get_args(SpaceName)

@@ -18,9 +18,10 @@ from .._points import PointSet
 from .._types import Auto, Beta, Posterior, Sampler, Score, Space
 from ..samplers import Batch
 from ..scores import SCORES
-from ._base import BatchQuery, Streams, model_of
+from ._base import BatchQuery, Streams
 from ._batch_size import suggested_batch_size
 from ._draws import PoolDraws, draws_of, options_of
+from ._model import model_of
 from ._pool import Pool
 from ._sampling import RULES as SAMPLING_RULES
 from ._sampling import Apart, RowScorer, check_coldness, check_keeps_apart, choose_by_scores
