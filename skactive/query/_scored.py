@@ -76,7 +76,8 @@ class ScoringQuery(BatchQuery):
         -------
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first, as from `select` with the same scores and seed. ``scores_``,
-            ``indices_``, ``log_proba_`` and the other attributes are those that `select` leaves.
+            ``indices_``, ``log_proba_`` and the other attributes are those that `select` leaves; but ``score_`` is not
+            set, as the parameter ``score`` is not looked at.
 
         Raises
         ------

@@ -25,7 +25,11 @@ SCORES: dict[str, Callable[..., Any]] = {}
 
 
 def register(*tasks: str, one_draw: bool = False, of_mean: bool = False) -> Register:
-    """Turn a kernel for one float64 block into a registered score; if ``of_mean``, the kernel gets the mean over draws.
+    """Turn a kernel for one float64 block into a registered score.
+
+    A kernel gets a block (n_draws, n_classes, n_points), or (n_draws, n_points) for a regression, and returns a tensor
+    (n_points,). If it is a function ``of_mean``, it gets the mean over draws instead. A score of ``one_draw`` makes
+    sense for a single one, so that a model's own ``predict_proba`` will do.
 
     The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked and cut.
     """
@@ -43,7 +47,8 @@ def register(*tasks: str, one_draw: bool = False, of_mean: bool = False) -> Regi
                 score_means(kernel, draws, scores_n)
             else:
                 for block, points in blocks(draws, outcomes="outcomes" in tasks):
-                    scores_n[points] = kernel(mean(block) if of_mean else block, **side(points))
+                    of_block = kernel(mean(block) if of_mean else block, **side(points))
+                    scores_n[points] = _one_a_point(of_block, block, kernel.__name__)
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
@@ -52,6 +57,15 @@ def register(*tasks: str, one_draw: bool = False, of_mean: bool = False) -> Regi
         return score
 
     return decorate
+
+
+def _one_a_point(of_block: Tensor, block: Tensor, name: str) -> Tensor:
+    if of_block.shape != block.shape[-1:]:
+        raise ValueError(
+            f"`{name}` must return a number for each point of a block, shape {tuple(block.shape[-1:])}. Got shape "
+            f"{tuple(of_block.shape)} for a block {tuple(block.shape)}: draws come first, points last."
+        )
+    return of_block
 
 
 def _side_information(

@@ -89,7 +89,9 @@ def test_the_name_of_a_score_is_the_name_of_its_function(name):
 
 @every_score
 def test_every_score_equals_its_slow_twin_in_the_reference(name):
-    assert name in reference.SCORES, f"tests/reference.py has no loop written from the formula of {name}"
+    assert name in reference.SCORES, (
+        f"write {name} as a loop from its formula into tests/reference.py, with an entry in its SCORES"
+    )
     draws = draws_of_kind(kind_of(name))
     expected = reference.SCORES[name](draws, **asked_for(SCORES[name]))
     np.testing.assert_allclose(scored(name, draws), expected, rtol=1e-9, atol=1e-9)

@@ -111,7 +111,7 @@ def scores_of(*tasks):
     ],
 )
 def test_the_names_of_a_type_are_those_of_its_registry(names, registry):
-    assert sorted(get_args(names)) == sorted(registry)
+    assert sorted(get_args(names)) == sorted(registry), "skactive/_types.py lists names for editors and checkers"
 
 
 @pytest.mark.parametrize("name", [*get_args(types.PredictionScore), "auto"])
