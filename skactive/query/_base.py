@@ -205,6 +205,12 @@ class BatchQuery(BaseEstimator, ABC):
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first; with their scores beside them where modAL asks for a pair.
         """
+        X_pool = containers.prepare_pool(X_pool)
+        if modal.unwrap(learner)[0] is not learner and containers.is_read_once(X_pool):
+            raise ValueError(
+                "`X_pool` can be read once, and a learner takes the rows of the batch after they are chosen. Ask "
+                "`select` of the query for their positions, or give `skactive.blocks` a function that begins anew."
+            )
         given = {name: overrides.pop(name) for name in _OF_SELECT if name in overrides}
         call = self.select_on_a_copy(learner, X_pool, n_instances, overrides, **given)
         return modal.answer(learner, call.indices_.copy(), call.scores_[call.indices_])

@@ -279,6 +279,14 @@ def test_a_modal_loop_goes_over_a_pool_on_disk(container, tmp_path):
     assert len(learner.X_training) == FIRST + 10
 
 
+def test_a_learner_is_not_asked_for_rows_that_are_gone():
+    asked = ActiveLearner(model("forest", True), make(), NUMBERS[LABELLED], y[LABELLED])
+    pool = blocks(iter(in_blocks(NUMBERS[POOL], 3)))
+    with pytest.raises(ValueError, match="can be read once, and a learner takes the rows of the batch after"):
+        asked.query(pool, n_instances=5)
+    assert len(make().select(asked, pool, 5)) == 5  # nothing was read before
+
+
 def test_limits_and_rows_in_flight_hold_on_a_pool_on_disk(tmp_path):
     pool = parquet(NUMBERS[POOL], tmp_path, 2)
     options = {"pending": [3, 5], "limits": Limits(groups=np.arange(N) % 7, max_per_group=3)}
