@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from .._checks import Rule, warn
 from .._random import check_random_state
 from ..query import Limits
-from ..query._pool import Pool
+from ..query._pool import Pool as Candidates
 from ..query._scoring import name_of
 from ..samplers._limited import draw_uniform
 from ._errors import CampaignError, shown
 from ._first import first_rows
 from ._settings import ready
 from ._state import State
+from ._table import Pool
 
 FIRST_AUTO = 20
 """Rows of a batch of size "auto" while there is no model to suggest one."""
@@ -35,7 +36,7 @@ class Chosen:
 
 def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -> Chosen:
     """Choose rows in view of what has happened; without a model by chance, or by how unlike each other they are."""
-    X, free = campaign._table(), state.candidates()
+    table, free = campaign._table(), state.candidates()
     n_free = int(free.sum())
     if n_free == 0:
         raise CampaignError(
@@ -44,7 +45,7 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
     if not isinstance(n, str) and n > n_free:
         warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all of them.")
         n = n_free
-    limits = _of_columns(limits, X)
+    limits = _of_columns(limits, table)
     facts: dict[str, Any] = {"n_candidates": n_free, "limited": limits is not None}
     if model is None:
         k = min(FIRST_AUTO, n_free) if isinstance(n, str) else n
@@ -54,7 +55,7 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
     X_training, y_training = campaign._training(list(state.labels), state)
     rows = query.select(
         model,
-        X,
+        table.pool(),
         n,
         X_training=X_training,
         y_training=y_training,
@@ -71,7 +72,7 @@ def choose(campaign: Any, state: State, model: Any, n: int | str, limits: Any) -
     return Chosen(rows, np.full(len(rows), np.nan) if known is None else known, facts, query)
 
 
-def _of_columns(limits: Any, X: Any) -> Any:
+def _of_columns(limits: Any, table: Pool) -> Any:
     """Limits with columns in the place of their names."""
     if limits is None:
         return None
@@ -80,12 +81,14 @@ def _of_columns(limits: Any, X: Any) -> Any:
     for name in ("groups", "costs"):
         column = getattr(limits, name)
         if isinstance(column, str):
-            if column not in X.columns:
+            if column not in table.columns:
                 raise CampaignError(
                     f"`limits.{name}` must be a column of the table, or a value for each row. Got {column!r}; the "
-                    f"columns are {shown(X.columns.tolist(), 12)}."
+                    f"columns are {shown(table.columns, 12)}."
                 )
-            columns[name] = X[column].to_numpy()
+            columns[name] = table.column(column)
+        elif column is not None:
+            columns[name] = table.aligned(column, f"limits.{name}")
     return replace(limits, **columns)
 
 
@@ -115,7 +118,7 @@ def _first(
             "the first batch, or start a campaign with the other."
         )
     if limits is not None:
-        pool = Pool.of(campaign._table(), free, pending=np.array(state.out, dtype=np.int64), limits=limits)
+        pool = Candidates.of(campaign._table().pool(), free, pending=np.array(state.out, dtype=np.int64), limits=limits)
         batch: Any = draw_uniform(pool.allowance(k), rng)  # type: ignore[arg-type] # there are limits
         return pool.positions(batch.indices), batch.log_proba()
     if how == "uniform":

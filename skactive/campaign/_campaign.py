@@ -22,7 +22,7 @@ from ._asking import Chosen, choose
 from ._errors import CampaignError, shown
 from ._first import FIRST
 from ._fits import cross_fitted, fitted, guesses_of, has_enough
-from ._ids import Directory, as_list
+from ._ids import Directory, Ids, as_list
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
 from ._opening import Match
 from ._reports import report_on
@@ -30,7 +30,7 @@ from ._settings import default_query, model_of, model_settings, query_of, settin
 from ._state import RULES, State
 from ._status import Status
 from ._store import Event, Overtaken, Rows, Store
-from ._table import Table
+from ._table import Given, Pool, given_table
 from ._telling import Told, Vocabulary, check_closed, events_of
 from ._views import by_label, card, disputes_of, surprising, table_of
 
@@ -187,7 +187,7 @@ class Campaign:
         """
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first)
         cls._check(random_state=random_state, verbose=verbose)
-        table = Table.of(frame, id=id, target=target)
+        table = given_table(frame, id=id, target=target)
         check_one_type(table.labels, "labels in `target`")
         kind = TASKS[task] or kind_of(table.labels)
         if None not in table.labels:
@@ -203,7 +203,7 @@ class Campaign:
         settings = {
             "target": target,
             "id": id,
-            "columns": table.X.columns.tolist(),
+            "columns": table.columns,
             "kind": kind,
             "labels": None if labels is None else sorted(known, key=str),
             "rule": rule,
@@ -211,9 +211,13 @@ class Campaign:
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": settings_of(query, kind),
+            **table.settings(),
         }
         Store(path).create(settings, Rows(table.ids, table.prints(), came))
-        return cls.open(path, frame, model=None if isinstance(model, str) else model, query=query, verbose=verbose)
+        campaign = object.__new__(cls)
+        given = None if isinstance(model, str) else model
+        campaign._open(Store(path), frame, given, query, "refuse", verbose, table)
+        return campaign
 
     @classmethod
     def open(
@@ -261,13 +265,15 @@ class Campaign:
     def _check(cls, **values: Any) -> None:
         check_parameters(cls.rules, values)
 
-    def _open(self, store: Store, frame: Any, model: Any, query: Any, changes: str, verbose: int) -> None:
+    def _open(
+        self, store: Store, frame: Any, model: Any, query: Any, changes: str, verbose: int, table: Given | None = None
+    ) -> None:
         settings = store.settings()
         self._store, self._settings, self._verbose = store, settings, verbose
         self.path, self.target, self.id = store.path, settings["target"], settings["id"]
         self.kind, self.random_state = settings["kind"], settings["random_state"]
         self._gone: NDArray[np.int64] = np.array(settings.get("gone", []), dtype=np.int64)
-        self._X: pd.DataFrame | None = None
+        self._pool: Pool | None = None
         self._fits: dict[Any, Any] = {}
         if frame is None:
             rows = store.rows()
@@ -275,9 +281,11 @@ class Campaign:
         else:
             self._query = query_of(settings["query"], query, self.kind)
             self._model = model_of(settings["model"], model)
-            self._take_table(Table.of(frame, id=self.id, target=self.target, columns=settings["columns"]), changes)
+            if table is None:
+                table = given_table(frame, id=self.id, target=self.target, columns=settings["columns"])
+            self._take_table(table, changes)
 
-    def _take_table(self, table: Table, changes: str) -> None:
+    def _take_table(self, table: Given, changes: str) -> None:
         """Rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
         for _ in range(TRIES):
             rows, taken = self._store.rows(), self._store.settings().get("gone", [])
@@ -286,12 +294,12 @@ class Campaign:
                 match.refuse_changes(rows.ids, set(taken))
             else:
                 match.warn_of_changes(rows.ids, set(taken))
-            added = table.in_order(match.new)
             known = State.of(rows.labels, self._store.events(), self._settings["rule"]).all_labels()
-            came = self._words(known).labels(added.labels)
+            came = self._words(known).labels([table.labels[i] for i in match.new.tolist()])
             try:
+                added = Ids.of(table.ids.at(match.new))
                 if len(match.new):
-                    self._store.add_rows(Rows(added.ids, match.prints[match.new], came), len(rows.ids))
+                    self._store.add_rows(Rows(added, match.prints[match.new], came), len(rows.ids))
                 if len(match.changed):
                     now = np.concatenate([match.prints_as_now(rows.prints), match.prints[match.new]])
                     self._store.replace_prints(now)
@@ -299,8 +307,8 @@ class Campaign:
                     self._store.note({"gone": match.gone.tolist()})
             except Overtaken:
                 continue
-            self._ids, self._came = [*rows.ids, *added.ids], [*rows.labels, *came]
-            self._gone, self._X = match.gone, match.rows(self._ids)
+            self._ids, self._came = rows.ids.then(added), [*rows.labels, *came]
+            self._gone, self._pool = match.gone, match.rows(self._ids)
             return
         raise CampaignError(f"Other processes added rows {TRIES} times meanwhile. Open the campaign again.")
 
@@ -338,12 +346,12 @@ class Campaign:
     ) -> pd.DataFrame:
         """The same; ``before`` is called with the batch before it is written down, which an error there prevents."""
         self._check(n=n)
-        X = self._table()
+        self._table()
         for _ in range(TRIES):
             state, batches = self._state(), self._store.batches()
             model = self._fitted(state) if self._can_fit(state) else None
             chosen = choose(self, state, model, n, limits)
-            batch = self._batch(X, chosen, model)
+            batch = self._batch(chosen, model)
             if before is not None:
                 before(batch)
             try:
@@ -363,12 +371,13 @@ class Campaign:
             return batch
         raise CampaignError(f"Other processes asked for rows {TRIES} times while this one chose. Ask again.")
 
-    def _batch(self, X: pd.DataFrame, chosen: Chosen, model: Any) -> pd.DataFrame:
-        batch = X.iloc[chosen.rows].copy()
+    def _batch(self, chosen: Chosen, model: Any) -> pd.DataFrame:
+        X = self._table().take(chosen.rows)
+        batch = X.copy()
         if model is None:
             batch["guess"], batch["guess_probability"] = None, np.nan
         else:
-            batch["guess"], batch["guess_probability"] = guesses_of(model, X.iloc[chosen.rows], self.kind)
+            batch["guess"], batch["guess_probability"] = guesses_of(model, X, self.kind)
         batch["log_proba"] = chosen.log_proba
         return batch
 
@@ -526,9 +535,9 @@ class Campaign:
             n_batches=len(batches),
             by_label=by_label(list(state.labels.values()), self.kind),
             out=out,
-            accuracy=self._accuracy(state) if accuracy and self._X is not None else None,
+            accuracy=self._accuracy(state) if accuracy and self._pool is not None else None,
             report=self._report(state, tolerance, patience)
-            if report and self._X is not None and self._can_fit(state)
+            if report and self._pool is not None and self._can_fit(state)
             else None,
         )
 
@@ -582,7 +591,7 @@ class Campaign:
         judged = self._judged(state)
         if judged is None:
             raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
-        return surprising(judged, state, self._table(), self.kind, n)
+        return surprising(judged, state, self._table().take(list(state.labels)), self.kind, n)
 
     def disagreements(self) -> pd.DataFrame:
         """Rows whose annotators do not say the same, one column for each annotator, and ``label``, which counts.
@@ -615,13 +624,13 @@ class Campaign:
             A copy.
         """
         state = self._state()
-        if self._X is None:
-            frame = pd.DataFrame(index=pd.Index(self._ids, dtype=object, name=self.id or "id"))
+        if self._pool is None:
+            frame = pd.DataFrame(index=pd.Index(list(self._ids), dtype=object, name=self.id or "id"))
         else:
-            frame = self._X.copy()
+            frame = self._pool.frame()
         labels = pd.Series([state.labels.get(row) for row in range(state.n_rows)], index=frame.index, dtype=object)
         frame[self.target] = labels.infer_objects() if labels.notna().all() else labels
-        return frame.drop(index=[self._ids[i] for i in self._gone])
+        return frame.drop(index=self._ids.at(self._gone))
 
     def __repr__(self) -> str:
         return f"<Campaign {str(self.path)!r}: {self.status(accuracy=False, report=False)._on_rows()}>"
@@ -634,10 +643,10 @@ class Campaign:
     def _state(self) -> State:
         return State.of(self._came, self._store.events(), self._settings["rule"], self._gone.tolist())
 
-    def _table(self) -> pd.DataFrame:
-        if self._X is None:
+    def _table(self) -> Pool:
+        if self._pool is None:
             raise CampaignError("`frame` is needed for this, and the campaign was opened without: give it to `open`.")
-        return self._X
+        return self._pool
 
     def _can_fit(self, state: State) -> bool:
         return has_enough(list(state.labels.values()), self.kind)
@@ -653,17 +662,18 @@ class Campaign:
         """What turns columns into numbers."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
+            X = self._table().take(models.rows_to_look_at(len(self._ids)))
+            self._fits["prepared"] = models.fitted_preprocessing(X, vectorizer, self.random_state)
         return self._fits["prepared"]
 
     def _points(self, rows: NDArray[np.int64], k: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Any]:
         """Some of the rows, and where they lie as numbers."""
         most = max(k, models.MOST_ROWS)
         some = np.sort(rng.choice(rows, most, replace=False)) if len(rows) > most else rows
-        return some, np.asarray(self._prepared().transform(self._table().iloc[some]), dtype=np.float64)
+        return some, np.asarray(self._prepared().transform(self._table().take(some)), dtype=np.float64)
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
-        return self._table().iloc[list(rows)], np.array([state.labels[row] for row in rows])
+        return self._table().take(rows), np.array([state.labels[row] for row in rows])
 
     def _fitted(self, state: State) -> Any:
         key = "model", tuple(state.labels.items())

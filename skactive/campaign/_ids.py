@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from ._errors import CampaignError, shown
 
 EXACT = 2.0**53
 """Up to here a float holds every whole number."""
+
+_BLOCK = 65_536
+"""Ids that are texts of Python's own at one time, where all are gone through."""
 
 
 def plain_ids(keys: Any) -> list[Any]:
@@ -64,20 +67,132 @@ def as_list(ids: Any) -> list[Any]:
     return plain_ids(list(dict.fromkeys(ids)))
 
 
+class Ids(Sequence[Any]):
+    """Ids of all rows, as one run of bytes: a text of Python's own takes some seventy bytes, and there may be millions.
+
+    Parameters
+    ----------
+    content : bytes
+        The ids as texts, one behind the other, in UTF-8.
+    ends : ndarray of shape (n_rows + 1,), int64
+        Where each begins, and the last one ends.
+    is_text : bool
+        Whether they are texts; else whole numbers.
+    """
+
+    def __init__(self, content: bytes, ends: NDArray[np.int64], is_text: bool) -> None:
+        self._content, self._ends, self.is_text = content, ends, is_text
+        self._sorted: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
+
+    @classmethod
+    def of(cls, ids: Iterable[Any]) -> Ids:
+        return cls.of_blocks([list(ids)])
+
+    @classmethod
+    def of_blocks(cls, blocks: Iterable[list[Any]]) -> Ids:
+        """Blocks of ids, one behind the other, of which one at a time is looked at."""
+        content, lengths, is_text = bytearray(), [np.zeros(1, dtype=np.int64)], True
+        for block in blocks:
+            is_text = isinstance(block[0], str) if block else is_text
+            texts = [str(id).encode("utf-8", "surrogatepass") for id in block]
+            content += b"".join(texts)
+            lengths.append(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+        return cls(bytes(content), np.cumsum(np.concatenate(lengths)), is_text)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return self.at(np.arange(len(self))[place])
+        return self.at(np.array([range(len(self))[place]]))[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self), _BLOCK):
+            yield from self[start : start + _BLOCK]
+
+    def at(self, rows: NDArray[np.int64]) -> list[Any]:
+        """The ids of some rows, as Python's own values."""
+        texts = [one.decode("utf-8", "surrogatepass") for one in self._bytes_at(rows)]
+        return texts if self.is_text else [int(text) for text in texts]
+
+    def _bytes_at(self, rows: NDArray[np.int64]) -> list[bytes]:
+        starts, stops = self._ends[rows].tolist(), self._ends[rows + 1].tolist()
+        return [self._content[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+    def then(self, others: Ids) -> Ids:
+        """These, and others behind them."""
+        if len(others) == 0:
+            return self
+        ends = np.concatenate([self._ends, others._ends[1:] + self._ends[-1]])
+        return Ids(self._content + others._content, ends, self.is_text)
+
+    def equals(self, others: Ids) -> bool:
+        """Whether these are the same ids in the same order."""
+        same_ends = self.is_text == others.is_text and np.array_equal(self._ends, others._ends)
+        return same_ends and self._content == others._content
+
+    def find(self, ids: Ids) -> NDArray[np.int64]:
+        """Where among these each of some ids is; -1 if it is not there."""
+        found = np.full(len(ids), -1, dtype=np.int64)
+        if len(self) == 0 or self.is_text != ids.is_text:
+            return found
+        hashes, order = self._in_order_of_hashes()
+        wanted = ids._hashes()
+        places = np.searchsorted(hashes, wanted)
+        left = np.arange(len(ids))
+        while len(left):  # a second time only for two ids of one hash
+            left = left[places[left] < len(hashes)]
+            left = left[hashes[places[left]] == wanted[left]]
+            rows = order[places[left]]
+            pairs = zip(self._bytes_at(rows), ids._bytes_at(left), strict=True)
+            same = np.fromiter((ours == theirs for ours, theirs in pairs), dtype=bool, count=len(left))
+            found[left[same]] = rows[same]
+            left = left[~same]
+            places[left] += 1
+        return found
+
+    def twins(self) -> NDArray[np.int64]:
+        """Rows whose id an earlier row has."""
+        hashes, order = self._in_order_of_hashes()
+        again = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+        near = np.unique(np.concatenate([order[again], order[again - 1]]))
+        seen: set[bytes] = set()
+        later = []
+        for row, one in zip(near.tolist(), self._bytes_at(near), strict=True):
+            if one in seen:
+                later.append(row)
+            seen.add(one)
+        return np.array(later, dtype=np.int64)
+
+    def _in_order_of_hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        if self._sorted is None:
+            hashes = self._hashes()
+            order = np.argsort(hashes, kind="stable")
+            self._sorted = hashes[order], order
+        return self._sorted
+
+    def _hashes(self) -> NDArray[np.uint64]:
+        hashes = np.empty(len(self), dtype=np.uint64)
+        for start in range(0, len(self), _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, len(self)))
+            hashes[rows] = pd.util.hash_array(np.array([*self._bytes_at(rows), None], dtype=object)[:-1], categorize=False)
+        return hashes
+
+
 class Directory:
     """Where each row stands, by its id.
 
     Parameters
     ----------
-    ids : list
+    ids : Ids
         Of all rows, in the order of the campaign.
     gone : iterable of int
         Rows that are in the table no more.
     """
 
-    def __init__(self, ids: list[Any], gone: Iterable[int]) -> None:
+    def __init__(self, ids: Ids, gone: Iterable[int]) -> None:
         self._ids, self._gone = ids, frozenset(gone)
-        self._index = pd.Index(ids, dtype=object)
 
     def rows(self, ids: Sequence[Any]) -> list[int]:
         """Positions of rows by id; refuse ids that there are not."""
@@ -85,7 +200,7 @@ class Directory:
         wrong = [i for i, id in enumerate(ids) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
         if wrong:
             raise CampaignError(f"{shown([ids[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong)
-        where = self._index.get_indexer(pd.Index(ids, dtype=object)).tolist() if len(ids) else []
+        where = self._where(ids)
         strangers = [i for i, row in enumerate(where) if row < 0]
         if strangers:
             unknown = [ids[i] for i in strangers]
@@ -100,9 +215,17 @@ class Directory:
             )
         return where
 
+    def _where(self, ids: Sequence[Any]) -> list[int]:
+        """Positions, -1 for what is no id."""
+        wanted = str if self._ids.is_text else int | np.integer
+        alike = np.array([i for i, id in enumerate(ids) if isinstance(id, wanted)], dtype=np.int64)
+        where = np.full(len(ids), -1, dtype=np.int64)
+        where[alike] = self._ids.find(Ids.of(_plain_id(ids[i]) for i in alike.tolist()))
+        return where.tolist()
+
     def _hint(self, unknown: list[Any]) -> str:
         """A word on ids of another type, or whose leading zeros a spreadsheet has taken away."""
-        twin = next((other for id in unknown if (other := _in_other_type(id)) in self._index), None)
+        twin = next((other for id in unknown if self._where([other := _in_other_type(id)])[0] >= 0), None)
         if twin is not None:
             return f" There is {twin!r}: read ids in the type of the table."
         bare = str(unknown[0]).lstrip("0")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -74,11 +75,15 @@ def preprocessing(vectorizer: str) -> Any:
     return make_pipeline(Clean(), Columns())
 
 
+def rows_to_look_at(n_rows: int) -> NDArray[np.int64]:
+    """Rows of a table that preprocessing is fitted to: all, or some at even distances, if there are many."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64))
+
+
 def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
-    """The same, fitted to a table: to rows at even distances, if there are many."""
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64))
+    """The same, fitted to rows of a table."""
     prepared = seeded_clone(preprocessing(vectorizer), np.random.default_rng(seed))
-    return FrozenEstimator(prepared.fit(X.iloc[rows]))
+    return FrozenEstimator(prepared.fit(X))
 
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .._checks import warn
 from ._errors import CampaignError, shown
+from ._ids import Ids
 from ._store import Rows
-from ._table import Table
+from ._table import Given, Pool
 
 Indices = NDArray[np.int64]
 
@@ -23,7 +23,7 @@ class Match:
 
     Attributes
     ----------
-    table : Table
+    table : Given
     positions : ndarray of shape (n_rows,), int64
         Where in the table each row of the campaign is; -1 if it is gone.
     gone, changed, new : ndarray of int64
@@ -31,7 +31,7 @@ class Match:
     prints : ndarray of shape (n_rows_of_table,), uint64
     """
 
-    table: Table
+    table: Given
     positions: Indices
     gone: Indices
     changed: Indices
@@ -39,8 +39,8 @@ class Match:
     prints: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, rows: Rows, table: Table) -> Match:
-        where = pd.Index(rows.ids, dtype=object).get_indexer(pd.Index(table.ids, dtype=object))
+    def of(cls, rows: Rows, table: Given) -> Match:
+        where = np.arange(len(rows.ids)) if rows.ids.equals(table.ids) else rows.ids.find(table.ids)
         _check_kind_of_ids(rows.ids, table.ids, where)
         positions = np.full(len(rows.ids), -1, dtype=np.int64)
         known = where >= 0
@@ -49,7 +49,7 @@ class Match:
         changed = np.flatnonzero((positions >= 0) & (prints[positions] != rows.prints))
         return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), prints)
 
-    def refuse_changes(self, ids: list[Any], taken: set[int]) -> None:
+    def refuse_changes(self, ids: Ids, taken: set[int]) -> None:
         """Refuse rows that are gone or changed, but for those whose absence was taken before."""
         found = self._changes(ids, taken)
         if found:
@@ -58,13 +58,13 @@ class Match:
                 'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
             )
 
-    def warn_of_changes(self, ids: list[Any], taken: set[int]) -> None:
+    def warn_of_changes(self, ids: Ids, taken: set[int]) -> None:
         """Say what is taken."""
         found = self._changes(ids, taken)
         if found:
             warn(f"{found}. That is taken as it is now.")
 
-    def _changes(self, ids: list[Any], taken: set[int]) -> str:
+    def _changes(self, ids: Ids, taken: set[int]) -> str:
         gone = [ids[i] for i in self.gone.tolist() if i not in taken]
         changed = [ids[i] for i in self.changed.tolist()]
         found = [f"{_rows(gone, 'is', 'are')} gone: {shown(gone)}"] if gone else []
@@ -77,21 +77,17 @@ class Match:
         now[self.changed] = self.prints[self.positions[self.changed]]
         return now
 
-    def rows(self, ids: list[Any]) -> pd.DataFrame:
+    def rows(self, ids: Ids) -> Pool:
         """Rows in the order of the campaign, ``ids``, the new ones behind; nobody looks at those that are gone."""
-        order = np.concatenate([self.positions, self.new])
-        X = self.table.X
-        if len(order) == len(X) and (order == np.arange(len(order))).all():
-            return X
-        return X.iloc[np.maximum(order, 0)].set_axis(pd.Index(ids, name=X.index.name))
+        return self.table.in_order(np.concatenate([self.positions, self.new]), ids)
 
 
 def _rows(ids: list[Any], one: str, more: str) -> str:
     return f"1 row {one}" if len(ids) == 1 else f"{len(ids):,} rows {more}"
 
 
-def _check_kind_of_ids(before: list[Any], now: list[Any], where: Indices) -> None:
-    if (where < 0).all() and type(before[0]) is not type(now[0]):
+def _check_kind_of_ids(before: Ids, now: Ids, where: Indices) -> None:
+    if (where < 0).all() and before.is_text != now.is_text:
         kinds = {str: "texts", int: "whole numbers"}
         raise CampaignError(
             f"`frame` must have the ids of the campaign. Those are {kinds[type(before[0])]}, {before[0]!r} say, and "

@@ -14,6 +14,7 @@ from .._random import check_random_state
 from ..stopping import StoppingReport
 from ._fits import has_enough
 from ._state import State
+from ._table import Pool
 
 MOST_REPORTS = 8
 """Each is a fit. A verdict goes by the last ``patience`` labels, which as a rule are the last batch or two."""
@@ -40,7 +41,7 @@ def moments_of(state: State) -> list[int]:
 
 
 def report_on(
-    state: State, X: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
+    state: State, table: Pool, fit: Fit, kind: str, options: dict[str, Any], verbose: int
 ) -> StoppingReport | None:
     """The report of now, after those of the last batches; None if there were labels of one class until now."""
     left = np.flatnonzero(state.candidates())
@@ -49,13 +50,19 @@ def report_on(
         left = rng.choice(left, MOST_ROWS, replace=False)
     report = None
     moments = moments_of(state)[-MOST_REPORTS:]
+    first = min((n for n in moments if _can_fit(state, n, kind)), default=len(state.order))
+    looked_at = np.sort(np.concatenate([left, np.array(state.order[first:], dtype=np.int64)]))
+    X = table.take(looked_at)
     for n in progress(moments, doing="stopping report", unit="fit", verbose=verbose):
-        rows = state.first_labelled(n)
-        if not has_enough([state.labels[row] for row in rows], kind):
+        if not _can_fit(state, n, kind):
             continue
-        model, X_training, y_training = fit(rows)
+        model, X_training, y_training = fit(state.first_labelled(n))
         pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
         report = StoppingReport.from_learner(
-            model, X.iloc[pool], report, X_training=X_training, y_training=y_training, **options
+            model, X.iloc[np.searchsorted(looked_at, pool)], report, X_training=X_training, y_training=y_training, **options
         )
     return report
+
+
+def _can_fit(state: State, n: int, kind: str) -> bool:
+    return has_enough([state.labels[row] for row in state.first_labelled(n)], kind)

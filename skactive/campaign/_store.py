@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import CampaignError, CampaignFileError
+from ._ids import Ids
 
 LAYOUT = 1
 """Of the tables. A file of a later one is refused."""
@@ -102,7 +103,7 @@ class BatchRecord:
 class Rows:
     """Rows of a pool: ids, numbers that change with the row, and labels or None."""
 
-    ids: list[Any]
+    ids: Ids
     prints: NDArray[np.uint64]
     labels: list[Any]
 
@@ -154,15 +155,18 @@ class Store:
 
     def rows(self) -> Rows:
         """All rows, in the order in which they came."""
-        ids: list[Any] = []
         labels: list[Any] = []
         prints = []
         with self._reading() as connection:
-            for block in connection.execute("SELECT ids, prints, labels FROM blocks ORDER BY number"):
-                ids += _unpacked(block[0])
-                prints.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
-                labels += _unpacked(block[2])
-        return Rows(ids, np.concatenate(prints), labels)
+
+            def ids() -> Iterator[list[Any]]:
+                for block in connection.execute("SELECT ids, prints, labels FROM blocks ORDER BY number"):
+                    prints.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
+                    labels.extend(_unpacked(block[2]))
+                    yield _unpacked(block[0])
+
+            found = Ids.of_blocks(ids())
+        return Rows(found, np.concatenate(prints), labels)
 
     def events(self, after: int = 0) -> list[Event]:
         """Events in the order in which they happened, those after a number."""

@@ -1,18 +1,24 @@
-"""The table of a campaign: a DataFrame with an id for each row and a column for the labels."""
+"""The table of a campaign: an id for each row, a column for the labels, and columns for a model.
+
+A table comes as a DataFrame or stands in files, and is then the rows of a campaign, in its order. All others go by
+`Given` and `Pool`, and do not ask where the rows are.
+"""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
+import os
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ._errors import CampaignError, shown
-from ._ids import EXACT, plain_ids
+from ._ids import EXACT, Ids, plain_ids
 from ._labels import plain_labels
 
 RESERVED = ("guess", "guess_probability", "log_proba", "skip")
@@ -24,20 +30,111 @@ RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
 
 
+class Pool(Protocol):
+    """The rows of a campaign, in its order, wherever they are. Of those that are gone nobody knows the values."""
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def take(self, rows: ArrayLike) -> pd.DataFrame:
+        """Some rows, indexed by id."""
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a column, one for each row."""
+
+    def aligned(self, values: Any, name: str) -> Any:
+        """Values of a user, one for each row, in a form that a query puts in the order of the rows."""
+
+    def pool(self) -> Any:
+        """All rows as one query takes them."""
+
+    def frame(self) -> pd.DataFrame:
+        """All rows in memory, indexed by id: a copy."""
+
+
+class Given(Protocol):
+    """A table as a user gives it, checked, in an order of its own."""
+
+    ids: Ids
+    labels: list[Any]
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def prints(self) -> NDArray[np.uint64]:
+        """A number for each row, which is another one once a value of it has changed."""
+
+    def in_order(self, positions: NDArray[np.int64], ids: Ids) -> Pool:
+        """The rows at these positions, of which -1 is none, as those of a campaign with these ids."""
+
+    def settings(self) -> dict[str, Any]:
+        """What a campaign that is begun with it writes down of it."""
+
+
+def given_table(frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Given:
+    """Check a table as a user gives it; ``columns`` are those that a campaign has, None for all."""
+    if is_in_files(frame):
+        from ._parquet import ParquetTable  # loads pyarrow
+
+        return ParquetTable.of(frame, id=id, target=target, columns=columns)
+    return Table.of(frame, id=id, target=target, columns=columns)
+
+
+def is_in_files(frame: Any) -> bool:
+    """Whether a table is one that is read from files, in parts: paths, or a dataset of Arrow."""
+    if isinstance(frame, str | os.PathLike):
+        return True
+    if isinstance(frame, list | tuple):
+        return len(frame) > 0 and all(isinstance(path, str | os.PathLike) for path in frame)
+    return hasattr(frame, "get_fragments")
+
+
 @dataclass(frozen=True)
-class Table:
-    """Rows with ids.
+class InMemory:
+    """The rows of a campaign as a DataFrame.
 
     Attributes
     ----------
-    ids : list of str or int
+    X : DataFrame
+        What the model sees: all columns but those of the id and of the target, indexed by id.
+    """
+
+    X: pd.DataFrame
+
+    @property
+    def columns(self) -> list[str]:
+        return self.X.columns.tolist()
+
+    def take(self, rows: ArrayLike) -> pd.DataFrame:
+        return self.X.iloc[np.asarray(rows, dtype=np.int64)]
+
+    def column(self, name: str) -> NDArray[Any]:
+        return self.X[name].to_numpy()
+
+    def aligned(self, values: Any, name: str) -> Any:
+        return values
+
+    def pool(self) -> pd.DataFrame:
+        return self.X
+
+    def frame(self) -> pd.DataFrame:
+        return self.X.copy()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with ids, in memory.
+
+    Attributes
+    ----------
+    ids : Ids
     X : DataFrame
         What the model sees: all columns but those of the id and of the target, indexed by id.
     labels : list
         One for each row; None where the target has a gap.
     """
 
-    ids: list[Any]
+    ids: Ids
     X: pd.DataFrame
     labels: list[Any]
 
@@ -48,65 +145,85 @@ class Table:
         Rows may be ids of the index, with ``id`` as its name or None.
         """
         frame = _as_frame(frame)
-        if frame.columns.has_duplicates:
-            twice = frame.columns[frame.columns.duplicated()].unique().tolist()
-            raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
-        if id is not None and id in frame.columns:
-            keys = frame[id]
-        elif id is None or id == frame.index.name:
-            keys = frame.index.to_series()
-        else:
-            raise CampaignError(
-                f"`id` must name a column of `frame`, or its index. Got {id!r}; its columns are "
-                f"{shown(frame.columns.tolist(), 12)}."
-            )
-        if target not in frame.columns:
-            raise CampaignError(
-                f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; "
-                f"its columns are {shown(frame.columns.tolist(), 12)}. Add it, empty if there are no labels yet."
-            )
+        names = frame.columns.tolist()
+        ours = columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
         if len(frame) == 0:
-            raise CampaignError("`frame` must have at least one row. Got an empty table.")
-        ids = plain_ids(keys)
-        X = frame.drop(columns=[name for name in (id, target) if name is not None and name in frame.columns])
-        if columns is not None:
-            gone = [name for name in columns if name not in X.columns]
-            if gone:
-                raise CampaignError(
-                    f"`frame` must have the columns that the campaign was started with. It lacks {shown(gone)}: put "
-                    "them back, or start a new campaign."
-                )
-            X = X[columns]
-        if X.shape[1] == 0:
-            raise CampaignError("`frame` must have a column beside the id and the target, for a model to go by.")
-        if id is None and frame.index.name is None and "id" in frame.columns:
-            raise CampaignError("`id` must be named, as `frame` has a column 'id'. Give id=\"id\", or name the index.")
+            raise CampaignError(EMPTY)
+        ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
+        X = frame[ours]
         complex_ = [name for name in X.columns if X[name].dtype.kind == "c"]
         if complex_:
             raise CampaignError(f"`frame` must not hold complex numbers. Got some in {shown(complex_)}: split them.")
-        bad = [name for name in X.columns if not isinstance(name, str)]
-        if bad:
-            raise CampaignError(f"`frame` must have columns with texts as names. Got {shown(bad)}.")
-        taken = [name for name in (*X.columns, target) if name in RESERVED]
-        taken += [name for name in (id, frame.index.name) if name in RESERVED_IDS]
-        if taken:
-            raise CampaignError(
-                f"`frame` must not have a column {taken[0]!r}, which is what batches call one of their own. Rename it."
-            )
         X = X.set_axis(pd.Index(ids, name=id if id is not None else frame.index.name or "id"), axis=0)
-        return cls(ids, X, plain_labels(frame[target], "target", ids))
+        return cls(Ids.of(ids), X, plain_labels(frame[target], "target", ids))
 
-    def in_order(self, positions: NDArray[np.int64]) -> Table:
-        """The rows at these positions."""
-        return Table([self.ids[i] for i in positions], self.X.iloc[positions], [self.labels[i] for i in positions])
+    @property
+    def columns(self) -> list[str]:
+        return self.X.columns.tolist()
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def in_order(self, positions: NDArray[np.int64], ids: Ids) -> InMemory:
+        if len(positions) == len(self.X) and (positions == np.arange(len(positions))).all():
+            return InMemory(self.X)
+        X = self.X.iloc[np.maximum(positions, 0)]
+        return InMemory(X.set_axis(pd.Index(list(ids), name=X.index.name)))
 
     def prints(self) -> NDArray[np.uint64]:
-        """A number for each row, which is another one once a value of it has changed."""
-        total = np.zeros(len(self.X), dtype=np.uint64)
-        names = pd.util.hash_array(np.array(self.X.columns, dtype=object))
-        for name, key in zip(self.X.columns, names, strict=True):
-            total += _mixed(_hashed(self.X[name]) ^ key)
-        return total
+        return prints_of(self.X)
+
+
+EMPTY = "`frame` must have at least one row. Got an empty table."
+
+
+def columns_of(
+    names: list[Any], *, id: str | None, target: str, columns: list[str] | None, index: Any = None
+) -> list[str]:
+    """Columns for a model to go by, of a table with columns and an index of these names."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
+    if id is not None and id not in names and id != index:
+        raise CampaignError(
+            f"`id` must name a column of `frame`, or its index. Got {id!r}; its columns are {shown(names, 12)}."
+        )
+    if target not in names:
+        raise CampaignError(
+            f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; "
+            f"its columns are {shown(names, 12)}. Add it, empty if there are no labels yet."
+        )
+    ours = [name for name in names if name not in (id, target)]
+    gone = [name for name in columns or () if name not in ours]
+    if gone:
+        raise CampaignError(
+            f"`frame` must have the columns that the campaign was started with. It lacks {shown(gone)}: put "
+            "them back, or start a new campaign."
+        )
+    ours = ours if columns is None else columns
+    if not ours:
+        raise CampaignError("`frame` must have a column beside the id and the target, for a model to go by.")
+    if id is None and index is None and "id" in names:
+        raise CampaignError("`id` must be named, as `frame` has a column 'id'. Give id=\"id\", or name the index.")
+    bad = [name for name in ours if not isinstance(name, str)]
+    if bad:
+        raise CampaignError(f"`frame` must have columns with texts as names. Got {shown(bad)}.")
+    taken = [name for name in (*ours, target) if name in RESERVED]
+    taken += [name for name in (id, index) if name in RESERVED_IDS]
+    if taken:
+        raise CampaignError(
+            f"`frame` must not have a column {taken[0]!r}, which is what batches call one of their own. Rename it."
+        )
+    return ours
+
+
+def prints_of(X: pd.DataFrame) -> NDArray[np.uint64]:
+    """A number for each row, which is another one once a value of it has changed."""
+    total = np.zeros(len(X), dtype=np.uint64)
+    names = pd.util.hash_array(np.array(X.columns, dtype=object))
+    for name, key in zip(X.columns, names, strict=True):
+        total += _mixed(_hashed(X[name]) ^ key)
+    return total
 
 
 def _as_frame(frame: Any) -> pd.DataFrame:
@@ -114,7 +231,9 @@ def _as_frame(frame: Any) -> pd.DataFrame:
         return frame
     if hasattr(frame, "to_pandas"):  # polars, pyarrow
         return frame.to_pandas()
-    raise TypeError(f"`frame` must be a DataFrame. Got a {type(frame).__name__}.")
+    raise TypeError(
+        f"`frame` must be a DataFrame, paths of Parquet files, or a dataset of Arrow. Got a {type(frame).__name__}."
+    )
 
 
 def _hashed(column: pd.Series) -> NDArray[np.uint64]:

@@ -16,7 +16,10 @@ from ._store import Event
 
 
 def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n: int) -> pd.DataFrame:
-    """Labelled rows, those first whose label surprises models that were not taught it; ``judged`` is what these say."""
+    """Labelled rows, those first whose label surprises models that were not taught it.
+
+    ``judged`` is what these say, and ``X`` are the labelled rows.
+    """
     rows = list(state.labels)
     found = judged.copy()
     found.insert(0, "label", list(state.labels.values()))
@@ -30,8 +33,7 @@ def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n
         order = np.argsort(np.where(likely.isna(), by_guess, likely), kind="stable")
     disputes = state.disagreements()
     found["disputed"] = [row in disputes for row in rows]
-    beside = X.iloc[rows]
-    beside = beside.rename(columns={c: f"{c} of the row" for c in beside.columns if c in found.columns})
+    beside = X.rename(columns={c: f"{c} of the row" for c in X.columns if c in found.columns})
     return pd.concat([found, beside], axis=1).iloc[order[:n]]
 
 

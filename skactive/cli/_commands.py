@@ -447,10 +447,10 @@ def _out_again(campaign: Campaign) -> pd.DataFrame:
     state = campaign._state()
     if not state.out:
         raise CampaignError("No rows are out. `skactive ask` without --again asks for some.")
-    batch = campaign._table().iloc[state.out].copy()
+    rows = campaign._table().take(state.out)
+    batch = rows.copy()
     batch["guess"], batch["guess_probability"], batch["log_proba"] = None, float("nan"), float("nan")
     if campaign._can_fit(state):
-        rows = campaign._table().iloc[state.out]
         batch["guess"], batch["guess_probability"] = guesses_of(campaign._fitted(state), rows, campaign.kind)
     return batch
 

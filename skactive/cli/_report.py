@@ -149,7 +149,7 @@ def _last_batch(campaign: Campaign) -> str:
         return "<p>No row was asked for yet.</p>"
     last = max(state.asked.values())
     rows = [row for row, batch in state.asked.items() if batch == last]
-    frame = campaign._table().iloc[rows]
+    frame = campaign._table().take(rows)
     shown = frame.iloc[:, :SHOWN_COLUMNS].copy()
     fate = ["out" if row in set(state.out) else "skipped" if row in set(state.skipped) else "" for row in rows]
     shown.insert(0, campaign.target, [state.labels.get(row, what) for row, what in zip(rows, fate, strict=True)])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..campaign._labels import converted, plain_labels
-from ..campaign._models import fitted_preprocessing, has_skrub, named_model
+from ..campaign._models import fitted_preprocessing, has_skrub, named_model, rows_to_look_at
 from ..campaign._settings import default_query
 from ..experiment import run_experiment
 from ..query import StochasticBatchQuery
@@ -52,7 +52,7 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tu
             f"{options.labels} must have more labels: a third of the {len(y)} is for testing, and --initial and "
             f"--rounds times -n take {needed} of the others. Lower these."
         )
-    prepared = fitted_preprocessing(X, "skrub" if has_skrub() else "plain", options.seed)
+    prepared = fitted_preprocessing(X.iloc[rows_to_look_at(len(X))], "skrub" if has_skrub() else "plain", options.seed)
     result = run_experiment(
         named_model(options.model, prepared, kind),
         queries_for(kind, options.model),
