@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,20 @@ _BLOCK = 65_536
 """Ids that are texts of Python's own at one time, where all are gone through."""
 
 
-def plain_ids(keys: Any) -> list[Any]:
-    """Ids as texts or whole numbers, no two of them alike, none missing."""
+def plain_ids(keys: Any, place: Callable[[int], str] | None = None) -> list[Any]:
+    """Ids as texts or whole numbers, no two of them alike, none missing; ``place`` says in words where a row is."""
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy() | (series.astype(object) == "").to_numpy())
     if len(missing):
+        where = f"row {missing[0] + 1}" if place is None else place(int(missing[0]))
         raise CampaignError(
-            f"`id` must be there in every row. Row {missing[0] + 1}{_and_others(missing)} has none: give it one, or "
-            "drop it.",
-            missing.tolist(),
+            f"`id` must be there in every row. {where[0].upper()}{where[1:]}{_and_others(missing)} has none: give it "
+            "one, or drop it.",
+            missing.tolist() if place is None else (),
         )
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
-        first = series.iloc[twice[0]]
-        raise CampaignError(
-            f"`id` must be different in every row. Got {_plain_id(first)!r} again in row {twice[0] + 1}"
-            f"{_and_others(twice)}: drop the copies, or name another column.",
-            twice.tolist(),
-        )
+        raise _twice(_plain_id(series.iloc[twice[0]]), twice, place)
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
     ids = [_plain_id(value) for value in series.tolist()]
@@ -43,6 +39,22 @@ def plain_ids(keys: Any) -> list[Any]:
         examples = next(id for id in ids if isinstance(id, str)), next(id for id in ids if isinstance(id, int))
         raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(examples)}: make all texts.")
     return ids
+
+
+def check_distinct(ids: Ids, place: Callable[[int], str]) -> None:
+    """Check that no two ids are alike, of a table that was read in parts."""
+    twice = ids.twins()
+    if len(twice):
+        raise _twice(ids[int(twice[0])], twice, place)
+
+
+def _twice(id: Any, rows: NDArray[np.int64], place: Callable[[int], str] | None) -> CampaignError:
+    where = f"row {rows[0] + 1}" if place is None else place(int(rows[0]))
+    return CampaignError(
+        f"`id` must be different in every row. Got {id!r} again in {where}{_and_others(rows)}: drop the copies, or "
+        "name another column.",
+        rows.tolist() if place is None else (),
+    )
 
 
 def _plain_id(value: Any) -> Any:

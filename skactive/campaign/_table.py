@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import import_optional
 from ._errors import CampaignError, shown
 from ._ids import EXACT, Ids, plain_ids
 from ._labels import plain_labels
@@ -74,7 +75,8 @@ class Given(Protocol):
 def given_table(frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Given:
     """Check a table as a user gives it; ``columns`` are those that a campaign has, None for all."""
     if is_in_files(frame):
-        from ._parquet import ParquetTable  # loads pyarrow
+        import_optional("pyarrow", "frame", "pyarrow")
+        from ._parquet import ParquetTable
 
         return ParquetTable.of(frame, id=id, target=target, columns=columns)
     return Table.of(frame, id=id, target=target, columns=columns)
