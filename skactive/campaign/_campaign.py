@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -24,13 +24,13 @@ from ._first import FIRST
 from ._fits import cross_fitted, fitted, guesses_of, has_enough
 from ._ids import Directory, Ids, as_list
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
-from ._opening import Match
+from ._opening import Match, given_table
 from ._reports import report_on
 from ._settings import default_query, model_of, model_settings, query_of, settings_of, state_of
 from ._state import RULES, State
 from ._status import Status
 from ._store import Event, Overtaken, Rows, Store
-from ._table import Given, Pool, given_table
+from ._table import Given, Pool
 from ._telling import Told, Vocabulary, check_closed, events_of
 from ._views import by_label, card, disputes_of, surprising, table_of
 
@@ -625,12 +625,24 @@ class Campaign:
         """
         state = self._state()
         if self._pool is None:
-            frame = pd.DataFrame(index=pd.Index(list(self._ids), dtype=object, name=self.id or "id"))
+            index = pd.Index(list(self._ids), dtype=object, name=self.id or "id")
+            frame = self._labelled(pd.DataFrame(index=index), np.arange(state.n_rows), state)
         else:
-            frame = self._pool.frame()
-        labels = pd.Series([state.labels.get(row) for row in range(state.n_rows)], index=frame.index, dtype=object)
-        frame[self.target] = labels.infer_objects() if labels.notna().all() else labels
-        return frame.drop(index=self._ids.at(self._gone))
+            parts = [self._labelled(X, rows, state) for rows, X in self._pool.parts()]
+            frame = pd.concat(parts) if len(parts) > 1 else parts[0]
+        labels = frame[self.target]
+        return frame.assign(**{self.target: labels.infer_objects() if labels.notna().all() else labels})
+
+    def _parts(self) -> Iterator[pd.DataFrame]:
+        """The same, some rows at a time, with objects as labels."""
+        state = self._state()
+        for rows, X in self._table().parts():
+            yield self._labelled(X, rows, state)
+
+    def _labelled(self, X: pd.DataFrame, rows: NDArray[np.int64], state: State) -> pd.DataFrame:
+        """Rows that are there, with the labels that count."""
+        labels = pd.Series([state.labels.get(row) for row in rows.tolist()], index=X.index, dtype=object)
+        return X.assign(**{self.target: labels})[~np.isin(rows, self._gone)]
 
     def __repr__(self) -> str:
         return f"<Campaign {str(self.path)!r}: {self.status(accuracy=False, report=False)._on_rows()}>"

@@ -158,7 +158,7 @@ class Files:
 def files_at(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     """The files that paths, folders and patterns name, sorted by name."""
     found: set[str] = set()
-    for given in map(os.fspath, paths):
+    for given in [os.fspath(path) for path in paths]:
         if os.path.isdir(given):
             inside = [str(path) for path in Path(given).iterdir() if path.is_file() and is_parquet(path)]
             if not inside:
@@ -201,14 +201,12 @@ def _one_schema(files: list[Any], given: Any) -> Any:
             raise CampaignError(f"`frame`: {file.path} has several columns {shown(twice)}. Rename them.")
         lacking, more = set(schemas[0].names) - set(schema.names), set(schema.names) - set(schemas[0].names)
         if lacking or more:
-            what = f"has no column {shown(sorted(lacking))}" if lacking else f"has a column {shown(sorted(more))} more"
-            raise CampaignError(
-                f"`frame` must have the same columns in all files. {file.path} {what} than {files[0].path}. Write them "
-                "alike."
-                if not lacking
-                else f"`frame` must have the same columns in all files. {file.path} {what}, which {files[0].path} has. "
-                "Write them alike."
+            what = (
+                f"{file.path} has no column {shown(sorted(lacking))}, which {files[0].path} has"
+                if lacking
+                else f"{files[0].path} has no column {shown(sorted(more))}, which {file.path} has"
             )
+            raise CampaignError(f"`frame` must have the same columns in all files. {what}. Write them alike.")
         for field in schema:
             known = types.setdefault(field.name, field.type)
             if pa.types.is_null(known):

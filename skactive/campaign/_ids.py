@@ -188,7 +188,9 @@ class Ids(Sequence[Any]):
         hashes = np.empty(len(self), dtype=np.uint64)
         for start in range(0, len(self), _BLOCK):
             rows = np.arange(start, min(start + _BLOCK, len(self)))
-            hashes[rows] = pd.util.hash_array(np.array([*self._bytes_at(rows), None], dtype=object)[:-1], categorize=False)
+            hashes[rows] = pd.util.hash_array(
+                np.array([*self._bytes_at(rows), None], dtype=object)[:-1], categorize=False
+            )
         return hashes
 
 

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import warn
+from .._checks import import_optional, warn
 from ._errors import CampaignError, shown
 from ._ids import Ids
 from ._store import Rows
-from ._table import Given, Pool
+from ._table import Given, Pool, Table
 
 Indices = NDArray[np.int64]
+
+
+def given_table(frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Given:
+    """Check a table as a user gives it; ``columns`` are those that a campaign has, None for all."""
+    if is_in_files(frame):
+        import_optional("pyarrow", "frame", "pyarrow")
+        from ._parquet import ParquetTable
+
+        return ParquetTable.of(frame, id=id, target=target, columns=columns)
+    return Table.of(frame, id=id, target=target, columns=columns)
+
+
+def is_in_files(frame: Any) -> bool:
+    """Whether a table is one that is read from files, in parts: paths, or a dataset of Arrow."""
+    if isinstance(frame, str | os.PathLike):
+        return True
+    if isinstance(frame, list | tuple):
+        return len(frame) > 0 and all(isinstance(path, str | os.PathLike) for path in frame)
+    return hasattr(frame, "get_fragments")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ class ParquetTable:
 
         def ids() -> Iterator[list[Any]]:
             for start, block in _read(files, [id, target, *ours]):
-                keys = plain_ids(block[id], lambda row, start=start: files.place(start + row))
+                keys = plain_ids(block[id], functools.partial(_place, files, start))
                 labels.extend(plain_labels(block[target], "target", keys))
                 prints.append(prints_of(block[ours]))
                 yield keys
@@ -82,6 +83,10 @@ class ParquetTable:
 
     def in_order(self, positions: Indices, ids: Ids) -> OnDisk:
         return OnDisk(self.files, self.id, self.columns, positions, ids)
+
+
+def _place(files: Files, start: int, row: int) -> str:
+    return files.place(start + row)
 
 
 def _read(files: Files, columns: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -149,22 +154,19 @@ class OnDisk:
 
     def take(self, rows: ArrayLike) -> pd.DataFrame:
         rows = np.asarray(rows, dtype=np.int64)
-        known = np.empty(0, dtype=np.int64) if self._kept is None else self._kept[0]
-        missing = np.setdiff1d(rows, known)
-        if len(missing) or self._kept is None:
-            found = self.pool().take(missing)
-            is_first = self._kept is None or len(known) + len(missing) > MOST_KEPT
-            if not is_first:
-                missing, found = np.concatenate([known, missing]), pd.concat([self._kept[1], found], ignore_index=True)
-            elif len(missing) < len(np.unique(rows)):  # what was kept is given up
-                return self._forgetting(rows)
-            self._kept = missing, found
-        places = places_in(self._kept[0], rows)
-        return self._kept[1].iloc[places].set_axis(self._index(rows), axis=0)
-
-    def _forgetting(self, rows: Indices) -> pd.DataFrame:
-        self._kept = None
-        return self.take(rows)
+        if self._kept is not None and len(np.union1d(rows, self._kept[0])) > MOST_KEPT:
+            self._kept = None
+        if self._kept is None:
+            known = np.unique(rows)
+            found = self.pool().take(known)
+        else:
+            known, found = self._kept
+            missing = np.setdiff1d(rows, known)
+            if len(missing):
+                known = np.concatenate([known, missing])
+                found = pd.concat([found, self.pool().take(missing)], ignore_index=True)
+        self._kept = known, found
+        return found.iloc[places_in(known, rows)].set_axis(self._index(rows), axis=0)
 
     def _index(self, rows: Indices) -> pd.Index:
         return pd.Index(self._ids.at(rows), name=self._id)
@@ -189,10 +191,10 @@ class OnDisk:
     def _source(self) -> InOrder:
         return InOrder(self.files.blocks(self.columns), self._places, self._runs)
 
+    def fields(self) -> list[Any]:
+        return [self.files.schema.field(name) for name in self.columns]
+
     def parts(self) -> Iterator[tuple[Indices, pd.DataFrame]]:
         """All rows that are there, some at a time, indexed by id, with their positions."""
         for rows, block in self._source().read(None):
             yield rows, block.set_axis(self._index(rows), axis=0)
-
-    def frame(self) -> pd.DataFrame:
-        return pd.concat([part for _, part in self.parts()])

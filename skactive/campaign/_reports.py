@@ -59,7 +59,12 @@ def report_on(
         model, X_training, y_training = fit(state.first_labelled(n))
         pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
         report = StoppingReport.from_learner(
-            model, X.iloc[np.searchsorted(looked_at, pool)], report, X_training=X_training, y_training=y_training, **options
+            model,
+            X.iloc[np.searchsorted(looked_at, pool)],
+            report,
+            X_training=X_training,
+            y_training=y_training,
+            **options,
         )
     return report
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import import_optional
 from ._errors import CampaignError, shown
 from ._ids import EXACT, Ids, plain_ids
 from ._labels import plain_labels
@@ -35,7 +34,8 @@ class Pool(Protocol):
     """The rows of a campaign, in its order, wherever they are. Of those that are gone nobody knows the values."""
 
     @property
-    def columns(self) -> list[str]: ...
+    def columns(self) -> list[str]:
+        """For a model to go by."""
 
     def take(self, rows: ArrayLike) -> pd.DataFrame:
         """Some rows, indexed by id."""
@@ -49,18 +49,26 @@ class Pool(Protocol):
     def pool(self) -> Any:
         """All rows as one query takes them."""
 
-    def frame(self) -> pd.DataFrame:
-        """All rows in memory, indexed by id: a copy."""
+    def fields(self) -> list[Any] | None:
+        """Names and types of the columns as Arrow has them; None of rows in memory."""
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], pd.DataFrame]]:
+        """Positions and rows, indexed by id, some at a time: all rows, or all that are there."""
 
 
 class Given(Protocol):
     """A table as a user gives it, checked, in an order of its own."""
 
-    ids: Ids
-    labels: list[Any]
+    @property
+    def ids(self) -> Ids: ...
 
     @property
-    def columns(self) -> list[str]: ...
+    def labels(self) -> list[Any]:
+        """One for each row; None where the target has a gap."""
+
+    @property
+    def columns(self) -> list[str]:
+        """For a model to go by."""
 
     def prints(self) -> NDArray[np.uint64]:
         """A number for each row, which is another one once a value of it has changed."""
@@ -70,25 +78,6 @@ class Given(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """What a campaign that is begun with it writes down of it."""
-
-
-def given_table(frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Given:
-    """Check a table as a user gives it; ``columns`` are those that a campaign has, None for all."""
-    if is_in_files(frame):
-        import_optional("pyarrow", "frame", "pyarrow")
-        from ._parquet import ParquetTable
-
-        return ParquetTable.of(frame, id=id, target=target, columns=columns)
-    return Table.of(frame, id=id, target=target, columns=columns)
-
-
-def is_in_files(frame: Any) -> bool:
-    """Whether a table is one that is read from files, in parts: paths, or a dataset of Arrow."""
-    if isinstance(frame, str | os.PathLike):
-        return True
-    if isinstance(frame, list | tuple):
-        return len(frame) > 0 and all(isinstance(path, str | os.PathLike) for path in frame)
-    return hasattr(frame, "get_fragments")
 
 
 @dataclass(frozen=True)
@@ -119,8 +108,11 @@ class InMemory:
     def pool(self) -> pd.DataFrame:
         return self.X
 
-    def frame(self) -> pd.DataFrame:
-        return self.X.copy()
+    def fields(self) -> None:
+        return None
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], pd.DataFrame]]:
+        yield np.arange(len(self.X)), self.X
 
 
 @dataclass(frozen=True)

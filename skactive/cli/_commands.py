@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,24 +14,24 @@ from typing import Any
 
 import pandas as pd
 
-from .._checks import warn
 from .._types import Task
 from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._errors import shown
 from ..campaign._fits import guesses_of
-from ..campaign._labels import Answer, answers_of, kind_of, plain_label, plain_labels
+from ..campaign._labels import Answer, answers_of, plain_label
 from ..campaign._settings import ONE_IN_TEN
 from ..query import StochasticBatchQuery
-from ._files import GAPS, FileError, read_table, write_table, written_whole
+from ._files import FileError, read_table, write_table, written_whole
+from ._pools import about, in_words, opened, pool_to_start, say_notes, typed, warn_of_words, with_labels, write_in_parts
 
 FAILURES = (CampaignFileError, OSError)
 """Nobody's mistake: exit code 1."""
 
 
 def start(options: argparse.Namespace) -> str:
-    """Begin a campaign for a table in a file."""
+    """Begin a campaign for a table in a file, or in several."""
     path = Path(options.campaign)
-    frame, task = _with_labels(options.pool, options.id, options.target, options.task)
+    frame, task = pool_to_start(options)
     if path.exists():
         if not options.force:
             raise FileError(f"{path} exists. `skactive status` shows it, --force begins anew, or name another file.")
@@ -40,7 +39,7 @@ def start(options: argparse.Namespace) -> str:
     final = Path(os.path.realpath(path))
     new = final.with_name(f".{final.name}.{os.getpid()}.start")  # takes the name once it is whole
     try:
-        with _about(options.pool):
+        with about(in_words(options.pool)):
             _begin(new, frame, task, options)
         (os.replace if options.force else _link)(new, final)
     finally:
@@ -59,14 +58,15 @@ def start(options: argparse.Namespace) -> str:
     return _answer(
         options,
         facts,
-        f"{path} begins a campaign for the {status.n_rows:,} rows of {options.pool}: {status.n_labels:,} have a label "
-        f"in {options.target!r}{_counts(status.by_label)}, {status.n_left:,} are to be labelled. Labels are {what}; "
+        f"{path} begins a campaign for the {status.n_rows:,} rows of {in_words(options.pool)}: {status.n_labels:,} "
+        f"have a label in {options.target!r}{_counts(status.by_label)}, {status.n_left:,} are to be labelled. Labels "
+        f"are {what}; "
         f"the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv",
     )
 
 
-def _begin(path: Path, frame: pd.DataFrame, task: Task, options: argparse.Namespace) -> None:
+def _begin(path: Path, frame: pd.DataFrame | list[str], task: Task, options: argparse.Namespace) -> None:
     """A campaign with the settings that options speak of."""
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     campaign = Campaign.start(
@@ -84,7 +84,10 @@ def _begin(path: Path, frame: pd.DataFrame, task: Task, options: argparse.Namesp
         first=options.first,
         random_state=options.seed,
     )
-    campaign._store.note({"pool": os.path.abspath(options.pool)})
+    if isinstance(frame, pd.DataFrame):
+        campaign._store.note({"pool": os.path.abspath(options.pool[0])})
+    else:
+        warn_of_words(options.target, campaign._came)
 
 
 def _link(new: Path, final: Path) -> None:
@@ -99,7 +102,7 @@ def _link(new: Path, final: Path) -> None:
 
 def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
-    campaign = _opened(options, verbose=sys.stderr.isatty())
+    campaign = opened(options, verbose=sys.stderr.isatty())
     output = None if options.output is None else Path(options.output)
     if options.again:
         batch = _out_again(campaign)
@@ -174,7 +177,7 @@ def tell(options: argparse.Namespace) -> str:
     """Take the labels of a file."""
     campaign = Campaign.open(options.campaign)
     path = options.labels
-    with _about(path):
+    with about(path):
         answers = _answers(campaign, path, options.annotator or "")
         if all(answer.label is None and not answer.skipped for answer in answers):
             raise CampaignError(
@@ -207,7 +210,7 @@ def withdraw(options: argparse.Namespace) -> str:
 
 def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
     campaign = Campaign.open(options.campaign)
-    ids = _typed(campaign, options.ids)
+    ids = typed(campaign, options.ids)
     do(campaign, ids)
     status = campaign.status(accuracy=False, report=False)
     n = len(set(ids))
@@ -216,7 +219,7 @@ def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]],
 
 def recheck(options: argparse.Namespace) -> str:
     """List labelled rows worth a second look."""
-    campaign = _opened(options)
+    campaign = opened(options)
     found = campaign.recheck(options.n)
     if options.output is not None:
         write_table(found.reset_index(), options.output, force=options.force)
@@ -234,7 +237,7 @@ def recheck(options: argparse.Namespace) -> str:
 
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
-    campaign = Campaign.open(options.campaign) if options.quick else _opened(options, verbose=sys.stderr.isatty())
+    campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
     found = campaign.status(tolerance=options.tolerance, patience=options.patience)
     report = found.report
     facts = {
@@ -265,7 +268,7 @@ def report(options: argparse.Namespace) -> str:
 
     if Path(options.output).suffix != ".html":
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
-    campaign = _opened(options, verbose=sys.stderr.isatty())
+    campaign = opened(options, verbose=sys.stderr.isatty())
     with written_whole(options.output, force=options.force) as temporary:
         temporary.write_text(report_page(campaign), encoding="utf-8")
     return _answer(options, {"output": options.output}, f"{options.output} shows where the campaign stands.")
@@ -275,20 +278,27 @@ def simulate(options: argparse.Namespace) -> str:
     """Try queries on a table whose labels are known."""
     from ._simulate import simulated
 
-    facts, text = simulated(options, *_with_labels(options.labels, options.id, options.target, "auto"))
+    facts, text = simulated(options, *with_labels(options.labels, options.id, options.target, "auto"))
     return _answer(options, facts, text)
 
 
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
-    campaign = _opened(options)
+    campaign = opened(options)
+    fields = campaign._table().fields()
+    if fields is not None and Path(options.output).suffix == ".parquet" and not options.history:
+        return _exported(options, campaign, write_in_parts(campaign, fields, options.output, force=options.force))
     frame = campaign.history() if options.history else campaign.to_frame().reset_index()
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # which a workbook cannot hold with a zone
     write_table(frame, options.output, force=options.force)
+    return _exported(options, campaign, len(frame))
+
+
+def _exported(options: argparse.Namespace, campaign: Campaign, n: int) -> str:
     n_labels = campaign.status(accuracy=False, report=False).n_labels
-    what = f"{len(frame):,} events" if options.history else f"{len(frame):,} rows, {n_labels:,} of them with a label"
-    return _answer(options, {"output": options.output, "rows": len(frame)}, f"{options.output} holds {what}.")
+    what = f"{n:,} events" if options.history else f"{n:,} rows, {n_labels:,} of them with a label"
+    return _answer(options, {"output": options.output, "rows": n}, f"{options.output} holds {what}.")
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
@@ -298,65 +308,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
 
 
 # --- files --------------------------------------------------------------------------------------------
-
-
-def _pool(path: str, id: str | None, target: str, frame: pd.DataFrame | None = None) -> pd.DataFrame:
-    if frame is None:
-        frame = read_table(path, text=tuple(name for name in (id, target) if name is not None))
-    _notes(frame)
-    for name in (id, target):
-        if name is not None and name not in frame.columns:
-            raise FileError(
-                f"{path} has no column {name!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}."
-            )
-    words = sorted(set(GAPS) & set(frame[target].dropna().astype(str)))
-    if words:
-        warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
-    return frame
-
-
-def _with_labels(path: str, id: str | None, target: str, task: Task) -> tuple[pd.DataFrame, Task]:
-    """A table, and its task. Labels that are numbers to predict come as numbers, others as texts, as they stand."""
-    if task != "classification":
-        frame = read_table(path, text=() if id is None else (id,))
-        known = frame[target].dropna() if target in frame.columns else pd.Series(dtype=object)
-        are_numbers = pd.api.types.is_numeric_dtype(known) and not pd.api.types.is_bool_dtype(known)
-        if task == "regression" or (are_numbers and kind_of(plain_labels(known, target, known.index)) == "numbers"):
-            return _pool(path, id, target, frame), "regression"
-    return _pool(path, id, target), "classification"
-
-
-def _notes(frame: pd.DataFrame) -> None:
-    for note in frame.attrs.get("notes", ()):
-        warn(note)
-
-
-def _opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
-    """The campaign with its table."""
-    bare = Campaign.open(options.campaign)
-    path = options.pool or bare._settings.get("pool")
-    if path is None:
-        raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
-    if not Path(path).exists():
-        raise FileError(f"{path} is not there any more: name the table by --pool FILE.")
-    numbers = read_table(path, text=[bare.id] if bare.id else ()) if bare.kind == "numbers" else None
-    frame = _pool(path, bare.id, bare.target, numbers)
-    if bare.id is not None and bare.id in frame.columns and bare._ids and isinstance(bare._ids[0], int):
-        frame[bare.id] = _typed(bare, frame[bare.id])
-    with _about(path):
-        campaign = Campaign.open(
-            options.campaign, frame, changes="take" if options.take_changes else "refuse", verbose=int(verbose)
-        )
-    if options.pool:
-        campaign._store.note({"pool": os.path.abspath(path)})
-    return campaign
-
-
-def _typed(campaign: Campaign, ids: Any) -> list[Any]:
-    """Ids of a file, which are texts, in the type of the campaign."""
-    if campaign._ids and isinstance(campaign._ids[0], int):
-        return [int(id) if isinstance(id, str) and re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", id) else id for id in ids]
-    return list(ids)
 
 
 def _answers(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
@@ -369,7 +320,7 @@ def _answers(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
         return _of_label_studio(campaign, path, annotator)
     as_text = [campaign.id or "id", "skip", *([campaign.target] if campaign.kind == "classes" else [])]
     frame = read_table(path, text=as_text)
-    _notes(frame)
+    say_notes(frame)
     id = campaign.id or "id"
     for name in (id, campaign.target):
         if name not in frame.columns:
@@ -378,7 +329,7 @@ def _answers(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
             )
     if len(frame) == 0:
         raise CampaignError("there are no rows. Fill in a file of `skactive ask`.")
-    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object, index=frame.index)
+    frame[id] = pd.Series(typed(campaign, frame[id]), dtype=object, index=frame.index)
     return answers_of(frame, id=id, target=campaign.target, annotator=annotator)
 
 
@@ -392,7 +343,7 @@ def _of_label_studio(campaign: Campaign, path: str, annotator: str) -> list[Answ
     except ValueError as error:
         raise FileError(f"{path} is no JSON: {error}. Export as JSON or JSON-MIN from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
-    ids = _typed(campaign, [answer.id for answer in found])
+    ids = typed(campaign, [answer.id for answer in found])
     return [
         Answer(id, plain_label(one.label, f"the label of {id!r}"), annotator or one.annotator, one.skipped)
         for id, one in zip(ids, found, strict=True)
@@ -471,7 +422,7 @@ def _limits(campaign: Campaign, options: argparse.Namespace) -> Any:
             raise CampaignError(f"--at-least must be like north=2,south=1. Got {options.at_least!r}.") from None
     must = None
     if options.must is not None:
-        ids = _typed(campaign, options.must.split(","))
+        ids = typed(campaign, options.must.split(","))
         must = campaign._rows_of(ids)
         free = campaign._state().candidates()
         taken = [id for id, row in zip(ids, must, strict=True) if not free[row]]
@@ -505,22 +456,3 @@ def _counts(by_label: Mapping[Any, Any]) -> str:
         return ""
     shown = ", ".join(f"{label}: {value:g}" for label, value in list(by_label.items())[:6])
     return f" ({shown}{', ...' if len(by_label) > 6 else ''})"
-
-
-class _about:  # noqa: N801 - reads as a phrase
-    """Errors of a campaign name the file, and the row where one is at fault."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, CampaignError) and not isinstance(error, CampaignFileError) and "`path`" not in str(error):
-            where = ""
-            if error.entries:
-                rows = ", ".join(str(entry + 1) for entry in error.entries[:5])
-                more = f" and {len(error.entries) - 5} more" if len(error.entries) > 5 else ""
-                where = f", row{'s' * (len(error.entries) > 1)} {rows}{more}"
-            raise CampaignError(f"{self.path}{where}: {error}", error.entries) from None

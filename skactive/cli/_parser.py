@@ -74,7 +74,7 @@ def parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 def _campaign(parser: Parser, *, pool: bool = True) -> None:
     parser.add_argument("campaign", metavar="DB", help="the file of the campaign")
     if pool:
-        parser.add_argument("--pool", metavar="FILE", default=None, help="the table, if it has moved")
+        parser.add_argument("--pool", metavar="FILE", nargs="+", default=None, help="the table, if it has moved")
         parser.add_argument(
             "--take-changes", action="store_true", help="go on where rows of the table are gone or hold other values"
         )
@@ -93,7 +93,13 @@ def _model(parser: Parser) -> None:
 
 def _start(parser: Parser) -> None:
     _campaign(parser, pool=False)
-    parser.add_argument("--pool", metavar="FILE", required=True, help="the table: csv, tsv, parquet, jsonl or xlsx")
+    parser.add_argument(
+        "--pool",
+        metavar="FILE",
+        nargs="+",
+        required=True,
+        help="the table: csv, tsv, jsonl or xlsx; or parquet: files, a folder, or a pattern in quotes",
+    )
     parser.add_argument("--id", metavar="COLUMN", required=True, help="the column with an id for each row")
     parser.add_argument("--target", metavar="COLUMN", required=True, help="the column of labels, with gaps")
     _model(parser)
