@@ -1,0 +1,259 @@
+"""Campaigns for tables in Parquet files: the same ids as from one DataFrame, and what is refused."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skactive import Campaign, Limits
+from skactive.campaign import CampaignError
+from skactive.campaign._files import Files
+from skactive.campaign._ids import Directory, Ids
+
+N, IN_A_FILE = 240, 60
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def table():
+    """Texts, dates, truths and numbers with gaps; whole numbers whose gaps are in the last rows only."""
+    rng = np.random.default_rng(0)
+    visits = pa.array([None if i >= N - 20 and i % 3 == 0 else int(v) for i, v in enumerate(rng.integers(0, 9, N))])
+    columns = {
+        "customer": [f"{i:03d}" for i in range(N)],
+        "age": rng.integers(18, 80, N),
+        "income": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
+        "visits": visits,
+        "plan": [None if rng.random() < 0.1 else str(plan) for plan in rng.choice(["basic", "plus", "pro"], N)],
+        "is_new": pa.array([None if i == N - 1 else bool(i % 2) for i in range(N)]),
+        "since": pd.date_range("2020-01-01", periods=N, freq="D"),
+        "size": pa.array(list("sml" * (N // 3))).dictionary_encode(),
+        "churn": pa.nulls(N, pa.string()),
+    }
+    return pa.table(columns)
+
+
+def truth(frame):
+    says = np.where(frame["age"] + 20 * (frame["plan"] == "plus") > 50, "yes", "no")
+    return dict(zip(frame["customer"], says.tolist(), strict=True))
+
+
+def written(folder="pool", rows=None):
+    """The table in some files of two row groups each."""
+    os.makedirs(folder, exist_ok=True)
+    whole = table() if rows is None else rows
+    for i, start in enumerate(range(0, len(whole), IN_A_FILE)):
+        parquet.write_table(whole.slice(start, IN_A_FILE), f"{folder}/p{i}.parquet", row_group_size=IN_A_FILE // 2)
+    return folder
+
+
+def own_model():
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["plan"]),
+        (make_pipeline(SimpleImputer(), StandardScaler()), make_column_selector(dtype_include="number")),
+    )
+    return make_pipeline(columns, LogisticRegression())
+
+
+def started(frame, name="churn.db", **options):
+    given = {"target": "churn", "id": "customer", "random_state": 0, "model": "logistic"} | options
+    return Campaign.start(name, frame, **given)
+
+
+def rounds(frame, name, model, n=4):
+    """Batches, each of which another process asks for; five rows of the first stay out."""
+    campaign, says, batches = started(frame, name, model=model), truth(table().to_pandas()), []
+    for i in range(n):
+        batches.append(campaign.ask(15))
+        told = batches[-1].index[: 10 if i == 0 else 15]
+        campaign.tell({id: says[id] for id in told})
+        campaign = Campaign.open(name, frame, model=None if isinstance(model, str) else model)
+    return batches, campaign
+
+
+WAYS = {
+    "one file": lambda: parquet.write_table(table(), "one.parquet", row_group_size=50) or "one.parquet",
+    "folder": written,
+    "pattern": lambda: f"{written()}/*.parquet",
+    "files in another order": lambda: [f"{written()}/p{i}.parquet" for i in (3, 1, 0, 2)],
+    "dataset": lambda: pyarrow.dataset.dataset(written()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", ["forest", own_model()], ids=["forest", "own"])
+def test_a_table_in_files_is_asked_for_the_rows_of_the_data_frame(way, model):
+    expected, of_frame = rounds(table().to_pandas(), "frame.db", model)
+    batches, campaign = rounds(WAYS[way](), "files.db", model)
+    for found, batch in zip(batches, expected, strict=True):
+        pd.testing.assert_frame_equal(found, batch)
+    pd.testing.assert_frame_equal(campaign.to_frame(), of_frame.to_frame())
+    pd.testing.assert_frame_equal(campaign.recheck(5), of_frame.recheck(5))
+    found, status = campaign.status(patience=10), of_frame.status(patience=10)
+    assert (str(found.report), found.accuracy, found.counts()) == (
+        str(status.report),
+        status.accuracy,
+        status.counts(),
+    )
+
+
+def test_a_campaign_goes_on_from_files_to_a_data_frame_and_back():
+    started(written()).ask(5)
+    Campaign.open("churn.db", table().to_pandas()).ask(5)
+    assert Campaign.open("churn.db", "pool").status(accuracy=False, report=False).n_out == 10
+
+
+def test_a_column_has_the_type_of_the_whole_table_in_every_block():
+    whole = table().to_pandas()
+    written()
+    blocks = [block for _, block in Files("pool").blocks(whole.columns.tolist()).read(None)]
+    assert len(blocks) > 1
+    for block in blocks:
+        assert block.dtypes.to_dict() == whole.dtypes.to_dict()
+
+
+def test_gaps_are_found_where_files_do_not_tell_of_them():
+    os.mkdir("bare")
+    parquet.write_table(table(), "bare/a.parquet", write_statistics=False)
+    found = next(Files("bare").blocks(["visits", "age", "is_new"]).read(None))[1].dtypes
+    assert found.to_dict() == {"visits": np.float64, "age": np.int64, "is_new": np.dtype(object)}
+
+
+def test_new_files_in_between_are_taken_up_behind_the_rows_that_were_there():
+    whole = table()
+    written(rows=whole.slice(0, 180))
+    campaign = started("pool")
+    ids = campaign.ask(20).index
+    os.rename("pool/p1.parquet", "pool/p10.parquet")  # stays where it is
+    parquet.write_table(whole.slice(180, 60), "pool/p05.parquet")  # is read after p0
+    of_frame = started(whole.slice(0, 180).to_pandas(), "frame.db")
+    assert of_frame.ask(20).index.tolist() == ids.tolist()
+    of_frame = Campaign.open("frame.db", whole.to_pandas())
+    campaign = Campaign.open("churn.db", "pool")
+    assert campaign.status(accuracy=False, report=False).n_rows == N
+    for one in (campaign, of_frame):
+        one.tell({id: truth(whole.to_pandas())[id] for id in ids})
+    assert campaign.ask(20).index.tolist() == of_frame.ask(20).index.tolist()
+    assert sorted(campaign.to_frame().index) == sorted(of_frame.to_frame().index)
+
+
+def test_limits_name_columns_of_files_or_have_ids_as_their_index():
+    campaign = started(written())
+    batch = campaign.ask(6, limits=Limits(groups="size", max_per_group=2))
+    assert batch["size"].value_counts().tolist() == [2, 2, 2]
+    costs = pd.Series(np.arange(N), index=table().to_pandas()["customer"]).sample(frac=1, random_state=0)
+    cheap = campaign.ask(3, limits=Limits(costs=costs.astype(float) + 1, budget=60))
+    assert sum(int(id) + 1 for id in cheap.index) <= 60
+
+
+def test_a_file_that_is_gone_is_rows_that_are_gone():
+    started(written())
+    os.remove("pool/p2.parquet")
+    with pytest.raises(CampaignError, match=r"60 rows are gone: '120', .* changes=\"take\""):
+        Campaign.open("churn.db", "pool")
+    with pytest.warns(UserWarning, match="60 rows are gone"):
+        campaign = Campaign.open("churn.db", "pool", changes="take")
+    assert campaign.status(accuracy=False, report=False).n_left == N - 60
+    assert not {*campaign.ask(100).index} & {f"{i:03d}" for i in range(120, 180)}
+    assert len(campaign.to_frame()) == N - 60
+
+
+def test_a_value_that_has_changed_is_told():
+    started(written())
+    frame = table().slice(60, 60).to_pandas()
+    frame.loc[3, "plan"] = "other"
+    frame.to_parquet("pool/p1.parquet")
+    with pytest.raises(CampaignError, match="1 row holds other values: '063'"):
+        Campaign.open("churn.db", "pool")
+
+
+def test_files_that_change_while_a_campaign_is_open_are_refused():
+    campaign = started(written())
+    parquet.write_table(table().slice(0, 60), "pool/p0.parquet", compression="none")
+    with pytest.raises(CampaignError, match=r"p0\.parquet has changed since the campaign was opened"):
+        campaign.ask(3)
+    os.remove("pool/p0.parquet")
+    with pytest.raises(CampaignError, match=r"p0\.parquet is gone"):
+        campaign.ask(3)
+
+
+def changed(**columns):
+    """A second file whose columns are others."""
+    frame = table().slice(60, 60).to_pandas().assign(**columns)
+    frame.to_parquet(f"{written()}/p1.parquet")
+
+
+REFUSED = {
+    "has no column 'more', which .*p1.parquet has": lambda: changed(more=1),
+    r"Column 'plan' holds int64 in .*p1.parquet, and .*string before": lambda: changed(plan=1),
+    r"Got '000' again in row 1 of .*p1.parquet \(and 59 others\)": lambda: changed(
+        customer=[f"{i:03d}" for i in range(60)]
+    ),
+    "Row 5 of .*p1.parquet has none": lambda: changed(customer=[*"abcd", None, *map(str, range(55))]),
+    "the folder pool holds no file .parquet": lambda: os.mkdir("pool"),
+    "pool does not exist": lambda: None,
+    "p1.parquet is no Parquet file": lambda: open(f"{written()}/p1.parquet", "w").write("a,b"),
+    "at least one row": lambda: written(rows=table().slice(0, 0)) and parquet.write_table(
+        table().slice(0, 0), "pool/a.parquet"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_files_that_are_no_table_are_refused_and_nothing_is_written(message):
+    REFUSED[message]()
+    with pytest.raises(CampaignError, match=message):
+        started("pool")
+    assert not os.path.exists("churn.db")
+
+
+def test_other_refusals_name_the_remedy():
+    written()
+    with pytest.raises(CampaignError, match=r"no file matches pool/\*\.pq"):
+        started("pool/*.pq")
+    with pytest.raises(CampaignError, match="`id` must name a column"):
+        started("pool", id=None)
+    filtered = pyarrow.dataset.dataset("pool").filter(pyarrow.dataset.field("age") > 30)
+    with pytest.raises(CampaignError, match="without a filter"):
+        started(filtered)
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+SOME_IDS = st.one_of(
+    st.lists(st.text(min_size=1, max_size=4), unique=True, min_size=1, max_size=30),
+    st.lists(st.integers(-(10**20), 10**20), unique=True, min_size=1, max_size=30),
+)
+
+
+@given(SOME_IDS, SOME_IDS)
+def test_ids_are_found_where_a_list_has_them(ids, others):
+    packed = Ids.of_blocks([ids[:7], ids[7:]])
+    assert list(packed) == ids
+    assert packed[1:] == ids[1:]
+    assert packed.find(Ids.of(others)).tolist() == [ids.index(id) if id in ids else -1 for id in others]
+    assert Directory(packed, ()).rows(ids[::-1]) == list(range(len(ids)))[::-1]
+    assert packed.equals(Ids.of(ids))
+    assert len(packed.twins()) == 0
+    assert packed.then(packed).twins().tolist() == list(range(len(ids), 2 * len(ids)))
+
+
+def test_ids_of_one_hash_are_told_apart(monkeypatch):
+    monkeypatch.setattr(Ids, "_hashes", lambda self: np.zeros(len(self), dtype=np.uint64))
+    packed = Ids.of(["a", "b", "c"])
+    assert packed.find(Ids.of(["c", "x", "a"])).tolist() == [2, -1, 0]
+    assert len(packed.twins()) == 0
