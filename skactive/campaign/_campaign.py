@@ -148,8 +148,9 @@ class Campaign:
         ----------
         path : str or path
             Of the file to make, in a folder that exists.
-        frame : DataFrame
-            One row for each thing that may be labelled, of pandas, or of a library with ``to_pandas``.
+        frame : DataFrame, path, list of paths, or pyarrow.dataset.Dataset
+            One row for each thing that may be labelled, of pandas, or of a library with ``to_pandas``. Or Parquet
+            files, which need not fit memory: paths of files or folders, or patterns with ``*``, sorted by name.
         target : str
             The column of labels: texts, booleans or numbers, with gaps, or nothing but gaps.
         id : str, optional
@@ -183,7 +184,7 @@ class Campaign:
         ------
         CampaignError
             A ValueError, if the file exists, ids are missing or not distinct, the target is absent, without a gap, or
-            of several types, or a column has a name that batches use.
+            of several types, a column has a name that batches use, or files are no Parquet or not alike.
         """
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first)
         cls._check(random_state=random_state, verbose=verbose)
@@ -235,7 +236,7 @@ class Campaign:
         Parameters
         ----------
         path : str or path
-        frame : DataFrame, optional
+        frame : DataFrame, path, list of paths, or pyarrow.dataset.Dataset, optional
             The table, in any order of rows and columns. New rows are taken up; labels that it holds of rows known
             before are not, as those of the campaign count. Without it, one can `tell`, `skip`, `withdraw`, and look at
             the counts, but not `ask`.

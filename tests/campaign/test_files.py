@@ -1,6 +1,7 @@
 """Campaigns for tables in Parquet files: the same ids as from one DataFrame, and what is refused."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -206,9 +207,9 @@ REFUSED = {
     "Row 5 of .*p1.parquet has none": lambda: changed(customer=[*"abcd", None, *map(str, range(55))]),
     "the folder pool holds no file .parquet": lambda: os.mkdir("pool"),
     "pool does not exist": lambda: None,
-    "p1.parquet is no Parquet file": lambda: open(f"{written()}/p1.parquet", "w").write("a,b"),
-    "at least one row": lambda: written(rows=table().slice(0, 0)) and parquet.write_table(
-        table().slice(0, 0), "pool/a.parquet"
+    "p1.parquet is no Parquet file": lambda: Path(written(), "p1.parquet").write_text("a,b"),
+    "at least one row": lambda: (
+        written(rows=table().slice(0, 0)) and parquet.write_table(table().slice(0, 0), "pool/a.parquet")
     ),
 }
 
