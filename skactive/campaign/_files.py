@@ -180,8 +180,9 @@ def is_parquet(path: Path) -> bool:
 
 
 def _of_dataset(dataset: Any) -> list[Any]:
-    files = list(dataset.get_fragments())
-    if getattr(dataset, "_scan_options", None) or not all(hasattr(file, "row_groups") for file in files):
+    is_filtered = bool(getattr(dataset, "_scan_options", None))
+    files = [] if is_filtered else list(dataset.get_fragments())
+    if is_filtered or not all(hasattr(file, "row_groups") for file in files):
         raise CampaignError(
             "`frame` must be a dataset of Parquet files, without a filter. Write the rows to Parquet first, or give a "
             "DataFrame."
@@ -209,21 +210,22 @@ def _one_schema(files: list[Any], given: Any) -> Any:
             raise CampaignError(f"`frame` must have the same columns in all files. {what}. Write them alike.")
         for field in schema:
             known = types.setdefault(field.name, field.type)
-            if pa.types.is_null(known):
+            if pa.types.is_null(known) or (pa.types.is_large_string(field.type) and _alike(known, field.type)):
                 types[field.name] = field.type
             elif not (pa.types.is_null(field.type) or _alike(known, field.type)):
                 raise CampaignError(
                     f"`frame` must have one type for each column in all files. Column {field.name!r} holds "
                     f"{field.type} in {file.path}, and {known} before. Write them alike."
                 )
-    fields = [pa.field(name, kind) for name, kind in types.items() if not name.startswith(UNNAMED)]
+    fields = [pa.field(name, kind) for name, kind in types.items()]
     fields += [field for field in given or () if field.name not in types]  # of folders
     return pa.schema(fields, metadata=schemas[0].metadata)
 
 
 def _schema_of(file: Any) -> Any:
     try:
-        return file.physical_schema
+        schema = file.physical_schema
+        return pa.schema([field for field in schema if not field.name.startswith(UNNAMED)], schema.metadata)
     except FileNotFoundError:
         raise CampaignError(f"`frame`: {file.path} does not exist.") from None
     except (pa.ArrowException, OSError):
@@ -236,7 +238,8 @@ def _schema_of(file: Any) -> Any:
 def _alike(one: Any, other: Any) -> bool:
     if pa.types.is_dictionary(one) and pa.types.is_dictionary(other):
         return bool(one.value_type == other.value_type)
-    return bool(one == other)
+    both = (one, other)
+    return bool(one == other) or all(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in both)
 
 
 def _gaps_by_group(file: Any, name: str) -> list[int | None]:

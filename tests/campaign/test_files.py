@@ -161,6 +161,17 @@ def test_limits_name_columns_of_files_or_have_ids_as_their_index():
     assert sum(int(id) + 1 for id in cheap.index) <= 60
 
 
+def test_files_of_several_writers_are_one_table():
+    """Which have texts of another width, an index of pandas, or no value in a column."""
+    written()
+    table().slice(60, 60).to_pandas().assign(churn=None).sort_index(ascending=False).to_parquet("pool/p1.parquet")
+    parquet.write_table(table().slice(120, 60).set_column(8, "churn", pa.array(["yes"] * 60)), "pool/p2.parquet")
+    campaign = started("pool")
+    assert campaign.status(accuracy=False, report=False).by_label == {"yes": 60}
+    assert campaign.to_frame().columns.tolist() == table().column_names[1:]
+    assert campaign.to_frame().index.tolist()[60:120] == [f"{i:03d}" for i in range(119, 59, -1)]
+
+
 def test_a_file_that_is_gone_is_rows_that_are_gone():
     started(written())
     os.remove("pool/p2.parquet")
