@@ -114,9 +114,13 @@ class InOrder(Source):
     def n_rows(self) -> int:
         return len(self._places)
 
+    def _of_run(self, run: Indices, wanted: Indices) -> Indices:
+        is_all = len(run) == len(self._places)
+        return wanted if is_all else np.intersect1d(run, wanted, assume_unique=True)
+
     def read(self, wanted: Indices | None) -> Iterator[tuple[Indices, Any]]:
         for run in self._runs:
-            rows = run if wanted is None else np.intersect1d(run, wanted, assume_unique=True)
+            rows = run if wanted is None else self._of_run(run, wanted)
             places = self._places[rows]
             if len(rows) == 0:
                 continue

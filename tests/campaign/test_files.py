@@ -95,8 +95,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("model", ["forest", own_model()], ids=["forest", "own"])
+@pytest.mark.parametrize(
+    ("way", "model"),
+    [*((way, own_model()) for way in WAYS), ("pattern", "forest")],
+    ids=[*WAYS, "pattern, a model by name"],
+)
 def test_a_table_in_files_is_asked_for_the_rows_of_the_data_frame(way, model):
     expected, of_frame = rounds(table().to_pandas(), "frame.db", model)
     batches, campaign = rounds(WAYS[way](), "files.db", model)
