@@ -13,12 +13,42 @@ _LOCK = threading.Lock()
 _BEFORE: list[int] = []
 """The number of threads before anybody came, once for each who is there."""
 
+_LIMITS: list[threadpool_limits] = []
+"""The limits that the first set, once for each who is there."""
+
+
+class Lock:
+    """A lock that stays where it is: a copy of what holds it, in another process say, gets one of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
+        return Lock, ()
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for torch, and for the BLAS and OpenMP libraries behind numpy, scipy and scikit-learn."""
-    with threadpool_limits(1), one_torch_thread():
-        yield
+    """One thread for torch, and for the BLAS and OpenMP libraries behind numpy, scipy and scikit-learn.
+
+    The numbers belong to the process. Who leaves last puts back what they were before the first came.
+    """
+    with _LOCK:
+        _LIMITS.append(_LIMITS[0] if _LIMITS else threadpool_limits(1))
+    try:
+        with one_torch_thread():
+            yield
+    finally:
+        with _LOCK:
+            limits = _LIMITS.pop()
+            if not _LIMITS:
+                limits.restore_original_limits()
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from ._joining import join_sparse
 from ._kinds import Arrays, Dicts, Frames, Indices, Lists, Others, Polars, Sparse
 from ._lazy import ReadInBlocks as ReadInBlocks
 from ._lazy import Streams
+from ._mapping import Function
 from ._polars import LazyPolars
 from ._registry import KINDS, kind_of
 from ._streams import NEAR, Stream
@@ -187,6 +188,22 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
         yield from kind_of(X).chunks(X, size)
     else:
         yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
+
+
+def mapped(
+    X: Any, rows: Indices | None, size: int, multiple: int, function: Function
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """``function(where, chunk)`` of all chunks, called where their rows lie, and where among ``rows`` these are.
+
+    Chunks begin at multiples of ``multiple``, of which ``size`` is one. What comes from elsewhere comes in any order.
+    """
+    if isinstance(X, Stream):
+        yield from X.mapped(function, rows, size, multiple)
+        return
+    stop = 0
+    for chunk in iter_chunks(X, rows, size):
+        start, stop = stop, stop + count_rows(chunk)
+        yield slice(start, stop), function(slice(start, stop), chunk)
 
 
 def take_rows(X: Any, rows: Indices) -> Any:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from .._checks import failure_explained, warn
 from ._alike import Layout, check_alike
+from ._mapping import Function, Part, Values, Work
 from ._stored import Stored, Where
 
 Indices = NDArray[np.int64]
@@ -63,6 +64,13 @@ class Source(ABC):
 
         All blocks, or at least those with rows at the positions ``wanted``, which are sorted.
         """
+
+    def mapper(self, multiple: int) -> Callable[[Work], Iterator[Part]] | None:
+        """What does work on all blocks where they lie, if that is elsewhere; None if they have to be read.
+
+        ``multiple`` is that of the work. Parts come in the order of the blocks; those of the edges of blocks later.
+        """
+        return None
 
 
 @dataclass
@@ -128,6 +136,40 @@ class Stream:
                 n_left += length - at
         if left:
             yield self._stacked(left)
+
+    def mapped(
+        self, function: Function, rows: Indices | None, size: int, multiple: int
+    ) -> Iterator[tuple[slice, Values]]:
+        """What a function answers for the `chunks` of a pass, and where their rows are among those of the pass.
+
+        If the rows lie elsewhere, the function goes there, and only its answers come back: in any order. Chunks begin
+        at multiples of ``multiple`` all the same, of which ``size`` is one.
+        """
+        is_sorted = rows is None or bool((rows[1:] > rows[:-1]).all())
+        mapper = None if isinstance(self.source, Stored) or not is_sorted else self.source.mapper(multiple)
+        if mapper is not None:
+            yield from self._mapped_elsewhere(mapper, function, rows, size, multiple)
+            return
+        stop = 0
+        for chunk in self.chunks(rows, size):
+            start, stop = stop, stop + self._count(chunk)
+            yield slice(start, stop), function(slice(start, stop), chunk)
+
+    def _mapped_elsewhere(
+        self, mapper: Callable[[Work], Iterator[Part]], function: Function, rows: Indices | None, *sizes: int
+    ) -> Iterator[tuple[slice, Values]]:
+        if not self.was_seen:
+            self.begin(rows, 1)
+        like = self.like
+        announced, self._announced = self._announced, np.empty(0, dtype=np.int64)
+        self._begun = None
+        n = 0
+        for part in mapper(Work(function, rows, *sizes, announced, self._layout, like)):  # type: ignore[arg-type]
+            self._kept += part.kept
+            n = max(n, part.stop)
+            yield from part.values
+        if rows is None:
+            self._check_number(n)
 
     def begin(self, rows: Indices | None, n: int) -> int:
         """Read the first n rows of a pass, or of the whole blocks that hold them. How many are read by then."""

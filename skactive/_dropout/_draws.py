@@ -6,7 +6,6 @@ rest is a chain of layers, a dropped unit or channel needs no arithmetic: draw k
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._threads import Lock
 from ._frozen import Forward, FrozenNet, copied, is_close
 from ._masks import Pass
 from ._modes import find_mode
@@ -55,7 +55,11 @@ class FixedDraws(FrozenNet):
         self._thinned: dict[Any, ThinnedNetworks] = {}
         self._is_checked = self._is_in_place = False
         self._one: Any = None  # a batch of the first row
-        self._lock = threading.RLock()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The functions, without the quick ways to them, which are found again where they are called."""
+        return {**vars(self), "_plans": {}, "_thinned": {}}
 
     def __call__(self, rows: Rows, block: range) -> Tensor:
         """Outputs of all draws for a block of the rows, (n_draws, n_rows, ...)."""

@@ -8,13 +8,14 @@ row. A single row may have any shape: its calls get the same numbers every time.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checks import NetError
+from .._threads import Lock
 from ._noise import Noise
 
 _MAX_KEPT = 64 * 2**20  # booleans of masks that are kept for the next rows; further ones are made again
@@ -49,7 +50,11 @@ class Sites:
         self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
         self._kept: dict[tuple[int, int, torch.device, Site], Tensor] = {}
         self._n_kept = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the masks that are kept: they are made again from their seeds."""
+        return {**vars(self), "_kept": {}, "_n_kept": 0}
 
     def of(self, draw: int | None) -> list[Site]:
         """The calls of a draw."""

@@ -6,7 +6,6 @@ iterator and collate function make, through its own evaluation step. `NetDraws` 
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sized
 from typing import Any
@@ -22,6 +21,7 @@ from .. import _containers as chunks
 from .. import _dropout as thinning
 from .._checks import NetError, check_n_draws, sum_tolerance
 from .._dropout._masks import Pass, plain_pass
+from .._threads import Lock
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 
 _COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"
@@ -69,7 +69,7 @@ class NetDraws(thinning.InBlocks):
         self._asked = asked
         self._draws = thinning.FixedDraws(asked.module, n_draws, rng, asked.forward)
         super().__init__(asked.batch_size)
-        self._lock, self._has_looked = threading.Lock(), False
+        self._lock, self._has_looked = Lock(), False
 
     def __call__(self, X: Any) -> Tensor:
         rows = self._asked.rows(X)

@@ -7,7 +7,7 @@ positions among the candidates.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -244,6 +244,28 @@ class Pool:
         with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
             for rows, chunk in self.blocks(size):
                 yield rows, chunk
+                bar.update(rows.stop - rows.start)
+
+    def mapped(
+        self,
+        function: Callable[[slice, Any], NDArray[np.float64]],
+        n_values: int,
+        doing: str,
+        *,
+        chunk_size: int | None = None,
+        batch_size: int | None = None,
+        verbose: int = 0,
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """What a function of `chunks` answers: ``function(where, chunk)``, (n_columns, n_rows), and where that is.
+
+        The function is called where the rows lie: if they lie with workers of a cluster it travels there, and has to
+        be something that can. Answers come in any order.
+        """
+        size = self.chunk_size(n_values, chunk_size, batch_size)
+        total = None if self.is_open else len(self)
+        with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
+            for rows, values in containers.mapped(self.X, self.rows, size, batch_size or 1, function):
+                yield rows, values
                 bar.update(rows.stop - rows.start)
 
     def chunk_size(self, n_values: int, wanted: int | None, batch_size: int | None) -> int:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from .._random import check_random_state, spawn
 from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES
-from ._draws import PoolDraws, draws_of, explained, has_own_predictions
+from ._draws import PoolDraws, Refits, draws_of, explained, has_own_predictions
 from ._model import check_fits, pool_for
 from ._pool import Pool
 from ._training import check_last_fit
@@ -80,33 +81,34 @@ def _score_all(
     """Scores of several groups, each by draws of its own, in one pass over the pool."""
     draws = [of_group for of_group, _ in groups if of_group is not None]
     sizes = [of_group.batch_size for of_group in draws if of_group.batch_size is not None]
-    n_values = max([1, *(of_group.n_values for of_group in draws)])
-    chunks = pool.chunks(
-        n_values, "scoring", chunk_size=chunk_size, batch_size=max(sizes, default=None), verbose=verbose
+    parts = pool.mapped(
+        functools.partial(_columns, [(_alone(of_group), scores) for of_group, scores in groups]),
+        max([1, *(of_group.n_values for of_group in draws)]),
+        "scoring",
+        chunk_size=chunk_size,
+        batch_size=max(sizes, default=None),
+        verbose=verbose,
     )
-    columns = _Columns(sum(len(scores) for _, scores in groups), None if pool.is_open else len(pool))
-    for rows, chunk in chunks:
-        with explained("Scoring", rows, draws[0].model if draws else None):
-            n_rows = rows.stop - rows.start
-            columns.add(rows, [column for group in groups for column in _score_chunk(chunk, n_rows, *group)])
-    return columns.all()
+    n_columns = sum(len(scores) for _, scores in groups)
+    if not pool.is_open:
+        columns = np.empty((n_columns, len(pool)))
+        for rows, values in parts:
+            columns[:, rows] = values
+        return columns
+    in_order = sorted(parts, key=lambda part: part[0].start)
+    return np.concatenate([np.empty((n_columns, 0)), *(values for _, values in in_order)], axis=1)
 
 
-class _Columns:
-    """Columns that grow from chunk to chunk, of a length that may be known from the start."""
+def _alone(draws: PoolDraws | None) -> PoolDraws | None:
+    """Draws without what the next call will want of them, as they may have to travel."""
+    return None if draws is None else replace(draws, refits=Refits())
 
-    def __init__(self, n_columns: int, length: int | None) -> None:
-        self._array = None if length is None else np.empty((n_columns, length))
-        self._parts: list[Any] = [np.empty((n_columns, 0))]
 
-    def add(self, rows: slice, columns: list[Values]) -> None:
-        if self._array is None:
-            self._parts.append(np.stack(columns))
-        else:
-            self._array[:, rows] = columns
-
-    def all(self) -> Values:
-        return np.concatenate(self._parts, axis=1) if self._array is None else self._array
+def _columns(groups: Sequence[tuple[PoolDraws | None, Mapping[str, ReadyScore]]], rows: slice, chunk: Any) -> Values:
+    """All scores of a chunk, one below the other; ``rows`` says where the chunk is among the candidates."""
+    model = next((draws.model for draws, _ in groups if draws is not None), None)
+    with explained("Scoring", rows, model):
+        return np.stack([column for group in groups for column in _score_chunk(chunk, rows.stop - rows.start, *group)])
 
 
 def _score_chunk(chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore]) -> list[Values]:
