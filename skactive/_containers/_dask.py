@@ -243,7 +243,7 @@ class ClusterBlocks(DaskBlocks):
                 try:
                     return future.result(timeout=_STEP)
                 except TimeoutError:
-                    if future.done():
+                    if future.status == "error":  # the error is the task's own
                         raise
                 waited = 0.0 if self._client.nthreads() else waited + _STEP
                 if waited >= patience:
