@@ -128,7 +128,8 @@ def _parts(whole: Any) -> Iterator[tuple[str, Any]]:
         yield "the object", whole.__self__
     elif inspect.isfunction(whole):
         captured = inspect.getclosurevars(whole)
-        yield from ((f"the variable `{name}`", part) for name, part in (captured.nonlocals | captured.globals).items())
+        variables = {**captured.nonlocals, **captured.globals}
+        yield from ((f"the variable `{name}`", part) for name, part in variables.items())
     elif isinstance(whole, Mapping):
         yield from ((f"the entry {name!r}", part) for name, part in whole.items())
     elif isinstance(whole, list | tuple | set):

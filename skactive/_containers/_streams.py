@@ -156,15 +156,20 @@ class Stream:
             yield slice(start, stop), function(slice(start, stop), chunk)
 
     def _mapped_elsewhere(
-        self, mapper: Callable[[Work], Iterator[Part]], function: Function, rows: Indices | None, *sizes: int
+        self,
+        mapper: Callable[[Work], Iterator[Part]],
+        function: Function,
+        rows: Indices | None,
+        size: int,
+        multiple: int,
     ) -> Iterator[tuple[slice, Values]]:
         if not self.was_seen:
             self.begin(rows, 1)
-        like = self.like
+        like, layout = self.like, self._layout
         announced, self._announced = self._announced, np.empty(0, dtype=np.int64)
         self._begun = None
         n = 0
-        for part in mapper(Work(function, rows, *sizes, announced, self._layout, like)):  # type: ignore[arg-type]
+        for part in mapper(Work(function, rows, size, multiple, announced, layout, like)):  # type: ignore[arg-type]
             self._kept += part.kept
             n = max(n, part.stop)
             yield from part.values

@@ -161,7 +161,8 @@ def test_a_query_that_reads_the_rows_gets_them_from_the_workers(client):
     for query in (BADGEQuery, BatchBALDQuery):
         one, other = query(random_state=0), query(random_state=0)
         pool, rows = POOLS["blocks of 613"](), np.arange(0, N, 7)
-        np.testing.assert_array_equal(one.select(net, pool, 5, candidates=rows), other.select(net, X, 5, candidates=rows))
+        found = one.select(net, pool, 5, candidates=rows)
+        np.testing.assert_array_equal(found, other.select(net, X, 5, candidates=rows))
 
 
 def test_a_threshold_that_measures_itself_keeps_rows_on_the_way(client):
@@ -262,7 +263,7 @@ def test_draws_of_every_source_are_the_same_functions_elsewhere(name):
         model = small_module().eval()
     else:
         model = KINDS[name] if name in KINDS else NeuralNetClassifier(small_module(), max_epochs=1, verbose=0)
-        target = X32[:, 0] if "numbers" in name or "regression forest" == name else y[:200]
+        target = X32[:, 0] if "numbers" in name or name == "regression forest" else y[:200]
         model.fit(X32, target)
     training = {"X_training": X32, "y_training": y[:200]}
     draws = draws_of(Pool.of(X32, **training), model, np.random.default_rng(0), n_draws=5)
@@ -284,20 +285,16 @@ def score_that_fails(draws):
     raise ZeroDivisionError("no luck")
 
 
-def score_of_a_generator(draws, numbers=iter(lambda: 1.0, 2.0)):
-    return np.asarray(draws).mean(axis=(0, 2)) * next(iter(GENERATED))
-
-
 GENERATED = (x for x in [1.0])
 
 
-def other_columns(i):
-    return dask.array.concatenate(
-        [
-            dask.array.from_delayed(dask.delayed(lambda n=n: X[:500, :n])(), (500, 4), dtype=float)
-            for n in ([4, 4, 3] if i else [4, 4, 4])
-        ]
-    )
+def score_of_a_generator(draws):
+    return np.asarray(draws).mean(axis=(0, 2)) * next(GENERATED)
+
+
+def narrower():
+    blocks = [dask.delayed(X[:500, :n]) for n in (4, 4, 3)]
+    return dask.array.concatenate([dask.array.from_delayed(block, (500, 4), dtype=float) for block in blocks])
 
 
 def vanished():
@@ -322,8 +319,8 @@ BAD = {
         lambda: StochasticBatchQuery(score_that_fails).select(FOREST, POOLS["blocks of 613"](), 3),
         r"Scoring rows \d+ to \d+ failed: ZeroDivisionError: no luck",
     ),
-    "a block of another shape": (lambda: make().select(FOREST, other_columns(1), 3), r"the first block have shape \(4,\)"),
-    "a block that cannot be built": (lambda: make().select(FOREST, vanished(), 3), "FileNotFoundError: rows.npy is gone"),
+    "a block of another shape": (lambda: make().select(FOREST, narrower(), 3), r"the first block have shape \(4,\)"),
+    "a block that is not built": (lambda: make().select(FOREST, vanished(), 3), "FileNotFoundError: rows.npy is gone"),
     "no row": (
         lambda: make().select(FOREST, dask.array.from_array(X[:0], chunks=10), 3),
         "`n_instances` must be from 1 to the number of rows|is empty",
