@@ -85,9 +85,7 @@ class Work:
             block = kind.take(block, self.rows[first:last] - start)
         begin = min(-(-first // self.multiple) * self.multiple, last)
         end = max(last // self.multiple * self.multiple, begin)
-        edges = [
-            (at, kind.slice(block, at - first, to - first)) for at, to in ((first, begin), (end, last)) if at < to
-        ]
+        edges = [(at, kind.slice(block, at - first, to - first)) for at, to in ((first, begin), (end, last)) if at < to]
         values = self.of_rows(begin, kind.slice(block, begin - first, end - first)).values
         here = np.arange(first, last) if self.rows is None else self.rows[first:last]
         inside = np.flatnonzero(np.isin(here, self.announced, assume_unique=True))
