@@ -21,6 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from threadpoolctl import threadpool_info
 from torch import nn
 
 from skactive import (
@@ -34,6 +35,7 @@ from skactive import (
     scores,
 )
 from skactive import _random as global_random
+from skactive._threads import one_thread
 from skactive.query import BatchQuery
 from skactive.risk import ActiveTester
 
@@ -565,3 +567,18 @@ def test_threads_that_overlap_leave_the_number_of_torch_threads_as_it_was():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_limits_of_threads_are_lifted_by_the_last_who_leaves():
+    def numbers():
+        return [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()
+
+    before = numbers()
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(numbers()[0]) == {1}
+    assert numbers()[1] == 1
+    second.__exit__(None, None, None)
+    assert numbers() == before
