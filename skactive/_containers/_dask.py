@@ -10,6 +10,7 @@ import functools
 import operator
 import os
 import tempfile
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -237,20 +238,17 @@ class ClusterBlocks(DaskBlocks):
         import dask
 
         patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
-        waited = 0.0
+        waited, done = 0.0, threading.Event()
+        future.add_done_callback(lambda _: done.set())
         with failure_explained("Working on `X_pool` with dask's workers"):
-            while True:
-                try:
-                    return future.result(timeout=_STEP)
-                except TimeoutError:
-                    if future.status == "error":  # the error is the task's own
-                        raise
+            while not done.wait(_STEP):
                 waited = 0.0 if self._client.nthreads() else waited + _STEP
                 if waited >= patience:
                     raise ConnectionError(
                         f"the scheduler {self._client.scheduler.addr} has had no worker for {patience:g} s. Start "
                         "some, and wait for them with client.wait_for_workers(1)"
                     )
+            return future.result()
 
 
 def _n_inside(wanted: Indices | None, start: int, stop: int) -> int:
