@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -234,21 +234,34 @@ class ClusterBlocks(DaskBlocks):
             return self._client.submit(_as_it_is, payload, pure=False)
 
     def _result(self, future: Any) -> Any:
-        """What a worker has found, as long as there are any."""
+        """What a worker has found, as long as there are any: it may be lost with its worker until it is here."""
         import dask
 
         patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
-        waited, done = 0.0, threading.Event()
-        future.add_done_callback(lambda _: done.set())
+        waited, coming = 0.0, _in_background(future.result)
         with failure_explained("Working on `X_pool` with dask's workers"):
-            while not done.wait(_STEP):
+            while not wait([coming], _STEP).done:
                 waited = 0.0 if self._client.nthreads() else waited + _STEP
                 if waited >= patience:
                     raise ConnectionError(
                         f"the scheduler {self._client.scheduler.addr} has had no worker for {patience:g} s. Start "
                         "some, and wait for them with client.wait_for_workers(1)"
                     )
-            return future.result()
+            return coming.result()
+
+
+def _in_background(function: Callable[[], Any]) -> Future[Any]:
+    """A function that another thread calls, which nobody waits for at the end of the process."""
+    answer: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:  # whatever it is, it is raised where it is asked for
+            answer.set_exception(error)
+
+    threading.Thread(target=call, name="skactive-waiting", daemon=True).start()
+    return answer
 
 
 def _n_inside(wanted: Indices | None, start: int, stop: int) -> int:
