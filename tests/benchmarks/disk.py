@@ -1,7 +1,7 @@
 """A pool in Parquet files that does not fit memory: peak memory, CPU time and bytes read, beside bare predictions.
 
-Run ``python tests/benchmarks/disk.py --rows 20000000 --folder pool --out docs/benchmarks/pools/disk.json``. Each figure is of
-a process of its own, and the two ways take turns.
+Run ``python tests/benchmarks/disk.py --rows 20000000 --folder pool --out docs/benchmarks/pools/disk.json``. Each figure
+is of a process of its own, and the two ways take turns.
 """
 
 from __future__ import annotations
