@@ -55,11 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: str, options: Any) -> int:
     """Run a command of campaigns; what goes wrong is one line on standard error."""
     from . import _commands
+    from ._outputs import keep_inputs
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: _say(f"skactive {command}: note: {message}")
         try:
+            keep_inputs(command, options)
             print(_commands.COMMANDS[command](options))
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -331,6 +331,45 @@ def test_an_output_that_exists_is_kept_and_no_row_goes_out(capsys):
     run(capsys, "ask c.db -n 3 -o a.csv --force")
 
 
+OVER_INPUTS = {
+    "the pool": ("{command} c.db {o} pool.csv", "pool.csv is the table"),
+    "the pool by another name": ("{command} c.db {o} link.csv", "link.csv is the table"),
+    "a pool that is named": ("{command} c.db --pool moved.csv {o} moved.csv", "moved.csv is the table"),
+    "the pool of before": ("{command} c.db --pool moved.csv {o} sub/../pool.csv", "pool.csv is the table"),
+    "the campaign": ("{command} c.db {o} ./c.db", "c.db is the file of the campaign"),
+}
+
+
+@pytest.mark.parametrize("force", ["", " --force"])
+@pytest.mark.parametrize("command", ["ask", "export", "recheck", "report", "export --history"])
+@pytest.mark.parametrize("over", OVER_INPUTS)
+def test_no_command_writes_over_what_it_reads(capsys, tmp_path, over, command, force):
+    started(capsys)
+    Path("link.csv").symlink_to("pool.csv")
+    Path("sub").mkdir()
+    Path("moved.csv").write_bytes(Path("pool.csv").read_bytes())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    line, message = OVER_INPUTS[over]
+    err = run(capsys, line.format(command=command, o="-o") + force, 2).err
+    assert re.fullmatch(rf"skactive {command.split()[0]}: error: .*{message}: it is not overwritten, .*\n", err)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("force", ["", " --force"])
+def test_start_simulate_and_the_interface_of_label_studio_do_not_write_over_what_is_read(capsys, tmp_path, force):
+    started(capsys)
+    run(capsys, "start x.db --pool pool.csv --id id --target churn --model logistic")
+    Path("tasks.xml").symlink_to("pool.csv")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for line in (
+        "start pool.csv --pool pool.csv --id id --target churn",
+        "simulate pool.csv --target churn -o pool.csv",
+        "ask c.db -n 3 -o tasks.json",
+    ):
+        assert "is the table: it is not overwritten" in run(capsys, line + force, 2).err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_a_batch_that_was_overtaken_leaves_one_file_with_the_rows_that_are_out(capsys, monkeypatch, tmp_path):
     started(capsys)
     add, calls = _store.Store.add_batch, itertools.count()

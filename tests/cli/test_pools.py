@@ -71,6 +71,19 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is(capsys, pool):
     assert pd.read_csv("all.csv", dtype={"id": str})["churn"].tolist() == written["churn"].tolist()
 
 
+@pytest.mark.parametrize("pool", [["pool"], ["pool/*.parquet"], PARTS])
+@pytest.mark.parametrize("command", ["ask", "export"])
+def test_no_file_of_a_pool_is_written_over_and_none_is_put_beside_them(capsys, pool, command):
+    start(capsys, *pool)
+    before = Path(PARTS[2]).read_bytes()
+    assert "the table: it is not overwritten" in run(capsys, command, "c.db", "-o", PARTS[2], "--force", code=2).err
+    assert Path(PARTS[2]).read_bytes() == before
+    if pool != PARTS:
+        assert "would be a part of the table" in run(capsys, command, "c.db", "-o", "pool/more.parquet", code=2).err
+        assert not Path("pool/more.parquet").exists()
+    run(capsys, command, "c.db", "-o", "pool/labels.csv")
+
+
 def test_a_pool_in_files_that_has_moved_is_named(capsys):
     start(capsys, *PARTS)
     shutil.move("pool", "moved")
