@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -126,6 +127,7 @@ def ask(options: argparse.Namespace) -> str:
 
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch, in a file that is complete, under another name, before the rows are written down as out."""
+    warnings.filterwarnings("ignore", "This batch is nearly random")  # whose remedy a campaign has at its start only
     with _Prepared() as prepared:
 
         def prepare(rows: pd.DataFrame) -> None:
@@ -205,12 +207,17 @@ def skip(options: argparse.Namespace) -> str:
 
 def withdraw(options: argparse.Namespace) -> str:
     """Put rows back."""
+    if options.all == bool(options.ids):
+        raise CampaignError("`withdraw` takes ids, or --all for all rows that are out.")
     return _on_ids(options, Campaign.withdraw, "put back")
 
 
 def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
+    """Do something with the rows that are named, or with all that are out."""
     campaign = Campaign.open(options.campaign)
-    ids = typed(campaign, options.ids)
+    ids = typed(campaign, options.ids) or campaign.status().out.index.tolist()
+    if not ids:
+        raise CampaignError("No rows are out.")
     do(campaign, ids)
     status = campaign.status(accuracy=False, report=False)
     n = len(set(ids))
@@ -221,17 +228,21 @@ def recheck(options: argparse.Namespace) -> str:
     """List labelled rows worth a second look."""
     campaign = opened(options)
     found = campaign.recheck(options.n)
-    if options.output is not None:
-        write_table(found.reset_index(), options.output, force=options.force)
     ids = found.index.tolist()
     if options.output is not None:
+        file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
+        write_table(file.reset_index(), options.output, force=options.force)
         text = f"{options.output} holds the {len(ids)} labelled rows whose label surprises the model most."
+        correct = (
+            f"Correct what is wrong in its column {campaign.target!r}. Next: skactive tell "
+            f"{shlex.quote(options.campaign)} {shlex.quote(options.output)}"
+        )
     else:
         shown = found[
             [c for c in found.columns if c in ("label", "guess", "label_probability", "difference", "disputed")]
         ]
         text = f"{shown.to_string()}\nThe labels of these rows surprise models that did not see them most."
-    correct = f"Correct what is wrong in a file with the columns {campaign.id} and {campaign.target}, and tell it."
+        correct = "Write them to a file to correct what is wrong: -o again.csv."
     return _answer(options, {"ids": ids}, f"{text}\n{correct}")
 
 

@@ -155,10 +155,16 @@ def _ids(parser: Parser) -> None:
     parser.add_argument("ids", metavar="ID", nargs="+")
 
 
+def _withdraw(parser: Parser) -> None:
+    _campaign(parser, pool=False)
+    parser.add_argument("ids", metavar="ID", nargs="*")
+    parser.add_argument("--all", action="store_true", help="all rows that are out, and no ids")
+
+
 def _recheck(parser: Parser) -> None:
     _campaign(parser)
     parser.add_argument("-n", type=int, default=20, help="rows to list")
-    _output(parser, "a table of them (default: the screen)")
+    _output(parser, "a table of them, to correct and tell (default: the screen)")
 
 
 def _status(parser: Parser) -> None:
@@ -198,7 +204,7 @@ _OPTIONS: dict[str, Any] = {
     "ask": _ask,
     "tell": _tell,
     "skip": _ids,
-    "withdraw": _ids,
+    "withdraw": _withdraw,
     "recheck": _recheck,
     "status": _status,
     "report": _report,

@@ -138,6 +138,33 @@ def test_skip_and_withdraw_take_ids(capsys):
     assert json.loads(run(capsys, "status c.db --quick --json").out)["n_left"] == N - 2
 
 
+def test_withdraw_all_puts_back_what_is_out_and_nothing_else(capsys):
+    frame = started(capsys)
+    run(capsys, "ask c.db -n 6 -o a.csv")
+    filled("a.csv", truth(frame), 0.5)
+    run(capsys, "tell c.db a.csv")
+    assert "3 rows put back" in run(capsys, "withdraw c.db --all").out
+    status = json.loads(run(capsys, "status c.db --quick --json").out)
+    assert (status["n_labels"], status["n_out"], status["n_left"]) == (3, 0, N - 3)
+    assert run(capsys, "withdraw c.db --all", 2).err == "skactive withdraw: error: No rows are out.\n"
+
+
+@pytest.mark.parametrize("words", ["", "001 --all"])
+def test_withdraw_takes_ids_or_all(capsys, words):
+    started(capsys)
+    assert "takes ids, or --all" in run(capsys, f"withdraw c.db {words}", 2).err
+
+
+def test_no_batch_is_called_nearly_random_where_nothing_can_be_done_about_it(capsys):
+    frame = started(capsys, "--beta 0.01")
+    run(capsys, "ask c.db -n 20 -o a.csv")
+    filled("a.csv", truth(frame))
+    run(capsys, "tell c.db a.csv")
+    with pytest.warns(UserWarning, match="nearly random"):
+        skactive.Campaign.open("c.db", pd.read_csv("pool.csv", dtype={"id": str})).ask(5)
+    assert run(capsys, "ask c.db -n 5").err == ""
+
+
 def test_limits_are_options(capsys):
     started(capsys, region=[f"r{i % 5}" for i in range(N)], price=2.0)
     limits = "--group-by region --max-per-group 2 --at-least r0=2 --cost price --budget 16 --must 007"
@@ -196,6 +223,26 @@ def test_recheck_lists_labels(capsys):
     assert ids[0] in json.loads(run(capsys, "recheck c.db -n 8 --json").out)["ids"]
     run(capsys, "recheck c.db -n 8 -o again.csv")
     assert len(pd.read_csv("again.csv")) == 8
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "parquet", "jsonl"])
+@pytest.mark.parametrize("target", ["churn", "label"])
+def test_a_file_of_recheck_is_corrected_and_told(capsys, suffix, target):
+    frame = pool().rename(columns={"churn": target, "plan": "label" if target == "churn" else "plan"})
+    frame.to_csv("pool.csv", index=False)
+    run(capsys, f"start c.db --pool pool.csv --id id --target {target} --model logistic --seed 0")
+    says = truth(frame)
+    ids = run(capsys, "ask c.db -n 30").out.splitlines()[:30]
+    pd.DataFrame({"id": ids, target: [says[id] for id in ids]}).to_csv("a.csv", index=False)
+    run(capsys, "tell c.db a.csv")
+    out = run(capsys, f"recheck c.db -n 8 -o again.{suffix}").out
+    assert f"Next: skactive tell c.db again.{suffix}" in out
+    again = read_table(f"again.{suffix}", text=("id", target))
+    again.loc[2, target] = "no" if again.loc[2, target] == "yes" else "yes"
+    write_table(again, f"again.{suffix}", force=True)
+    assert "0 new labels, 1 corrected" in (told := run(capsys, f"tell c.db again.{suffix}").out)
+    assert "7 known already" in told
+    assert json.loads(run(capsys, "status c.db --quick --json").out)["n_labels"] == 30
 
 
 @pytest.mark.slow
