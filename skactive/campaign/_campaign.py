@@ -21,7 +21,7 @@ from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._asking import Chosen, choose
 from ._errors import CampaignError, shown
 from ._first import FIRST
-from ._fits import cross_fitted, fitted, guesses_of, has_enough
+from ._fits import cross_fitted, fitted, guesses_beside, guesses_of, has_enough
 from ._ids import Directory, Ids, as_list
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
 from ._opening import Match, given_table
@@ -616,34 +616,49 @@ class Campaign:
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, *, guesses: bool = False) -> pd.DataFrame:
         """The table with the labels that count in the target column, indexed by id.
+
+        Parameters
+        ----------
+        guesses : bool, default=False
+            Whether rows without a label have what the model says of them in the columns ``guess`` and
+            ``guess_probability``, which are empty beside labels.
 
         Returns
         -------
         DataFrame
             A copy.
+
+        Raises
+        ------
+        CampaignError
+            If guesses are wanted and there is no model: with labels of one class only, or none.
         """
-        state = self._state()
+        check_parameters({"guesses": FLAG}, {"guesses": guesses})
+        state, model = self._state(), self.model() if guesses else None
         if self._pool is None:
             index = pd.Index(list(self._ids), dtype=object, name=self.id or "id")
-            frame = self._labelled(pd.DataFrame(index=index), np.arange(state.n_rows), state)
+            frame = self._labelled(pd.DataFrame(index=index), np.arange(state.n_rows), state, None)
         else:
-            parts = [self._labelled(X, rows, state) for rows, X in self._pool.parts()]
+            parts = [self._labelled(X, rows, state, model) for rows, X in self._pool.parts()]
             frame = pd.concat(parts) if len(parts) > 1 else parts[0]
         labels = frame[self.target]
         return frame.assign(**{self.target: labels.infer_objects() if labels.notna().all() else labels})
 
-    def _parts(self) -> Iterator[pd.DataFrame]:
+    def _parts(self, guesses: bool) -> Iterator[pd.DataFrame]:
         """The same, some rows at a time, with objects as labels."""
-        state = self._state()
+        state, model = self._state(), self.model() if guesses else None
         for rows, X in self._table().parts():
-            yield self._labelled(X, rows, state)
+            yield self._labelled(X, rows, state, model)
 
-    def _labelled(self, X: pd.DataFrame, rows: NDArray[np.int64], state: State) -> pd.DataFrame:
-        """Rows that are there, with the labels that count."""
+    def _labelled(self, X: pd.DataFrame, rows: NDArray[np.int64], state: State, model: Any) -> pd.DataFrame:
+        """Rows that are there, with the labels that count, and what a model says of the others, if there is one."""
+        is_there = ~np.isin(rows, self._gone)
+        X, rows = X[is_there], rows[is_there]
         labels = pd.Series([state.labels.get(row) for row in rows.tolist()], index=X.index, dtype=object)
-        return X.assign(**{self.target: labels})[~np.isin(rows, self._gone)]
+        frame = X.assign(**{self.target: labels})
+        return frame if model is None else frame.assign(**guesses_beside(model, X, labels, self.kind))
 
     def __repr__(self) -> str:
         return f"<Campaign {str(self.path)!r}: {self.status(accuracy=False, report=False)._on_rows()}>"

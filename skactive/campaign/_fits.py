@@ -36,6 +36,16 @@ def guesses_of(model: Any, X: pd.DataFrame, kind: str) -> tuple[list[Any], NDArr
     return np.asarray(model.classes_)[best].tolist(), probabilities[np.arange(len(X)), best]
 
 
+def guesses_beside(model: Any, X: pd.DataFrame, labels: pd.Series, kind: str) -> dict[str, pd.Series]:
+    """Columns of what the model says of rows without a label, which are empty where there is one."""
+    is_open = labels.isna().to_numpy(dtype=bool)
+    guesses = pd.Series(None, index=X.index, dtype=float if kind == "numbers" else object)
+    sure = pd.Series(np.nan, index=X.index)
+    if is_open.any():
+        guesses[is_open], sure[is_open] = guesses_of(model, X[is_open], kind)
+    return {"guess": guesses, "guess_probability": sure}
+
+
 def has_enough(labels: Sequence[Any], kind: str) -> bool:
     """Whether a model can be fitted at all: two labels, of two classes."""
     return len(labels) > 1 and (kind == "numbers" or len(set(labels)) > 1)

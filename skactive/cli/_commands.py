@@ -296,19 +296,23 @@ def simulate(options: argparse.Namespace) -> str:
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
     campaign = opened(options)
-    fields = campaign._table().fields()
+    fields, guesses, force = campaign._table().fields(), options.guesses, options.force
     if fields is not None and Path(options.output).suffix == ".parquet" and not options.history:
-        return _exported(options, campaign, write_in_parts(campaign, fields, options.output, force=options.force))
-    frame = campaign.history() if options.history else campaign.to_frame().reset_index()
+        return _exported(
+            options, campaign, write_in_parts(campaign, fields, options.output, guesses=guesses, force=force)
+        )
+    frame = campaign.history() if options.history else campaign.to_frame(guesses=guesses).reset_index()
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # which a workbook cannot hold with a zone
-    write_table(frame, options.output, force=options.force)
+    write_table(frame, options.output, force=force)
     return _exported(options, campaign, len(frame))
 
 
 def _exported(options: argparse.Namespace, campaign: Campaign, n: int) -> str:
     n_labels = campaign.status(accuracy=False, report=False).n_labels
     what = f"{n:,} events" if options.history else f"{n:,} rows, {n_labels:,} of them with a label"
+    if options.guesses:
+        what += f", and what the model says of the {n - n_labels:,} others in the columns guess and guess_probability"
     return _answer(options, {"output": options.output, "rows": n}, f"{options.output} holds {what}.")
 
 

@@ -196,7 +196,13 @@ def _simulate(parser: Parser) -> None:
 def _export(parser: Parser) -> None:
     _campaign(parser)
     _output(parser, "csv, tsv, xlsx, parquet or jsonl", required=True)
-    parser.add_argument("--history", action="store_true", help="write all that happened instead, one line an event")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--guesses",
+        action="store_true",
+        help="beside rows without a label, what the model says, and how probable that is to it",
+    )
+    what.add_argument("--history", action="store_true", help="write all that happened instead, one line an event")
 
 
 _OPTIONS: dict[str, Any] = {

@@ -115,7 +115,7 @@ def typed(campaign: Campaign, ids: Any) -> list[Any]:
     return list(ids)
 
 
-def write_in_parts(campaign: Campaign, fields: list[Any], path: str, *, force: bool) -> int:
+def write_in_parts(campaign: Campaign, fields: list[Any], path: str, *, guesses: bool, force: bool) -> int:
     """Write the table with the labels so far to a Parquet file, some rows at a time; how many there are."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -124,10 +124,11 @@ def write_in_parts(campaign: Campaign, fields: list[Any], path: str, *, force: b
     found = {type(label) for label in campaign._state().labels.values()}
     label = kinds[next(iter(found))] if len(found) == 1 else pa.float64() if found else pa.null()
     id = pa.field(campaign.id, pa.string() if campaign._ids.is_text else pa.int64())
-    schema = pa.schema([id, *fields, pa.field(campaign.target, label)])
+    of_guesses = {"guess": pa.float64() if campaign.kind == "numbers" else label, "guess_probability": pa.float64()}
+    schema = pa.schema([id, *fields, (campaign.target, label), *(of_guesses.items() if guesses else ())])
     n_rows = 0
     with written_whole(path, force=force) as unfinished, parquet.ParquetWriter(unfinished, schema) as writer:
-        for part in campaign._parts():
+        for part in campaign._parts(guesses):
             writer.write_table(pa.Table.from_pandas(part.reset_index(), schema, preserve_index=False))
             n_rows += len(part)
     return n_rows

@@ -719,3 +719,22 @@ def test_progress_is_shown_on_request_and_changes_nothing(tmp_path, capsys):
     loud = Campaign.open(tmp_path / "churn.db", table(), verbose=1)
     loud.ask(3)
     assert "row/s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_guesses_are_those_of_the_model_for_rows_that_are_there_and_have_no_label(tmp_path, task):
+    frame = table()
+    frame["churn"] = pd.Series([*range(1, 31), *[None] * (N - 30)], dtype=object) if task == "regression" else None
+    campaign = started(tmp_path, frame, task=task)
+    if task == "classification":
+        told(campaign, campaign.ask(30))
+    with pytest.warns(UserWarning, match="2 rows are gone"):
+        left = Campaign.open(tmp_path / "churn.db", frame.drop(index=[3, 110]), changes="take")
+    found = left.to_frame(guesses=True)
+    assert len(found) == N - 2
+    is_open = found["churn"].isna()
+    assert found.loc[~is_open, ["guess", "guess_probability"]].isna().all(axis=None)
+    model, rows = left.model(), frame.set_index("customer").drop(columns="churn").loc[found.index[is_open]]
+    assert found.loc[is_open, "guess"].tolist() == model.predict(rows).tolist()
+    assert found.loc[is_open, "guess_probability"].isna().all() == (task == "regression")
+    pd.testing.assert_frame_equal(found.drop(columns=["guess", "guess_probability"]), left.to_frame())

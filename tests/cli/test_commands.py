@@ -320,6 +320,32 @@ def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(capsys, tmp_pa
     assert not (tmp_path / "c.db").exists()
 
 
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "parquet", "jsonl"])
+def test_export_writes_guesses_beside_rows_without_a_label(capsys, suffix):
+    frame = started(capsys)
+    run(capsys, "ask c.db -n 30 -o a.csv")
+    ids = filled("a.csv", truth(frame))
+    run(capsys, "tell c.db a.csv")
+    out = run(capsys, f"export c.db -o all.{suffix} --guesses").out
+    assert "90 rows, 30 of them with a label, and what the model says of the 60 others" in out
+    found = read_table(f"all.{suffix}", text=("id", "churn", "guess")).set_index("id")
+    assert found["churn"].dropna().to_dict() == {id: truth(frame)[id] for id in ids}
+    assert (found["guess"].isna() == found["churn"].notna()).all()
+    assert (found["guess_probability"].isna() == found["churn"].notna()).all()
+    rows = frame.set_index("id").drop(columns="churn")
+    campaign = skactive.Campaign.open("c.db", frame)
+    model, others = campaign.model(), found.index[found["churn"].isna()]
+    assert found.loc[others, "guess"].tolist() == model.predict(rows.loc[others]).tolist()
+    sure = model.predict_proba(rows.loc[others]).max(axis=1)
+    np.testing.assert_allclose(found.loc[others, "guess_probability"].astype(float), sure, rtol=1e-12)
+
+
+def test_guesses_need_a_model_and_nothing_is_written_without(capsys):
+    started(capsys)
+    assert "A model needs labels of two classes" in run(capsys, "export c.db -o all.csv --guesses", 2).err
+    assert not Path("all.csv").exists()
+
+
 BAD_ANSWERS = {
     "an id that is not of the pool": ("id,churn\n{0},yes\n999,no\n", r"a\.csv, row 2: '999' is no id of the campaign"),
     "an id that was not asked for": ("id,churn\n{free},yes\n", r"a\.csv, row 1: '\d+' was not asked for"),

@@ -84,6 +84,21 @@ def test_no_file_of_a_pool_is_written_over_and_none_is_put_beside_them(capsys, p
     run(capsys, command, "c.db", "-o", "pool/labels.csv")
 
 
+def test_guesses_of_a_pool_in_files_are_written_in_parts(capsys):
+    start(capsys, "pool")
+    run(capsys, "ask", "c.db", "-n", "20", "-o", "a.csv")
+    label(capsys, "a.csv")
+    for path in ("all.parquet", "all.jsonl"):
+        run(capsys, "export", "c.db", "-o", path, "--guesses")
+    found = pd.read_parquet("all.parquet").set_index("id")
+    assert (found["guess"].isna() == found["churn"].notna()).all()
+    other = pd.read_json("all.jsonl", lines=True, dtype={"id": str}).set_index("id")
+    assert found["guess"].dropna().to_dict() == other["guess"].dropna().to_dict()
+    rows = table().set_index("id").drop(columns="churn")[found["churn"].isna().to_numpy()]
+    model = Campaign.open("c.db", "pool").model()
+    assert found["guess"].dropna().tolist() == model.predict(rows).tolist()
+
+
 def test_a_pool_in_files_that_has_moved_is_named(capsys):
     start(capsys, *PARTS)
     shutil.move("pool", "moved")

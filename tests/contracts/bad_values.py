@@ -307,6 +307,12 @@ def rechecked(n: Any) -> Any:
         return skactive.Campaign.start(f"{folder}/c.db", CUSTOMERS, **given).recheck(n).index.tolist()
 
 
+def with_guesses(guesses: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"target": "y", "id": "id", "model": "logistic", "random_state": 0}
+        return skactive.Campaign.start(f"{folder}/c.db", CUSTOMERS, **given).to_frame(guesses=guesses).to_csv()
+
+
 def report(
     tolerance: Any = 0.05,
     patience: Any = 30,
@@ -646,6 +652,7 @@ CALLS: dict[str, Entry] = {
         },
     ),
     "campaign.Campaign.recheck": Entry(rechecked, {"n": P("count", 3)}),
+    "campaign.Campaign.to_frame": Entry(with_guesses, {"guesses": P("flag", False)}),
     "datasets.make_repeated": Entry(
         make_repeated,
         {
