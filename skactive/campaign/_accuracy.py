@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from ..risk import estimate_risk
+from ..risk import RiskEstimate, estimate_risk
 from ._state import State
 from ._store import BatchRecord, Event
 
@@ -26,6 +26,9 @@ MOST_WEIGHT = 25.0
 
 FEWEST = 20
 """Labels without which nothing is said of accuracy."""
+
+WIDEST = 0.5
+"""An interval of an accuracy that is wider says nothing yet."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,14 @@ class Accuracy:
         and those asked for without known probabilities, which may be unlike the others.
     n_skipped : int
         Rows among the picks that nobody could label: the value is that of rows that can be labelled.
+    n_uncounted : int
+        Labels of rows that were not drawn with known probabilities, which do not count for that: typical ones, those of
+        batches with limits, the top of a ranking.
+    first_batch : int
+        Of those that it was judged by. The rows are those that were left before it.
+    n_more : int
+        About how many labels are missing until the interval of an accuracy is at most half as wide as it can be; before
+        that, `str` names no accuracy. 0 if none are.
 
     See Also
     --------
@@ -60,19 +71,39 @@ class Accuracy:
     n_rows: int
     weighted: bool
     n_skipped: int = 0
+    n_uncounted: int = 0
+    first_batch: int = 1
+    n_more: int = 0
 
     def __str__(self) -> str:
+        left_out = self._skipped() + self._uncounted()
+        if self.n_more:
+            counting = f"{self.n_labels} labels that count" if self.n_uncounted else f"{self.n_labels} labels"
+            return f"accuracy cannot be told yet from {counting}: about {self.n_more} more will do{left_out}"
         show = _percent if self.measure == "accuracy" else _number
-        of = (
-            f"on the {self.n_rows:,} rows that had no label at first"
-            if self.weighted
-            else "on rows like those labelled"
-        )
-        words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
-        skipped = f"; the {self.n_skipped} {words} left out, as are others like that" if self.n_skipped else ""
         return (
-            f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {of}, by "
-            f"{self.n_labels} labels that the model was not taught{skipped}"
+            f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {self._of()}, by "
+            f"{self.n_labels} labels that the model was not taught{left_out}"
+        )
+
+    def _of(self) -> str:
+        if not self.weighted:
+            return "on rows like those labelled"
+        when = "had no label at first" if self.first_batch == 1 else f"were left before batch {self.first_batch}"
+        return f"on the {self.n_rows:,} rows that {when}"
+
+    def _skipped(self) -> str:
+        words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
+        return f"; the {self.n_skipped} {words} left out, as are others like that" if self.n_skipped else ""
+
+    def _uncounted(self) -> str:
+        if not self.n_uncounted:
+            return ""
+        what = "1 label of a row" if self.n_uncounted == 1 else f"{self.n_uncounted} labels of rows"
+        verb = "does" if self.n_uncounted == 1 else "do"
+        return (
+            f". The {what} chosen as typical, under limits or as the top of a ranking {verb} not count: only draws "
+            "with known probabilities speak for all rows"
         )
 
 
@@ -96,12 +127,18 @@ class Picks:
     n_sure : float
         How many of the picks would have met a row that the query liked least, in units of a uniform pick: one for each
         uniform pick, a tenth for each of a query of which one pick in ten is uniform.
+    first_batch : int
+        The batch of the first of them.
+    n_uncounted : int
+        Labels of rows in batches without probabilities worth the name.
     """
 
     rows: NDArray[np.int64]
     log_proba: NDArray[np.float64]
     n_pool: int
     n_sure: float
+    first_batch: int
+    n_uncounted: int = 0
 
 
 def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
@@ -125,12 +162,14 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
             disturbed = True
     runs: list[list[BatchRecord]] = []
     left = -1
+    uncounted: set[int] = set()
     for batch in batches:
         picks = asked.get(batch.number, [])
         weight = batch.facts.get("largest_weight", 1.0)
         is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
         if not is_known or weight is None or weight > MOST_WEIGHT:
             left = -1
+            uncounted.update(event.row for event in picks)
             continue
         if batch.facts["n_candidates"] != left or batch.number in fresh:
             runs.append([])
@@ -138,7 +177,11 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
         left = batch.facts["n_candidates"] - len(picks)
     found = [_answered(run, asked, state) for run in runs]
     found = [picks for picks in found if len(picks.rows)]
-    return max(found, key=lambda picks: len(picks.rows)) if found else None
+    if not found:
+        return None
+    longest = max(found, key=lambda picks: len(picks.rows))
+    others = uncounted.difference(longest.rows.tolist())
+    return replace(longest, n_uncounted=sum(row in others for row in state.labels))
 
 
 def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: State) -> Picks:
@@ -151,6 +194,7 @@ def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: 
         np.array([event.log_proba for event in events[:n]], dtype=np.float64),
         run[0].facts["n_candidates"],
         sum(1 / weight_of[event.batch] for event in events[:n] if event.batch is not None),
+        run[0].number,
     )
 
 
@@ -173,8 +217,14 @@ def accuracy_of(
         share = 1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value  # can be labelled
         low, high = (end / max(share, 0.5) for end in risk.interval())
         n_skipped = int(skipped.sum())
-        value = risk.value / max(share, 0.5)
-        return _shown(value, low, high, kind, len(picked) - n_skipped, picks.n_pool, True, n_skipped)
+        found = _shown(risk.value / max(share, 0.5), low, high, kind, len(picked) - n_skipped, picks.n_pool, True)
+        return replace(
+            found,
+            n_skipped=n_skipped,
+            n_uncounted=picks.n_uncounted,
+            first_batch=picks.first_batch,
+            n_more=_n_more(risk) if kind == "classes" else 0,
+        )
     if len(losses) < FEWEST:
         return None
     if kind == "classes":
@@ -184,9 +234,18 @@ def accuracy_of(
     return _shown(losses.mean(), losses.mean() - error, losses.mean() + error, kind, len(losses), state.n_rows, False)
 
 
-def _shown(
-    risk: float, low: float, high: float, kind: str, n_labels: int, n_rows: int, weighted: bool, n_skipped: int = 0
-) -> Accuracy:
+def _n_more(risk: RiskEstimate) -> int:
+    """About how many labels are missing until the interval is narrow enough, if they are like those there are."""
+    n = n_then = risk.n_labelled
+    then = risk
+    while np.subtract(*then.interval()[::-1]) > WIDEST and n_then < risk.n_pool:
+        n_then = min(n_then + 10, risk.n_pool)
+        error = risk.standard_error * math.sqrt(n / n_then)
+        then = replace(risk, step=risk.step * n / n_then, standard_error=error, n_labelled=n_then)
+    return n_then - n
+
+
+def _shown(risk: float, low: float, high: float, kind: str, n_labels: int, n_rows: int, weighted: bool) -> Accuracy:
     """The risk as people look at it."""
     if kind == "classes":
         value, low, high, measure = 1 - risk, 1 - high, 1 - low, "accuracy"
@@ -194,4 +253,4 @@ def _shown(
         value, low, high = (math.sqrt(max(0.0, end)) for end in (risk, low, high))
         measure = "root mean squared error"
     value = min(max(value, low), high)  # an unbiased estimate can lie beyond what is possible
-    return Accuracy(float(value), float(low), float(high), measure, n_labels, n_rows, weighted, n_skipped)
+    return Accuracy(float(value), float(low), float(high), measure, n_labels, n_rows, weighted)

@@ -91,7 +91,7 @@ def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
         then = state.when(rows)
         if judged is not None:
             accuracy = accuracy_of(judged, y.tolist(), rows, then, picks_of(batches, events, then), campaign.kind)
-            if accuracy is not None:
+            if accuracy is not None and not accuracy.n_more:
                 found.append((len(rows), accuracy))
     return found
 

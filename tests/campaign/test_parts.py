@@ -301,3 +301,26 @@ def test_picks_under_limits_are_no_picks_of_the_whole_pool(tmp_path):
     campaign.tell(dict.fromkeys(campaign.ask(30, limits=limits).index, "b"))
     picks = picks_of(campaign._store.batches(), campaign._store.events(), campaign._state())
     assert (len(picks.rows), picks.n_pool) == (40, 500)
+
+
+@pytest.mark.parametrize("n_batches", [2, 5])
+def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_interval_is_narrow(tmp_path, n_batches):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(400), "a": rng.normal(size=400), "b": rng.normal(size=400), "y": None})
+    truth = np.select([frame["a"] > 0.5, frame["b"] > 0], ["x", "y"], "z")
+    given = {"target": "y", "id": "id", "model": "logistic", "random_state": 0}
+    campaign = Campaign.start(tmp_path / "c.db", frame, labels=["x", "y", "z"], **given)
+    for k in (10, *[15] * n_batches):
+        campaign.tell({id: truth[id] for id in campaign.ask(k).index})
+    found = campaign.status(report=False).accuracy
+    assert (found.n_rows, found.n_labels, found.n_uncounted, found.first_batch) == (390, 15 * n_batches, 10, 2)
+    why = "The 10 labels of rows chosen as typical, under limits or as the top of a ranking do not count"
+    assert why in str(found)
+    assert (found.n_more > 0) == (found.high - found.low > 0.5) == (n_batches == 2)
+    if found.n_more:
+        assert str(found).startswith(
+            f"accuracy cannot be told yet from 30 labels that count: about {found.n_more} more"
+        )
+        assert "%" not in str(found)
+    else:
+        assert "on the 390 rows that were left before batch 2, by 75 labels" in str(found)
