@@ -421,8 +421,8 @@ class Campaign:
                     self._store.add_events(events, state.seen)
             except Overtaken:
                 continue
-            alike = _alike([event.label for event in events if event.kind == "tell"], words.known)
-            if alike:
+            said = {event.label for event in events if event.kind == "tell"}
+            if _alike(said, words.known | said) and (alike := _alike(said, self._state().all_labels())):
                 warn(f"{alike[0]!r} and {alike[1]!r} are two labels that look alike. If one is a slip, correct it.")
             if told.new:
                 warn(
@@ -736,12 +736,11 @@ class Campaign:
         return report_on(state, self._table(), fit, self.kind, options, self._verbose)
 
 
-def _alike(labels: Iterable[Any], known: Iterable[Any]) -> tuple[str, str] | None:
-    """Two texts that differ by nothing but capitals and spaces."""
-    seen: dict[str, str] = {}
-    for label in (*known, *labels):
+def _alike(labels: set[Any], known: set[Any]) -> tuple[str, str] | None:
+    """Two of ``known`` that differ by nothing but capitals and spaces, the second of them of ``labels`` as well."""
+    groups: dict[str, list[str]] = {}
+    for label in known:
         if isinstance(label, str):
-            other = seen.setdefault("".join(label.casefold().split()), label)
-            if other != label:
-                return other, label
-    return None
+            groups.setdefault("".join(label.casefold().split()), []).append(label)
+    pairs = [(a, b) for alike in groups.values() for b in alike if b in labels for a in alike if a != b]
+    return min(pairs, key=lambda pair: (pair[0] in labels, pair), default=None)

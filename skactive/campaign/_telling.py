@@ -12,6 +12,9 @@ from ._labels import Answer, check_one_type, converted
 from ._state import State
 from ._store import Event
 
+MOST_SHOWN = 5
+"""Corrections that a sentence names."""
+
 
 @dataclass(frozen=True)
 class Told:
@@ -24,6 +27,8 @@ class Told:
         that were given without a label, which stay as they were.
     new : tuple
         Labels that no row had before.
+    corrections : tuple of (id, label, label)
+        Which rows got another label: what they had, and what they have now.
 
     See Also
     --------
@@ -36,6 +41,7 @@ class Told:
     n_skipped: int
     n_open: int
     new: tuple[Any, ...]
+    corrections: tuple[tuple[Any, Any, Any], ...] = ()
 
     def __str__(self) -> str:
         parts = [f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"]
@@ -46,8 +52,14 @@ class Told:
             (self.n_open, "still open"),
         ):
             if n:
-                parts.append(f"{n} {what}")
+                parts.append(f"{n} {what}{self._corrected() if what == 'corrected' else ''}")
         return f"{', '.join(parts)}."
+
+    def _corrected(self) -> str:
+        """Some of the corrections, in brackets."""
+        some = [f"{id}: {before!r} to {now!r}" for id, before, now in self.corrections[:MOST_SHOWN]]
+        more = len(self.corrections) - len(some)
+        return f" ({', '.join(some)}{f' and {more} more' if more else ''})"
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,8 @@ def events_of(
             else "Ask for rows first; only those can be skipped."
         )
         raise CampaignError(f"{shown(ids)} {'was' if len(ids) == 1 else 'were'} not asked for. {remedy}", entries)
-    events, counts = [], Counter[str]()
+    events, counts, corrections = [], Counter[str](), []
+    id_of = {row: answer.id for row, answer in zip(rows, answers, strict=True)}
     for (row, annotator), label in given.items():
         before = votes_of(row).get(annotator)
         if label is None:
@@ -124,6 +137,8 @@ def events_of(
             counts["same"] += 1
         else:
             counts["corrected" if before is not None else "labels"] += 1
+            if before is not None:
+                corrections.append((id_of[row], before, label))
             events.append(Event("tell", row, label=label, annotator=annotator))
     is_open = words.kind == "classes" and words.closed is None and words.known
     new = {event.label for event in events if event.kind == "tell"} - words.known if is_open else set()
@@ -134,6 +149,7 @@ def events_of(
         n_skipped=counts["skipped"],
         n_open=sum(not _says(answer) for answer in answers),
         new=tuple(sorted(new, key=str)),
+        corrections=tuple(corrections),
     )
 
 

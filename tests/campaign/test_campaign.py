@@ -738,3 +738,25 @@ def test_guesses_are_those_of_the_model_for_rows_that_are_there_and_have_no_labe
     assert found.loc[is_open, "guess"].tolist() == model.predict(rows).tolist()
     assert found.loc[is_open, "guess_probability"].isna().all() == (task == "regression")
     pd.testing.assert_frame_equal(found.drop(columns=["guess", "guess_probability"]), left.to_frame())
+
+
+def test_a_correction_is_named_and_a_label_that_it_removed_looks_like_no_other(tmp_path):
+    campaign = started(tmp_path, labels=["moss", "Moss", "MOSS", "fern", "oak"], first="uniform")
+    ids = campaign.ask(8).index.tolist()
+    with pytest.warns(UserWarning, match="'Moss' and 'moss' are two labels that look alike"):
+        campaign.tell({ids[0]: "moss", ids[1]: "Moss", ids[2]: "fern"})
+    told = campaign.tell({ids[1]: "moss"})  # no warning: 'Moss' is gone
+    assert str(told) == f"0 new labels, 1 corrected ({ids[1]}: 'Moss' to 'moss')."
+    assert told.corrections == ((ids[1], "Moss", "moss"),)
+    with pytest.warns(UserWarning, match="'moss' and 'MOSS' are two labels"):
+        campaign.tell({ids[3]: "MOSS"})
+    campaign.tell({ids[4]: "fern"})  # no warning: it speaks of what is told
+
+
+def test_a_long_list_of_corrections_is_cut_and_told_whole(tmp_path):
+    campaign = started(tmp_path, labels=["moss", "Moss", "MOSS", "fern", "oak"], first="uniform")
+    ids = campaign.ask(8).index.tolist()
+    campaign.tell(dict.fromkeys(ids, "fern"))
+    told = campaign.tell(dict.fromkeys(ids, "oak"))
+    assert str(told).endswith("'fern' to 'oak' and 3 more).")
+    assert [one[0] for one in told.corrections] == ids
