@@ -185,7 +185,7 @@ def columns_of(
     if target not in names:
         raise CampaignError(
             f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; "
-            f"its columns are {shown(names, 12)}. Add it, empty if there are no labels yet."
+            f"its columns are {shown(names, 12)}. If there are no labels yet, add an empty column {target!r}."
         )
     ours = [name for name in names if name not in (id, target)]
     gone = [name for name in columns or () if name not in ours]

@@ -44,10 +44,10 @@ def _pool(path: str, id: str | None, target: str, frame: pd.DataFrame | None = N
     if frame is None:
         frame = read_table(path, text=tuple(name for name in (id, target) if name is not None))
     say_notes(frame)
-    for name in (id, target):
+    for name, remedy in ((id, ""), (target, f" If there are no labels yet, add an empty column {target!r}.")):
         if name is not None and name not in frame.columns:
             raise FileError(
-                f"{path} has no column {name!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}."
+                f"{path} has no column {name!r}. Its columns are {', '.join(map(str, frame.columns[:12]))}.{remedy}"
             )
     warn_of_words(target, frame[target].dropna().tolist())
     return frame
