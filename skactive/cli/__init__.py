@@ -56,10 +56,14 @@ def _run(command: str, options: Any) -> int:
     """Run a command of campaigns; what goes wrong is one line on standard error."""
     from . import _commands
     from ._outputs import keep_inputs
+    from ._words import in_shell
+
+    def in_words(said: Any) -> str:
+        return in_shell(str(said), command, vars(options))
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_, **__: _say(f"skactive {command}: note: {message}")
+        warnings.showwarning = lambda message, *_, **__: _say(f"skactive {command}: note: {in_words(message)}")
         try:
             keep_inputs(command, options)
             print(_commands.COMMANDS[command](options))
@@ -70,16 +74,12 @@ def _run(command: str, options: Any) -> int:
             _say(f"skactive {command}: interrupted. What is not said to be written is not written.")
             return 1
         except _commands.FAILURES as error:
-            _say(f"skactive {command}: error: {_one_line(error)}")
+            _say(f"skactive {command}: error: {in_words(error)}")
             return 1
         except (ValueError, TypeError) as error:
-            _say(f"skactive {command}: error: {_one_line(error)}")
+            _say(f"skactive {command}: error: {in_words(error)}")
             return 1 if getattr(error.__cause__, "errno", None) in _DISK else 2
     return 0
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
 
 
 def _say(text: str) -> None:

@@ -298,17 +298,17 @@ def csv(text):
 BAD_POOLS = {
     "an id twice": (
         csv("id,age,churn\n1,3,\n1,4,\n"),
-        r"pool\.csv, row 2: `id` must be different in every row\. Got '1' again",
+        r"pool\.csv, row 2: the id must be different in every row\. Got '1' again",
     ),
-    "no id in a row": (csv("id,age,churn\n1,3,\n,4,\n"), r"pool\.csv, row 2: `id` must be there in every row"),
+    "no id in a row": (csv("id,age,churn\n1,3,\n,4,\n"), r"pool\.csv, row 2: the id must be there in every row"),
     "no column of ids": (csv("name,age,churn\na,3,\n"), r"pool\.csv has no column 'id'"),
     "no target": (
         csv("id,age\n1,3\n"),
         r"pool\.csv has no column 'churn'\. .* If there are no labels yet, add an empty column 'churn'\.",
     ),
-    "a full target": (csv("id,age,churn\n1,3,yes\n2,4,no\n"), r"pool\.csv: `target` must have gaps"),
+    "a full target": (csv("id,age,churn\n1,3,yes\n2,4,no\n"), r"pool\.csv: the target must have gaps"),
     "an empty file": (csv(""), r"pool\.csv"),
-    "a header only": (csv("id,age,churn\n"), r"pool\.csv: `frame` must have at least one row"),
+    "a header only": (csv("id,age,churn\n"), r"pool\.csv: the table must have at least one row"),
     "a short line": (csv("id,age,churn\n1,3\n"), r"pool\.csv, line 2"),
     "no file": (lambda: None, r"pool\.csv"),
 }

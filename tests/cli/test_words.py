@@ -1,0 +1,78 @@
+"""What the package says in words of Python comes out of the shell in words of the shell."""
+
+import ast
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from skactive import campaign as package
+from skactive.cli import main
+from skactive.cli._parser import parse
+from skactive.cli._words import in_shell
+
+OPTIONS = {
+    "start": "c.db --pool pool.csv --id id --target kind",
+    "ask": "c.db",
+    "tell": "c.db a.csv",
+    "status": "c.db",
+}
+PARAMETERS = ("frame", "path", "id", "target", "ids", "labels", "model", "query", "limits")
+
+
+def said_by_the_package():
+    """All that errors and warnings of campaigns begin with, with names in the place of values."""
+    found = set()
+    for path in sorted(Path(package.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"CampaignError", "warn"} and node.args:
+                parts = node.args[0].values if isinstance(node.args[0], ast.JoinedStr) else [node.args[0]]
+                found.add("".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts))
+    return found
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_no_message_of_a_campaign_names_a_parameter_of_python(command):
+    messages = said_by_the_package()
+    assert len(messages) > 40
+    options = vars(parse(command, OPTIONS[command].split()))
+    for message in messages:
+        text = in_shell(message, command, options)
+        for word in (*(f"`{name}`" for name in PARAMETERS), "unasked=", "changes=", "Campaign.start", "dtype="):
+            assert word not in text, message
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "words"),
+    [
+        ("start", "`score`='variance' is not for it.", "--score 'variance' is not for it."),
+        ("start", "`labels` must hold labels.", "--labels must hold labels."),
+        ("ask", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
+        ("ask", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
+        ("ask", '`limits` go with first="uniform" while', "limits go with --first uniform while"),
+        ("ask", "`frame`: no file\n matches x", "no file matches x"),
+        ("status", "`patience` must be positive.", "--patience must be positive."),
+        ("tell", "tell it with unasked=True, in the shell --unasked.", "tell it with --unasked."),
+        ("tell", "`labels` at the start closes the set.", "--labels at the start closes the set."),
+        ("tell", "a mark in the column `skip`.", "a mark in the column `skip`."),
+    ],
+)
+def test_parameters_become_options(command, said, words):
+    assert in_shell(said, command, vars(parse(command, OPTIONS[command].split()))) == words
+
+
+def test_errors_and_notes_of_commands_name_options(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"id": ["a", "b", "c", "d"], "x": [1, 2, 3, 4], "kind": None})
+    frame.to_csv("pool.csv", index=False)
+    assert main(["start", "c.db", *OPTIONS["start"].split()[1:], "--first", "uniform", "--model", "logistic"]) == 0
+    frame.assign(x=[1, 2, 3, 5]).to_csv("pool.csv", index=False)
+    assert main(["ask", "c.db"]) == 2
+    error = capsys.readouterr().err
+    assert "the table must be that of the campaign" in error
+    assert error.endswith("Bring back the old table, or go on with this one by --take-changes.\n")
+    Path("a.csv").write_text("id,kind\na,moss\n")
+    assert main(["tell", "c.db", "a.csv"]) == 2
+    assert "tell it with --unasked.\n" in capsys.readouterr().err
+    assert main(["tell", "none.db", "a.csv"]) == 2
+    assert capsys.readouterr().err.endswith("none.db' is no file. `skactive start` begins one.\n")
