@@ -7,18 +7,17 @@ import fnmatch
 import glob
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from ..campaign import CampaignError
 from ..campaign._store import Store
 from ._files import FileError
 
 
 def keep_inputs(command: str, options: argparse.Namespace) -> None:
     """Refuse an output that is an input of the command, by whatever name, or would become a part of its table."""
-    inputs = list(_inputs(command, options))
-    for output in _outputs(command, options):
+    outputs = list(_outputs(command, options))
+    inputs = list(_inputs(command, options)) if outputs else []
+    for output in outputs:
         for what, given in inputs:
             files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
             if os.path.exists(output) and any(os.path.samefile(output, file) for file in files):
@@ -42,8 +41,7 @@ def _inputs(command: str, options: argparse.Namespace) -> Iterator[tuple[str, st
         yield "the table", options.labels
     elif command != "start":
         yield "the file of the campaign", options.campaign
-        with suppress(CampaignError):  # which the command will tell
-            known = Store(options.campaign).settings().get("pool") or []
+        known = Store(options.campaign).settings().get("pool") or []
     for path in [*(getattr(options, "pool", None) or []), *([known] if isinstance(known, str) else known)]:
         if os.path.isdir(path):
             yield from (("a file of the table", str(file)) for file in Path(path).iterdir())
