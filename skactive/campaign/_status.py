@@ -83,7 +83,7 @@ class Status:
             text = str(self.accuracy)
             found["accuracy"] = f"{text[0].upper()}{text[1:]}."
         if self.report is not None:
-            found["report"] = _for_a_campaign(str(self.report))
+            found["report"] = for_a_campaign(str(self.report))
         return found
 
     def _on_rows(self) -> str:
@@ -98,7 +98,7 @@ def label_numbers(by_label: Mapping[Any, Any]) -> list[tuple[str, str]]:
     return [(str(label), f"{n:,}" if isinstance(n, numbers.Integral) else f"{n:g}") for label, n in by_label.items()]
 
 
-def _for_a_campaign(text: str) -> str:
+def for_a_campaign(text: str) -> str:
     """What a report says, without words for those who make reports themselves."""
     return text.replace("Pass this report as `previous` after the next batch.", "The next batch tells more.").replace(
         "labels for a test would tell (`test`)", "labels that are kept for a test would tell"

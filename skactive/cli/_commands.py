@@ -21,6 +21,7 @@ from ..campaign._errors import shown
 from ..campaign._fits import guesses_of
 from ..campaign._labels import Answer, answers_of, plain_label
 from ..campaign._settings import ONE_IN_TEN
+from ..campaign._status import for_a_campaign
 from ..query import StochasticBatchQuery
 from ._files import FileError, read_table, write_table, written_whole
 from ._pools import about, in_words, opened, pool_to_start, say_notes, typed, warn_of_words, with_labels, write_in_parts
@@ -257,7 +258,7 @@ def status(options: argparse.Namespace) -> str:
         "out": found.out.index.tolist(),
         "accuracy": None if found.accuracy is None else vars(found.accuracy),
         "verdict": None if report is None else report.verdict,
-        "report": None if report is None else str(report),
+        "report": None if report is None else for_a_campaign(str(report)),
     }
     return _answer(options, facts, f"{found}\n{_next(options.campaign, found)}")
 

@@ -14,6 +14,7 @@ from ..campaign import Accuracy, Campaign
 from ..campaign._accuracy import accuracy_of, picks_of
 from ..campaign._fits import cross_fitted, has_enough
 from ..campaign._reports import moments_of
+from ..campaign._status import for_a_campaign
 from ..plotting import _drawing as drawing
 
 MOST_POINTS = 8
@@ -47,13 +48,14 @@ def report_page(campaign: Campaign) -> str:
         "too early": "Too early to tell whether to go on",
         "cannot be told": "Whether to go on cannot be told",
     }
+    reported = for_a_campaign(str(status.report))
     tiles = "".join(f"<div><b>{value:,}</b>{name}</div>" for name, value in status.counts().items() if name != "rows")
     parts = [
         f"<h1>{html.escape(campaign.target)}: {html.escape(campaign.path.name)}</h1>",
         f'<p class="when">{datetime.now():%d %B %Y, %H:%M}; {status.n_rows:,} rows in all</p>',
         f'<div class="numbers">{tiles}</div>',
         "<h2>Whether to go on</h2>",
-        f'<p class="verdict"><b>{verdict[status.report.verdict]}.</b> {html.escape(str(status.report))}</p>'
+        f'<p class="verdict"><b>{verdict[status.report.verdict]}.</b> {html.escape(reported)}</p>'
         if status.report is not None
         else '<p class="verdict">There are no labels of two classes yet, so there is no model to ask.</p>',
         "<h2>How good the model is</h2>",

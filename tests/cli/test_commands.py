@@ -89,6 +89,7 @@ def test_five_rounds_from_the_shell_with_labels_late_in_part_and_unsorted(capsys
         assert "5 rows are still out" in out
     status = json.loads(run(capsys, "status c.db --json").out)
     assert (status["n_labels"], status["n_out"], status["n_left"]) == (45, 5, N - 50)
+    assert "`previous`" not in status["report"]
     assert status["accuracy"]["value"] > 0.6
     run(capsys, "export c.db -o all.csv")
     labelled = pd.read_csv("all.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
