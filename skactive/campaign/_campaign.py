@@ -31,7 +31,7 @@ from ._state import RULES, State
 from ._status import Status
 from ._store import Event, Overtaken, Rows, Store
 from ._table import Given, Pool
-from ._telling import Told, Vocabulary, check_closed, events_of
+from ._telling import Told, Vocabulary, alike_in, check_closed, events_of
 from ._views import by_label, card, disputes_of, surprising, table_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
@@ -422,7 +422,7 @@ class Campaign:
             except Overtaken:
                 continue
             said = {event.label for event in events if event.kind == "tell"}
-            if _alike(said, words.known | said) and (alike := _alike(said, self._state().all_labels())):
+            if alike_in(said, words.known | said) and (alike := alike_in(said, self._state().all_labels())):
                 warn(f"{alike[0]!r} and {alike[1]!r} are two labels that look alike. If one is a slip, correct it.")
             if told.new:
                 warn(
@@ -734,13 +734,3 @@ class Campaign:
 
         options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
         return report_on(state, self._table(), fit, self.kind, options, self._verbose)
-
-
-def _alike(labels: set[Any], known: set[Any]) -> tuple[str, str] | None:
-    """Two of ``known`` that differ by nothing but capitals and spaces, the second of them of ``labels`` as well."""
-    groups: dict[str, list[str]] = {}
-    for label in known:
-        if isinstance(label, str):
-            groups.setdefault("".join(label.casefold().split()), []).append(label)
-    pairs = [(a, b) for alike in groups.values() for b in alike if b in labels for a in alike if a != b]
-    return min(pairs, key=lambda pair: (pair[0] in labels, pair), default=None)

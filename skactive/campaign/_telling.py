@@ -178,3 +178,13 @@ def _checked(answers: Sequence[Answer], rows: Sequence[int], words: Vocabulary) 
                 f"{answer.id!r} has two labels, {said[0]} and {said[1]}. Give the right one only.", [entry]
             )
     return given
+
+
+def alike_in(labels: set[Any], known: set[Any]) -> tuple[str, str] | None:
+    """Two of ``known`` that differ by nothing but capitals and spaces, the second of them of ``labels`` as well."""
+    groups: dict[str, list[str]] = {}
+    for label in known:
+        if isinstance(label, str):
+            groups.setdefault("".join(label.casefold().split()), []).append(label)
+    pairs = [(a, b) for alike in groups.values() for b in alike if b in labels for a in alike if a != b]
+    return min(pairs, key=lambda pair: (pair[0] in labels, pair), default=None)
