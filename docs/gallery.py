@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sphinx_gallery.scrapers import matplotlib_scraper
-
 FIRST = ("plot_modal_loop", "plot_mixed_types_pipeline", "plot_scores_age")
 COMMENT = re.compile(r"^ *# Picture: (.*(?:\n *# .*)*)", re.MULTILINE)
 
@@ -23,6 +21,8 @@ def told(code: str) -> list[str]:
 
 def pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
     """Keep the figures of a block, with these words as their alternative texts."""
+    from sphinx_gallery.scrapers import matplotlib_scraper  # which reading the words does not need
+
     text = matplotlib_scraper(block, block_vars, gallery_conf)
     words = [sentence.replace('"', "'") for sentence in told(block[1])]  # which the page does not escape
     if text.count(":alt:") != len(words):
