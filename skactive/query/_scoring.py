@@ -91,9 +91,12 @@ def _score_all(
     )
     n_columns = sum(len(scores) for _, scores in groups)
     if not pool.is_open:
-        columns = np.empty((n_columns, len(pool)))
+        columns, n_done = np.empty((n_columns, len(pool))), 0
         for rows, values in parts:
             columns[:, rows] = values
+            n_done += rows.stop - rows.start
+        if n_done != len(pool):
+            raise RuntimeError(f"`X_pool` has {len(pool)} rows to score, and {n_done} came: it changed meanwhile.")
         return columns
     in_order = sorted(parts, key=lambda part: part[0].start)
     return np.concatenate([np.empty((n_columns, 0)), *(values for _, values in in_order)], axis=1)
