@@ -62,6 +62,7 @@ def test_the_first_examples_compare_queries_in_paired_trials_with_the_displays_o
 
 
 def test_a_picture_that_is_not_told_stops_the_build():
+    pytest.importorskip("sphinx_gallery", reason="the extra `docs` is not installed")
     block = ("code", "# Picture: one,\n# over two lines.\nplt.show()", 12)
     assert gallery.told(block[1]) == ["one, over two lines."]
     with pytest.raises(ValueError, match="the block of line 12 draws 0 figures and tells 1 of them"):
