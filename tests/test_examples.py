@@ -1,5 +1,6 @@
 """Every example runs to its end, draws figures that can be read and are told in words, and says nothing on stderr."""
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -69,10 +70,10 @@ def test_a_picture_that_is_not_told_stops_the_build():
         gallery.pictures(block, {"src_file": "a.py", "image_path_iterator": iter(())}, SETTINGS)
 
 
-OTHER_MODELS = {  # programs of examples/other_models, by what they import
+OTHER_MODELS = {  # programs of examples/other_models, and the package that each needs
     "gpytorch_process": "gpytorch",
     "hugging_face": "transformers",
-    "laplace_torch": "laplace",
+    "laplace_torch": "laplace-torch",
     "torchbnn_layers": "torchbnn",
 }
 FOLDER = EXAMPLES[0].parent / "other_models"
@@ -81,7 +82,7 @@ FOLDER = EXAMPLES[0].parent / "other_models"
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER_MODELS)
 def test_draws_of_a_model_of_another_package_pass_the_check(name):
-    if importlib.util.find_spec(OTHER_MODELS[name]) is None:
+    if not [*importlib.metadata.distributions(name=OTHER_MODELS[name])]:
         pytest.skip(f"needs {OTHER_MODELS[name]}: the extras `test-bayes` and `test-hf` bring it")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error::UserWarning", FOLDER / f"{name}.py"]
