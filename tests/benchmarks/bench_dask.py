@@ -7,6 +7,7 @@ dask's synchronous scheduler, with one thread. It stands apart from the other be
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import time
@@ -61,7 +62,20 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:2])
 
 
+KEEPING_MEMORY = {  # which workers give back at once otherwise, so that every large array is dear
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**30,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+}
+
+
 def main() -> None:
+    global N, N_BLOCKS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=N)
+    parser.add_argument("--as-they-are", action="store_true", help="workers give memory back at once")
+    given = parser.parse_args()
+    N, N_BLOCKS = given.rows, max(16, given.rows // 20_000)
+    dask.config.set({} if given.as_they_are else KEEPING_MEMORY)
     torch.set_num_threads(1)
     with (
         threadpool_limits(1),
