@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from ._kinds import Arrays, Indices, library_of
 from ._lazy import ReadInBlocks
 from ._registry import kind_of
-from ._sizes import bytes_of_arrow, sum_of
+from ._sizes import bytes_of_arrow, rows_of_block, sum_of
 from ._streams import Source
-
-_BYTES = 16 * 2**20
-"""What a block takes, about."""
-
-_ROWS = 2**17
-"""And how many rows it has at most."""
 
 _READ: weakref.WeakSet[Any] = weakref.WeakSet()
 """Readers that were read: they have no rows left, and would look empty."""
@@ -147,8 +141,9 @@ class ArrowReader(Source):
                 f"this {self.name} was read before, and can be read once: make a new one, or give a dataset, of which "
                 "rows can be read again"
             )
-        _READ.add(self._reader)
-        if hasattr(self._reader, "to_batches"):  # a scanner
+        if library_of(self._reader) == "pyarrow":  # others give a new stream whenever they are asked
+            _READ.add(self._reader)
+        if hasattr(self._reader, "scan_batches"):
             schema, batches = self._reader.projected_schema, self._reader.to_batches()
         else:
             batches = self._reader
@@ -204,5 +199,4 @@ def _frame(batches: list[Any]) -> Any:
 
 
 def _rows_at_once(schema: Any) -> int:
-    of_row = sum_of([bytes_of_arrow(field.type) for field in schema])
-    return max(1, min(_ROWS, int(_BYTES // (of_row or 1024))))
+    return rows_of_block(sum_of([bytes_of_arrow(field.type) for field in schema]))

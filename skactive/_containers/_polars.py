@@ -7,11 +7,8 @@ from typing import Any
 
 from ._kinds import Indices, library_of
 from ._lazy import ReadInBlocks
-from ._sizes import bytes_of_polars, sum_of
+from ._sizes import bytes_of_polars, rows_of_block, sum_of
 from ._streams import Source
-
-_BYTES, _ROWS = 16 * 2**20, 2**17
-"""What a block takes, about, and how many rows it has at most."""
 
 
 class LazyPolars(ReadInBlocks):
@@ -37,7 +34,7 @@ class PolarsPlan(Source):
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         of_row = sum_of([bytes_of_polars(dtype) for dtype in self._plan.collect_schema().dtypes()])
-        size, start = max(1, min(_ROWS, int(_BYTES // (of_row or 1024)))), 0
+        size, start = rows_of_block(of_row), 0
         for block in self._batches(size):
             yield start, block
             start += block.height

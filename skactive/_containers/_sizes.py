@@ -9,11 +9,18 @@ import numpy as np
 
 from .._checks import is_number
 
+_BLOCK = 16 * 2**20
+
 
 def bytes_of_type(dtype: Any) -> float | None:
     """What a number takes, or a category; None for what may be of any length."""
     is_open = getattr(dtype, "kind", "f") in {"O", "S", "U", "T"} and str(dtype) != "category"
     return None if is_open else float(getattr(dtype, "itemsize", 8))
+
+
+def rows_of_block(of_row: float | None, most: int = 2**17) -> int:
+    """Rows of a block to read from a file: some 16 MiB, with 1 KiB for a row of unknown size."""
+    return max(1, min(most, int(_BLOCK // (of_row or 1024))))
 
 
 def bytes_of_polars(dtype: Any) -> float | None:

@@ -11,10 +11,11 @@ import numpy as np
 from ._kinds import Arrays, Indices
 from ._lazy import ReadInBlocks
 from ._registry import kind_of
+from ._sizes import rows_of_block
 from ._streams import Source
 
-_BYTES, _ROWS = 16 * 2**20, 4096
-"""What a block of items takes, about, and how many it has at most."""
+_ITEMS = 4096
+"""Items of a block, at most."""
 
 
 def _is_of_torch_data(X: Any, name: str) -> bool:
@@ -55,9 +56,7 @@ class TorchData(ReadInBlocks):
 
 
 class TorchItems(Source):
-    """The items of a Dataset, read in this thread: a row each, or a pair of a row and a label, which is left out."""
-
-    reads_ahead = True
+    """The items of a Dataset, one after the other: a row each, or a pair of a row and a label, which is left out."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -147,4 +146,4 @@ def _collated(rows: list[Any]) -> Any:
 def _items_at_once(row: Any) -> int:
     parts = row.values() if isinstance(row, Mapping) else [row]
     n_bytes = sum(part.nbytes if hasattr(part, "nbytes") else 1024 for part in parts)
-    return int(max(1, min(_ROWS, _BYTES // max(1, n_bytes))))
+    return rows_of_block(n_bytes, _ITEMS)

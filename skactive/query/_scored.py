@@ -6,6 +6,7 @@ back is 8 bytes a row, and the batch is chosen once, here.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ Values = NDArray[np.float64]
 class ScoringQuery(BatchQuery):
     """Base of the queries that sample a batch from one score a row: they have the `ScoringParameters`."""
 
+    @abstractmethod
     def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
         """Scores of the candidates of a pool, and of others like it, by draws that are made now."""
-        raise NotImplementedError
 
     def apart(self, learner: Any, pool: Pool, rng: np.random.Generator) -> Apart | None:
         """How rows of a batch keep apart, if they do."""

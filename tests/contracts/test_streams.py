@@ -236,6 +236,25 @@ def test_blocks_that_come_once_serve_every_query(query):
     np.testing.assert_array_equal(found, expected)
 
 
+class Relation:
+    """What another library has: a stream of Arrow, and nothing that a weak reference can be made of."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_what_another_library_offers_as_a_stream_of_arrow_is_a_pool_as_often_as_it_is_asked():
+    relation = Relation(pyarrow.table(NUMBERS[POOL].reset_index(drop=True)))
+    for _ in range(2):
+        found = make().select(model("forest", True), relation, K)
+        np.testing.assert_array_equal(found, of_one_array("forest", "power").indices_)
+
+
 def test_two_groups_of_scores_share_a_pass():
     net = model("net", True)
     counted = Counted(NUMBERS[POOL], 3)
