@@ -38,17 +38,12 @@ from .._checks import (
     shown,
 )
 from .._random import check_random_state, seeded_clone, spawn
-from .._types import Beta, CausalScore, Posterior, Sampler
-from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
+from .._types import CausalScore, Posterior, Sampler
+from ..query import Pool, PoolDraws, ScoringQuery, draws_of, model_of, score_rows
 from ..query._base import RULES
-from ..query._batch_size import suggested_batch_size
 from ..query._draws import explained, options_of
 from ..query._model import check_fits, pool_for
-from ..query._sampling import RULES as SAMPLING_RULES
-from ..query._sampling import RowScorer, check_coldness, choose_by_scores
-from ..query._scored import ScoringQuery
 from ..query._scoring import Source, name_of, ready_scores
-from ..samplers import Batch
 from ..scores import SCORES
 from ._checks import (
     check_binary,
@@ -101,14 +96,14 @@ class CausalBALDQuery(ScoringQuery):
     propensity : classifier, optional
         For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
         rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
-    n_draws, posterior, chunk_size, predict_batch_size, max_candidates, epsilon, batch_range, hold, n_jobs, verbose
+    n_draws, posterior, chunk_size, predict_batch_size, epsilon, n_jobs, verbose
         As in `StochasticBatchQuery`.
     random_state : None, int, numpy Generator or RandomState
         As in `StochasticBatchQuery`.
 
     Attributes
     ----------
-    scores_, indices_, log_proba_, beta_, beta_history_, batch_size_history_, n_unreachable_, n_features_in_
+    scores_, indices_, log_proba_, concentration_, rng_, n_features_in_
         As in `StochasticBatchQuery`.
 
     See Also
@@ -136,24 +131,20 @@ class CausalBALDQuery(ScoringQuery):
     (3,)
     """
 
-    rules: ClassVar[Rules] = (
-        BatchQuery.rules
-        | SAMPLING_RULES
-        | {
-            "score": name_or_callable(_OUTCOME_SCORES),
-            "propensity": Rule(
-                lambda value: value is None or hasattr(value, "predict_proba"),
-                "None or a classifier with predict_proba",
-                "CalibratedClassifierCV gives any classifier one.",
-            ),
-        }
-    )
+    rules: ClassVar[Rules] = ScoringQuery.rules | {
+        "score": name_or_callable(_OUTCOME_SCORES),
+        "propensity": Rule(
+            lambda value: value is None or hasattr(value, "predict_proba"),
+            "None or a classifier with predict_proba",
+            "CalibratedClassifierCV gives any classifier one.",
+        ),
+    }
 
     def __init__(
         self,
         score: CausalScore = "mu_rho",
         sampler: Sampler = "power",
-        beta: Beta = 1.0,
+        beta: float = 1.0,
         *,
         treatment: int | str | None = None,
         propensity: Any = None,
@@ -161,10 +152,7 @@ class CausalBALDQuery(ScoringQuery):
         posterior: Posterior = "auto",
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
-        max_candidates: int | None = None,
         epsilon: float = 0.0,
-        batch_range: tuple[int, int] = (5, 500),
-        hold: float = 0.9,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -178,35 +166,14 @@ class CausalBALDQuery(ScoringQuery):
         self.posterior = posterior
         self.chunk_size = chunk_size
         self.predict_batch_size = predict_batch_size
-        self.max_candidates = max_candidates
         self.epsilon = epsilon
-        self.batch_range = batch_range
-        self.hold = hold
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
-    def suggest_batch_size(
-        self,
-        learner: Any,
-        X_pool: Any,
-        *,
-        X_training: Any = None,
-        y_training: Any = None,
-        candidates: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        fit_params: Mapping[str, Any] | None = None,
-        pending: ArrayLike | None = None,
-    ) -> int:
-        """Say how large the next batch should be, as `StochasticBatchQuery.suggest_batch_size` does."""
-        given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending}
-        return suggested_batch_size(self, learner, X_pool, **given)
-
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
         super().check_parameters()
-        check_coldness(self.beta, self.sampler)
         _check_outcome_score(self.score, look_up("score", self.score, SCORES))
         if self.treatment is None:
             raise ParameterError(
@@ -214,31 +181,19 @@ class CausalBALDQuery(ScoringQuery):
                 "DataFrame, by its name. Got None."
             )
 
-    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
-        """Score both outcomes of the candidates, and sample a batch from the scores."""
-        return choose_by_scores(self, learner, pool, k, rngs)
-
-    def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
-        """Scores of the candidates of this pool, and of others like it, by the draws that are made here."""
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PoolDraws]:
+        """Scores of both outcomes of the candidates, and the draws that they are made of."""
         name, score = name_of(self.score), look_up("score", self.score, SCORES)
         check_outcome_model(model_of(learner))
         position = _checked_column(pool, self.treatment)
-        draws = _outcome_draws_of(
-            pool,
-            learner,
-            rng,
-            position,
-            **options_of(self),
-        )
-        self.memory_ = replace(self.memory_, refits=draws.refits)
+        draws = _outcome_draws_of(pool, learner, rng, position, **options_of(self))
         check_enough_draws(draws.n_draws, name, score)
         sources: dict[str, Source] = {
             "treatment": lambda name: functools.partial(_treatments, position=position),
             "propensity": lambda name: _fitted_propensity(self.propensity, name, pool, position, rng),
         }
         ready = ready_scores({name: score}, learner, sources)
-        options: dict[str, Any] = {"chunk_size": self.chunk_size, "verbose": self.verbose}
-        return RowScorer(lambda rows: score_rows(rows, draws, ready, **options)[0], draws)
+        return score_rows(pool, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0], draws
 
 
 def _outcome_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, position: int, **options: Any) -> PoolDraws:

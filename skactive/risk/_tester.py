@@ -158,11 +158,7 @@ class ActiveTester:
         left = np.ones(self.n_pool, dtype=bool)
         left[self._picks.rows] = False
         query = self.query
-        if hasattr(query, "select_on_a_copy"):  # the query may be in use elsewhere at the same time
-            query = query.select_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **given)
-            indices = query.indices_.copy()
-        else:
-            indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
+        indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
         if not hasattr(query, "log_proba_"):
             raise TypeError(
                 f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
@@ -170,12 +166,14 @@ class ActiveTester:
             )
         if getattr(query, "diversity", 0) > 0 and getattr(query, "epsilon", 0) == 0:
             warn_twins()
-        warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
+        law = getattr(getattr(query, "_batch", None), "law", None)  # of a query that is not ours it is not known
+        first = np.zeros(1) if law is None else law.first_log_proba()
+        warn_unreachable(int(np.count_nonzero(first == -np.inf)), int(left.sum()))
         classes = getattr(modal.unwrap(estimator)[0], "classes_", None)
         changed = {
             "_classes": None if classes is None else np.asarray(classes),
             "_picks": self._picks.asked(indices, query.log_proba_),
-            "_first_log_proba": [*self._first_log_proba, _some(getattr(query, "first_log_proba_", np.zeros(1)))],
+            "_first_log_proba": [*self._first_log_proba, _some(first)],
         }
         vars(self).update(changed)  # in one step: an interrupt leaves no half of it
         return indices
