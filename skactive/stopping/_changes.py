@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from .. import _containers as chunks
 from .._checks import as_array, check_one_output, kind_of_labels, task
-from ..query._reference import MOST_BYTES
 from ._worth import MEASURES, Values
 
 MOST_ROWS = 1_000
 """Rows that are compared: enough for a standard error of at most 1.6 points."""
+
+_MOST_BYTES = 8 * 2**20  # of these rows, which a learner keeps between reports
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Kept:
     def of(cls, estimator: Any, X_pool: Any, n_labels: int, rng: np.random.Generator) -> Kept:
         """Rows at random, at most ``MOST_ROWS``."""
         n = chunks.count_rows(X_pool)
-        n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, MOST_BYTES)) if n else 0
+        n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, _MOST_BYTES)) if n else 0
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
         predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
         classes = None if probabilities is None else np.array(estimator.classes_)
