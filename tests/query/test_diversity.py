@@ -352,8 +352,8 @@ def test_draws_of_another_estimator_are_the_space_of_a_model_without_one():
 def test_a_gaussian_process_keeps_rows_apart_by_its_draws_whatever_the_score(score, n_draws, models):
     model = models("gaussian process")
     ours = query(score=score, n_draws=n_draws, diversity=2)
-    streams = clone(ours).streams()
-    draws = draws_of(Pool.of(X_POOL), model, streams.draws, n_draws=n_draws)
+    draws_rng = spawn(np.random.default_rng(ours.random_state), 2)[0]
+    draws = draws_of(Pool.of(X_POOL), model, draws_rng, n_draws=n_draws)
     batch = ours.select(model, X_POOL, 5)
     points = np.moveaxis(np.asarray(draws.predict(X_POOL), dtype=float), 1, 0).reshape(N, -1).tolist()
     rule = reference.Repulsion(ours.scores_, points, 1, 2)

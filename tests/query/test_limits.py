@@ -396,7 +396,7 @@ BAD = {
     "NaN for a group": (Limits([*range(N - 1), math.nan], 1), r"`groups` must have a value.*Got nan in row 59, and 1 "),
     "NaT for a group": (
         Limits(np.array(["2020-01-01"] * 59 + ["NaT"], dtype="M8[ns]"), 1),
-        r"`groups` must have a value for every row\. Got NaT in row 59",
+        r"`groups` must have a value for every row\. Got none in row 59",
     ),
     "two axes of groups": (Limits(np.ones((N, 1)), 1), r"`groups` must have shape \(60,\).*Got \(60, 1\)"),
     "sparse groups": (Limits(sparse.csr_array(np.ones((N, 1))), 1), r"`groups` must have shape \(60,\)"),
