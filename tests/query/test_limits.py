@@ -392,8 +392,8 @@ BAD = {
     "not limits": ({"max_per_group": 1}, r"`limits` must be None or `skactive.Limits`.*Got \{'max_per_group': 1\}"),
     "a class": (Limits, r"`limits` must be None or `skactive.Limits`.*Got the class Limits"),
     "groups of another length": (Limits(G2[:-1], 1), r"`groups` must have a value for each of the 60 rows.*Got 59"),
-    "a group that is missing": (Limits([*G2[:-1], None], 1), r"`groups` must have a value for every row\. Got None in"),
-    "NaN for a group": (Limits([*range(N - 1), math.nan], 1), r"`groups` must have a value.*Got nan in row 59, and 1 "),
+    "a group that is missing": (Limits([*G2[:-1], None], 1), r"`groups` must have a value for every row\. Got none in"),
+    "NaN for a group": (Limits([*range(N - 1), math.nan], 1), r"`groups` must have a value.*Got none in row 59, and 1 "),
     "NaT for a group": (
         Limits(np.array(["2020-01-01"] * 59 + ["NaT"], dtype="M8[ns]"), 1),
         r"`groups` must have a value for every row\. Got none in row 59",
