@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skactive import CausalBALDQuery, MCDropoutRegressor, causal, run_experiment, sample_posterior, scores
+from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample_posterior, scores
 from skactive._containers import drop_column, set_column, take_column
 from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe, sqrt_pehe_scorer
 from skactive.datasets import make_causal, make_ihdp
@@ -242,7 +242,7 @@ def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
 
 
 def test_a_propensity_of_a_large_pool_is_fitted_to_some_of_its_rows(models, monkeypatch):
-    monkeypatch.setattr(causal, "_MOST_ROWS", 50)
+    monkeypatch.setattr("skactive.causal._query._MOST_ROWS", 50)
     rows = []
 
     class Counting(LogisticRegression):
