@@ -10,7 +10,7 @@ Letters: K draws, N points, n of them, C classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,8 @@ from ._checks import (
 )
 from ._random import check_rng
 from ._types import Posterior
-from .query import BatchQuery, Pool, Streams
+from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
-from .samplers import Batch
 from .samplers._allowance import Allowance
 from .samplers._limited import batch_of
 from .scores._blocks import blocks, fold, mean
@@ -223,7 +222,6 @@ class ACSFWQuery(BatchQuery):
         posterior: Posterior = "auto",
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
-        max_candidates: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -232,14 +230,9 @@ class ACSFWQuery(BatchQuery):
         self.posterior = posterior
         self.chunk_size = chunk_size
         self.predict_batch_size = predict_batch_size
-        self.max_candidates = max_candidates
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def takes_rows_again(self) -> bool:
-        """Whether rows are looked at beside one pass over them: no, what is needed of them is kept."""
-        return False
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""
@@ -250,10 +243,8 @@ class ACSFWQuery(BatchQuery):
             "ACS-FW",
             **options_of(self),
         )
-        self.memory_ = replace(self.memory_, refits=draws.refits)
         vectors_NK = self._vectors(pool, draws)
         pending_NK = self._vectors(pool.in_flight(), draws) if len(pool.pending) else None
-        self.scores_ = pool.of_pool(_norms(vectors_NK))
         allowance = pool.allowance(k)
         n_must = 0 if allowance is None else len(allowance.must)
         core = _core_set(vectors_NK, k, rngs.batch, allowance, pending_NK)
@@ -262,8 +253,8 @@ class ACSFWQuery(BatchQuery):
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
             why = "" if is_limited and not all_agree else why  # then it is the limits
             _warn_residual_gone(core.n_informative, len(core.indices) - n_must, why, is_limited=is_limited)
-        self.weights_, self.n_informative_ = core.weights, core.n_informative
-        return Batch(core.indices)
+        attributes = {"weights_": core.weights, "n_informative_": core.n_informative}
+        return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
 
     def _vectors(self, pool: Pool, draws: PoolDraws) -> Floats:
         """The vectors of the candidates of a pool, (n_candidates, n_draws)."""

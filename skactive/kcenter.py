@@ -17,8 +17,7 @@ from scipy import sparse
 
 from ._checks import Rules, as_array, name_or_callable
 from ._types import Embedding
-from .query import BatchQuery, Pool, Streams, embeddings_of
-from .samplers import Batch
+from .query import Batch, BatchQuery, Pool, Streams, embeddings_of
 from .samplers._allowance import Allowance
 
 __all__ = ["KCenterQuery"]
@@ -83,20 +82,14 @@ class KCenterQuery(BatchQuery):
         *,
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
-        max_candidates: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.embedding = embedding
         self.chunk_size = chunk_size
         self.predict_batch_size = predict_batch_size
-        self.max_candidates = max_candidates
         self.random_state = random_state
         self.verbose = verbose
-
-    def takes_rows_again(self) -> bool:
-        """Whether rows are looked at beside one pass over them: no, what is needed of them is kept."""
-        return False
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Embed the candidates and the labelled rows, and choose the farthest first."""
@@ -108,10 +101,9 @@ class KCenterQuery(BatchQuery):
         if len(pool.pending):
             in_flight = embeddings_of(replace(pool, rows=pool.pending), learner, **options)
             np.minimum(distances, _distances(points, in_flight), out=distances)
-        self.scores_ = pool.of_pool(distances.copy())
+        scores = distances.copy()
         indices = _farthest_first(points, k, distances, rngs.batch, pool.allowance(k))
-        self.radius_ = float(max(distances.max(), 0.0))
-        return Batch(indices)
+        return Batch(indices, scores, attributes={"radius_": float(max(distances.max(), 0.0))})
 
 
 def _farthest_first(

@@ -548,14 +548,6 @@ def lure(losses, q, n_pool):
     return total / n_labelled
 
 
-def pure(losses, q, n_pool):
-    """1/M Σ_m [L_m / (N q_m) + 1/N Σ_{t<m} L_t]: Farquhar 2021."""
-    total = Fraction(0)
-    for m, (loss, q_m) in enumerate(zip(losses, q, strict=True)):
-        total += loss / (n_pool * Fraction(q_m)) + Fraction(sum(losses[:m])) / n_pool
-    return total / len(losses)
-
-
 def lure_standard_error(losses, q, n_pool):
     """Root of 1/(M (M − 1)) Σ_m [c_m (a_m − R)]², c_m = N (N − M)/((N − m)(N − m + 1)), R the mean of the c_m a_m."""
     n_labelled = len(losses)

@@ -146,3 +146,13 @@ every_query = pytest.mark.parametrize("query", [StochasticBatchQuery, BADGEQuery
 
 def first_rows(scores, k, rng, *, beta=1.0):
     return np.arange(k)
+
+
+def first_law(query):
+    """Log-probability that each candidate of the last batch had of being the first pick."""
+    return query._batch.law.first_log_proba()
+
+
+def n_unreachable(query):
+    """How many candidates could not be the first pick."""
+    return int(np.count_nonzero(first_law(query) == -np.inf))

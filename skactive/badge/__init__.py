@@ -18,9 +18,8 @@ from .._random import check_rng
 from .._types import Embedding
 from ..posterior._embeddings import Represent, represent_by
 from ..posterior._unwrap import in_batches
-from ..query import BatchQuery, Pool, Streams, model_of
+from ..query import Batch, BatchQuery, Pool, Streams, model_of
 from ..query._embeddings import check_ran_a_layer, collect
-from ..samplers import Batch
 from ..samplers._allowance import Allowance
 from ..samplers._limited import Order, batch_of, uniform_law
 from ._checks import check_embeddings, check_probabilities, warn_gradients_gone
@@ -164,20 +163,14 @@ class BADGEQuery(BatchQuery):
         *,
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
-        max_candidates: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.embedding = embedding
         self.chunk_size = chunk_size
         self.predict_batch_size = predict_batch_size
-        self.max_candidates = max_candidates
         self.random_state = random_state
         self.verbose = verbose
-
-    def takes_rows_again(self) -> bool:
-        """Whether rows are looked at beside one pass over them: no, what is needed of them is kept."""
-        return False
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Represent the candidates by gradients, and seed a batch among them."""
@@ -195,13 +188,13 @@ class BADGEQuery(BatchQuery):
                 verbose=self.verbose,
             )
             points = _points_of(probabilities, embeddings, pool)
-        self.scores_ = pool.of_pool(np.sqrt(points.squared_norms[: len(pool)]) * points.unit)
+        scores = np.sqrt(points.squared_norms[: len(pool)]) * points.unit
         allowance, n_known = pool.allowance(k), len(pool.pending)
         if allowance is None:
-            indices, self.n_informative_ = _batch(points, k, rngs.batch, n_known)
+            indices, n_informative = _batch(points, k, rngs.batch, n_known)
         else:
-            indices, self.n_informative_ = _batch_among(points, allowance, rngs.batch, n_known)
-        return Batch(indices)
+            indices, n_informative = _batch_among(points, allowance, rngs.batch, n_known)
+        return Batch(indices, scores, attributes={"n_informative_": n_informative})
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:

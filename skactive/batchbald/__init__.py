@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -31,9 +31,9 @@ from .._devices import best_float
 from .._progress import progress
 from .._random import check_rng
 from .._types import Posterior
-from ..query import BatchQuery, Pool, Streams
+from ..query import Batch, BatchQuery, Pool, Streams
 from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
-from ..samplers import Batch, gumbel_top_k
+from ..samplers import gumbel_top_k
 from ..samplers._allowance import Allowance
 from ..samplers._law import Law
 from ..samplers._limited import Order
@@ -253,7 +253,6 @@ class BatchBALDQuery(BatchQuery):
         posterior: Posterior = "auto",
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
-        max_candidates: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -263,7 +262,6 @@ class BatchBALDQuery(BatchQuery):
         self.posterior = posterior
         self.chunk_size = chunk_size
         self.predict_batch_size = predict_batch_size
-        self.max_candidates = max_candidates
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -277,13 +275,11 @@ class BatchBALDQuery(BatchQuery):
             "BatchBALD",
             **options_of(self),
         )
-        self.memory_ = replace(self.memory_, refits=draws.refits)
         max_outcomes = check_max_outcomes(self.max_outcomes, draws.shape[2])
         kept = KeptDraws(pool, draws, self.chunk_size)
         for rows, chunk in draws.chunks(pool, "scoring", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Scoring", rows, draws.model):
                 kept.add(rows, chunk)
-        self.scores_ = pool.of_pool(kept.scores)
         allowance = pool.allowance(k)
         n_must = 0 if allowance is None else len(allowance.must)
         pending = _draws_in_flight(pool, draws, self.chunk_size)
@@ -297,10 +293,14 @@ class BatchBALDQuery(BatchQuery):
                 all_agree=not kept.scores.any(),
                 **remedies(pool, draws, k, self.posterior),
             )
-        self.gains_, self.gain_errors_ = result.gains, result.standard_errors
-        self.information_, self.ceiling_ = result.information, result.ceiling
-        self.n_informative_ = result.n_informative
-        return Batch(result.indices)
+        attributes = {
+            "gains_": result.gains,
+            "gain_errors_": result.standard_errors,
+            "information_": result.information,
+            "ceiling_": result.ceiling,
+            "n_informative_": result.n_informative,
+        }
+        return Batch(result.indices, kept.scores, attributes=attributes)
 
 
 def _draws_in_flight(pool: Pool, draws: PoolDraws, chunk_size: int | None) -> list[Tensor]:

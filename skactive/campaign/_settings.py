@@ -16,7 +16,6 @@ from ..badge import BADGEQuery
 from ..batchbald import BatchBALDQuery
 from ..kcenter import KCenterQuery
 from ..query import StochasticBatchQuery
-from ..query._sampling import check_coldness, check_keeps_apart
 from ..scores import SCORES
 from . import _models as models
 from ._errors import CampaignError
@@ -42,8 +41,7 @@ def settings_of(query: Any, kind: str) -> dict[str, Any]:
     if hasattr(query, "rules"):
         check_parameters(query.rules, query.get_params(deep=False))
     if isinstance(query, StochasticBatchQuery):
-        check_keeps_apart(query.diversity, query.sampler)
-        check_coldness(query.beta, query.sampler)
+        query.check_parameters()
         tasks = getattr(SCORES.get(query.score if isinstance(query.score, str) else ""), "tasks", ())
         task = "classifier" if kind == "classes" else "regressor"
         if tasks and task not in tasks:

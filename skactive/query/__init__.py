@@ -6,24 +6,25 @@ is the base for queries of your own, which are made of `draws_of`, `embeddings_o
 
 from __future__ import annotations
 
-from ._base import BatchQuery, Streams
+from ._base import Batch, BatchQuery, Streams
 from ._draws import PoolDraws, draws_of
 from ._embeddings import embeddings_of
 from ._limits import Limits
 from ._model import model_of
 from ._pool import Pool
-from ._sampling import choose_by_scores
+from ._sampling import ScoringQuery
 from ._scoring import score_pool, score_rows
 from ._stochastic import StochasticBatchQuery
 
 __all__ = [
+    "Batch",
     "BatchQuery",
     "Limits",
     "Pool",
     "PoolDraws",
+    "ScoringQuery",
     "StochasticBatchQuery",
     "Streams",
-    "choose_by_scores",
     "draws_of",
     "embeddings_of",
     "model_of",

@@ -1,20 +1,16 @@
 """What all queries share.
 
-`BatchQuery` checks what it is asked for, finds the model and its training data in a modAL learner, keeps the random
-state, and answers in modAL's form. A query itself is one method, `BatchQuery.choose`, that chooses among the candidates
-of a `Pool`.
-
-Every call runs on a copy of the query, with the parameters of that call, and answers from that copy. What the copy
-learned is handed to the query at the end, in one step. So several threads may ask one query.
+`BatchQuery` checks what it is asked for, finds the model and its training data in a modAL learner, keeps the stream of
+random numbers, and answers in modAL's form. A query itself is one method, `BatchQuery.choose`, which chooses among the
+candidates of a `Pool` and changes nothing on the query.
 """
 
 from __future__ import annotations
 
-import pickle
-import threading
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
@@ -36,27 +32,16 @@ from .._checks import (
     whole_fit,
 )
 from .._random import check_random_state, spawn
-from .._types import PosteriorName, Size
-from ..samplers import Batch, uniform
-from ..samplers._limited import draw_uniform
+from .._types import PosteriorName
+from ._draw_batch import draw_batch
 from ._limits import Limits
-from ._memory import Memory
-from ._model import check_fits, pool_for
+from ._model import check_fits, check_last_fit, pool_for
 from ._pool import Pool
-from ._training import check_last_fit
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
-_LOCK = threading.RLock()
-"""Held for moments only: while a stream hands out seeds, and while a query is copied or takes over what a copy learned.
-
-It is one for all queries, as an instance with a lock could not be pickled."""
-
 _OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates", "pending", "limits")
 """Keywords of `select`, which a call takes as well."""
-
-_REPORTS = ("scores_", "score_", "indices_", "_batch")
-"""What a query reports of its last call: as large as the pool, and made again by the next."""
 
 
 def _is_random_state(value: Any) -> bool:
@@ -82,7 +67,6 @@ RULES: Rules = {
     "posterior": Rule(_is_posterior, '"auto", "bootstrap" or an estimator that scikit-learn can clone'),
     "chunk_size": integer().or_none(),
     "predict_batch_size": integer().or_none(),
-    "max_candidates": integer().or_none(),
     "n_jobs": N_JOBS,
     "random_state": Rule(_is_random_state, "None, a non-negative integer, a numpy Generator or a RandomState"),
     "verbose": Rule(lambda v: isinstance(v, bool) or (is_integer(v) and v >= 0), "an integer, 0 or larger"),
@@ -91,7 +75,7 @@ RULES: Rules = {
 
 
 class Streams(NamedTuple):
-    """Random numbers of one call: for draws, and for the batch, so that samplers can be compared on the same draws.
+    """Two generators per call, one for posterior draws and one for the batch: samplers meet identical draws.
 
     See Also
     --------
@@ -102,43 +86,67 @@ class Streams(NamedTuple):
     batch: np.random.Generator
 
 
+@dataclass(frozen=True)
+class Batch:
+    """The candidates that a query chose, and by what.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (k,), int64
+        Distinct positions among the candidates, most preferred first.
+    scores : ndarray of shape (n_candidates,), float64
+        What they were chosen by, larger being preferred; NaN where nothing was scored.
+    law : object, optional
+        The sampling law, if there is one: ``law.log_proba()`` is the natural logarithm of each pick's probability given
+        those before it, shape (k,), and ``law.first_log_proba()`` that of each candidate to be the first pick, shape
+        (n_candidates,). Both take a pass over the candidates, and are computed on request.
+    attributes : dict, optional
+        What else `BatchQuery.select` reports of this batch, by the names of attributes: ``{"radius_": 0.5}``.
+
+    See Also
+    --------
+    query.BatchQuery : Its ``choose`` returns one.
+    """
+
+    positions: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    law: Any = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
 class BatchQuery(BaseEstimator, ABC):
     """Base of all queries.
 
     A query is a subclass with a constructor as scikit-learn wants it, which has a parameter ``random_state``, and two
     members of its own: the rules of its parameters, and the choice of a batch. If it has the parameters ``chunk_size``,
-    ``max_candidates``, ``predict_batch_size`` or ``verbose``, they mean what they mean in `StochasticBatchQuery`.
+    ``predict_batch_size`` or ``verbose``, they mean what they mean in `StochasticBatchQuery`.
 
     Attributes
     ----------
     rules : dict of str to Rule
         What each parameter must be; a subclass adds its own to ``BatchQuery.rules``. They are checked at the start of
         every call, that of an unfitted learner included.
-    memory_ : Memory
-        What it knows of earlier calls.
+    rng_ : numpy.random.Generator
+        The stream of random numbers. It begins at ``random_state`` with the first call and goes on from call to call,
+        so that no two batches share their noise. A clone begins anew, and so does the query when ``set_params`` sets a
+        ``random_state``.
     scores_ : ndarray of shape (n_points,), float64, read-only
-        What `choose` set; NaN for rows that were not scored.
-    indices_ : ndarray of shape (n_instances,), int64
+        What the last batch was chosen by; NaN for rows that were not scored.
+    indices_ : ndarray of shape (n_instances,), int64, read-only
         The last batch.
 
     See Also
     --------
     query.Pool : What ``choose`` gets.
-    query.draws_of : Draws for its rows.
-    query.embeddings_of : Embeddings of its rows.
+    query.Batch : What it returns.
+    query.draws_of : Draws for the rows of a pool.
+    query.embeddings_of : Embeddings of them.
 
     Notes
     -----
-    Several threads may use one query at once. A call works on a copy of the query, so the parameters it was given by
-    keyword, and the results it returns, are its own. When it ends, the attributes of the query become those of that
-    call, all in one step: after calls side by side they are those of the call that ended last, where two attributes
-    that are read one after the other may be from two calls. Lists whose name ends in ``_history_`` get what each call
-    added. There is one stream of
-    random numbers, from which each call takes its own part when it begins, so that the calls of all threads differ;
-    which thread gets which part is up to the threads. A call that fails or is interrupted leaves the query as it was;
-    its part of the stream is put back, unless another call has taken the next one meanwhile.
-
-    Parameters should be set before threads begin: a call goes by those that it found when it began.
+    A query keeps its parameters and the stream, and nothing of earlier calls. The attributes that report the last batch
+    are set in one step at the end of a call: a call that fails leaves those of the call before, though it may have
+    moved the stream. Threads should have a clone each; where they share a query, go by what ``select`` returns.
     """
 
     rules: ClassVar[Rules] = RULES
@@ -146,10 +154,9 @@ class BatchQuery(BaseEstimator, ABC):
     random_state: Any = None
     chunk_size: int | None = None
     predict_batch_size: int | None = None
-    max_candidates: int | None = None
     verbose: int = 0
 
-    memory_: Memory
+    rng_: np.random.Generator
     scores_: NDArray[np.float64]
     indices_: NDArray[np.int64]
 
@@ -172,9 +179,7 @@ class BatchQuery(BaseEstimator, ABC):
         Returns
         -------
         Batch
-            Positions among the candidates, most preferred first. The method sets ``self.scores_``, one float64 for
-            each row of the pool (`Pool.of_pool`), and may set other attributes that end in an underscore: ``self`` is
-            a copy of the query that is made for this call.
+            The method sets no attribute of the query.
         """
 
     def check_parameters(self) -> None:
@@ -187,7 +192,11 @@ class BatchQuery(BaseEstimator, ABC):
         """
         check_parameters(self.rules, self.get_params(deep=False))
 
-    def __call__(self, learner: Any, X_pool: Any, n_instances: Size = 1, **overrides: Any) -> Any:
+    def reads_once(self) -> bool:
+        """Whether `choose` reads the pool in one pass, and asks for no number of rows before that."""
+        return False
+
+    def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
         """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
 
         Parameters
@@ -195,10 +204,11 @@ class BatchQuery(BaseEstimator, ABC):
         learner : modAL.models.ActiveLearner or estimator
             Brings the model and its training data. If it is not fitted yet, the batch is uniform, with a warning.
         X_pool : array-like of shape (n_points, ...)
-        n_instances : int or "auto", default=1
+        n_instances : int, default=1
             As in `select`.
         **overrides
-            Parameters of the query, and keywords of `select`, for this call only.
+            Parameters of the query, and keywords of `select`, for this call only. With a ``random_state`` among them
+            the call has a stream of its own.
 
         Returns
         -------
@@ -212,14 +222,14 @@ class BatchQuery(BaseEstimator, ABC):
                 "`select` of the query for their positions, or give `skactive.blocks` a function that begins anew."
             )
         given = {name: overrides.pop(name) for name in _OF_SELECT if name in overrides}
-        call = self.select_on_a_copy(learner, X_pool, n_instances, overrides, **given)
-        return modal.answer(learner, call.indices_.copy(), call.scores_[call.indices_])
+        indices, scores = self._report(*self._with(overrides)._chosen(learner, X_pool, n_instances, given))
+        return modal.answer(learner, indices.copy(), scores[indices])
 
     def select(
         self,
         estimator: Any,
         X_pool: Any,
-        n_instances: Size = 1,
+        n_instances: int = 1,
         *,
         X_training: Any = None,
         y_training: Any = None,
@@ -240,9 +250,8 @@ class BatchQuery(BaseEstimator, ABC):
             table of Arrow, list, tuple, scipy sparse array, dict of arrays. Never copied as a whole, never changed. Or
             what is read in blocks: a dataset, reader or scanner of Arrow (Parquet files), a lazy frame of polars, a
             collection of dask, a dataset or loader of torch, or `skactive.blocks` of anything.
-        n_instances : int or "auto", default=1
-            Rows to choose. "auto": as many as `StochasticBatchQuery.suggest_batch_size` says, or with ``limits`` the
-            number next to it that they leave to a batch.
+        n_instances : int, default=1
+            Rows to choose.
         X_training, y_training : array-like, optional
             What the estimator was fitted to; needed where draws come from refitting.
         candidates : array-like of int or bool, optional
@@ -272,48 +281,19 @@ class BatchQuery(BaseEstimator, ABC):
         ------
         ValueError, TypeError
             If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
-            rows that may be chosen (or "auto", where the query suggests sizes and the training data are known),
-            ``X_training``, ``y_training`` and ``sample_weight`` are not of one length, no batch can keep to ``limits``,
-            or a parameter of the query is not valid.
+            rows that may be chosen, ``X_training``, ``y_training`` and ``sample_weight`` are not of one length, no
+            batch can keep to ``limits``, or a parameter of the query is not valid.
         """
         given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
         given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending, "limits": limits}
-        return self.select_on_a_copy(estimator, X_pool, n_instances, **given).indices_.copy()
+        return self._report(*self._chosen(estimator, X_pool, n_instances, given))[0].copy()
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters. With a ``random_state`` the query starts afresh: like a clone, it knows of no call before."""
-        try:
-            return super().set_params(**params)
-        finally:
-            if "random_state" in params:
-                self._start_afresh()
-
-    def get_state(self) -> dict[str, Any]:
-        """What the query knows besides its parameters, for `set_state`; without what the next call makes again.
-
-        Experiments write it down between rounds, if it is plain data, as that of the queries of this package is:
-        numbers, texts, None, lists, tuples, dicts, sets, arrays, tensors, tables and random generators.
-        """
-        params = self.get_params(deep=False)
-        state = {name: value for name, value in self.__dict__.items() if name not in params and name not in _REPORTS}
-        if "memory_" in state:
-            state["memory_"] = state["memory_"].to_plain()
-        return state
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where a query with the same parameters was when `get_state` was called."""
-        memory = {"memory_": Memory.from_plain(state["memory_"])} if "memory_" in state else {}
-        self.__dict__.update({**state, **memory})
-
-    @property
-    def rng_(self) -> np.random.Generator:
-        """The stream of random numbers, which goes on from call to call."""
-        return self._known("rng_").rng
-
-    @property
-    def batch_size_history_(self) -> list[int]:
-        """Sizes of all batches."""
-        return list(self._known("batch_size_history_").batch_sizes)
+        """Set parameters. With a ``random_state`` among them the stream begins anew, as that of a clone."""
+        super().set_params(**params)
+        if "random_state" in params:
+            self.__dict__.pop("rng_", None)
+        return self
 
     @property
     def log_proba_(self) -> NDArray[np.float64]:
@@ -321,21 +301,13 @@ class BatchQuery(BaseEstimator, ABC):
 
         With `Limits` that is its probability among the rows still allowed: 0 for rows that must be in the batch.
         """
-        law = self._last_batch("log_proba_").log_proba
+        law = self._last_batch("log_proba_").law
         if law is None:
-            raise AttributeError(_no_law(self, "log_proba_"))
-        return law()
-
-    @property
-    def n_unreachable_(self) -> int:
-        """How many of the rows that might be chosen had probability 0 of being the first pick.
-
-        With `Limits`, of being the first after the rows that must be in the batch: those not allowed then are counted.
-        """
-        log_weights = self._last_batch("n_unreachable_").log_weights
-        if log_weights is None:
-            raise AttributeError(_no_law(self, "n_unreachable_"))
-        return int(np.count_nonzero(log_weights() == -np.inf))
+            raise AttributeError(
+                f"{type(self).__name__} has no `log_proba_`: its batches have no sampling law. Those of "
+                "StochasticBatchQuery have one, unless the sampler is a function of your own."
+            )
+        return law.log_proba()
 
     @property
     def concentration_(self) -> float:
@@ -348,229 +320,94 @@ class BatchQuery(BaseEstimator, ABC):
         is_ratio = mean > 0 and np.nanmin(self.scores_) >= 0
         return float(self.scores_[self.indices_].mean()) / mean if is_ratio else np.nan
 
-    @property
-    def first_log_proba_(self) -> NDArray[np.float64]:
-        """Log-probability that each row that might be chosen had of being the first pick, shape (n_candidates,)."""
-        log_weights = self._last_batch("first_log_proba_").log_weights
-        if log_weights is None:
-            raise AttributeError(_no_law(self, "first_log_proba_"))
-        logs = log_weights()
-        log_sum = np.logaddexp.reduce(logs)
-        return logs - log_sum if log_sum > -np.inf else np.full(len(logs), -np.log(len(logs)))
-
-    def _known(self, name: str) -> Memory:
-        if "memory_" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")
-        return self.memory_
-
     def _last_batch(self, name: str) -> Batch:
         if "_batch" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")
         return self._batch
 
-    def select_on_a_copy(
-        self,
-        learner: Any,
-        X_pool: Any,
-        n_instances: Size,
-        overrides: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> BatchQuery:
-        """`select`, on a copy of the query with other parameters if need be. Its attributes are the results."""
-        with self.on_a_copy(overrides) as call:
-            call._select(learner, X_pool, n_instances, **options)
-        return call
-
-    def _select(self, learner: Any, X_pool: Any, n_instances: Size, **given: Any) -> None:
-        self.check_parameters()
-        X_pool = containers.prepare_pool(X_pool)  # once, also where a size is suggested first
-        is_auto = isinstance(n_instances, str) and n_instances.lower() == "auto"
-        if is_auto:
-            if n_instances != "auto":
-                raise TypeError(f'`n_instances` must be an integer or "auto". Got {n_instances!r} instead.')
-            containers.store(X_pool, None, 'n_instances="auto" looks at rows of the pool before it chooses a batch')
-            n_instances = self._suggested(learner, X_pool, **{k: v for k, v in given.items() if k != "limits"})
-        model, pool = pool_for(learner, X_pool, **given)
-        if pool.is_open and not self.counts_rows():
-            pool.store(f"{type(self).__name__} has to know the number of rows before it reads them")
-        k = _checked_size(n_instances, pool)
-        if is_auto and pool.limits is not None:
-            k = pool.limits.nearest_size(pool.rows, k)
-        pool.allowance(k)  # what cannot be met is said now
-        rngs = self.streams()
-        pool = self.limited(pool, k, rngs.batch)
-        if self.takes_rows_again() or (pool.is_read_once and not self.counts_rows()):
-            pool.store(f"{type(self).__name__} looks at rows of the pool again")
-        self.keep_batch(pool, k, self._choice(learner, model, pool, k, rngs))
-        if pool.n_columns is not None:
-            self.n_features_in_ = pool.n_columns
-
-    def counts_rows(self) -> bool:
-        """Whether `choose` goes over the pool once, and asks for no number of rows before that."""
-        return False
-
-    def takes_rows_again(self) -> bool:
-        """Whether `choose` looks at rows of the pool beside one pass over it, so that these must be at hand."""
-        return True
-
-    def keep_batch(self, pool: Pool, k: int, batch: Batch) -> None:
-        """Take over a batch of a pool as the last one, once it is seen to keep to the limits."""
-        _check_keeps_to_limits(self, pool, k, batch.indices)
-        self.scores_.flags.writeable = False  # they are a record of the batch
-        self._batch = batch
-        self.indices_ = pool.positions(batch.indices)
-        self.indices_.flags.writeable = False
-        self.memory_ = self.memory_.with_batch(len(batch.indices))
-
-    def _choice(self, learner: Any, model: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
-        """What `choose` chooses; a uniform batch where the model is not fitted, or its fit has failed."""
-        try:
-            check_last_fit(learner, pool.y_training)
-            check_fits(model, pool)
-            with whole_fit(model, pool.y_training):
-                return self.choose(learner, pool, k, rngs)
-        except UnfittedError as error:
-            warn(f"{error.why}, so there are no scores: the batch is uniform at random.")
-        self.scores_ = np.full(pool.n_points, np.nan)
-        allowance = pool.allowance(k)
-        if allowance is not None:
-            return draw_uniform(allowance, rngs.batch)
-        return uniform.draw(np.zeros(len(pool)), k, rngs.batch)
-
-    def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
-        if not hasattr(self, "suggest_batch_size"):
-            raise ValueError(
-                '`n_instances`="auto" needs a query that suggests batch sizes, as StochasticBatchQuery does. '
-                f"{type(self).__name__} does not: give a number."
-            )
-        return self.suggest_batch_size(learner, X_pool, **given)
-
-    def limited(self, pool: Pool, k: int, rng: np.random.Generator) -> Pool:
-        """At most ``max_candidates`` of the candidates, at random; a batch that keeps to the limits is among them."""
-        most = self.max_candidates
-        if most is not None and most < k:
-            raise ValueError(f"`max_candidates` must be `n_instances` or more. Got {most} for n_instances={k}.")
-        allowance = pool.allowance(k)
-        if allowance is None or most is None or most >= len(pool):
-            return pool.at_most(most, rng)
-        return pool.at_most(most, rng, kept=draw_uniform(allowance, rng).indices)
-
-    def streams(self) -> Streams:
-        """Random numbers for one call: the next of the query's stream."""
-        with _LOCK:
-            rng = self._memory().rng
-            before = pickle.dumps(rng.bit_generator.state)
-            streams = Streams(*spawn(rng, 2))
-            self._taken = before, pickle.dumps(rng.bit_generator.state)
-            return streams
-
-    def _put_back(self) -> None:
-        """Put the stream back where it was before this call, unless another call has taken its part since."""
-        before, after = self.__dict__.get("_taken", (None, None))
-        bits = self._memory().rng.bit_generator
-        if before is not None and pickle.dumps(bits.state) == after:
-            bits.state = pickle.loads(before)
-
-    def _memory(self) -> Memory:
-        with _LOCK:
-            if "memory_" not in self.__dict__:
-                self.memory_ = Memory(check_random_state(self.random_state))
-            return self.memory_
-
-    @contextmanager
-    def on_a_copy(self, overrides: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """A copy with other parameters, to make a call on; unless that fails, the query learns what it left there.
-
-        The copy shares the query's stream. With a random state among the overrides it has a stream and a bootstrap of
-        its own, of which the query learns nothing.
-        """
-        overrides = {} if overrides is None else overrides
-        self._check_overrides(overrides)
-        with _LOCK:
-            self._memory()
-            before = dict(self.__dict__)
-        call = object.__new__(type(self))
-        call.__dict__.update(before)
-        call.__dict__.pop("_taken", None)  # of `streams` asked for outside of a call: not this call's to put back
-        super(BatchQuery, call).set_params(**overrides)
-        if "random_state" in overrides:
-            call.memory_ = call.memory_.restarted(check_random_state(call.random_state))
-        try:
-            yield call
-        except BaseException:
-            with _LOCK:
-                call._put_back()
-            raise
-        call.__dict__.pop("_taken", None)
-        with _LOCK:
-            self._learn(before, call.__dict__, frozenset(overrides))
-
-    def _check_overrides(self, overrides: Mapping[str, Any]) -> None:
+    def _with(self, overrides: Mapping[str, Any]) -> Self:
+        """A query with other parameters on the same stream; one of its own if a ``random_state`` is among them."""
         parameters = self.get_params(deep=False)
         unknown = sorted(set(overrides) - set(parameters))
         if unknown:
             known = ", ".join([*parameters, *_OF_SELECT])
             raise TypeError(f"{type(self).__name__} takes no keyword `{unknown[0]}`. It takes: n_instances, {known}.")
+        if not overrides:
+            return self
+        self._stream()  # begins before it is shared
+        return copy.copy(self).set_params(**overrides)
 
-    def _learn(self, before: dict[str, Any], after: dict[str, Any], own: frozenset[str]) -> None:
-        """Take over what is different after a call, but for the parameters that were the call's own."""
-        now = self.__dict__
-        if self._memory().rng is not before["memory_"].rng:
-            return  # the query was started afresh meanwhile
-        not_ours = frozenset({"rng", "refits"}) if "random_state" in own else frozenset()
-        memory = self.memory_.learned(before["memory_"], after["memory_"], not_ours)
-        changed = {
-            name: new for name, new in after.items() if name not in own and before.get(name, _NOTHING) is not new
-        }
-        for name in changed.keys() & now.keys():
-            if name.endswith("_history_"):  # a list of a subclass: others may have ended since this call began
-                changed[name] = [*now[name], *changed[name][len(before.get(name, ())) :]]
-        now.update(changed)
-        for name in before.keys() - after.keys() - own:
-            now.pop(name, None)
-        self.memory_ = memory
+    def _stream(self) -> np.random.Generator:
+        if "rng_" not in self.__dict__:
+            self.rng_ = check_random_state(self.random_state)
+        return self.rng_
 
-    def _start_afresh(self) -> None:
-        """Forget all that is no parameter, by the names that such attributes have, and is not there from the start."""
-        new = type(self)(**self.get_params(deep=False))
-        with _LOCK:
-            for name in [name for name in self.__dict__ if name.startswith("_") or name.endswith("_")]:
-                del self.__dict__[name]
-            self.__dict__.update(new.__dict__)
+    def _chosen(self, learner: Any, X_pool: Any, n_instances: int, given: Mapping[str, Any]) -> tuple[Pool, Batch]:
+        """A pool as it was given, checked, and the batch chosen from it."""
+        self.check_parameters()
+        model, pool = pool_for(learner, containers.prepare_pool(X_pool), **given)
+
+        def choose(k: int, rngs: Streams) -> Batch:
+            try:
+                check_last_fit(learner, pool.y_training)
+                check_fits(model, pool)
+                with whole_fit(model, pool.y_training):
+                    return self.choose(learner, pool, k, rngs)
+            except UnfittedError as error:
+                warn(f"{error.why}, so there are no scores: the batch is uniform at random.")
+                return _uniform(pool, k, rngs.batch)
+
+        return pool, self._batch_of(pool, n_instances, choose)
+
+    def _batch_of(self, pool: Pool, n_instances: int, choose: Callable[[int, Streams], Batch]) -> Batch:
+        """What ``choose(k, rngs)`` chooses, between the checks of what was asked for and of what was chosen."""
+        if not self.reads_once():
+            pool.store(f"{type(self).__name__} looks at rows of the pool again")
+        k = int(integer().check("n_instances", n_instances)) if pool.is_open else _checked_size(n_instances, pool)
+        pool.allowance(k)  # limits that no batch can keep are refused before anything is drawn
+        batch = choose(k, Streams(*spawn(self._stream(), 2)))
+        _check_keeps_to_limits(self, pool, k, batch.positions)
+        return batch
+
+    def _report(self, pool: Pool, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Set all attributes that report a batch, in one step; they are a record, so that they are read-only."""
+        indices, scores = pool.positions(batch.positions), pool.of_pool(batch.scores)
+        for array in (indices, scores):
+            array.flags.writeable = False
+        results = {**batch.attributes, "_batch": batch, "indices_": indices, "scores_": scores}
+        if pool.n_columns is not None:
+            results["n_features_in_"] = pool.n_columns
+        last = self.__dict__.get("_batch")
+        for name in set() if last is None else last.attributes.keys() - results.keys():
+            self.__dict__.pop(name, None)
+        self.__dict__.update(results)
+        return indices, scores
 
 
-_NOTHING = object()
+def _checked_size(n_instances: Any, pool: Pool) -> int:
+    return check_n_instances(n_instances, len(pool), pool.n_points)
 
 
-def _no_law(query: BatchQuery, name: str) -> str:
-    return (
-        f"{type(query).__name__} has no `{name}`: its batches have no sampling law. Those of StochasticBatchQuery "
-        "have one, unless the sampler is a function of your own."
-    )
+def _uniform(pool: Pool, k: int, rng: np.random.Generator) -> Batch:
+    """A batch without a model."""
+    k = _checked_size(k, pool)  # known by now, also where rows are counted as they are read
+    positions, law = draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=pool.allowance(k))
+    return Batch(positions, np.full(len(pool), np.nan), law)
 
 
-def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, indices: NDArray[np.int64]) -> None:
+def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArray[np.int64]) -> None:
     """Check that a query went by the allowance of its pool."""
     allowance = pool.allowance(k)
     if allowance is None:
         return
     n_must = len(allowance.must)
-    keeps = np.array_equal(indices[:n_must], allowance.must)
-    for row in indices[n_must:].tolist():
+    keeps = np.array_equal(chosen[:n_must], allowance.must)
+    for row in chosen[n_must:].tolist():
         keeps = keeps and allowance.allows_row(row)
         if keeps:
             allowance.take(row)
     if not keeps or (allowance.n_left and allowance.allowed.any()):
         raise ValueError(
-            f"`limits` need a query that goes by them, and {type(query).__name__} chose {len(indices)} rows that do "
+            f"`limits` need a query that goes by them, and {type(query).__name__} chose {len(chosen)} rows that do "
             "not keep to them. Its method `choose` must take rows by `pool.allowance(k)`."
         )
-
-
-def _checked_size(n_instances: Any, pool: Pool) -> int:
-    """The size of a batch; the most that it can be is checked later where it is not known yet."""
-    if pool.is_open:
-        pool.n_near  # noqa: B018 - the first rows are read: it may be that these are all
-    if not pool.is_open:
-        return check_n_instances(n_instances, len(pool), pool.n_points)
-    return int(integer().check("n_instances", n_instances))

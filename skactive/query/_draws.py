@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.ensemble import BaggingClassifier
 
-from .. import _fingerprint as fingerprint
 from .. import _modal as modal
 from .._checks import (
     FewMembersError,
@@ -47,29 +45,6 @@ _AVERAGED = (*FORESTS, BaggingClassifier)
 
 
 @dataclass(frozen=True)
-class Refits:
-    """What is kept of a bootstrap from call to call: its members, what they were fitted to, and who knows of it.
-
-    Attributes
-    ----------
-    fitted_to : object
-        Equal to that of the next call if nothing has been taught, and no parameter changed, since.
-    predict : callable or None
-        Draws by the members.
-    is_known : bool
-        Whether the user was warned that draws come from a bootstrap.
-    """
-
-    fitted_to: Any = None
-    predict: PredictDraws | None = None
-    is_known: bool = False
-
-    def forgotten(self) -> Refits:
-        """Without members."""
-        return Refits(is_known=self.is_known)
-
-
-@dataclass(frozen=True)
 class PoolDraws:
     """Draws from the posterior, and what those of one row look like.
 
@@ -85,8 +60,6 @@ class PoolDraws:
         Rows that a net is asked for at once; None for models that are no nets.
     checks_rows : bool
         Whether ``predict`` itself sees to it that the draws of a row do not depend on the rows beside it.
-    refits : Refits
-        What to hand to the next call.
     n_beside : int
         How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
 
@@ -100,7 +73,6 @@ class PoolDraws:
     model: Any
     batch_size: int | None
     checks_rows: bool
-    refits: Refits
     n_beside: int = 0
 
     @property
@@ -136,7 +108,6 @@ def draws_of(
     n_jobs: int | None = None,
     one_draw: bool = False,
     instead: str = 'Or use a score that a single prediction serves: "entropy", "margin", "variation_ratio".',
-    refits: Refits | None = None,
 ) -> PoolDraws:
     """Find draws for a learner's model, and check on the first candidate that they are functions.
 
@@ -152,8 +123,6 @@ def draws_of(
         ``posterior`` ask for draws.
     instead : str, optional
         What a message says of queries that need no draws, where there are none.
-    refits : Refits, optional
-        ``refits`` of the draws of the last call, whose members serve again if nothing has been taught.
 
     See Also
     --------
@@ -161,36 +130,32 @@ def draws_of(
     query.score_rows : Scores by these draws.
     sample_posterior : Draws without a pool.
     """
-    estimator = modal.unwrap(learner)[0]
-    refits = Refits() if refits is None else refits
-    check_one_target(estimator)
-    finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, refits, pool.fit_params)
-    if isinstance(posterior, str):
-        model = estimator
-        if posterior == "bootstrap":
-            predict = finder.refitted(model)
-        elif one_draw and n_draws is None and has_own_predictions(model):
-            predict = predictions_by(model)
-        else:
-            predict = finder.own(model)
+    model = modal.unwrap(learner)[0]
+    check_one_target(model)
+    is_own, fit_params = isinstance(posterior, str), pool.fit_params
+    if not is_own:
+        model, fit_params = _fitted_surrogate(posterior, model, pool, rng), pool.surrogate_params
+    finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, fit_params)
+    if is_own and posterior == "bootstrap":
+        found = finder.refitted(model), True
+    elif is_own and one_draw and n_draws is None and has_own_predictions(model):
+        found = predictions_by(model), False
     else:
-        finder.fit_params = pool.surrogate_params
-        model = _fitted_surrogate(posterior, estimator, pool, rng)
-        predict = finder.own(model)
-    predict = in_batches(predict, predict_batch_size)
+        found = finder.own(model)
+    predict, is_refitted = in_batches(found[0], predict_batch_size), found[1]
     checks_rows = bool(getattr(predict, "checks_rows", False))
     with failure_explained("Drawing predictions for one row of the pool"):
         first = pool.take(np.array([0]))
         draws = predict(first)
         check_draws_of(draws, 1)
         real_array("draws", draws, objects=False)
-        if not (predict is finder.refits.predict or type(model) in FORESTS or checks_rows):
+        if not (is_refitted or type(model) in FORESTS or checks_rows):  # these can be nothing but functions
             _check_functions(predict, draws, pool)
         n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
     if not one_draw:  # a mean is best over all that there are
         check_number_of_draws(draws, n_draws, model)
     batch_size = getattr(predict, "batch_size", None)
-    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, finder.refits, n_beside)
+    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside)
 
 
 def has_own_predictions(model: Any) -> bool:
@@ -199,9 +164,8 @@ def has_own_predictions(model: Any) -> bool:
 
 
 def options_of(query: Any) -> dict[str, Any]:
-    """The keywords of `draws_of` that a query has as parameters, and what it remembers of a bootstrap."""
-    names = ("n_draws", "posterior", "predict_batch_size", "n_jobs")
-    return {name: getattr(query, name) for name in names} | {"refits": query.memory_.refits}
+    """The keywords of `draws_of` that a query has as parameters."""
+    return {name: getattr(query, name) for name in ("n_draws", "posterior", "predict_batch_size", "n_jobs")}
 
 
 def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: str, **options: Any) -> PoolDraws:
@@ -232,9 +196,9 @@ def explained(doing: str, rows: slice, model: Any) -> Iterator[None]:
         yield
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Finder:
-    """Looks for draws; ``refits`` is then what to remember."""
+    """Looks for the draws of an estimator."""
 
     pool: Pool
     rng: np.random.Generator
@@ -242,16 +206,15 @@ class _Finder:
     n_jobs: int | None
     one_draw: bool
     instead: str
-    refits: Refits
     fit_params: FitParams | None
 
-    def own(self, estimator: Any) -> PredictDraws:
-        """The estimator's own draws; else its ``predict_proba``, if one draw will do; else those of a bootstrap."""
+    def own(self, estimator: Any) -> tuple[PredictDraws, bool]:
+        """Its own; else its ``predict_proba``, if one draw will do; else those of a bootstrap, and whether they are."""
         try:
-            return self._sampled(estimator)
+            return self._sampled(estimator), False
         except (NoPosteriorError, NoTrainingDataError) as error:
             if self.one_draw and hasattr(estimator, "predict_proba"):
-                return prediction_as_draw(estimator)
+                return prediction_as_draw(estimator), False
             if self.pool.X_training is None:
                 name = type(innermost(estimator)).__name__
                 needs_proba = (
@@ -262,8 +225,12 @@ class _Finder:
                     "to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. "
                     + (needs_proba if self.one_draw else self.instead)
                 ) from error
-            self._warn(error)
-        return self.refitted(estimator)
+            warn(
+                f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data at every query. "
+                'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another '
+                "model, such as a random forest, fitted to the same data."
+            )
+        return self.refitted(estimator), True
 
     def _sampled(self, estimator: Any) -> PredictDraws:
         pool = self.pool
@@ -275,31 +242,12 @@ class _Finder:
                 raise
             return sample_posterior(estimator, None, self.rng, **training)  # a mean is best over all of them
 
-    def _warn(self, error: Any) -> None:
-        if not self.refits.is_known:
-            warn(
-                f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data whenever these have "
-                'changed. posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from '
-                "another model, such as a random forest, fitted to the same data."
-            )
-            self.refits = replace(self.refits, is_known=True)
-
     def refitted(self, estimator: Any) -> PredictDraws:
-        """Refitted members, those of the last call again if nothing has been taught since."""
+        """Draws by members that are fitted to resampled training data."""
         X, y = _training_data(self.pool)
         how: dict[str, Any] = {"sample_weight": self.pool.sample_weight, "fit_params": self.fit_params}
-        data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
-        made_of = (
-            str(estimator.get_params()),
-            str(fingerprint.describe(estimator, classes=False)),
-            str(fingerprint.describe(how, classes=False)),
-        )  # which distinguishes long arrays
-        fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
-        if self.refits.predict is None or self.refits.fitted_to != fitted_to:
-            with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
-                predict = bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs, **how)
-            self.refits = replace(self.refits, fitted_to=fitted_to, predict=predict)
-        return self.refits.predict  # type: ignore[return-value]
+        with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
+            return bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs, **how)
 
 
 def _training_data(pool: Pool) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
@@ -273,11 +274,6 @@ class PoolLimits:
         left = np.bincount(groups, minlength=len(self.names)) - of_must
         return must, groups, np.clip(self.most - of_must, 0, left), np.maximum(self.least - of_must, 0)
 
-    def nearest_size(self, rows: Indices | None, k: int) -> int:
-        """The number of rows next to k that the limits, but for a budget, leave to a batch."""
-        must, _, room, need = self._beside_must(rows)
-        return max(1, len(must) + int(min(max(k - len(must), need.sum()), room.sum())))
-
 
 def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     """The groups, and the number of each row's."""
@@ -285,55 +281,31 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     n_points = containers.count_rows(X)
     if getattr(values, "ndim", 1) != 1:
         raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {tuple(values.shape)}.")
-    if not _are_near_integers(values):
-        values = _listed(values)
-    if len(values) != n_points:
+    if containers.count_rows(values) != n_points:
         raise ValueError(
-            f"`groups` must have a value for each of the {n_points} rows of the pool. Got {len(values)} values."
+            f"`groups` must have a value for each of the {n_points} rows of the pool. Got "
+            f"{containers.count_rows(values)} values."
         )
-    if isinstance(values, np.ndarray):
-        return _numbered_integers(values)
-    places: dict[Any, int] = {}
     try:
-        numbers = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int64, n_points)
+        numbers, names = pd.factorize(_one_axis(values))
     except TypeError as error:
         raise TypeError(f"`groups` must be of one axis, with values that can be hashed: {error}.") from error
-    names = list(places)
-    missing = [place for name, place in places.items() if _is_missing(name)]
-    if missing:
-        of_rows = np.flatnonzero(np.isin(numbers, missing))
+    missing = np.flatnonzero(numbers < 0)
+    if len(missing):
         raise ValueError(
-            f"`groups` must have a value for every row. Got {names[missing[0]]} in row {of_rows[0]}, and "
-            f"{len(of_rows)} such rows in all. Give them a group of their own."
+            f"`groups` must have a value for every row. Got none in row {missing[0]}, and {len(missing)} such rows in "
+            "all. Give them a group of their own."
         )
-    return names, numbers
+    # Python's own values, which read better in messages; dates and times stay what they are.
+    return list(names) if names.dtype.kind in "mM" else names.tolist(), numbers.astype(np.int64, copy=False)
 
 
-def _are_near_integers(values: Any) -> bool:
-    """Whether it is an array of integers, no farther apart than there are: these are numbered by counting."""
-    is_array = isinstance(values, np.ndarray) and not np.ma.isMaskedArray(values) and len(values)
-    return bool(is_array) and values.dtype.kind in "iu" and int(values.max()) - int(values.min()) < len(values)
-
-
-def _numbered_integers(values: NDArray[Any]) -> tuple[list[Any], Indices]:
-    low = int(values.min())
-    wide = values.astype(np.int64) if values.dtype.kind == "i" else values  # in int8, 127 less -128 is -1
-    above = (wide - wide.min()).astype(np.int64)
-    is_there = np.bincount(above) > 0
-    return [low + i for i in np.flatnonzero(is_there).tolist()], (is_there.cumsum() - 1)[above]
-
-
-def _listed(values: Any) -> list[Any]:
-    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        return list(values)  # as a list of numpy's, dates would be integers
-    for method in ("tolist", "to_list", "to_pylist"):
-        if hasattr(values, method):
-            return getattr(values, method)()
-    return np.asarray(values).tolist() if hasattr(values, "__array__") else list(values)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ in {"NAType", "NaTType"} or value != value
+def _one_axis(values: Any) -> Any:
+    """Values as pandas numbers them: a Series, or an array of one axis."""
+    if isinstance(values, np.ndarray | pd.Series):
+        return values
+    listed = values if isinstance(values, list | tuple) else None
+    return np.asarray(values) if listed is None else pd.Series(listed, dtype=object)  # tuples are values, not an axis
 
 
 def _check_known(name: str, numbers: Any, places: Mapping[Any, int]) -> None:

@@ -1,80 +1,38 @@
-"""Sampling a batch from the scores of a pool: what the queries that score rows have in common."""
+"""From scores to a batch: what the queries that score rows one by one have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from .. import _containers as containers
 from .._checks import (
     BETA,
     ParameterError,
-    Rule,
     Rules,
     ScoreError,
     check_n_instances,
     check_scores,
-    is_integer,
+    float64_array,
     look_up,
     name_or_callable,
     number,
     warn,
 )
 from .._points import PointSet
-from .._random import beside
-from ..samplers import SAMPLERS, Batch
-from ..samplers._limited import draw_limited
-from ..samplers._mixture import check_has_law, draw_mixture
-from ..samplers._repulsion import draw_apart
-from ._base import Streams
-from ._coldness import measured_coldness
+from ..samplers import SAMPLERS
+from ..samplers._mixture import check_has_law
+from ._base import Batch, BatchQuery, Streams
+from ._draw_batch import draw_batch
 from ._draws import PoolDraws
-from ._memory import Memory
+from ._limits import Limits
+from ._model import pool_for
 from ._pool import Pool
-from ._reference import Reference, some_candidates
-from ._scoring import name_of
 
 Values = NDArray[np.float64]
-Indices = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class RowScorer:
-    """Scores of the candidates of a pool, and of others like it, by the same draws.
-
-    Attributes
-    ----------
-    score : callable
-        ``score(pool)`` are the scores.
-    draws : PoolDraws or None
-        What they are made of; None if no score needs any.
-    """
-
-    score: Callable[[Pool], Values]
-    draws: PoolDraws | None = None
-
-    def __call__(self, pool: Pool) -> Values:
-        return self.score(pool)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """How rows of a batch keep apart.
-
-    Attributes
-    ----------
-    diversity : float
-        The power of squared distances, above 0.
-    points : callable
-        ``points(draws)`` are the candidates, and after them the rows in flight.
-    """
-
-    diversity: float
-    points: Callable[[PoolDraws | None], PointSet]
-
 
 NEARLY_RANDOM = 1.1
 """Mean score of a pick, over that of the pool, below which a batch is nearly uniform."""
@@ -82,166 +40,165 @@ NEARLY_RANDOM = 1.1
 _SOME_ROWS = 100_000
 """Rows of a large pool that show that a batch is far from random."""
 
-_KEPT = 2  # keeps the random numbers of rows that are kept apart from those of batches, and of suggestions
 
-BetaRule = Callable[..., float]
-"""``rule(query, learner, pool, k, rngs, score_rows) -> beta``, as `measured_beta` is."""
+class ScoringQuery(BatchQuery):
+    """Base of the queries that sample a batch from one score a row.
 
-
-def _is_range(value: Any) -> bool:
-    is_pair = isinstance(value, list | tuple | np.ndarray) and len(value) == 2
-    return is_pair and all(is_integer(size) for size in value) and 1 <= value[0] <= value[1]
-
-
-RULES: Rules = {
-    "sampler": name_or_callable(SAMPLERS),
-    "beta": BETA.or_word("auto"),
-    "epsilon": number(0, 1, text="a number from 0 (the sampler alone) to 1 (uniform)"),
-    "batch_range": Rule(_is_range, "two integers, 1 <= smallest <= largest: the batches that may be suggested"),
-    "hold": number(
-        0,
-        1,
-        ends="()",
-        text="a number between 0 and 1: the part of a ranking that must be left after a batch",
-        remedy="Try 0.9; larger values make smaller batches.",
-    ),
-}
-"""Rules of the parameters that decide on a batch once there are scores."""
-
-
-class ScoringParameters(Protocol):
-    """What a query that chooses by scores has."""
-
-    score: Any
-    sampler: Any
-    beta: Any
-    epsilon: float
-    batch_range: Any
-    hold: float
-    memory_: Memory
-    scores_: Values
-    beta_: float
-
-    def row_scorer(self, learner: Any, pool: Pool, rng: np.random.Generator) -> RowScorer:
-        """Scores by draws that are made now."""
-
-
-def check_coldness(beta: Any, sampler: Any) -> None:
-    """Check that ``beta="auto"`` meets a sampler that has a coldness."""
-    function = look_up("sampler", sampler, SAMPLERS)
-    if beta == "auto" and not (hasattr(function, "log_weights") and getattr(function, "uses_beta", True)):
-        raise ParameterError(
-            '`beta`="auto" needs a sampler that has a coldness: "power", "softmax" or "softrank", or one of your own '
-            f"with a function `log_weights(scores, beta)`. Got {name_of(sampler)!r}, for which `beta` must be a number."
-        )
-
-
-def check_keeps_apart(diversity: float, sampler: Any) -> None:
-    """Check that a diversity meets a sampler whose weights it can be put on."""
-    if diversity > 0 and look_up("sampler", sampler, SAMPLERS) is SAMPLERS["topk"]:
-        raise ParameterError(
-            '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
-            'nothing to choose: use "power" with a large `beta`, 16 say.'
-        )
-
-
-def choose_by_scores(
-    query: Any,
-    learner: Any,
-    pool: Pool,
-    k: int,
-    rngs: Streams,
-    *,
-    rule: BetaRule | None = None,
-    apart: Apart | None = None,
-) -> Batch:
-    """Score the candidates, measure beta if it is "auto", and draw a batch; the query keeps what comes of it.
-
-    ``query`` has the ``ScoringParameters``; ``rule`` measures beta, by default as ``beta="auto"`` does; ``apart`` says
-    how rows of the batch keep apart, if they do.
+    A subclass has the parameters ``sampler``, ``beta`` and ``epsilon``, and says in `score_candidates` what the scores
+    are. If it has a ``diversity``, it says in `points` where the candidates lie.
 
     See Also
     --------
-    query.score_rows : Makes the scores.
-    samplers.Batch : What it returns.
+    StochasticBatchQuery : The query of this kind for classifiers and regressors.
     """
-    check_keeps_limits(query, pool)
-    score_rows = query.row_scorer(learner, pool, rngs.draws)
-    kept = kept_for_beta(query, pool, k, rngs.batch)
-    scores = score_rows(pool)
-    k = check_n_instances(k, len(scores), pool.n_points)  # which nobody may have known before
-    return batch_by_scores(query, learner, pool, scores, k, rngs, score_rows, kept, rule=rule, apart=apart)
 
+    rules: ClassVar[Rules] = BatchQuery.rules | {
+        "sampler": name_or_callable(SAMPLERS),
+        "beta": BETA,
+        "epsilon": number(0, 1, text="a number from 0 (the sampler alone) to 1 (uniform)"),
+    }
 
-def batch_by_scores(
-    query: Any,
-    learner: Any,
-    pool: Pool,
-    scores: Values,
-    k: int,
-    rngs: Streams,
-    score_rows: RowScorer,
-    kept: Indices | None,
-    *,
-    rule: BetaRule | None = None,
-    apart: Apart | None = None,
-) -> Batch:
-    """A batch from the scores of the candidates, whoever made them; ``kept`` are rows for the beta of the next one."""
-    sampler = look_up("sampler", query.sampler, SAMPLERS)
-    allowance = pool.allowance(k)
-    is_allowed = None if allowance is None else allowance.allowed
-    is_measured = isinstance(query.beta, str)
-    beta = (rule or measured_beta)(query, learner, pool, k, rngs, score_rows) if is_measured else float(query.beta)
-    try:
-        scores = check_scores(scores, minus_inf=True)
-        scores.flags.writeable = False  # log-probabilities may be asked of them later
-        if apart is not None:
-            points, limited = apart.points(score_rows.draws), {"allowance": allowance}
-            batch = draw_apart(sampler, scores, points, k, rngs.batch, beta, apart.diversity, query.epsilon, **limited)
-        elif allowance is not None:
-            batch = draw_limited(sampler, scores, allowance, rngs.batch, beta, query.epsilon)
-        else:
-            batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
-    except ScoreError as error:
-        raise error.of_rows(pool.rows) from None
-    if not is_measured:
-        _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
-    query.scores_ = pool.of_pool(scores)
-    reference = None if kept is None else Reference.not_chosen(pool, scores, batch.indices, kept, name_of(query.score))
-    query.memory_ = replace(query.memory_, reference=reference)
-    if is_measured:
-        query.memory_ = replace(query.memory_, betas=(*query.memory_.betas, beta))
-        query.beta_ = beta
-    return batch
+    sampler: Any
+    beta: Any
+    epsilon: float
+    diversity: float = 0.0
 
+    @abstractmethod
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PoolDraws | None]:
+        """Scores of the candidates, (n_candidates,), and the draws that they are made of, if there are any."""
 
-def kept_for_beta(query: Any, pool: Pool, k: int, rng: np.random.Generator) -> Indices | None:
-    """Candidates to keep with their scores, more than enough once a batch of k is gone; None where beta is a number.
-
-    They are known before the pool is read, so that they can be kept on the way.
-    """
-    if not isinstance(query.beta, str):
+    def points(self, learner: Any, pool: Pool, draws: PoolDraws | None, rng: np.random.Generator) -> PointSet | None:
+        """The candidates, and after them the rows in flight, as points; None without a ``diversity``."""
         return None
-    kept = some_candidates(pool, beside(rng, _KEPT), k)
-    pool.announce(kept)
-    return kept
+
+    def reads_once(self) -> bool:
+        """Whether the pool is read in one pass: a ``diversity`` takes another."""
+        return self.diversity == 0
+
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Score the candidates, and sample a batch from the scores."""
+        self._check_takes_limits(pool)
+        scores, draws = self.score_candidates(learner, pool, rngs.draws)
+        k = check_n_instances(k, len(scores), pool.n_points)  # it may not have been known how many rows there are
+        return self._sample(scores, pool, k, rngs.batch, self.points(learner, pool, draws, rngs.draws))
+
+    def select_scored(
+        self,
+        scores: ArrayLike,
+        n_instances: int = 1,
+        *,
+        candidates: ArrayLike | None = None,
+        estimator: Any = None,
+        X_pool: Any = None,
+        pending: ArrayLike | None = None,
+        limits: Limits | None = None,
+    ) -> NDArray[np.int64]:
+        """Choose rows by scores that were made elsewhere: the batch that `select` chooses from the same scores.
+
+        Any engine can score a pool, block by block, by `skactive.query.score_pool` with one ``random_state`` for all
+        blocks: the draws are then the same functions. The scores of all rows come together here.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_points,)
+            One real number for each row of the pool, larger for rows that are more worth a label. Rows that may not be
+            chosen may have NaN. It is not changed.
+        n_instances : int, default=1
+            Rows to choose.
+        candidates, pending, limits
+            As in `select`.
+        estimator : fitted estimator, or modAL learner, optional
+            Needed with a ``diversity``.
+        X_pool : array-like of shape (n_points, ...), optional
+            The rows that were scored, in the same order, in any container that `select` takes. Needed with a
+            ``diversity``; else it is not looked at.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), int64
+            Positions in the pool, most preferred first, as from `select` with the same scores and seed. ``scores_``,
+            ``indices_``, ``log_proba_`` and ``concentration_`` are those that `select` sets; ``score_`` is not set, as
+            the parameter ``score`` is not looked at.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If scores of rows that may be chosen are not real numbers, or not of one axis, ``X_pool`` has another
+            number of rows, ``estimator`` or ``X_pool`` are missing where they are needed, or as `select` does.
+
+        See Also
+        --------
+        query.score_pool : Makes the scores of a block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from skactive import StochasticBatchQuery
+        >>> from skactive.query import score_pool
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
+        >>> blocks = np.array_split(X, 4)  # on four machines, say
+        >>> scores = np.concatenate([score_pool(forest, block, "bald")["bald"] for block in blocks])
+        >>> query = StochasticBatchQuery("bald", random_state=0)
+        >>> rows = query.select_scored(scores, n_instances=3)
+        >>> again = StochasticBatchQuery("bald", random_state=0).select(forest, X, n_instances=3)
+        >>> rows.tolist() == again.tolist()
+        True
+        """
+        self.check_parameters()
+        values = _one_a_row(scores)
+        if self.diversity > 0 and (estimator is None or X_pool is None):
+            raise ParameterError(
+                f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
+                "their scores. Give `estimator` and `X_pool`, or set diversity=0."
+            )
+        # Rows that are not looked at take no memory: zeros of stride 0.
+        rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else containers.prepare_pool(X_pool)
+        _, pool = pool_for(estimator, rows, candidates=candidates, pending=pending, limits=limits)
+        if pool.n_points != len(values):
+            raise ValueError(
+                f"`scores` must have shape ({pool.n_points},), one number for each row of `X_pool`. "
+                f"Got {values.shape} instead."
+            )
+        self._check_takes_limits(pool)
+        of_candidates = values.copy() if pool.rows is None else values[pool.rows]
+
+        def choose(k: int, rngs: Streams) -> Batch:
+            points = None if estimator is None else self.points(estimator, pool, None, rngs.draws)
+            return self._sample(of_candidates, pool, k, rngs.batch, points)
+
+        return self._report(pool, self._batch_of(pool, n_instances, choose))[0].copy()
+
+    def _check_takes_limits(self, pool: Pool) -> None:
+        if pool.limits is not None:
+            check_has_law(look_up("sampler", self.sampler, SAMPLERS), "`limits`")
+
+    def _sample(
+        self, scores: Values, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
+    ) -> Batch:
+        """A batch from the scores of the candidates, whoever made them."""
+        sampler, beta, allowance = look_up("sampler", self.sampler, SAMPLERS), float(self.beta), pool.allowance(k)
+        is_allowed = None if allowance is None else allowance.allowed.copy()
+        how = {"epsilon": self.epsilon, "allowance": allowance, "points": points, "diversity": self.diversity}
+        try:
+            scores = check_scores(scores, minus_inf=True)
+            scores.flags.writeable = False  # the law is computed from them when it is asked for
+            positions, law = draw_batch(sampler, scores, k, rng, beta=beta, **how)
+        except ScoreError as error:
+            raise error.of_rows(pool.rows) from None
+        _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
+        return Batch(positions, scores, law)
 
 
-def check_keeps_limits(query: Any, pool: Pool) -> None:
-    """Check that a sampler has a law that limits can be put on."""
-    if pool.limits is not None:
-        check_has_law(look_up("sampler", query.sampler, SAMPLERS), "`limits`")
-
-
-def measured_beta(
-    query: ScoringParameters, learner: Any, pool: Pool, k: int, rngs: Streams, score_rows: RowScorer
-) -> float:
-    """The beta that the last scores deserve: how well they identify the rows that are the best now; 1 without any."""
-    reference = query.memory_.reference
-    if reference is None or not reference.fits(pool, name_of(query.score)):
-        return 1.0
-    old_values = look_up("sampler", query.sampler, SAMPLERS).log_weights(reference.scores, 1.0)
-    return measured_coldness(old_values, score_rows(Pool(reference.X)))
+def _one_a_row(scores: Any) -> Values:
+    values = float64_array("scores", scores)
+    if values.ndim != 1:
+        raise ValueError(f"`scores` must have shape (n_points,), one number a row. Got shape {values.shape} instead.")
+    if not len(values):
+        raise ValueError("`scores` must hold a number for each row of the pool. Got none.")
+    return values
 
 
 def _warn_if_nearly_random(
@@ -265,8 +222,8 @@ def _warn_if_nearly_random(
     if times < NEARLY_RANDOM:
         warn(
             f"This batch is nearly random: a pick scores {times:.3g} times the mean of the "
-            f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` "
-            f'above {beta:g}, to {4 * beta:g} say, or set beta="auto".'
+            f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` above {beta:g}, to "
+            f"{4 * beta:g} say."
         )
 
 
@@ -274,24 +231,3 @@ def _preference(log_weights: Values, scores: Values) -> float:
     """The mean score of a pick, over that of the rows."""
     weights = np.exp(log_weights - log_weights.max())
     return float(weights @ scores / weights.sum() / scores.mean())
-
-
-def _draw(
-    sampler: Callable[..., Any], scores: Values, k: int, rng: np.random.Generator, beta: float, epsilon: float
-) -> Batch:
-    if epsilon > 0:
-        return draw_mixture(sampler, scores, k, rng, beta, epsilon)
-    if hasattr(sampler, "draw"):
-        return sampler.draw(scores, k, rng, beta=beta)
-    return Batch(_checked(sampler(scores, k, rng, beta=beta), k, len(scores)))
-
-
-def _checked(indices: Any, k: int, n_points: int) -> NDArray[np.int64]:
-    """What a sampler of the user's own returned."""
-    indices = np.asarray(indices)
-    distinct = indices.ndim == 1 and len(np.unique(indices)) == len(indices) == k
-    if not (distinct and indices.dtype.kind in "iu" and indices.min() >= 0 and indices.max() < n_points):
-        raise ValueError(
-            f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {indices!r} instead."
-        )
-    return indices.astype(np.int64)

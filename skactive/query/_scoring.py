@@ -10,7 +10,6 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,9 @@ from .._random import check_random_state, spawn
 from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES
-from ._draws import PoolDraws, Refits, draws_of, explained, has_own_predictions
-from ._model import check_fits, pool_for
+from ._draws import PoolDraws, draws_of, explained, has_own_predictions
+from ._model import check_fits, check_last_fit, pool_for
 from ._pool import Pool
-from ._training import check_last_fit
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
@@ -66,8 +64,7 @@ def score_rows(
     See Also
     --------
     query.draws_of : Makes the draws.
-    query.choose_by_scores : From scores to a batch.
-    query.score_pool : Both at once, for a pool and an estimator.
+    query.score_pool : Scores of a pool, by an estimator.
     """
     return _score_all(pool, [(draws, scores)], chunk_size, verbose)
 
@@ -82,7 +79,7 @@ def _score_all(
     draws = [of_group for of_group, _ in groups if of_group is not None]
     sizes = [of_group.batch_size for of_group in draws if of_group.batch_size is not None]
     parts = pool.mapped(
-        functools.partial(_columns, [(_alone(of_group), scores) for of_group, scores in groups]),
+        functools.partial(_columns, groups),
         max([1, *(of_group.n_values for of_group in draws)]),
         "scoring",
         chunk_size=chunk_size,
@@ -100,11 +97,6 @@ def _score_all(
         return columns
     in_order = sorted(parts, key=lambda part: part[0].start)
     return np.concatenate([np.empty((n_columns, 0)), *(values for _, values in in_order)], axis=1)
-
-
-def _alone(draws: PoolDraws | None) -> PoolDraws | None:
-    """Draws without what the next call will want of them, as they may have to travel."""
-    return None if draws is None else replace(draws, refits=Refits())
 
 
 def _columns(groups: Sequence[tuple[PoolDraws | None, Mapping[str, ReadyScore]]], rows: slice, chunk: Any) -> Values:
@@ -339,7 +331,6 @@ def score_pool(
     See Also
     --------
     StochasticBatchQuery : Scores a pool and chooses a batch.
-    diagnostics.score_history : Scores of the same rows by later models.
 
     Examples
     --------

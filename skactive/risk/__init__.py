@@ -10,7 +10,7 @@ from ._estimates import RiskDifference, RiskEstimate, estimate_risk
 from ._losses import LOSSES
 from ._plug_in import PlugInEstimate
 from ._tester import ActiveTester
-from ._weights import largest_weight, lure_weights, pure_weights
+from ._weights import lure_weights
 
 __all__ = [
     "LOSSES",
@@ -19,7 +19,5 @@ __all__ = [
     "RiskDifference",
     "RiskEstimate",
     "estimate_risk",
-    "largest_weight",
     "lure_weights",
-    "pure_weights",
 ]

@@ -1,4 +1,11 @@
-"""Estimates of a risk with a standard error, and intervals for it."""
+"""Estimates of a risk with a standard error, and intervals for it.
+
+What is not known of a risk sits in rows that are hardly ever picked, whose picks weigh most. While none of these shows
+a loss, the estimate and its error are both too small, so that an interval by Student's t misses on one side. Here the
+lower end is the quantile of a gamma law with the estimate's mean and variance; for the upper end one more pick is
+imagined, of the largest weight and the largest loss, with the half weight of a mid-p value (Fay and Kim, 2017). Without
+any loss seen that is the rule of three, weighted.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +15,23 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import optimize, stats
 
 from .. import _html as html
-from .._checks import FLAG, Rule, Rules, check_parameters, integer, is_number, number, one_of
+from .._checks import (
+    FLAG,
+    ParameterError,
+    Rule,
+    Rules,
+    check_parameters,
+    float64_array,
+    integer,
+    is_number,
+    number,
+    one_of,
+)
 from .._types import Side
-from ._checks import check_largest_loss, check_limits, check_log_proba, check_losses
-from ._intervals import at_every_look, difference_ends, gamma_end, t_end
-from ._weights import Weights, lure_weights
+from ._weights import Weights, check_log_proba, lure_weights
 
 LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
 OF_LEVELS: Rules = {"level": LEVEL, "every_look": FLAG}
@@ -28,7 +45,7 @@ _OF_ESTIMATES: Rules = {
     "n_labelled": integer(),
     "n_pool": integer(),
     "greater_is_better": FLAG,
-    "step": _MAY_BE_NAN,
+    "step": number(0),
     "n_looks": integer(),
 }
 
@@ -49,8 +66,7 @@ class RiskEstimate:
         True for an accuracy, which is one minus an error rate; False for a loss.
     step : float
         What one more label of the largest weight and the largest loss would add. It widens intervals by what rows that
-        are hardly ever picked may hide. NaN where it is not known, or losses may be negative: intervals then are
-        Student's.
+        are hardly ever picked may hide.
     largest_loss : float
         That a row can have; infinite if there is no bound.
     limits : tuple of two float
@@ -67,7 +83,7 @@ class RiskEstimate:
     --------
     >>> from skactive.risk import RiskEstimate
     >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000))
-    0.125 ± 0.02 (95 % interval 0.085 to 0.165), from 60 labels, for a pool of 1000 rows
+    0.125 ± 0.02 (95 % interval 0.0889 to 0.167), from 60 labels, for a pool of 1000 rows
     >>> nothing_seen = RiskEstimate(0.0, 0.0, n_labelled=60, n_pool=1000, step=1 / 60, limits=(0.0, 0.94))
     >>> [round(end, 3) for end in nothing_seen.interval()]  # the rule of three
     [0.0, 0.05]
@@ -78,14 +94,14 @@ class RiskEstimate:
     n_labelled: int
     n_pool: int
     greater_is_better: bool = False
-    step: float = math.nan
+    step: float = 0.0
     largest_loss: float = math.inf
     limits: tuple[float, float] = (-math.inf, math.inf)
     n_looks: int = 1
 
     def __post_init__(self) -> None:
         check_parameters(_OF_ESTIMATES, {name: vars(self)[name] for name in _OF_ESTIMATES})
-        check_limits(self.limits)
+        _check_limits(self.limits)
         if self.n_pool < self.n_labelled:
             raise ValueError(f"`n_pool` must be `n_labelled`={self.n_labelled} or more. Got {self.n_pool}.")
 
@@ -105,7 +121,7 @@ class RiskEstimate:
         Returns
         -------
         tuple of two float
-            By the mid-p gamma method, within the limits; by Student's t if ``step`` is NaN.
+            By the mid-p gamma method, within the limits.
 
         References
         ----------
@@ -129,8 +145,6 @@ class RiskEstimate:
         """An end of the interval, or NaN; an accuracy has that of its errors, from the other side."""
         if self.n_labelled < self.n_pool and math.isnan(self.standard_error):
             return self.limits[upper] if math.isfinite(self.limits[upper]) else math.nan
-        if math.isnan(self.step):
-            return t_end(self.value, self.standard_error, self.n_labelled, tail, upper=upper)
         if self.greater_is_better:
             return 1 - self._end_of_loss(1 - self.value, tail, upper=not upper)
         return self._end_of_loss(self.value, tail, upper=upper)
@@ -248,8 +262,8 @@ def estimate_risk(
         default 1 if all losses are 0 or 1, else infinity. It decides how far an interval reaches: without a bound the
         weighted root mean square of the losses seen stands for the largest.
     largest_weight : float, default=1.0
-        Behind which a risk could hide that labels have not shown, as `largest_weight` finds it for a query. Intervals
-        go by it, or by the largest that was seen if that is larger.
+        Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
+        by it, or by the largest that was seen if that is larger.
     n_looks : int, default=1
         Batches of labels so far, for ``interval(every_look=True)``.
 
@@ -260,7 +274,8 @@ def estimate_risk(
     Raises
     ------
     ValueError, TypeError
-        As `lure_weights` does, or if losses are not finite numbers, one for each pick, or larger than ``largest_loss``.
+        As `lure_weights` does, or if losses are not finite numbers, 0 or larger, one for each pick, or one is larger
+        than ``largest_loss``.
 
     See Also
     --------
@@ -276,22 +291,23 @@ def estimate_risk(
     Examples
     --------
     >>> import numpy as np
+    >>> from skactive import StochasticBatchQuery
     >>> from skactive.risk import estimate_risk
-    >>> from skactive.samplers import power
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.random(500) + 0.1
     >>> losses = scores * rng.random(500)  # rows of high scores, which are picked more often, have high losses
-    >>> batch = power.draw(scores, 50, rng)
-    >>> print(f"pool {losses.mean():.3f}, picks {losses[batch.indices].mean():.3f}")
-    pool 0.312, picks 0.413
-    >>> print(estimate_risk(losses[batch.indices], batch.log_proba(), n_pool=500))
-    0.3459 ± 0.024 (95 % interval 0.301 to 0.429), from 50 labels, for a pool of 500 rows
+    >>> query = StochasticBatchQuery(beta=1, random_state=0)
+    >>> rows = query.select_scored(scores, 50)
+    >>> print(f"pool {losses.mean():.3f}, picks {losses[rows].mean():.3f}")
+    pool 0.312, picks 0.373
+    >>> print(estimate_risk(losses[rows], query.log_proba_, n_pool=500))
+    0.3078 ± 0.027 (95 % interval 0.258 to 0.403), from 50 labels, for a pool of 500 rows
     """
     log_proba = check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)
-    losses = check_losses(losses, len(weights))
+    losses = _checked_losses(losses, len(weights))
     check_parameters(_OF_INTERVALS, {"largest_weight": largest_weight, "n_looks": n_looks})
-    largest = _largest(losses) if largest_loss is None else check_largest_loss(largest_loss, losses)
+    largest = _largest(losses) if largest_loss is None else _checked_largest(largest_loss, losses)
     value = float(np.mean(weights * losses))
     error = _standard_error(losses, log_proba, n_pool, value)
     return RiskEstimate(
@@ -325,8 +341,6 @@ def _largest(losses: Weights) -> float:
 
 
 def _step(losses: Weights, weights: Weights, largest: float, largest_weight: float, n_pool: int) -> float:
-    if losses.min() < 0:
-        return math.nan
     if len(losses) == n_pool:
         return 0.0
     stands_for_largest = largest if math.isfinite(largest) else math.sqrt(np.mean(weights * losses**2))
@@ -335,8 +349,6 @@ def _step(losses: Weights, weights: Weights, largest: float, largest_weight: flo
 
 def _limits(losses: Weights, largest: float, n_pool: int) -> tuple[float, float]:
     """What the mean over the pool can be, given the rows that are known."""
-    if losses.min() < 0:
-        return -math.inf, math.inf
     known = float(losses.sum())
     return known / n_pool, (known + (n_pool - len(losses)) * largest if len(losses) < n_pool else known) / n_pool
 
@@ -351,3 +363,94 @@ def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: flo
     parts = (losses * np.exp(-log_proba) + losses.cumsum() - losses) / n_pool
     weights = n_pool * (n_pool - n_labelled) / (left * (left - 1.0))
     return float(np.sqrt(np.sum((weights * (parts - value)) ** 2) / (n_labelled * (n_labelled - 1))))
+
+
+# --- ends of intervals ---------------------------------------------------------------------------
+
+
+def gamma_end(value: float, variance: float, step: float, tail: float, *, upper: bool) -> float:
+    """One end of an interval of a risk, 0 or larger, beyond which the risk lies with probability ``tail``.
+
+    Parameters
+    ----------
+    value, variance : float
+        The estimate, and its squared standard error.
+    step : float
+        What one more pick of the largest weight and the largest loss would add to the estimate.
+    """
+    if not upper:
+        return _quantile(value, variance, tail)
+    wider = value + step, variance + step**2
+    high = max(_quantile(value, variance, 1 - tail / 2), _quantile(*wider, 1 - tail / 2))  # where both laws have less
+    low = min(_quantile(value, variance, 1 - 2 * tail), _quantile(*wider, 1 - 2 * tail))
+    if high <= low or tail >= 0.5:
+        return high
+
+    def beyond(end: float) -> float:
+        return (_tail(end, value, variance) + _tail(end, *wider)) / 2 - tail
+
+    low = low if beyond(low) > 0 else 0.0
+    return float(optimize.brentq(beyond, low, high, xtol=1e-12, rtol=1e-10)) if beyond(low) > 0 else high
+
+
+def _quantile(mean: float, variance: float, probability: float) -> float:
+    if mean <= 0 or variance <= 0:
+        return max(mean, 0.0)
+    if probability <= 0:
+        return 0.0
+    return float(stats.gamma.ppf(probability, mean**2 / variance, scale=variance / mean))
+
+
+def _tail(x: float, mean: float, variance: float) -> float:
+    if mean <= 0 or variance <= 0:
+        return float(x < mean)
+    return float(stats.gamma.sf(x, mean**2 / variance, scale=variance / mean))
+
+
+def at_every_look(level: float, n_looks: int) -> float:
+    """The level of an interval that makes all looks so far, and all to come, right at once with probability ``level``.
+
+    The chance of a miss is shared out: look j gets 1 / (j (j + 1)) of it, which sums to 1 (union bound).
+    """
+    return 1 - (1 - level) / (n_looks * (n_looks + 1))
+
+
+def difference_ends(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
+    """Ends of an interval for a difference of two risks, from (value, low, high) of each."""
+    (value_a, low_a, high_a), (value_b, low_b, high_b) = a, b
+    value = value_a - value_b
+    return value - math.hypot(value_a - low_a, high_b - value_b), value + math.hypot(high_a - value_a, value_b - low_b)
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def _checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
+    values = float64_array("losses", losses)
+    if values.shape != (n_labelled,):
+        raise ValueError(
+            f"`losses` must be one number for each of the {n_labelled} labels, in the order of purchase. "
+            f"Got shape {values.shape} instead."
+        )
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"`losses` must be finite. Got {values[row]} in row {row}.")
+    if values.min() < 0:
+        raise ValueError(
+            f"`losses` must be 0 or larger. Got {values.min()}. Add a constant to all losses, and take it off the risk."
+        )
+    return values
+
+
+def _checked_largest(largest: Any, losses: Weights) -> float:
+    if not is_number(largest) or not largest > 0:
+        raise ParameterError(f"`largest_loss` must be a number above 0, or infinity. Got {largest!r}.")
+    if losses.max() > largest:
+        raise ValueError(f"`losses` must lie between 0 and `largest_loss`={largest}. Got {losses.max()}.")
+    return float(largest)
+
+
+def _check_limits(limits: Any) -> None:
+    is_pair = isinstance(limits, tuple) and len(limits) == 2 and all(is_number(end) for end in limits)
+    if not (is_pair and limits[0] <= limits[1]):
+        raise ParameterError(f"`limits` must be a tuple (low, high) of numbers, low <= high. Got {limits!r}.")

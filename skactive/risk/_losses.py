@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import as_array, kind_of_labels, task
-from ._checks import check_kind
+from .._checks import ParameterError, as_array, kind_of_labels, task
 
 Loss = Callable[..., Any]
 
@@ -91,3 +90,12 @@ LOSSES: dict[str, Loss] = {
     "zero_one": _zero_one,
 }
 """Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row; ``loss.largest`` is the most it can be."""
+
+
+def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
+    """Check that labels are of the kind that a model knows: numbers never equal text."""
+    if kind_of_labels(known) != kind_of_labels(y):
+        raise ParameterError(
+            f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}. Convert "
+            "them first."
+        )

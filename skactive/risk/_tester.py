@@ -11,15 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._checks import check_parameters, integer, look_up
+from .._checks import check_parameters, integer, look_up, plain_labels, warn
 from .._random import check_random_state
 from .._types import Loss, Scorer
-from ._checks import check_kind, check_labels, warn_twins, warn_unreachable
 from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
-from ._losses import LOSSES
+from ._losses import LOSSES, check_kind
 from ._picks import Picks
 from ._plug_in import PlugInEstimate, plug_in
 from ._weights import Weights, largest_of, lure_weights
+
+_GAPS = (
+    "Tell the labels that are there with `rows`, and the others later; a row that nobody can label gets a label of its "
+    "own, which counts as an error."
+)
+_KEPT = 1000  # quantiles that a tester keeps of the law of an ask
 
 
 class ActiveTester:
@@ -87,11 +92,6 @@ class ActiveTester:
                 "`query` must be a query with probabilities, such as a StochasticBatchQuery. "
                 f"Got a {type(query).__name__}."
             )
-        if getattr(query, "max_candidates", None) is not None:
-            raise ValueError(
-                f"`query` must be able to pick any row of the pool, and max_candidates={query.max_candidates} excludes "
-                "rows. Set it to None."
-            )
         self.query = query
         self.X_pool = containers.prepare_pool(X_pool)
         self._picks = Picks()
@@ -158,24 +158,22 @@ class ActiveTester:
         left = np.ones(self.n_pool, dtype=bool)
         left[self._picks.rows] = False
         query = self.query
-        if hasattr(query, "select_on_a_copy"):  # the query may be in use elsewhere at the same time
-            query = query.select_on_a_copy(estimator, self.X_pool, n_instances, candidates=left, **given)
-            indices = query.indices_.copy()
-        else:
-            indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
+        indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
         if not hasattr(query, "log_proba_"):
             raise TypeError(
                 f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
                 "Use a StochasticBatchQuery with a sampler of skactive.samplers."
             )
         if getattr(query, "diversity", 0) > 0 and getattr(query, "epsilon", 0) == 0:
-            warn_twins()
-        warn_unreachable(getattr(query, "n_unreachable_", 0), int(left.sum()))
+            _warn_twins()
+        law = getattr(getattr(query, "_batch", None), "law", None)  # of a query that is not ours it is not known
+        first = np.zeros(1) if law is None else law.first_log_proba()
+        _warn_unreachable(int(np.count_nonzero(first == -np.inf)), int(left.sum()))
         classes = getattr(modal.unwrap(estimator)[0], "classes_", None)
         changed = {
             "_classes": None if classes is None else np.asarray(classes),
             "_picks": self._picks.asked(indices, query.log_proba_),
-            "_first_log_proba": [*self._first_log_proba, _some(getattr(query, "first_log_proba_", np.zeros(1)))],
+            "_first_log_proba": [*self._first_log_proba, _some(first)],
         }
         vars(self).update(changed)  # in one step: an interrupt leaves no half of it
         return indices
@@ -201,7 +199,7 @@ class ActiveTester:
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]
         labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
-        labels = check_labels(labels, len(picks))
+        labels = _checked_labels(labels, len(picks))
         if self._classes is not None:
             check_kind(self._classes, labels)
         self._picks = self._picks.told(picks, labels)
@@ -356,4 +354,27 @@ def _some(first_log_proba: Weights) -> Weights:
     return np.minimum(kept + np.log(len(ordered) / len(kept)), 0.0) if len(kept) else np.zeros(1)
 
 
-_KEPT = 1000
+def _checked_labels(labels: Any, n_rows: int) -> NDArray[Any]:
+    labels = plain_labels(labels, "labels", _GAPS)
+    if labels.shape not in ((n_rows,), (n_rows, 1)):
+        raise ValueError(
+            f"`labels` must be the labels of the {n_rows} rows that were asked for, in that order. Got shape "
+            f"{labels.shape}. Labels of part of them need `rows`."
+        )
+    return labels.ravel()
+
+
+def _warn_twins() -> None:
+    warn(
+        "With a `diversity` and `epsilon`=0, rows that are equal to one that was picked cannot be picked any more, and "
+        "the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example."
+    )
+
+
+def _warn_unreachable(n_unreachable: int, n_left: int) -> None:
+    if n_unreachable:
+        warn(
+            f"{n_unreachable} of {n_left} rows could not be picked: their score, or their rank, gives them probability "
+            "0, and the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example, so that "
+            "a tenth of the picks are uniform."
+        )

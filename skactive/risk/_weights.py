@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from .._checks import check_parameters, integer
-from ._checks import Weights, check_first_log_proba, check_log_proba
+from .._checks import float64_array, is_integer
+
+Weights = NDArray[np.float64]
+
+_LEAST_LOG_PROBA = -690.0  # below it, weights come near the largest float64
+_MOST_LOG_WEIGHT = 300.0  # says that nothing is known of a row, and stays finite
 
 
 def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
@@ -37,7 +42,6 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
 
     See Also
     --------
-    risk.pure_weights : Simpler, with a larger variance.
     risk.estimate_risk : The estimate with these weights.
     samplers.log_proba : The probabilities of picks.
 
@@ -60,95 +64,61 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     return 1 + (n_pool - n_labelled) / (left - 1) * (np.exp(-log_proba) / left - 1)
 
 
-def pure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
-    r"""Simpler weights for the same purpose, :math:`u_m = \frac{1}{N q_m} + \frac{M - m}{N}`.
-
-    They are unbiased, like `lure_weights`, and nearly always have a larger variance: early picks count more than late
-    ones, and weights are not 1 when the whole pool was bought.
-
-    Parameters
-    ----------
-    log_proba : array-like of shape (n_labelled,)
-        As for `lure_weights`.
-    n_pool : int
-        Rows before the first pick.
-
-    Returns
-    -------
-    ndarray of shape (n_labelled,), float64
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `lure_weights` does.
-
-    See Also
-    --------
-    risk.lure_weights : A smaller variance, at no cost.
-
-    References
-    ----------
-    Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_PURE.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skactive.risk import pure_weights
-    >>> pure_weights(np.log([0.5, 0.25]), n_pool=10)
-    array([0.3, 0.4])
-    """
-    log_proba = check_log_proba(log_proba, n_pool)
-    return (np.exp(-log_proba) + np.arange(len(log_proba))[::-1]) / n_pool
-
-
-def largest_weight(first_log_proba: ArrayLike, n_labelled: int) -> float:
+def largest_of(log_proba: Weights, n_labelled: int) -> float:
     r"""The largest weight of a pick behind which a risk could hide that labels have not shown.
 
     Rows that are hardly ever picked have large weights. But if few rows have such weights, no large part of a risk can
-    be theirs. So this is :math:`\max_w \min(w, M \cdot \text{share of rows of weight} \ge w)`,
-    and 1 at least.
+    be theirs. So this is :math:`\max_w \min(w, M \cdot \text{share of rows of weight} \ge w)`, and 1 at least.
 
     Parameters
     ----------
-    first_log_proba : array-like of shape (n_pool,)
-        ``query.first_log_proba_``. Rows that cannot be picked (-inf) are left out.
+    log_proba : ndarray of shape (n_pool,)
+        Of each row, to be the first pick. Rows that cannot be picked (-inf) are left out.
     n_labelled : int
         M, the number of labels.
-
-    Returns
-    -------
-    float
-        For `estimate_risk`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``first_log_proba`` are not logarithms of probabilities, one of them above 0, or ``n_labelled`` is not an
-        integer from 1 on.
-
-    See Also
-    --------
-    risk.estimate_risk : Takes it, for the upper end of an interval.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skactive.risk import largest_weight
-    >>> largest_weight(np.log([0.4, 0.4, 0.19, 0.01]), n_labelled=50)
-    12.5
-    >>> largest_weight(np.full(100, -np.log(100)), n_labelled=50)
-    1.0
     """
-    check_parameters({"n_labelled": integer()}, {"n_labelled": n_labelled})
-    return largest_of(check_first_log_proba(first_log_proba), n_labelled)
-
-
-def largest_of(log_proba: Weights, n_labelled: int) -> float:
-    """The same, of log-probabilities that are checked."""
     log_proba = np.sort(log_proba[log_proba > -np.inf])[::-1]
     weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))  # in increasing order
     share = 1 - np.arange(len(weights)) / len(weights)
     return max(1.0, float(np.minimum(weights, n_labelled * share).max()))
 
 
-_MOST_LOG_WEIGHT = 300.0  # which says that nothing is known of the row
+def check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
+    """Check log-probabilities of picks, and that the pool has at least as many rows."""
+    if log_proba is None:
+        raise TypeError(
+            "`log_proba` must be the log-probability of each pick, `query.log_proba_`. Got None: the law of a "
+            "custom sampler is unknown."
+        )
+    log_proba = float64_array("log_proba", log_proba, booleans=False)
+    if log_proba.ndim != 1 or len(log_proba) == 0:
+        raise ValueError(
+            "`log_proba` must have shape (n_labelled,), one number for each label in the order of purchase, "
+            f"concatenated over rounds. Got shape {log_proba.shape} instead."
+        )
+    if not is_integer(n_pool):
+        raise TypeError(f"`n_pool` must be an integer, the number of rows before the first pick. Got {n_pool!r}.")
+    if n_pool < len(log_proba):
+        raise ValueError(
+            f"`n_pool` must be the number of rows before the first of {len(log_proba)} picks, and at least that. "
+            f"Got {n_pool}."
+        )
+    _check_possible(log_proba)
+    return log_proba
+
+
+def _check_possible(log_proba: Weights) -> None:
+    bad = ~((log_proba > _LEAST_LOG_PROBA) & (log_proba <= 1e-9))
+    if not bad.any():
+        return
+    pick = int(np.flatnonzero(bad)[0])
+    remedy = ""
+    if log_proba[pick] <= _LEAST_LOG_PROBA:
+        remedy = (
+            " Rows with (almost) no chance of being picked make the estimate invalid for the whole pool: set "
+            "epsilon=0.1 in the query, for example, so that a tenth of the picks are uniform."
+        )
+    raise ValueError(
+        "`log_proba` must be natural logarithms of probabilities above 0. "
+        f"Got {log_proba[pick]} for pick {pick}, and {int(bad.sum())} such picks in all.{remedy}"
+    )

@@ -1,4 +1,4 @@
-"""The report on a learner after a batch: what it measures, its verdict and its sentences."""
+"""The report on a learner after a batch: what it measures, and its verdict."""
 
 from __future__ import annotations
 
@@ -30,15 +30,12 @@ from .._checks import (
 )
 from .._random import check_random_state
 from .._types import Auto, LossName, Posterior, StoppingMeasure, Verdict
-from ..query._training import check_last_fit
+from ..query._model import check_last_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
-from ._changes import Change, Kept
+from ._changes import MEASURES, Change, Kept
 from ._scores import PoolScores, has_draws
+from ._sentences import sentences_of
 from ._trust import MOST_BATCHES, Tested, Trust
-from ._worth import MEASURES
-
-NEAR = 0.95
-"""Fraction of the ceiling above which a score would rise with more draws."""
 
 HUNDRED = 100
 """Labels that the tolerance is the price of."""
@@ -415,7 +412,7 @@ class StoppingReport:
     @property
     def verdict(self) -> Verdict:
         """Whether to "go on" or to "stop", that it is "too early" to decide, or that this "cannot be told"."""
-        if self._standing() == "reached" or self.n_pool == 0:
+        if self.standing == "reached" or self.n_pool == 0:
             return "stop"
         if not self.gains or self.one_class or np.isnan(self.rate):
             return "too early"
@@ -462,141 +459,27 @@ class StoppingReport:
         return float(interval.low), float(interval.high)
 
     def __str__(self) -> str:
-        return " ".join([self._in_short(), *self._sentences().values()])
+        return " ".join([self._in_short(), *sentences_of(self).values()])
 
     def _repr_html_(self) -> str:
-        return html.card(self._in_short(), [html.Table(list(self._sentences().items()), is_sentences=True)])
+        return html.card(self._in_short(), [html.Table(list(sentences_of(self).items()), is_sentences=True)])
 
     def _in_short(self) -> str:
         return f"{self.labels[-1]} labels: {self.verdict}."
 
-    def _sentences(self) -> dict[str, str]:
-        """What there is to say, by what it is about."""
-        found = {
-            "labels": self._on_labels(),
-            "gain": self._on_gains(),
-            "trust": self._on_trust(),
-            "test": self._on_test(),
-            "predictions": self._on_predictions(),
-            "risk": self._on_risk(),
-            "scores": self._on_scores(),
-        }
-        return {topic: sentences for topic, sentences in found.items() if sentences}
-
-    def _standing(self) -> str:
+    @property
+    def standing(self) -> str:
         """Whether the risk is surely (to 95 %) on the good side of its target, on the other, or ("") neither."""
         risk, target = self.risk, self.target_risk
         if risk is None or target is None:
             return ""
-        if np.isnan(risk.step) and risk.standard_error == 0 and risk.n_labelled < risk.n_pool:
+        if risk.step == 0 and risk.standard_error == 0 and risk.n_labelled < risk.n_pool:
             return ""  # all losses are equal, so their spread alone gives no interval
         low = risk.interval(side="lower", every_look=True)[0]  # reports are looked at after every batch
         high = risk.interval(side="upper", every_look=True)[1]
         above, below = low >= target, high <= target
         reached, missed = (above, below) if risk.greater_is_better else (below, above)
         return "reached" if reached else "missed" if missed else ""
-
-    def _on_labels(self) -> str:
-        if self.n_pool == 0:
-            return "No rows are left."
-        if self.one_class:
-            return "They are all of one class, which is too few to learn from."
-        if self.gains or self.verdict == "stop":
-            return ""
-        return "Pass this report as `previous` after the next batch."
-
-    def _on_gains(self) -> str:
-        if not self.gains or self.one_class or np.isnan(self.rate):
-            return ""
-        name, unit = self.scoring.replace("_", " "), _nats if self.scoring == "log_loss" else _points
-        brought = {
-            "probabilities": f"brought {unit(self.recent)} of {name}, by the model's own probabilities",
-            "changes": f"brought at most {_points(self.recent)} of accuracy, since no more predictions changed",
-            "movement": f"moved predictions by {_percent(self.recent)} of the variance of the labels",
-        }[self.measure]
-        of_hundred = (_percent if self.measure == "movement" else unit)(self.rate)
-        few = f", over at least {self.patience} labels (`patience`)" if self.verdict == "too early" else ""
-        asked = f"{self.tolerance:g}" if unit is _nats else f"{100 * self.tolerance:g}"
-        return f"The last {self.n_recent} {brought}: {of_hundred} per 100 labels; `tolerance` asks for {asked}{few}."
-
-    def _on_trust(self) -> str:
-        if self.measure == "movement" or not self.gains or self.one_class:
-            return ""
-        trust, parts = self.trust, []
-        if trust.n_labels and trust.is_wrong_about_itself:
-            parts.append(
-                f"The model is wrong about itself: {_percent(trust.confidence)} sure and {_percent(trust.right)} right "
-                f"on the last {trust.n_labels} labels before it was taught them, so that its gains count "
-                f"{trust.slope:.2g} times."
-            )
-        if self.verdict != "cannot be told":
-            return " ".join(parts)
-        if self.rate < self.tolerance:
-            parts.append(f"A class has {self.fewest} labels only, which say little about the next ones.")
-        elif self.measure == "changes":
-            parts.append("That is a bound, and no sign of a gain: labels for a test would tell (`test`).")
-        else:
-            parts.append(
-                "What it says of itself is not known to be worth anything: labels for a test would tell (`test`)."
-            )
-        return " ".join(parts)
-
-    def _on_test(self) -> str:
-        if self.tested is None:
-            return ""
-        low, high = (100 * end for end in self.tested.interval())
-        if self.scoring == "log_loss" or self.measure == "movement":
-            return f"On {self.tested.n_labelled} test labels the loss fell by {self.tested.value:.2g} over these."
-        return (
-            f"On {self.tested.n_labelled} test labels these brought {100 * self.tested.value:+.2g} points of accuracy "
-            f"(95 % interval {low:+.2g} to {high:+.2g})."
-        )
-
-    def _on_predictions(self) -> str:
-        if np.isnan(self.changed):
-            return ""
-        below = f"; below {_percent(self.changed_interval(0.9)[1])} on the pool, with 95 % confidence"
-        return (
-            f"The last batch changed {_percent(self.changed)} of the predictions on {self.n_rows} rows"
-            f"{'' if self.whole_pool else below}."
-        )
-
-    def _on_risk(self) -> str:
-        if self.risk is None:
-            return ""
-        name = "accuracy" if self.risk.greater_is_better else "risk"
-        if self.target_risk is None:
-            return f"The {name} is {self.risk}."
-        if self._standing() == "reached":
-            return f"The {name} has reached its target of {self.target_risk:g}: {self.risk}."
-        if self._standing() == "missed" and self.verdict == "stop":
-            remedy = "Another model, or other columns, may help where labels do not."
-            return f"The {name} misses its target of {self.target_risk:g}: {self.risk}. {remedy}"
-        return f"The {name} is not known to have reached its target of {self.target_risk:g}: {self.risk}."
-
-    def _on_scores(self) -> str:
-        if np.isnan(self.best_score):
-            return ""
-        if self.best_score > NEAR * self.ceiling:
-            return "The draws disagree as much as they can: with more draws, scores would rank rows better."
-        if self.best_score <= self.floor:
-            return "Scores differ by no more than the noise of the draws: use more draws, or choose rows at random."
-        times = self.best_score / self.mean_score
-        if self.ceiling == np.inf:
-            return f"The model is {times:.2g} times as uncertain in the best tenth of the pool as in its average row."
-        return f"By BALD, the best tenth of the pool is {times:.2g} times as informative as its average row."
-
-
-def _points(gain: float) -> str:
-    return f"{100 * gain:.2g} points"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
-def _nats(gain: float) -> str:
-    return f"{gain:.2g} nats"
 
 
 def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: str) -> float:

@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skactive import CausalBALDQuery, MCDropoutRegressor, causal, run_experiment, sample_posterior, scores
+from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample_posterior, scores
 from skactive._containers import drop_column, set_column, take_column
 from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe, sqrt_pehe_scorer
 from skactive.datasets import make_causal, make_ihdp
@@ -242,7 +242,7 @@ def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
 
 
 def test_a_propensity_of_a_large_pool_is_fitted_to_some_of_its_rows(models, monkeypatch):
-    monkeypatch.setattr(causal, "_MOST_ROWS", 50)
+    monkeypatch.setattr("skactive.causal._query._MOST_ROWS", 50)
     rows = []
 
     class Counting(LogisticRegression):
@@ -278,32 +278,12 @@ def test_a_learner_that_is_not_fitted_gets_a_uniform_batch():
         assert len(learner.query(X, n_instances=4)[0]) == 4
 
 
-def test_the_size_of_a_batch_may_be_left_to_the_query_with_rows_in_flight():
-    forest = RandomForestRegressor(20, random_state=0).fit(X[:60], Y[:60])
-    q = CausalBALDQuery(treatment=1, batch_range=(4, 9), random_state=0)
-    given = {"X_training": X[:60], "y_training": Y[:60], "pending": np.arange(10)}
-    for _ in range(2):
-        size = q.suggest_batch_size(forest, POOL, **given)
-        assert len(q.select(forest, POOL, "auto", **given)) == size
-        assert 4 <= size <= 9
-
-
 def test_models_without_draws_are_bootstrapped():
     model = KNeighborsRegressor().fit(X[:60], Y[:60])
     q = CausalBALDQuery(treatment=1, posterior="bootstrap", random_state=0)
     batch = q.select(model, POOL, 5, X_training=X[:60], y_training=Y[:60])
     assert len(set(batch.tolist())) == 5
     assert (q.scores_ > 0).any()
-
-
-def test_a_measured_coldness_comes_along():
-    strategy = CausalBALDQuery(treatment=1, beta="auto", random_state=0)
-    learner = ActiveLearner(RandomForestRegressor(20, random_state=0), strategy, X[:20], Y[:20])
-    for start in (20, 30):
-        learner.teach(X[start : start + 5], Y[start : start + 5])
-        learner.query(X[100:], n_instances=5)
-    assert len(strategy.beta_history_) == 2
-    assert strategy.beta_history_[0] == 1.0 != strategy.beta_
 
 
 def test_a_query_survives_clone_and_pickle(models):

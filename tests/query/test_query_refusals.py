@@ -171,7 +171,7 @@ def test_equal_positive_scores_give_a_batch_without_a_warning(sampler):
 # ---------------------------------------------------------------------------------------------------------- parameters
 
 
-@pytest.mark.parametrize("beta", [-1.0, math.nan, "1", None, True])
+@pytest.mark.parametrize("beta", [-1.0, math.nan, "1", "auto", None, True])
 def test_a_beta_that_is_no_number_from_zero_up_is_refused(beta, forest):
     with pytest.raises((TypeError, ValueError), match="`beta`"):
         StochasticBatchQuery("bald", beta=beta).select(forest, X_POOL, 2)
@@ -180,26 +180,6 @@ def test_a_beta_that_is_no_number_from_zero_up_is_refused(beta, forest):
     )
     with pytest.raises((TypeError, ValueError), match="`beta`"):
         learner.query(X_POOL, n_instances=2, beta=beta)
-
-
-@pytest.mark.parametrize("sampler", ["topk", "uniform", lambda scores, k, rng, *, beta: np.arange(k)])
-def test_a_beta_that_sets_itself_needs_a_sampler_that_has_one(sampler, forest):
-    with pytest.raises(ValueError, match='`beta`="auto" needs a sampler'):
-        StochasticBatchQuery("bald", sampler=sampler, beta="auto").select(forest, X_POOL, 2)
-
-
-def test_another_word_for_beta_is_refused_with_the_one_there_is(forest):
-    with pytest.raises(TypeError, match=r'`beta` must be "auto" or a finite number, 0 \(uniform\) or larger'):
-        StochasticBatchQuery("bald", beta="Auto").select(forest, X_POOL, 2)
-
-
-@pytest.mark.parametrize("n_queries_before", [0, 1])
-def test_a_batch_has_no_size_by_itself_where_training_data_are_not_known(n_queries_before, forest):
-    query = StochasticBatchQuery("bald", beta="auto", random_state=0)
-    for _ in range(n_queries_before):
-        query.select(forest, X_POOL, 2)
-    with pytest.raises(ValueError, match="`X_training` and `y_training` must be known"):
-        query.select(forest, X_POOL, "auto")
 
 
 @pytest.mark.parametrize(("parameter", "registry"), [("score", SCORES), ("sampler", SAMPLERS)])

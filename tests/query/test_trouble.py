@@ -54,7 +54,6 @@ def test_after_a_teach_of_one_class_a_learner_says_so_and_goes_on(estimator, sco
         rows, _ = learner.query(POOL, n_instances=6)
     assert len(set(rows.tolist())) == 6
     assert np.isnan(query.scores_).all()
-    assert query.suggest_batch_size(learner, POOL) == 5
     with pytest.raises(ValueError, match="its labels are all 1"):
         score_pool(learner, POOL, score)
     with pytest.raises(ValueError, match="its labels are all 1"):

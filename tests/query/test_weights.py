@@ -177,23 +177,6 @@ def test_weights_of_a_fit_to_new_rows_alone_are_warned_of():
         learner.query(POOL, n_instances=3)
 
 
-def test_members_are_refitted_when_weights_change_and_kept_while_they_do_not():
-    fits = []
-
-    class Counted(DecisionTreeClassifier):
-        def fit(self, X, y, sample_weight=None):
-            fits.append(1)
-            return super().fit(X, y, sample_weight)
-
-    model = Counted().fit(FIRST, Y[:N])
-    query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", random_state=0)
-    expected = 1
-    for weight, n_new in ((None, 20), (WEIGHT, 20), (WEIGHT.copy(), 0), (2 * WEIGHT, 20)):
-        query.select(model, POOL, 3, **GIVEN, sample_weight=weight)
-        expected += n_new
-        assert len(fits) == expected
-
-
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
@@ -209,7 +192,6 @@ def test_weights_that_are_none_are_refused(weight, message):
     for call in (
         lambda **w: StochasticBatchQuery("bald", beta=1.0).select(model, POOL, 2, **given, **w),
         lambda **w: score_pool(model, POOL, **given, **w),
-        lambda **w: StochasticBatchQuery("bald", beta=1.0).suggest_batch_size(model, POOL, **given, **w),
         lambda **w: StoppingReport.from_learner(model, POOL, **given, **w),
         lambda **w: bootstrap(model, FIRST, Y[:N], 2, np.random.default_rng(0), **w),
         lambda **w: run_experiment(
@@ -310,8 +292,7 @@ def test_refits_and_surrogates_get_the_keywords_of_fits_and_arrays_follow_their_
     model, Keeping.fits = Keeping().fit(FIRST, Y[:N], **params), ()
     query = StochasticBatchQuery("margin", beta=1.0, posterior=posterior, random_state=0)
     query.select(model, POOL, 2, **GIVEN, fit_params=params)
-    query.suggest_batch_size(model, POOL, **GIVEN, fit_params=params)
-    assert {n for n, _ in Keeping.fits} == {N, N // 2}
+    assert {n for n, _ in Keeping.fits} == {N}
     assert all(evaluated is EVAL for _, evaluated in Keeping.fits)
 
 

@@ -1,0 +1,395 @@
+"""What draws say of the effect of a treatment, and how far from the truth such estimates are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from .. import _containers as containers
+from .._checks import (
+    as_array,
+    check_n_instances,
+    check_parameters,
+    float64_array,
+    number,
+    several_outputs_error,
+    shown,
+    task,
+)
+from .._random import check_random_state, spawn
+from .._types import Posterior
+from ..query import Pool, PoolDraws, draws_of, model_of
+from ..query._base import RULES
+from ..query._draws import explained
+from ..query._model import check_fits, pool_for
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EffectEstimate:
+    """What is believed of the effect of a treatment on each of some rows.
+
+    Attributes
+    ----------
+    mean, low, high : ndarray of shape (n_points,), float64
+        Mean over draws, and the quantiles that the interval ends in, in the outcome's units. The interval is one of
+        the expected effect on rows like this; what happens to a single one has the noise of two outcomes on top.
+
+    See Also
+    --------
+    causal.estimate_effects : Returns it.
+    """
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def potential_outcomes(predict_draws: Callable[[Any], Any], X: Any, treatment: int | str) -> Any:
+    """Draws of the outcomes of rows without and with a treatment, by the same functions.
+
+    Parameters
+    ----------
+    predict_draws : callable
+        What `sample_posterior` answered for a regressor of the outcome.
+    X : array-like of shape (n_points, n_features)
+        The treatment among the columns; it is not looked at, and not changed.
+    treatment : int or str
+        Position of that column, or its name in a DataFrame.
+
+    Returns
+    -------
+    ndarray or torch.Tensor of shape (n_draws, n_points, 2)
+        The effects are ``draws[..., 1] - draws[..., 0]``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such column.
+
+    See Also
+    --------
+    causal.estimate_effects : Means and intervals of the difference.
+    CausalBALDQuery : Scores such draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skactive import sample_posterior
+    >>> from skactive.causal import potential_outcomes
+    >>> from skactive.datasets import make_causal
+    >>> X, y, _ = make_causal(100, np.random.default_rng(0))
+    >>> predict_draws = sample_posterior(BayesianRidge().fit(X, y), 5, np.random.default_rng(0))
+    >>> potential_outcomes(predict_draws, X, treatment=1).shape
+    (5, 100, 2)
+    """
+    if not callable(predict_draws):
+        raise TypeError(f"`predict_draws` must be what `sample_posterior` returns. Got {shown(predict_draws)} instead.")
+    X = containers.prepare_pool(X, "X")
+    position = containers.column_position(X, treatment, "treatment")
+    untreated, treated = (predict_draws(containers.set_column(X, position, value)) for value in (0, 1))
+    stack = torch.stack if isinstance(treated, torch.Tensor) else np.stack
+    return stack([untreated, treated], -1)
+
+
+def outcome_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, position: int, **options: Any) -> PoolDraws:
+    """Draws of both outcomes of a row, whatever treatment it has, from a regressor of the outcome."""
+    draws = draws_of(pool, learner, rng, **options)
+    _check_value_draws(draws.shape, model_of(learner))
+    return replace(
+        draws,
+        predict=functools.partial(potential_outcomes, draws.predict, treatment=position),
+        shape=(*draws.shape, 2),
+        n_beside=draws.n_beside + (pool.n_columns or 0),  # the rows are copied, to set the treatment
+    )
+
+
+def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
+    """Effects by the predictions of a fitted regressor: with the treatment less without it.
+
+    Parameters
+    ----------
+    estimator : fitted regressor
+        Its ``predict`` is all that is needed.
+    X : array-like of shape (n_points, n_features)
+    treatment : int or str
+        Position of the column of X that the treatment is in, or its name in a DataFrame.
+
+    Returns
+    -------
+    ndarray of shape (n_points,), float64
+        In the outcome's units.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such column, or no ``predict``.
+
+    See Also
+    --------
+    causal.estimate_effects : With intervals, from draws.
+    causal.sqrt_pehe : The error of such estimates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skactive.causal import predict_effects
+    >>> model = LinearRegression().fit([[0.0, 0], [1.0, 0], [0.0, 1]], [1.0, 2.0, 4.0])
+    >>> predict_effects(model, np.array([[0.0, 1], [5.0, 0]]), treatment=1).round(9)
+    array([3., 3.])
+    """
+    _check_predictor(estimator)
+    X = containers.prepare_pool(X, "X")
+    position = containers.column_position(X, treatment, "treatment")
+    untreated, treated = (
+        float64_array("estimator", estimator.predict(containers.set_column(X, position, value)), rule="predict numbers")
+        for value in (0, 1)
+    )
+    effects = treated - untreated
+    if effects.size != containers.count_rows(X):
+        raise several_outputs_error(estimator)
+    return effects.ravel()
+
+
+def estimate_effects(
+    estimator: Any,
+    X: Any,
+    treatment: int | str,
+    *,
+    level: float = 0.95,
+    n_draws: int | None = None,
+    posterior: Posterior = "auto",
+    X_training: Any = None,
+    y_training: Any = None,
+    sample_weight: ArrayLike | None = None,
+    fit_params: Mapping[str, Any] | None = None,
+    chunk_size: int | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    verbose: int = 0,
+) -> EffectEstimate:
+    """What draws from a regressor's posterior say of the effect of a treatment on each row.
+
+    Parameters
+    ----------
+    estimator : fitted regressor, or modAL learner
+    X : array-like of shape (n_points, n_features)
+        The treatment among the columns; it is not looked at.
+    treatment : int or str
+        Position of that column, or its name in a DataFrame.
+    level : float, default=0.95
+        Of the interval, which has as many draws below as above it.
+    n_draws, posterior, chunk_size, n_jobs, random_state, verbose
+        As in `StochasticBatchQuery`.
+    X_training, y_training : array-like, optional
+        What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
+    sample_weight, fit_params : optional
+        Weights of the training rows in the fit, and further keywords for refits, as `StochasticBatchQuery.select` takes
+        them.
+
+    Returns
+    -------
+    EffectEstimate
+        ``mean``, ``low`` and ``high``, each of shape (n_points,).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such column, the estimator is a classifier, or it has no draws.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    See Also
+    --------
+    causal.predict_effects : The estimate alone, from predictions.
+    causal.potential_outcomes : Draws of both outcomes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skactive.causal import estimate_effects, sqrt_pehe
+    >>> from skactive.datasets import make_causal
+    >>> X, y, effects = make_causal(500, np.random.default_rng(0))
+    >>> found = estimate_effects(RandomForestRegressor(random_state=0).fit(X, y), X, treatment=-1)
+    >>> bool((found.low <= found.mean).all()), bool(sqrt_pehe(effects, found.mean) < effects.std())
+    (True, True)
+    """
+    check_parameters(
+        RULES | {"level": number(0, 1, ends="()", remedy="Try 0.95.")},
+        {
+            "level": level,
+            "n_draws": n_draws,
+            "posterior": posterior,
+            "chunk_size": chunk_size,
+            "n_jobs": n_jobs,
+            "random_state": random_state,
+            "verbose": verbose,
+        },
+    )
+    X = containers.prepare_pool(X, "X")
+    given = {"X_training": X_training, "y_training": y_training}
+    model, pool = pool_for(estimator, X, **given, sample_weight=sample_weight, fit_params=fit_params)
+    check_n_instances(1, len(pool), pool.n_points)
+    check_fits(model, pool)
+    check_outcome_model(model)
+    position = containers.column_position(pool.X, treatment, "treatment")
+    rng = spawn(check_random_state(random_state), 2)[0]
+    draws = outcome_draws_of(pool, estimator, rng, position, n_draws=n_draws, posterior=posterior, n_jobs=n_jobs)
+    columns = np.empty((3, len(pool)))
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    for rows, chunk in draws.chunks(pool, "estimating", chunk_size=chunk_size, verbose=verbose):
+        with explained("Estimating", rows, draws.model):
+            outcomes = as_array(draws.of(chunk, rows.stop - rows.start)).astype(np.float64)
+            _check_finite_outcomes(outcomes)
+        effects = outcomes[..., 1] - outcomes[..., 0]
+        columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)
+    return EffectEstimate(*columns)
+
+
+def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
+    r"""Error of estimated effects, :math:`\sqrt{\frac1N \sum_i (\hat\tau_i - \tau_i)^2}`, in the outcome's units.
+
+    PEHE is the precision in estimation of heterogeneous effects. It takes true effects, which simulations know alone.
+
+    Parameters
+    ----------
+    true_effects, effects : array-like of shape (n_points,)
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, there are no points, or an effect is not finite.
+
+    See Also
+    --------
+    causal.sqrt_pehe_scorer : The same as a scorer for experiments.
+    causal.predict_effects : The estimates.
+
+    References
+    ----------
+    Hill (2011), Bayesian Nonparametric Modeling for Causal Inference, sec. 4.
+
+    Examples
+    --------
+    >>> from skactive.causal import sqrt_pehe
+    >>> sqrt_pehe([1.0, 2.0], [4.0, -1.0])
+    3.0
+    """
+    true_effects, effects = _check_effects(true_effects, effects)
+    return float(np.sqrt(np.mean((effects - true_effects) ** 2)))
+
+
+def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., float]:
+    """Minus `sqrt_pehe` of the effects that a model predicts, as a scorer for `run_experiment`: larger is better.
+
+    Parameters
+    ----------
+    effects : array-like of shape (n_points,)
+        True effect on each row of the X (or ``X_test``) that the experiment is given.
+    treatment : int or str
+        Position of the column of X that the treatment is in, or its name in a DataFrame.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y, *, rows)``.
+
+    See Also
+    --------
+    causal.sqrt_pehe : The error itself.
+    run_experiment : Takes it as ``scoring``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skactive import CausalBALDQuery, run_experiment
+    >>> from skactive.causal import sqrt_pehe_scorer
+    >>> from skactive.datasets import make_causal
+    >>> X, y, effects = make_causal(300, np.random.default_rng(0))
+    >>> queries = {sampler: CausalBALDQuery(sampler=sampler, treatment=-1) for sampler in ("power", "uniform")}
+    >>> options = {"n_initial": 20, "n_rounds": 1, "n_trials": 2, "random_state": 0}
+    >>> scoring = {"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)}
+    >>> run_experiment(RandomForestRegressor(20), queries, X, y, scoring=scoring, **options).score_names
+    ['minus sqrt PEHE']
+    """
+    return functools.partial(_minus_sqrt_pehe, effects=_check_one_a_row("effects", effects), treatment=treatment)
+
+
+def _minus_sqrt_pehe(
+    estimator: BaseEstimator, X: Any, y: Any, *, rows: NDArray[np.int64], effects: Floats, treatment: int | str
+) -> float:
+    if len(effects) <= max(rows):
+        raise ValueError(
+            f"`effects` must have an effect for each row of X, {max(rows) + 1} or more. Got {len(effects)} effects."
+        )
+    return -sqrt_pehe(effects[rows], predict_effects(estimator, X, treatment))
+
+
+def check_outcome_model(estimator: Any) -> None:
+    if task(estimator) == "classifier":
+        raise TypeError(
+            f"`estimator` must be a regressor of the outcome on covariates and treatment. Got a "
+            f"{type(estimator).__name__}, a classifier. For a yes/no outcome, fit a regressor to 0 and 1."
+        )
+
+
+def _check_value_draws(shape: Any, estimator: Any) -> None:
+    """Check the shape of draws of one row of predicted values."""
+    if len(shape) != 2:
+        raise TypeError(
+            f"`estimator` must predict one outcome: draws are (n_draws, n_points). Got a {type(estimator).__name__} "
+            f"with draws of shape {tuple(shape)}, those of a classifier."
+        )
+
+
+def _check_finite_outcomes(outcomes: NDArray[np.float64]) -> None:
+    """Check draws of both outcomes (n_draws, n, 2) of some rows."""
+    if not np.isfinite(outcomes).all():
+        draw, row, _ = np.argwhere(~np.isfinite(outcomes))[0]
+        raise ValueError(
+            f"`draws` must be finite. Got {outcomes[draw, row].tolist()} in draw {draw} of row {row} of these."
+        )
+
+
+def _check_effects(true_effects: Any, effects: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two arrays of finite effects, one a row."""
+    true_effects, effects = float64_array("true_effects", true_effects), float64_array("effects", effects)
+    if true_effects.ndim != 1 or true_effects.shape != effects.shape or not len(effects):
+        raise ValueError(
+            "`true_effects` and `effects` must have the same shape (n_points,), with a point or more. Got "
+            f"{true_effects.shape} and {effects.shape}."
+        )
+    return _check_one_a_row("true_effects", true_effects), _check_one_a_row("effects", effects)
+
+
+def _check_one_a_row(name: str, effects: Any) -> NDArray[np.float64]:
+    """Finite effects of shape (n_points,)."""
+    effects = float64_array(name, effects)
+    if effects.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (n_points,). Got {effects.shape} instead.")
+    if not np.isfinite(effects).all():
+        row = int(np.flatnonzero(~np.isfinite(effects))[0])
+        raise ValueError(f"`{name}` must be finite. Got {effects[row]} in row {row}.")
+    return effects
+
+
+def _check_predictor(estimator: Any) -> None:
+    if not hasattr(estimator, "predict") or isinstance(estimator, type):
+        got = shown(estimator) if isinstance(estimator, type) else f"a {type(estimator).__name__} without it"
+        raise TypeError(f"`estimator` must be a fitted regressor with `predict`. Got {got}.")
