@@ -44,7 +44,7 @@ def digest(value: Any) -> str:
         raise ValueError(f"its content cannot be compared with that of a later call: {error}") from error
 
 
-class _Hasher(NumpyHasher):  # type: ignore[misc]
+class _Hasher(NumpyHasher):
     """Pickles into a checksum, with some objects replaced by their parts."""
 
     def __init__(self) -> None:
@@ -64,6 +64,11 @@ class _Hasher(NumpyHasher):  # type: ignore[misc]
     def memoize(self, value: Any) -> None:
         if not isinstance(value, tuple):  # equal tuples are equal, whether they are one object or two
             super().memoize(value)
+
+    def _batch_setitems(self, items: Any, *args: Any) -> None:
+        # joblib's own swallows a TypeError of what cannot be pickled
+        pairs = [(key if isinstance(key, str) else digest(key), item) for key, item in items]
+        self.save(sorted(pairs, key=lambda pair: pair[0]))
 
     def _parts(self, value: Any) -> Any:
         if isinstance(value, list | tuple | dict):
@@ -109,8 +114,8 @@ def _data_parts(value: Any) -> Any:
         return "masked", value.filled(), np.ma.getmaskarray(value)
     if value.dtype.hasobject:
         return "array", value.shape, value.ravel().tolist()
-    # reshaped, so that arrays of one row have the same strides; bytes, as datetimes have no memoryview
-    content = np.ascontiguousarray(value).reshape(-1).view(np.uint8) if value.size else b""
+    # bytes, as datetimes have no memoryview
+    content: Any = np.ascontiguousarray(value).reshape(-1).view(np.uint8) if value.size else b""
     return "array", repr(value.dtype), value.shape, hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 

@@ -195,6 +195,10 @@ def test_a_change_of_what_decides_results_is_seen(change):
     assert digest(make(1)) != digest(make(-1) if make is not net else make(2))
 
 
+def test_the_order_of_a_dict_is_no_difference():
+    assert digest({"a": 1, 2: "b"}) == digest({2: "b", "a": 1}) != digest({"2": "b", "a": 1})
+
+
 def test_random_states_and_what_clones_forget_make_no_difference():
     assert digest(LogisticRegression(random_state=0)) == digest(fitted(1).set_params(random_state=1))
 
@@ -210,7 +214,10 @@ def test_functions_and_objects_that_refer_to_themselves_are_described():
     assert digest(loop) == digest(again) != digest([1, [1]])
 
 
-@pytest.mark.parametrize("value", [threading.Lock(), closure(threading.Lock()), Weighted([threading.Lock()])])
+LOCK = threading.Lock()
+
+
+@pytest.mark.parametrize("value", [LOCK, closure(LOCK), {"f": closure(LOCK)}, {1: LOCK}, [LOCK], Weighted([LOCK])])
 def test_what_cannot_be_pickled_is_refused(value):
     with pytest.raises(ValueError, match="cannot be compared with that of a later call"):
         digest(value)

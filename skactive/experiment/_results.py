@@ -210,8 +210,7 @@ class ExperimentResult:
         -------
         Summary
             A row for each score and query. ``mean``: of the score, over acquisitions (without the initial labels) and
-            then over trials; with ``batch_size="auto"`` over labels instead, up to the smallest number that all runs
-            reached, by straight lines between evaluations. ``labels``: number of labels at which these lines reach
+            then over trials. ``labels``: number of labels at which straight lines between evaluations reach
             ``level``, over the ``reached`` trials that do. ``difference``: of ``mean`` to the reference in the
             same trials, with the p-value of a sign-flip test, uncorrected (``p_value``) and corrected for the number of
             queries (``p_holm``). Intervals are Student's, 95 %, and not corrected. ``verdict``: "better" or "worse" if
@@ -232,10 +231,9 @@ class ExperimentResult:
             runs = self._complete_runs(score)
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
-            means = self._means(runs)
+            means = {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
             rows += with_holm([compare(score, query, means, runs, reference, goal, margin) for query in runs])
-        kind = "labels" if self._sizes_differ else "acquisitions, the first labels left out"
-        return Summary(f"mean over {kind}", reference, rows)
+        return Summary("mean over acquisitions, the first labels left out", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:
         """How many fewer labels than the reference each query needs.
@@ -263,18 +261,6 @@ class ExperimentResult:
             of = [savings(score, query, runs[query], runs[reference], level) for query in runs if query != reference]
             rows += with_holm(of)
         return Summary("labels saved", reference, rows)
-
-    @property
-    def _sizes_differ(self) -> bool:
-        return self.settings.get("batch_size") == "auto"
-
-    def _means(self, runs: dict[str, dict[int, Curve]]) -> dict[str, dict[int, float]]:
-        """The mean score of each run, by query and trial."""
-        if not self._sizes_differ:
-            return {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
-        everything = [run.n_labelled for of in runs.values() for run in of.values()]
-        ends = max((n[0] for n in everything), default=0), min((n[-1] for n in everything), default=0)
-        return {query: {t: run.mean_over_labels(*ends) for t, run in of.items()} for query, of in runs.items()}
 
     def _complete_runs(self, score: str) -> dict[str, dict[int, Curve]]:
         """Runs by query and trial, without trials in which one failed, and queries all of whose runs did."""

@@ -80,9 +80,6 @@ class Curve:
     def mean(self) -> float:
         return float(np.mean(self.scores[1:])) if len(self.scores) > 1 else np.nan
 
-    def mean_over_labels(self, first: int, last: int) -> float:
-        return statistics.mean_over_labels(self.n_labelled, self.scores, first, last)
-
     def labels_to(self, level: float) -> float:
         return statistics.labels_to_reach(level, self.n_labelled, self.scores)
 
