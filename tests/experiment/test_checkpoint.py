@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from killed_experiment import experiment, keep_records, records_of
 from sklearn.tree import DecisionTreeClassifier
+from test_fingerprint import CHANGES
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive.experiment import _checkpoint
@@ -159,6 +160,25 @@ def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(name, c
     with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}` was not the same"):
         small(path, **changes)
     assert path.read_bytes() == before
+
+
+def scorer_with(thing):
+    return lambda estimator, X, y: float(thing is not None)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_checkpoint_is_refused_after_a_change_of_code_or_of_what_it_uses(change, tmp_path):
+    make, options = CHANGES[change], {"n_trials": 1, "n_rounds": 1}
+    first = small(tmp_path / "run.sqlite", scoring={"s": scorer_with(make(1))}, **options)
+    assert small(tmp_path / "run.sqlite", scoring={"s": scorer_with(make(1))}, **options) == first
+    with pytest.raises(ValueError, match="another experiment: its `scoring` was not the same"):
+        small(tmp_path / "run.sqlite", scoring={"s": scorer_with(make(2))}, **options)
+
+
+def test_a_checkpoint_is_accepted_with_equal_data_in_another_memory_layout_and_more_rounds(tmp_path):
+    first = small(tmp_path / "run.sqlite")
+    same = {"X": np.asfortranarray(X), "y": np.repeat(Y, 2)[::2], "n_rounds": 3}
+    assert small(tmp_path / "run.sqlite", **same).rounds[:3] == first.rounds[:3]
 
 
 def test_another_random_state_of_an_estimator_makes_no_other_experiment(tmp_path):
