@@ -73,6 +73,8 @@ class _Hasher(NumpyHasher):
     def _parts(self, value: Any) -> Any:
         if isinstance(value, list | tuple | dict):
             return value
+        if isinstance(value, np.number | np.bool_):
+            return value.item()
         if _is_data(value):
             return _data_parts(value)
         if _is_estimator(value) and not self._is_inside:

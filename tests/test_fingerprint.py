@@ -195,6 +195,10 @@ def test_a_change_of_what_decides_results_is_seen(change):
     assert digest(make(1)) != digest(make(2))
 
 
+def test_numbers_of_numpy_are_those_of_python():
+    assert digest(np.int64(3)) == digest(3) != digest(np.float64(3)) == digest(3.0)
+
+
 def test_the_order_of_a_dict_is_no_difference():
     assert digest({"a": 1, 2: "b"}) == digest({2: "b", "a": 1}) != digest({"2": "b", "a": 1})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import joblib
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -229,7 +229,7 @@ def run_experiment(
     ]
     with _interruption_explained(saved):
         rounds, failures = _do_all(runs, n_jobs, verbose)
-    shown_settings = {**_as_text(settings), "n_trials": n_trials, "random_state": entropy, "versions": versions()}
+    shown_settings = {**_as_text({**settings, "n_trials": n_trials}), "random_state": entropy, "versions": versions()}
     return ExperimentResult(rounds, failures, {**shown_settings, "queries": _as_text(queries)})
 
 
@@ -243,38 +243,24 @@ def _as_text(value: Any) -> Any:
     """A setting as plain JSON: objects by their ``repr``, without addresses."""
     if isinstance(value, dict):
         return {name: _as_text(part) for name, part in value.items()}
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | str) or is_number(value):
         return value
     return re.sub(r" at 0x\w+", "", shown(value))
 
 
 def _check_queries(queries: Any) -> None:
-    """Check that queries have names, valid parameters, and a call like that of modAL's strategies."""
+    """Check that queries have names and valid parameters, and can be called."""
     if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
         raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
     for name, query in queries.items():
         if isinstance(query, type) or not callable(query):
             raise TypeError(f"`queries`[{name!r}] must be a query or a callable. Got {query!r} instead.")
-        _check_calling_convention(name, query)
         if hasattr(query, "check_parameters"):
             try:
                 query.check_parameters()
             except (ValueError, TypeError) as error:
                 raise ParameterError(f"`queries`[{name!r}] has a parameter that is not valid: {error}") from error
-
-
-def _check_calling_convention(name: str, query: Any) -> None:
-    try:
-        signature = inspect.signature(query)
-    except (TypeError, ValueError):  # some builtins have none
-        return
-    try:
-        signature.bind("learner", "X_pool", n_instances=1)
-    except TypeError as error:
-        raise TypeError(
-            f"`queries`[{name!r}] must take (learner, X_pool, n_instances=...), as modAL's strategies do: {error}. "
-            f"Its signature is {signature}."
-        ) from error
 
 
 def _check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> None:

@@ -39,10 +39,6 @@ class Round:
     query_seconds : float or None
         Seconds that the query took; None in round 0.
     fit_seconds : float
-
-    See Also
-    --------
-    ExperimentResult : Holds them as ``rounds``.
     """
 
     trial: int
@@ -70,12 +66,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that raised an error: where, and the error with its traceback as text.
-
-    See Also
-    --------
-    ExperimentResult : Holds them as ``failures``.
-    """
+    """A run that raised an error: where, and the error with its traceback as text."""
 
     trial: int
     query: str
@@ -97,12 +88,15 @@ class ExperimentResult:
 
     Attributes
     ----------
-    rounds : tuple of Round
-        Every round of every run, by trial, query and round. A run is one query in one trial.
-    failures : tuple of Failure
-        Runs that raised an error. Their finished rounds are in ``rounds``; summaries leave such runs out.
+    rounds : tuple
+        Every round of every run, by trial, query and round. A run is one query in one trial. A round has the attributes
+        ``trial``, ``query``, ``round``, ``n_labelled``, ``indices`` (positions of the rows labelled in it),
+        ``scores`` (by name), ``query_seconds`` and ``fit_seconds``.
+    failures : tuple
+        Runs that raised an error: ``trial``, ``query``, ``round``, ``type``, ``message`` and ``traceback``. Their
+        finished rounds are in ``rounds``; summaries leave such runs out.
     settings : dict
-        Estimator, queries, sizes, seeds and versions, as plain JSON.
+        Estimator, queries, sizes, seeds and versions, as plain JSON; objects as text.
 
     See Also
     --------
@@ -209,15 +203,20 @@ class ExperimentResult:
         Returns
         -------
         Summary
-            A row for each score and query. ``mean``: of the score, over acquisitions (without the initial labels) and
-            then over trials. ``labels``: number of labels at which straight lines between evaluations reach
-            ``level``, over the ``reached`` trials that do. ``difference``: of ``mean`` to the reference in the
-            same trials, with the p-value of a sign-flip test, uncorrected (``p_value``) and corrected for the number of
-            queries (``p_holm``). Intervals are Student's, 95 %, and not corrected. ``verdict``: "better" or "worse" if
-            the interval of the difference is on one side of 0, "within the margin" if it is in it, which may both
-            hold, else "cannot be told"; ``trials_to_tell`` is how many trials would tell the difference seen, by its
-            spread (80 % power, 5 %). A trial in which a run failed is left out for all queries, so that none looks good
-            because its bad trials failed; a query of which all runs failed is left out by itself.
+            A table that can be printed; its ``to_frame()`` is a DataFrame. It has a row for each score and query.
+
+            * ``mean``: of the score, over acquisitions (without the initial labels) and then over trials;
+            * ``labels``: number of labels at which straight lines between evaluations reach ``level``, over the
+              ``reached`` trials that do;
+            * ``difference``: of ``mean`` to the reference in the same trials, with the p-value of a sign-flip test,
+              uncorrected (``p_value``) and corrected for the number of queries (``p_holm``);
+            * ``verdict``: "better" or "worse" if the interval of the difference is on one side of 0, "within the
+              margin" if it is in it, which may both hold, else "cannot be told";
+            * ``trials_to_tell``: how many trials would tell the difference seen, by its spread (80 % power, 5 %).
+
+            Intervals are Student's, 95 %, and not corrected. A trial in which a run failed is left out for all queries,
+            so that none looks good because its bad trials failed; a query of which all runs failed is left out by
+            itself.
 
         References
         ----------

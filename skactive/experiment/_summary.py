@@ -29,10 +29,6 @@ class Summary:
         The query that differences are to.
     rows : list of dict
         One a score and query. Estimates have a ``mean`` and the ends of a 95 % interval, ``low`` and ``high``.
-
-    See Also
-    --------
-    ExperimentResult : Its ``summary`` returns one.
     """
 
     title: str
@@ -40,12 +36,7 @@ class Summary:
     rows: list[dict[str, Any]]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``.
-
-        Returns
-        -------
-        pandas.DataFrame
-        """
+        """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``."""
         return import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
 
     def __str__(self) -> str:

@@ -576,10 +576,13 @@ def test_json_gives_the_same_result_back_to_the_last_bit():
 
 
 def test_settings_say_what_was_run():
-    settings = run({"power": StochasticBatchQuery("entropy", "softmax", beta=2)}, scoring="accuracy").settings
+    settings = run(
+        {"power": StochasticBatchQuery("entropy", "softmax", beta=2)}, scoring="accuracy", n_trials=np.int64(2)
+    ).settings
     assert settings["estimator"] == "KNeighborsClassifier(n_neighbors=1)"
     assert "beta=2" in settings["queries"]["power"]
     assert (settings["batch_size"], settings["n_trials"], settings["scoring"]) == (4, 2, {"accuracy": "accuracy"})
+    assert settings["n_initial"] == 6
     assert settings["versions"]["numpy"] == np.__version__
     assert json.loads(json.dumps(settings)) == settings
 
