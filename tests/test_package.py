@@ -170,7 +170,6 @@ FLOORS = [
         "_statistics",
         "_sqlite",
         "_fingerprint",
-        "_plain",
         "_progress",
         "_containers",
         "_points",
@@ -227,7 +226,7 @@ def test_one_room_knows_a_library(library, home):
 
 def test_few_files_know_sql():
     knowing = {name for name, tree in TREES.items() if "sqlite3" in imported_libraries(tree)}
-    assert knowing <= {"_sqlite", "experiment._journal", "campaign._store"}
+    assert knowing <= {"_sqlite", "campaign._store"}
 
 
 # --- what no file of the package may hold ---------------------------------------------------------
