@@ -113,18 +113,6 @@ def verdict_of(found: Estimate, margin: float) -> str:
     return ", ".join(said) or "cannot be told"
 
 
-def mean_over_labels(n_labelled: Sequence[int], scores: Sequence[float], first: int, last: int) -> float:
-    """Mean of the straight lines between evaluations, from ``first`` to ``last`` labels; NaN if that is one point.
-
-    It compares runs whose batches differ in size. A mean over evaluations would give small batches more weight.
-    """
-    if last <= first:
-        return np.nan
-    x = [first, *(n for n in n_labelled if first < n < last), last]
-    y = np.interp(x, n_labelled, scores)
-    return float(np.diff(x) @ (y[1:] + y[:-1]) / 2 / (last - first))
-
-
 def area(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     """Area under the ROC curve, from the sum of the ranks of the positive rows (Mann and Whitney, 1947).
 

@@ -11,14 +11,14 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 _LOCK = threading.Lock()
 _BEFORE: list[int] = []
-"""The number of threads before anybody came, once for each who is there."""
+"""The number of torch threads before the first limit, once for each limit in force."""
 
 _LIMITS: list[threadpool_limits] = []
-"""The limits that the first set, once for each who is there."""
+"""The limits that the first call set, once for each call in force."""
 
 
 class Lock:
-    """A lock that stays where it is: a copy of what holds it, in another process say, gets one of its own."""
+    """A lock whose copies, in another process say, are new locks: what holds it can be pickled."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -37,7 +37,7 @@ class Lock:
 def one_thread() -> Iterator[None]:
     """One thread for torch, and for the BLAS and OpenMP libraries behind numpy, scipy and scikit-learn.
 
-    The numbers belong to the process. Who leaves last puts back what they were before the first came.
+    The numbers belong to the process: the last of several threads to leave restores them.
     """
     with _LOCK:
         _LIMITS.append(_LIMITS[0] if _LIMITS else threadpool_limits(1))
@@ -55,7 +55,7 @@ def one_thread() -> Iterator[None]:
 def one_torch_thread() -> Iterator[None]:
     """One thread for torch: small tensors are computed faster than a second thread is woken.
 
-    The number belongs to the process. Who comes last puts back what it was before the first came.
+    The number belongs to the process: the last of several threads to leave restores it.
     """
     with _LOCK:
         before = _BEFORE[0] if _BEFORE else torch.get_num_threads()

@@ -87,7 +87,7 @@ def records_of(checkpoint):
 def keep_records(checkpoint, n):
     """Leave the first records of a checkpoint, as if it had been interrupted after them."""
     with closing(sqlite3.connect(checkpoint, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM records WHERE number > ?", (n,))
+        connection.execute("DELETE FROM records WHERE rowid > ?", (n,))
 
 
 def tear(checkpoint):
@@ -97,7 +97,7 @@ def tear(checkpoint):
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("UPDATE records SET content = 'half'")
     for i in range(1000, 1100):
-        connection.execute("INSERT INTO records VALUES (?, '', zeroblob(3000), NULL, x'')", (i,))
+        connection.execute("INSERT INTO records VALUES (?, zeroblob(3000), x'')", (str(i),))
     os.kill(os.getpid(), signal.SIGKILL)
 
 

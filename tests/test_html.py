@@ -16,7 +16,8 @@ from sklearn.linear_model import LogisticRegression
 
 from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, _html, run_experiment
 from skactive.campaign import Status
-from skactive.experiment import Failure, Round, Summary
+from skactive.experiment._results import Failure, Round
+from skactive.experiment._summary import Summary
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
 
 LARGEST = 100_000

@@ -1,217 +1,202 @@
-"""An experiment on disk: a journal of what is run, then of every finished round with what the query remembers.
+"""An experiment on disk: what is run, then every finished round, in an SQLite file to which records are only added.
 
-Each record says what it is part of: the first of its experiment, which is a checksum of all settings but the number of
-rounds; others of a query in it, which is a checksum of that and of the query's description. So the rounds of other
-settings, seeds or queries are never taken for those of this experiment.
+SQLite lets one process write at a time and rolls back what a killed process left unfinished. It finds damaged pages,
+but not every changed byte in a page, so each record has a checksum. That of a round covers the settings and the query
+that it belongs to: rounds of other settings, seeds or queries are never taken for those of this experiment.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .._checks import shown, warn
-from .._fingerprint import digest, first_difference
-from ._journal import Journal, Record
-from ._results import ExperimentResult, Round
+from .. import __version__
+from .._checks import warn
+from .._fingerprint import digest
+from .._sqlite import Connection, Kind, SqliteFile, checksum
+from ._results import Round
 
-_MAY_GROW = "n_rounds"  # a number of which no round depends
+_KIND = Kind(
+    parameter="`checkpoint`",
+    noun="the checkpoint of an experiment",
+    application=b"skac",
+    layout=3,
+    tables=("CREATE TABLE records (key TEXT PRIMARY KEY, content TEXT NOT NULL, checksum BLOB NOT NULL)",),
+    patience=600.0,  # a write takes milliseconds, but many processes on a slow disk take turns
+)
+_ADD = "INSERT INTO records (key, content, checksum) VALUES (?, ?, ?)"
+# as blobs, because damage can change the type of a value
+_ONE = "SELECT CAST(content AS BLOB), CAST(checksum AS BLOB) FROM records WHERE key = ?"
+_N_ROUNDS = """SELECT count(*) FROM records WHERE key LIKE '["round"%'"""
 
 
-@dataclass
-class Progress:
-    """How far one run has come: its finished rounds, and the state of its query if that ever changed."""
-
-    rounds: list[Round] = field(default_factory=list)
-    memory: bytes | None = None
-    part_of: str = ""
-
-    def up_to(self, n_rounds: int | None) -> Progress:
-        """Without rounds that are not asked for."""
-        return self if n_rounds is None else Progress(self.rounds[: n_rounds + 1], self.memory, self.part_of)
-
-
+@dataclass(frozen=True)
 class Checkpoint:
-    """The file of an experiment, read when this object is made and when the experiment begins.
+    """The file of an experiment that has begun; worker processes hold copies of this object.
 
     Attributes
     ----------
-    journal : Journal
-    settings : dict or None
-        What was run, if anything.
-    versions : dict
-        Versions it was begun with.
-    queries : dict
-        Descriptions of the queries that were run.
+    file : SqliteFile
+    entropy : list of int
+        The seeds of the experiment.
+    experiment : str
+        Checksum of all settings, seeds included.
+    queries : dict of str to str
+        Checksums of the queries.
+    owner : int
+        Id of the process that began.
     """
 
-    def __init__(self, path: Any) -> None:
-        self.journal, records = Journal.open(path)
-        self._read(records)
+    file: SqliteFile
+    entropy: list[int]
+    experiment: str
+    queries: Mapping[str, str]
+    owner: int
 
-    def _read(self, records: list[Record]) -> None:
-        self.settings: dict[str, Any] | None = None
-        self.versions: dict[str, str] = {}
-        self.queries: dict[str, Any] = {}
-        self._progress: dict[tuple[str, int], Progress] = {}
-        self._digests: dict[str | None, str] = {}
-        for record in records:
-            content = dict(record.content)
-            kind = content.pop("kind")
-            if (kind == "settings") != (self.settings is None):
-                raise _mixed_error(self.journal.path)
-            if kind == "settings":
-                self.settings, self.versions = content["settings"], content["versions"]
-            elif kind == "query":
-                self.queries[content["name"]] = content["description"]
-            if record.part_of != (self._part_of() if kind == "settings" else self._part_of(_query_of(content))):
-                raise _mixed_error(self.journal.path)
-            if kind == "round":
-                self._read_round(Round.from_dict(content), record.memory)
-
-    def _read_round(self, round_: Round, memory: bytes | None) -> None:
-        progress = self.progress_of(round_.query, round_.trial)
-        if round_.round == len(progress.rounds):
-            progress.rounds.append(round_)
-            progress.memory = progress.memory if memory is None else memory
-        elif round_ not in progress.rounds[round_.round :][:1]:  # else found twice, by processes side by side
-            raise ValueError(
-                f"`checkpoint`={str(self.journal.path)!r} has two different records of round {round_.round} of query "
-                f"{round_.query!r} in trial {round_.trial}: two processes wrote to it, and found different numbers "
-                "from the same seed. Give a new path, and let one process at a time write to it."
-            )
-
-    def _part_of(self, query: str | None = None) -> str:
-        """What a record of the experiment, or of one of its queries, is part of."""
-        if query not in self.queries and query is not None:
-            return digest([_without_growth(self.settings or {}), query, None])
-        if query not in self._digests:  # neither settings nor the description of a query change once they are there
-            settings = _without_growth(self.settings or {})
-            self._digests[query] = digest(settings if query is None else [settings, query, self.queries[query]])
-        return self._digests[query]
-
-    def progress_of(self, query: str, trial: int) -> Progress:
-        """How far a run has come."""
-        if (query, trial) not in self._progress:
-            self._progress[query, trial] = Progress(part_of=self._part_of(query))
-        return self._progress[query, trial]
-
-    @property
-    def n_rounds(self) -> int:
-        """How many finished rounds of all runs are in the file."""
-        return sum(len(progress.rounds) for progress in self._progress.values())
-
+    @classmethod
     def begin(
-        self, settings: dict[str, Any], queries: dict[str, Any], versions: dict[str, str], *, any_seed: bool
-    ) -> list[int]:
+        cls, path: Any, settings: dict[str, Any], queries: Mapping[str, Any], entropy: list[int], *, any_seed: bool
+    ) -> Checkpoint:
         """Go on if these are the settings of the file, or start the file. Queries may be added or left out.
 
-        Returns the seeds to go on with. With ``any_seed`` they are those of the file, which another process may have
-        begun a moment ago.
+        With ``any_seed`` the seeds are those of the file, which another process may have begun a moment ago.
         """
+        file = SqliteFile(_checked_path(path), _KIND)
+        now = {"settings": _digests(settings), "random_state": entropy, "versions": versions()}
+        digests = _digests({f"queries[{name!r}]": query for name, query in queries.items()})
+        with file.writing(create=True) as connection:
+            file.check_integrity(connection)
+            begun = _read(file, connection, ["settings"]) or _added(connection, ["settings"], now)
+            entropy = begun["random_state"] if any_seed else entropy
+            _check_same(file, begun, {**now, "random_state": entropy})
+            for name, query in digests.items():
+                before = _read(file, connection, ["query", name]) or _added(connection, ["query", name], query)
+                _check_same_value(file, name, before, query)
+        _warn_other_versions(file, begun["versions"])
+        experiment = digest([begun["settings"], entropy])
+        return cls(file, entropy, experiment, dict(zip(queries, digests.values(), strict=True)), os.getpid())
 
-        def what_to_add(records: list[Record]) -> list[Record]:
-            self._read(records)
-            return self._new_records(settings, queries, versions, any_seed)
+    def rounds(self, query: str, trial: int) -> list[Round]:
+        """The finished rounds of a run."""
+        rounds: list[Round] = []
+        with self.file.reading() as connection:
+            while found := self._read_round(connection, trial, query, len(rounds)):
+                rounds.append(found)
+        return rounds
 
-        return self.journal.begin(what_to_add)[0].content["settings"]["random_state"]
+    def n_rounds(self) -> int:
+        """How many finished rounds of all runs are in the file."""
+        with self.file.reading() as connection:
+            return connection.execute(_N_ROUNDS).fetchone()[0]
 
-    def _new_records(
-        self, settings: dict[str, Any], queries: dict[str, Any], versions: dict[str, str], any_seed: bool
-    ) -> list[Record]:
-        new = []
-        if self.settings is None:
-            self.settings, self.versions = settings, versions
-            new.append(Record(self._part_of(), {"kind": "settings", "settings": settings, "versions": versions}))
-        seed = {"random_state": self.settings["random_state"]} if any_seed else {}
-        now = _without_growth({**settings, **seed})
-        _check_same_settings(self.journal.path, first_difference(_without_growth(self.settings), now))
-        _warn_other_versions(self.journal.path, self.versions, versions)
-        for name, description in queries.items():
-            if name not in self.queries:
-                self.queries[name] = description
-                content = {"kind": "query", "name": name, "description": description}
-                new.append(Record(self._part_of(name), content))
-            difference = first_difference(self.queries[name], description, f"queries[{name!r}]")
-            _check_same_settings(self.journal.path, difference)
-        return new
+    def append(self, round_: Round) -> None:
+        """Put a finished round on the disk, or compare it with the one that is there."""
+        if self.owner not in (os.getpid(), os.getppid()):
+            raise SystemExit(1)  # the process that this one works for was killed; its successor does the work now
+        if not self.file.path.exists():
+            raise self._removed_error()
+        with self.file.writing() as connection:
+            self._check_still_there(connection, round_.query)
+            known = self._read_round(connection, round_.trial, round_.query, round_.round)
+            if known is None:
+                key = ["round", round_.trial, round_.query, round_.round]
+                _added(connection, key, asdict(round_), self._part_of(round_.query))
+            elif known != round_:
+                raise ValueError(
+                    f"{self.file} has another record of round {round_.round} of query {round_.query!r} in trial "
+                    f"{round_.trial}: from the same seeds, the query or the estimator did not do the same again. Give "
+                    "a new path."
+                )
 
-    def result(self) -> ExperimentResult:
-        """All rounds in the file, in the order of a finished experiment."""
-        names = list(self.queries)
-        runs = sorted(self._progress, key=lambda run: (run[1], names.index(run[0])))
-        rounds = tuple(round_ for run in runs for round_ in self._progress[run].rounds)
-        settings = dict(self.settings or {})
-        if settings.get(_MAY_GROW) is not None:
-            settings[_MAY_GROW] = max([settings[_MAY_GROW], *(round_.round for round_ in rounds)])
-        return ExperimentResult(rounds, (), {**settings, "queries": self.queries, "versions": self.versions})
+    def _part_of(self, query: str) -> str:
+        return self.experiment + self.queries[query]
 
+    def _read_round(self, connection: Connection, trial: int, query: str, number: int) -> Round | None:
+        found = _read(self.file, connection, ["round", trial, query, number], self._part_of(query))
+        return None if found is None else Round.from_dict(found)
 
-def save_round(journal: Journal, part_of: str, round_: Round, memory: bytes | None) -> None:
-    """Put a finished round on the disk, with the state of its query if that has changed."""
-    journal.append(Record(part_of, {"kind": "round", **asdict(round_)}, memory))
+    def _check_still_there(self, connection: Connection, query: str) -> None:
+        begun = _read(self.file, connection, ["settings"])
+        experiment = begun and digest([begun["settings"], begun["random_state"]])
+        known = _read(self.file, connection, ["query", f"queries[{query!r}]"])
+        if (experiment, known) != (self.experiment, self.queries[query]):
+            raise self._removed_error()
 
-
-def checkpoint_to_json(checkpoint: Any) -> str:
-    """Return the rounds in a checkpoint, of a finished experiment or of one that still runs, as JSON.
-
-    The text is that of `ExperimentResult.to_json`, so `ExperimentResult.from_json` reads it. What the queries remember
-    is left out.
-
-    Parameters
-    ----------
-    checkpoint : path
-        File that `run_experiment` writes. It is only read, and may be written to at the same time.
-
-    Returns
-    -------
-    str
-        Runs that have not come to their end have the rounds they have. `ExperimentResult.to_frame` shows them as they
-        are; summaries would take them for finished ones.
-
-    Raises
-    ------
-    ValueError
-        If there is no checkpoint at this path, or if it is damaged.
-
-    See Also
-    --------
-    run_experiment : Writes the checkpoint.
-    ExperimentResult : Its ``from_json`` reads the text.
-    """
-    saved = Checkpoint(checkpoint)
-    if saved.settings is None:
-        raise ValueError(f"`checkpoint`={str(saved.journal.path)!r} must be the file of an experiment. Got none there.")
-    return saved.result().to_json()
+    def _removed_error(self) -> ValueError:
+        return ValueError(
+            f"{self.file} was removed or replaced while an experiment wrote to it. The experiment has ended, and this "
+            "file was not changed. Call `run_experiment` again, with a path that no other experiment uses."
+        )
 
 
-def _query_of(content: Mapping[str, Any]) -> str:
-    return content["name"] if "name" in content else content["query"]
+def versions() -> dict[str, str]:
+    """Versions of what computes the numbers."""
+    names = ("joblib", "modAL-python", "numpy", "scikit-learn", "scipy", "skorch", "torch")
+    return {"python": platform.python_version(), "skactive": __version__} | {
+        name: metadata.version(name) for name in names
+    }
 
 
-def _without_growth(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != _MAY_GROW}
+def _digests(values: Mapping[str, Any]) -> dict[str, str]:
+    digests = {}
+    for name, value in values.items():
+        try:
+            digests[name] = digest(value)
+        except ValueError as error:
+            raise ValueError(f"`{name}` cannot be used with `checkpoint`: {error}") from error
+    return digests
 
 
-def _mixed_error(path: Path) -> ValueError:
-    return ValueError(f"`checkpoint`={str(path)!r} has records that belong to another experiment. Give a new path.")
+def _checked_path(path: Any) -> Path:
+    path = Path(path).absolute()
+    if not path.parent.is_dir():
+        raise ValueError(f"`checkpoint` must be a file in a folder that exists. Got {str(path)!r}.")
+    if path.is_dir():
+        raise ValueError(f"`checkpoint` must be a file. Got the folder {str(path)!r}.")
+    return path
 
 
-def _check_same_settings(path: Path, difference: tuple[str, Any, Any] | None) -> None:
-    if difference:
-        what, before, now = difference
+def _added(connection: Connection, key: list[Any], content: Any, part_of: str = "") -> Any:
+    """Add a record, and return its content."""
+    name, text = json.dumps(key), json.dumps(content, separators=(",", ":"))
+    connection.execute(_ADD, (name, text, checksum(part_of.encode(), name.encode(), text.encode())))
+    return content
+
+
+def _read(file: SqliteFile, connection: Connection, key: list[Any], part_of: str = "") -> Any:
+    """The content of a record; None if there is none."""
+    name = json.dumps(key)
+    found = connection.execute(_ONE, (name,)).fetchone()
+    if found is None:
+        return None
+    content, known = found
+    if known != checksum(part_of.encode(), name.encode(), content):
+        raise file.damaged(f"the checksum of record {name} is wrong")
+    return json.loads(content)
+
+
+def _check_same(file: SqliteFile, before: dict[str, Any], now: dict[str, Any]) -> None:
+    old, new = before["settings"], now["settings"]
+    for name in (*old, *new):
+        _check_same_value(file, name, old.get(name), new.get(name))
+    _check_same_value(file, "random_state", before["random_state"], now["random_state"])
+
+
+def _check_same_value(file: SqliteFile, name: str, before: Any, now: Any) -> None:
+    if before != now:
         raise ValueError(
-            f"`checkpoint`={str(path)!r} is of another experiment: its `{what}` was {shown(before)}, and is "
-            f"{shown(now)} now. Give a new path, or the former value."
+            f"{file} is of another experiment: its `{name}` was not the same. Give a new path, or the former value. "
+            "Functions and classes of your own count by their code and by what it uses."
         )
 
 
-def _warn_other_versions(path: Path, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
+def _warn_other_versions(file: SqliteFile, before: Mapping[str, str]) -> None:
+    changed = [f"{name} {before.get(name)} (now {now})" for name, now in versions().items() if now != before.get(name)]
     if changed:
-        warn(
-            f"`checkpoint`={str(path)!r} was begun with {', '.join(changed)}: numbers may differ in the last digits or "
-            "more."
-        )
+        warn(f"{file} was begun with {', '.join(changed)}: numbers may differ in the last digits or more.")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import joblib
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 
-from .. import _fingerprint as fingerprint
 from .._checks import (
     FLAG,
     ParameterError,
@@ -24,19 +24,18 @@ from .._checks import (
     integer,
     is_integer,
     is_number,
+    shown,
     task,
     warn,
 )
 from .._progress import progress, say
 from .._random import check_random_state
-from .._types import Scoring, Size
+from .._types import Scoring
 from ..query._base import RULES as QUERY_RULES
 from . import _plan as plan
-from . import _query_state as query_state
-from ._checkpoint import Checkpoint, Progress
+from ._checkpoint import Checkpoint, versions
 from ._results import ExperimentResult, Failure, Round
-from ._run import Data, Experiment, do_run
-from ._scoring import name_scorers
+from ._run import Data, Experiment, copied, do_run, name_scorers
 
 
 def _is_by_trial(value: Any) -> bool:
@@ -53,7 +52,7 @@ RULES: Rules = {
     "n_initial": integer().or_none(),
     "initial": Rule(_is_by_trial, "None or a sequence with the positions of the first labels of each trial"),
     "stratify": FLAG,
-    "batch_size": integer().or_word("auto"),
+    "batch_size": integer(),
     "n_rounds": integer().or_none(),
     "budget": integer().or_none(),
     "n_trials": integer(),
@@ -76,7 +75,7 @@ def run_experiment(
     n_initial: int | None = None,
     initial: Sequence[ArrayLike] | None = None,
     stratify: bool = True,
-    batch_size: Size = 10,
+    batch_size: int = 10,
     n_rounds: int | None = None,
     budget: int | None = None,
     n_trials: int = 5,
@@ -102,7 +101,8 @@ def run_experiment(
         Anything that scikit-learn can clone: a classifier or regressor, a pipeline, a search.
     queries : dict of str to query
         Queries of this package, or any callables ``query(learner, X_pool, n_instances=...)`` that return positions in
-        the pool, as modAL's strategies do. Each run uses a copy, which keeps its state from round to round.
+        the pool, as modAL's strategies do. Those of this package choose each batch by a clone with a seed of its own;
+        any other callable is copied for each run, and called as it is.
     X : array-like of shape (n_points, ...)
         numpy array, DataFrame (strings and missing values are passed to the estimator as they are), sparse array or
         list.
@@ -127,9 +127,8 @@ def run_experiment(
     stratify : bool, default=True
         For classifiers: keep the class proportions in the split, if each class has rows for both sides, and in the
         initial labels, which include each class at least once.
-    batch_size : int or "auto", default=10
-        Labels acquired in a round. The last batch is smaller if the pool or the budget ends. "auto": in each round the
-        number that the query's `~StochasticBatchQuery.suggest_batch_size` returns; all queries must have this method.
+    batch_size : int, default=10
+        Labels acquired in a round. The last batch is smaller if the pool or the budget ends.
     n_rounds, budget : int, optional
         Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
         pool is empty.
@@ -147,8 +146,7 @@ def run_experiment(
         File to which each finished round is written before the next one starts, an SQLite database. After an
         interruption of any kind the same call continues from there, and gives the result of a run without interruption.
         Queries, trials and rounds can be added later; any other change is an error, as far as it can be seen (see the
-        user guide). `checkpoint_to_json` shows the rounds in the file. Reading it runs no code. Queries with a memory
-        that are not of this package need ``get_state`` and ``set_state``, or are asked for their finished rounds again.
+        user guide). Reading it runs no code.
     verbose : int, default=0
         If not 0, show a progress bar over runs.
 
@@ -177,7 +175,6 @@ def run_experiment(
     --------
     ExperimentResult : What it returns.
     LearningCurveDisplay : Draws the result.
-    experiment.checkpoint_to_json : Reads a checkpoint.
 
     Examples
     --------
@@ -196,15 +193,12 @@ def run_experiment(
     check_parameters(RULES, locals())
     check_cloneable(estimator)
     _check_queries(queries)
-    if batch_size == "auto":
-        _check_suggest(queries)
     check_one_of("n_rounds", n_rounds, "budget", budget)
     check_one_of("n_initial", n_initial, "initial", initial)
     _check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(estimator, X, y, X_test, y_test, sample_weight)
     scorers = name_scorers(scoring, estimator)
-    copies = {name: query_state.copied(name, query) for name, query in queries.items()}
-    saved = None if checkpoint is None else Checkpoint(checkpoint)
+    copies = {name: copied(name, query) for name, query in queries.items()}
     entropy = check_random_state(random_state).integers(2**32, size=4).tolist()
 
     sizes = {"batch_size": batch_size, "n_rounds": n_rounds, "budget": budget}
@@ -221,61 +215,52 @@ def run_experiment(
 
     trials = planned(entropy)
     settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, **sizes}
-    settings = {**fingerprint.describe(settings), "random_state": entropy}
-    described = {name: fingerprint.describe(query) for name, query in queries.items()}
-    if saved is not None:
-        full = {**settings, **data.hashes()}
-        entropy = saved.begin(full, described, fingerprint.versions(), any_seed=random_state is None)
-        settings, trials = {**settings, "random_state": entropy}, planned(entropy)
+    saved = None
+    if checkpoint is not None:
+        fixed = {name: value for name, value in {**settings, **vars(data)}.items() if name != "n_rounds"}
+        saved = Checkpoint.begin(checkpoint, fixed, queries, entropy, any_seed=random_state is None)
+        entropy, trials = saved.entropy, planned(saved.entropy)
 
-    experiment = Experiment(estimator, data, scorers, entropy, saved.journal if saved else None)
+    experiment = Experiment(estimator, data, scorers, entropy, saved)
     runs = [
-        (experiment, trial, name, query, saved.progress_of(name, trial.number).up_to(n_rounds) if saved else Progress())
+        (experiment, trial, name, query, _finished(saved, name, trial.number, n_rounds))
         for trial in trials
         for name, query in copies.items()
     ]
-    with _interruption_explained(checkpoint):
+    with _interruption_explained(saved):
         rounds, failures = _do_all(runs, n_jobs, verbose)
-    settings |= {"n_trials": n_trials, "queries": described, "versions": fingerprint.versions()}
-    return ExperimentResult(rounds, failures, settings)
+    shown_settings = {**_as_text({**settings, "n_trials": n_trials}), "random_state": entropy, "versions": versions()}
+    return ExperimentResult(rounds, failures, {**shown_settings, "queries": _as_text(queries)})
+
+
+def _finished(saved: Checkpoint | None, query: str, trial: int, n_rounds: int | None) -> list[Round]:
+    """Rounds of a run that are in the checkpoint, without those that are not asked for."""
+    rounds = [] if saved is None else saved.rounds(query, trial)
+    return rounds if n_rounds is None else rounds[: n_rounds + 1]
+
+
+def _as_text(value: Any) -> Any:
+    """A setting as plain JSON: objects by their ``repr``, without addresses."""
+    if isinstance(value, dict):
+        return {name: _as_text(part) for name, part in value.items()}
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, bool | str) or is_number(value):
+        return value
+    return re.sub(r" at 0x\w+", "", shown(value))
 
 
 def _check_queries(queries: Any) -> None:
-    """Check that queries have names, valid parameters, and a call like that of modAL's strategies."""
+    """Check that queries have names and valid parameters, and can be called."""
     if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
         raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
     for name, query in queries.items():
         if isinstance(query, type) or not callable(query):
             raise TypeError(f"`queries`[{name!r}] must be a query or a callable. Got {query!r} instead.")
-        _check_calling_convention(name, query)
         if hasattr(query, "check_parameters"):
             try:
                 query.check_parameters()
             except (ValueError, TypeError) as error:
                 raise ParameterError(f"`queries`[{name!r}] has a parameter that is not valid: {error}") from error
-
-
-def _check_calling_convention(name: str, query: Any) -> None:
-    try:
-        signature = inspect.signature(query)
-    except (TypeError, ValueError):  # some builtins have none
-        return
-    try:
-        signature.bind("learner", "X_pool", n_instances=1)
-    except TypeError as error:
-        raise TypeError(
-            f"`queries`[{name!r}] must take (learner, X_pool, n_instances=...), as modAL's strategies do: {error}. "
-            f"Its signature is {signature}."
-        ) from error
-
-
-def _check_suggest(queries: Mapping[str, Callable[..., Any]]) -> None:
-    silent = [name for name, query in queries.items() if not hasattr(query, "suggest_batch_size")]
-    if silent:
-        raise ValueError(
-            '`batch_size`="auto" needs queries with a method suggest_batch_size(learner, X_pool), such as '
-            f"StochasticBatchQuery. `queries`[{silent[0]!r}] has none: give `batch_size` a number."
-        )
 
 
 def _check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> None:
@@ -287,15 +272,15 @@ def _check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> No
 
 
 @contextmanager
-def _interruption_explained(checkpoint: Any) -> Iterator[None]:
+def _interruption_explained(saved: Checkpoint | None) -> Iterator[None]:
     """Say what an interruption from the keyboard left, and pass it on."""
     try:
         yield
     except KeyboardInterrupt:
-        if checkpoint is not None:
+        if saved is not None:
             with suppress(OSError, ValueError):
-                path, n_rounds = os.fspath(checkpoint), Checkpoint(checkpoint).n_rounds
-                say(f"{n_rounds} rounds are safe in {path!r}: the same call goes on from there.")
+                path = str(saved.file.path)
+                say(f"{saved.n_rounds()} rounds are safe in {path!r}: the same call goes on from there.")
         raise
 
 

@@ -23,17 +23,15 @@ _SPLIT, _INITIAL, MODEL, QUERY = range(4)
 
 @dataclass(frozen=True)
 class Limits:
-    """Labels in a round (None: the query suggests a number), number of rounds, and labels in all."""
+    """Labels in a round, number of rounds (None: until the labels are spent), and labels in all."""
 
-    batch_size: int | None
+    batch_size: int
     n_rounds: int | None
     n_labels: int
 
     def room(self, n_rounds: int, n_bought: int) -> int:
-        """The largest batch that may follow so many rounds and labels: 0 is the end."""
-        if n_rounds == self.n_rounds:
-            return 0
-        return min(self.n_labels - n_bought, self.batch_size or self.n_labels)
+        """The size of the batch that follows so many rounds and labels; 0 at the end."""
+        return 0 if n_rounds == self.n_rounds else min(self.n_labels - n_bought, self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -135,11 +133,9 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
     )
 
 
-def limits_of(n_pool: int, batch_size: int | str, n_rounds: int | None, budget: int | None) -> Limits:
+def limits_of(n_pool: int, batch_size: int, n_rounds: int | None, budget: int | None) -> Limits:
     """Full batches, and a smaller last one where the budget or the pool ends."""
     n_labels = n_pool if budget is None else min(n_pool, budget)
-    if isinstance(batch_size, str):
-        return Limits(None, n_rounds, n_labels)
     if batch_size > n_pool > 0:
         raise ValueError(
             f"`batch_size` must be at most the rows of the pool, {n_pool} without the test rows and the first labels. "

@@ -39,10 +39,6 @@ class Round:
     query_seconds : float or None
         Seconds that the query took; None in round 0.
     fit_seconds : float
-
-    See Also
-    --------
-    ExperimentResult : Holds them as ``rounds``.
     """
 
     trial: int
@@ -70,12 +66,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that raised an error: where, and the error with its traceback as text.
-
-    See Also
-    --------
-    ExperimentResult : Holds them as ``failures``.
-    """
+    """A run that raised an error: where, and the error with its traceback as text."""
 
     trial: int
     query: str
@@ -97,12 +88,15 @@ class ExperimentResult:
 
     Attributes
     ----------
-    rounds : tuple of Round
-        Every round of every run, by trial, query and round. A run is one query in one trial.
-    failures : tuple of Failure
-        Runs that raised an error. Their finished rounds are in ``rounds``; summaries leave such runs out.
+    rounds : tuple
+        Every round of every run, by trial, query and round. A run is one query in one trial. A round has the attributes
+        ``trial``, ``query``, ``round``, ``n_labelled``, ``indices`` (positions of the rows labelled in it),
+        ``scores`` (by name), ``query_seconds`` and ``fit_seconds``.
+    failures : tuple
+        Runs that raised an error: ``trial``, ``query``, ``round``, ``type``, ``message`` and ``traceback``. Their
+        finished rounds are in ``rounds``; summaries leave such runs out.
     settings : dict
-        Estimator, queries, sizes, seeds and versions, as plain JSON.
+        Estimator, queries, sizes, seeds and versions, as plain JSON; objects as text.
 
     See Also
     --------
@@ -209,16 +203,20 @@ class ExperimentResult:
         Returns
         -------
         Summary
-            A row for each score and query. ``mean``: of the score, over acquisitions (without the initial labels) and
-            then over trials; with ``batch_size="auto"`` over labels instead, up to the smallest number that all runs
-            reached, by straight lines between evaluations. ``labels``: number of labels at which these lines reach
-            ``level``, over the ``reached`` trials that do. ``difference``: of ``mean`` to the reference in the
-            same trials, with the p-value of a sign-flip test, uncorrected (``p_value``) and corrected for the number of
-            queries (``p_holm``). Intervals are Student's, 95 %, and not corrected. ``verdict``: "better" or "worse" if
-            the interval of the difference is on one side of 0, "within the margin" if it is in it, which may both
-            hold, else "cannot be told"; ``trials_to_tell`` is how many trials would tell the difference seen, by its
-            spread (80 % power, 5 %). A trial in which a run failed is left out for all queries, so that none looks good
-            because its bad trials failed; a query of which all runs failed is left out by itself.
+            A table that can be printed; its ``to_frame()`` is a DataFrame. It has a row for each score and query.
+
+            * ``mean``: of the score, over acquisitions (without the initial labels) and then over trials;
+            * ``labels``: number of labels at which straight lines between evaluations reach ``level``, over the
+              ``reached`` trials that do;
+            * ``difference``: of ``mean`` to the reference in the same trials, with the p-value of a sign-flip test,
+              uncorrected (``p_value``) and corrected for the number of queries (``p_holm``);
+            * ``verdict``: "better" or "worse" if the interval of the difference is on one side of 0, "within the
+              margin" if it is in it, which may both hold, else "cannot be told";
+            * ``trials_to_tell``: how many trials would tell the difference seen, by its spread (80 % power, 5 %).
+
+            Intervals are Student's, 95 %, and not corrected. A trial in which a run failed is left out for all queries,
+            so that none looks good because its bad trials failed; a query of which all runs failed is left out by
+            itself.
 
         References
         ----------
@@ -232,10 +230,9 @@ class ExperimentResult:
             runs = self._complete_runs(score)
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
-            means = self._means(runs)
+            means = {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
             rows += with_holm([compare(score, query, means, runs, reference, goal, margin) for query in runs])
-        kind = "labels" if self._sizes_differ else "acquisitions, the first labels left out"
-        return Summary(f"mean over {kind}", reference, rows)
+        return Summary("mean over acquisitions, the first labels left out", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:
         """How many fewer labels than the reference each query needs.
@@ -263,18 +260,6 @@ class ExperimentResult:
             of = [savings(score, query, runs[query], runs[reference], level) for query in runs if query != reference]
             rows += with_holm(of)
         return Summary("labels saved", reference, rows)
-
-    @property
-    def _sizes_differ(self) -> bool:
-        return self.settings.get("batch_size") == "auto"
-
-    def _means(self, runs: dict[str, dict[int, Curve]]) -> dict[str, dict[int, float]]:
-        """The mean score of each run, by query and trial."""
-        if not self._sizes_differ:
-            return {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
-        everything = [run.n_labelled for of in runs.values() for run in of.values()]
-        ends = max((n[0] for n in everything), default=0), min((n[-1] for n in everything), default=0)
-        return {query: {t: run.mean_over_labels(*ends) for t, run in of.items()} for query, of in runs.items()}
 
     def _complete_runs(self, score: str) -> dict[str, dict[int, Curve]]:
         """Runs by query and trial, without trials in which one failed, and queries all of whose runs did."""

@@ -1,34 +1,41 @@
 """One run of an experiment, a query in a trial: rounds of querying, labelling, fitting and scoring.
 
-A round depends on the plan, the rows labelled before it, and the state of the query; on nothing else.
+A round depends on the plan and the rows labelled before it, and on the state of a query that is not of this package.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import check_scoring
 
 from .. import _containers as chunks
-from .. import _fingerprint as fingerprint
 from .. import _modal as modal
 from .. import _random as global_random
-from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_integer
+from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_number, shown
 from .._random import seeded_clone
 from .._threads import one_thread
 from ..posterior._fits import weight_keyword
 from ..posterior._unwrap import labels_to_fit
+from ..query import BatchQuery
 from . import _plan as plan
-from . import _query_state as query_state
-from ._checkpoint import Progress, save_round
-from ._journal import Journal
+from ._checkpoint import Checkpoint
 from ._plan import Rows, Trial
 from ._results import Failure, Round
-from ._scoring import evaluate
+
+try:
+    import cloudpickle  # type: ignore[import-untyped]
+except ImportError:  # joblib before 1.6 brings its own
+    from joblib.externals import cloudpickle
+
+_COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,6 @@ class Data:
             return self.X_test, self.y_test, np.arange(len(self.y_test))
         return *self.rows(rows), rows
 
-    def hashes(self) -> dict[str, str]:
-        """Checksums by name."""
-        values = {name: value for name, value in vars(self).items() if name != "sample_weight" or value is not None}
-        return {name: fingerprint.hash_data(value) for name, value in values.items()}
-
     def weights(self, estimator: Any, rows: Rows) -> dict[str, Any]:
         """Weights of some rows, as a keyword for the fit."""
         if self.sample_weight is None:
@@ -91,15 +93,16 @@ class Experiment:
     data: Data
     scorers: Mapping[str, Any]
     entropy: list[int]
-    journal: Journal | None
+    checkpoint: Checkpoint | None
 
 
 def do_run(
-    experiment: Experiment, trial: Trial, name: str, query: Any, progress: Progress
+    experiment: Experiment, trial: Trial, name: str, query: Any, finished: Sequence[Round]
 ) -> tuple[list[Round], Failure | None]:
     """All rounds of a query in a trial, finished ones included; each is on the disk before the next starts."""
-    rounds = list(progress.rounds)
-    new_rounds = _Run(experiment, trial, name, query).rounds(progress)
+    run = _Run(experiment, trial, name, query)
+    rounds = list(finished) if isinstance(query, BatchQuery) or run.is_complete(finished) else []
+    new_rounds = run.rounds(rounds)
     with one_thread():
         while True:
             try:
@@ -110,9 +113,20 @@ def do_run(
                 return rounds, Failure.of(error, trial.number, name, len(rounds))
             if new is None:
                 return rounds, None
-            rounds.append(new[0])
-            if experiment.journal is not None:
-                save_round(experiment.journal, progress.part_of, *new)
+            rounds.append(new)
+            if experiment.checkpoint is not None:
+                experiment.checkpoint.append(new)
+
+
+def copied(name: str, query: Any) -> Any:
+    """A copy that shares nothing with the original, the closure of a function included."""
+    try:
+        return cloudpickle.loads(cloudpickle.dumps(query))
+    except Exception as error:
+        raise TypeError(
+            f"`queries`[{name!r}] must be picklable, because each run uses a copy of it. "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -122,56 +136,42 @@ class _Run:
     name: str
     query: Any
 
-    def rounds(self, progress: Progress) -> Iterator[tuple[Round, bytes | None]]:
-        """The rounds that are left, each with what the query remembers after it, if that changed."""
-        number, labelled = len(progress.rounds), _labelled(progress.rounds)
-        learner: Any = None
+    def rounds(self, finished: Sequence[Round]) -> Iterator[Round]:
+        """The rounds that are left."""
+        number, labelled = len(finished), _labelled(finished)
+        query, learner = self._new_query(0), None
         if number and self._room(labelled, number):  # from a checkpoint
-            query = self._resumed_query(progress)
             learner = self._fit(labelled, number - 1)[0]
-        else:
-            query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
-        memory = query_state.memory_of(query) if self.experiment.journal else None
         while number == 0 or self._room(labelled, number):
+            query = self._new_query(number) if isinstance(query, BatchQuery) else query
             batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
             labelled = np.concatenate([labelled, batch])
             learner, fit_seconds = self._fit(labelled, number)
-            scores = self._scores_of(learner.estimator, number)
-            before, memory = memory, query_state.memory_of(query) if self.experiment.journal else None
-            yield (
-                Round(
-                    trial=self.trial.number,
-                    query=self.name,
-                    round=number,
-                    n_labelled=len(labelled),
-                    indices=tuple(batch.tolist()),
-                    scores=scores,
-                    query_seconds=query_seconds,
-                    fit_seconds=fit_seconds,
-                ),
-                None if memory == before else memory,
+            yield Round(
+                trial=self.trial.number,
+                query=self.name,
+                round=number,
+                n_labelled=len(labelled),
+                indices=tuple(batch.tolist()),
+                scores=self._scores_of(learner.estimator, number),
+                query_seconds=query_seconds,
+                fit_seconds=fit_seconds,
             )
             number += 1
 
-    def _resumed_query(self, progress: Progress) -> Any:
-        """The query as it was after its finished rounds: as written down, or asked for them again."""
-        query = query_state.fresh_copy(self.name, self.query, self._seed(plan.QUERY, 0))
-        if progress.memory in (None, query_state.memory_of(query)) or query_state.remembers(query, progress.memory):
-            return query
-        for number, done in enumerate(progress.rounds[1:], start=1):
-            labelled = _labelled(progress.rounds[:number])
-            batch, _ = self._ask(query, self._fit(labelled, number - 1)[0], labelled, number)
-            if tuple(batch.tolist()) != done.indices:
-                raise BatchError(
-                    f"`queries`[{self.name!r}] remembers what cannot be written to `checkpoint`, so it was asked for "
-                    f"its finished rounds again, and chose other rows in round {number} of trial {done.trial}. Give "
-                    "it methods get_state() and set_state(state) for a state of numbers, texts, lists, dicts, arrays "
-                    "and random generators, or start with a new path."
-                )
-        return query
+    def is_complete(self, finished: Sequence[Round]) -> bool:
+        return len(finished) > 0 and not self._room(_labelled(finished), len(finished))
+
+    def _new_query(self, number: int) -> Any:
+        """A copy without a history. Its ``random_state`` is a seed of this round, and those of its parts follow."""
+        if not hasattr(self.query, "get_params"):
+            return copied(self.name, self.query)
+        seed = self._seed(plan.QUERY, number)
+        twin = seeded_clone(self.query, np.random.default_rng(seed))
+        return twin.set_params(random_state=seed) if "random_state" in twin.get_params(deep=False) else twin
 
     def _room(self, labelled: Rows, number: int) -> int:
-        """The largest number of labels that this round may acquire."""
+        """How many labels this round acquires."""
         return self.trial.limits.room(number - 1, len(labelled) - len(self.trial.initial))
 
     def _seed(self, purpose: int, number: int) -> int:
@@ -190,11 +190,7 @@ class _Run:
         learner.query_strategy = strategy
         with global_random.seeded(self._seed(plan.QUERY, number)):
             start = time.perf_counter()
-            k = self._room(labelled, number)
-            if self.trial.limits.batch_size is None:
-                suggested = query.suggest_batch_size(learner, X_pool)
-                k = min(k, _check_suggestion(suggested, len(pool), self.name))
-            indices = learner.query(X_pool, n_instances=k)[0]
+            indices = learner.query(X_pool, n_instances=self._room(labelled, number))[0]
             seconds = time.perf_counter() - start
         return pool[indices], seconds
 
@@ -214,14 +210,81 @@ class _Run:
             return evaluate(self.experiment.scorers, model, *self.experiment.data.test(self.trial.test))
 
 
-def _labelled(rounds: list[Round]) -> Rows:
+def _labelled(rounds: Sequence[Round]) -> Rows:
     return np.array([i for done in rounds for i in done.indices], dtype=np.int64)
 
 
-def _check_suggestion(size: Any, n_pool: int, name: str) -> int:
-    if not is_integer(size) or not 1 <= size <= n_pool:
-        raise BatchError(
-            f"`queries`[{name!r}].suggest_batch_size must return an integer from 1 to the {n_pool} rows of the pool. "
-            f"Got {size!r}."
+def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
+    """Scorers by name, from a name, a callable, a list or a dict of them, or None for the estimator's own score."""
+    if scoring is None:
+        scoring = {"score": own_score}
+    elif isinstance(scoring, str) or callable(scoring):
+        scoring = {_name(scoring) or "score": scoring}
+    elif isinstance(scoring, list | tuple):
+        scoring = _by_name(scoring)
+    elif not isinstance(scoring, Mapping):
+        raise TypeError(f"`scoring` must be a name, a callable, or a list or dict of these. Got {shown(scoring)}.")
+    wrong = [name for name in scoring if not isinstance(name, str) or name in _COLUMNS]
+    if wrong or not scoring:
+        raise ValueError(
+            f"`scoring` must have one name or more, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
         )
-    return int(size)
+    _check_scorers(estimator, dict(scoring))
+    return dict(scoring)
+
+
+def evaluate(scorers: Mapping[str, Any], estimator: Any, X: Any, y: Any, rows: NDArray[Any]) -> dict[str, float]:
+    """All scores of a fitted estimator; scikit-learn's scorers share its predictions."""
+    bound = {name: functools.partial(f, rows=rows) if _asks_for_rows(f) else f for name, f in scorers.items()}
+    scores = check_scoring(estimator, scoring=bound)(estimator, X, y)
+    return {name: _checked_score(name, value) for name, value in scores.items()}
+
+
+def own_score(estimator: Any, X: Any, y: Any) -> float:
+    """The estimator's ``score``."""
+    return estimator.score(X, y)
+
+
+def _asks_for_rows(scorer: Any) -> bool:
+    if isinstance(scorer, str):
+        return False
+    try:
+        parameter = inspect.signature(scorer).parameters.get("rows")
+    except (TypeError, ValueError):  # compiled functions without a signature
+        return False
+    return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
+
+
+def _by_name(scorers: Any) -> dict[str, Any]:
+    names = [_name(scorer) for scorer in scorers]
+    if None in names or len(set(names)) < len(names):
+        raise ValueError(
+            f"`scoring` as a list must hold names, or functions with names, all different. Got {scorers!r}. "
+            "Use a dict from names to scorers for any others."
+        )
+    return {str(name): scorer for name, scorer in zip(names, scorers, strict=True)}
+
+
+def _check_scorers(estimator: Any, scorers: dict[str, Any]) -> None:
+    try:
+        check_scoring(estimator, scoring=scorers)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            "`scoring` must be a name in sklearn.metrics.get_scorer_names(), a callable scorer(estimator, X, y), or a "
+            f"list or dict of these. {error}"
+        ) from error
+
+
+def _checked_score(name: str, value: Any) -> float:
+    if np.ndim(value) != 0 or not (is_number(value) or isinstance(value, bool | np.bool_)):
+        raise ValueError(f"`scoring`: {name!r} must return a number. Got {value!r} instead.")
+    if not np.isfinite(value):
+        raise ValueError(
+            f"`scoring`: {name!r} must return a finite number, which means are taken of. Got {value!r}: perhaps the "
+            "test rows lack a class, or are too few for it."
+        )
+    return float(value)
+
+
+def _name(scorer: Any) -> str | None:
+    return scorer if isinstance(scorer, str) else getattr(scorer, "__name__", None)

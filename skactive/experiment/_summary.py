@@ -29,10 +29,6 @@ class Summary:
         The query that differences are to.
     rows : list of dict
         One a score and query. Estimates have a ``mean`` and the ends of a 95 % interval, ``low`` and ``high``.
-
-    See Also
-    --------
-    ExperimentResult : Its ``summary`` returns one.
     """
 
     title: str
@@ -40,12 +36,7 @@ class Summary:
     rows: list[dict[str, Any]]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``.
-
-        Returns
-        -------
-        pandas.DataFrame
-        """
+        """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``."""
         return import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
 
     def __str__(self) -> str:
@@ -79,9 +70,6 @@ class Curve:
     @property
     def mean(self) -> float:
         return float(np.mean(self.scores[1:])) if len(self.scores) > 1 else np.nan
-
-    def mean_over_labels(self, first: int, last: int) -> float:
-        return statistics.mean_over_labels(self.n_labelled, self.scores, first, last)
 
     def labels_to(self, level: float) -> float:
         return statistics.labels_to_reach(level, self.n_labelled, self.scores)

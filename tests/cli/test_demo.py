@@ -13,7 +13,7 @@ from skactive import ExperimentResult
 from skactive.cli import _demo as main
 from skactive.cli._picture import save_curves
 from skactive.datasets import make_repeated
-from skactive.experiment import Round
+from skactive.experiment._results import Round
 
 SMALL = ["--trials", "2", "--rounds", "2", "--epochs", "20", "--draws", "5", "--repeats", "2"]
 

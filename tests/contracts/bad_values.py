@@ -37,7 +37,8 @@ from skactive.causal import (
 )
 from skactive.datasets import load_table, make_causal, make_characters, make_repeated
 from skactive.diagnostics import FrozenQuery, auroc, moving_mean, rank_correlation, redundancy, score_history
-from skactive.experiment import ExperimentResult, Round, run_experiment
+from skactive.experiment import ExperimentResult, run_experiment
+from skactive.experiment._results import Round
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, largest_weight, lure_weights, pure_weights
@@ -925,9 +926,6 @@ NOT_HERE = {
     "batchbald.BatchBALDResult": _RECORD,
     "acsfw.CoreSet": _RECORD,
     "causal.EffectEstimate": _RECORD,
-    "experiment.Failure": _RECORD,
-    "experiment.Round": _RECORD,
-    "experiment.Summary": _RECORD,
     "query.PoolDraws": _RECORD,
     "query.Streams": _RECORD,
     "query.BatchQuery": _QUERY,
@@ -946,7 +944,6 @@ NOT_HERE = {
     "query.score_rows": _INSIDE,
     "posterior.check_posterior": "a check for tests",
     "posterior.noise_variance": "takes an estimator alone, and answers None for others",
-    "experiment.checkpoint_to_json": _FILES,
     "datasets.list_image_folder": _FILES,
     "datasets.load_clinc150": _FILES,
     "datasets.load_images": _FILES,

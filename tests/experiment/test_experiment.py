@@ -231,7 +231,7 @@ class Counting:
         return np.arange(n_instances) + self.n_calls
 
 
-def test_a_query_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
+def test_a_strategy_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
     counting = Counting()
     result = run({"counting": counting}, X_test=X, y_test=LABELS)
     for initial, first, second in by_run(result).values():
@@ -239,6 +239,32 @@ def test_a_query_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
         assert first.indices == tuple(left[1:5])
         assert second.indices == tuple(np.setdiff1d(left, first.indices)[2:6])
     assert counting.n_calls == 0
+
+
+class CountingQuery(StochasticBatchQuery):
+    """Would count its calls, if it were not cloned for each."""
+
+    def __call__(self, learner, X_pool, n_instances=1):
+        self.n_calls = vars(self).get("n_calls", 0) + 1
+        return np.arange(n_instances) + self.n_calls
+
+
+def test_each_batch_is_chosen_by_a_clone_of_the_query_with_a_seed_of_its_own():
+    result = run(
+        {"counting": CountingQuery(), "uniform": StochasticBatchQuery("entropy", "uniform")}, X_test=X, y_test=LABELS
+    )
+    for initial, first, second in (rounds for (name, _), rounds in by_run(result).items() if name == "counting"):
+        left = np.setdiff1d(np.arange(len(X)), initial.indices)
+        assert first.indices == tuple(left[1:5])
+        assert second.indices == tuple(np.setdiff1d(left, first.indices)[1:5])
+    # the same seed in every round would give the same positions, as pools differ by four rows only
+    for initial, *rounds in (rounds for (name, _), rounds in by_run(result).items() if name == "uniform"):
+        known, positions = set(initial.indices), []
+        for r in rounds:
+            left = [i for i in range(len(X)) if i not in known]
+            positions.append([left.index(i) for i in r.indices])
+            known |= set(r.indices)
+        assert positions[0] != positions[1]
 
 
 def test_a_generator_in_a_closure_starts_afresh_in_every_run():
@@ -550,10 +576,13 @@ def test_json_gives_the_same_result_back_to_the_last_bit():
 
 
 def test_settings_say_what_was_run():
-    settings = run({"power": StochasticBatchQuery("entropy", "softmax", beta=2)}, scoring="accuracy").settings
-    assert settings["estimator"]["n_neighbors"] == 1
-    assert settings["queries"]["power"]["beta"] == 2
+    settings = run(
+        {"power": StochasticBatchQuery("entropy", "softmax", beta=2)}, scoring="accuracy", n_trials=np.int64(2)
+    ).settings
+    assert settings["estimator"] == "KNeighborsClassifier(n_neighbors=1)"
+    assert "beta=2" in settings["queries"]["power"]
     assert (settings["batch_size"], settings["n_trials"], settings["scoring"]) == (4, 2, {"accuracy": "accuracy"})
+    assert settings["n_initial"] == 6
     assert settings["versions"]["numpy"] == np.__version__
     assert json.loads(json.dumps(settings)) == settings
 
