@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.files import make_ihdp
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -20,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skactive import CausalBALDQuery
 from skactive._statistics import Estimate, estimate
 from skactive.causal import sqrt_pehe_scorer
-from skactive.datasets import make_causal, make_ihdp
+from skactive.datasets import make_causal
 
 TITLE = "Causal effects: CausalBALD with power sampling, and its coldness"
 ALT = (

@@ -60,14 +60,14 @@ SIZES: dict[str, dict[str, Any]] = {
 
 SPACES = ("embeddings", "gradients")
 ALONE = [
-    *(("margin", beta, 0, "") for beta in (1, 4, 8, "auto")),
+    *(("margin", beta, 0, "") for beta in (1, 4, 8)),
     ("bald", 4, 0, ""),
     ("entropy", 4, 0, ""),
     ("variation_ratio", 8, 0, ""),
 ]
 APART = [
     *(("margin", beta, gamma, space) for beta in (4, 8) for gamma in (1, 2, 4) for space in SPACES),
-    *(("margin", beta, 2, "embeddings") for beta in (0, 1, "auto")),
+    *(("margin", beta, 2, "embeddings") for beta in (0, 1)),
     ("bald", 4, 2, "embeddings"),
     ("variation_ratio", 8, 2, "embeddings"),
 ]
