@@ -14,12 +14,12 @@ what does it cost not to update them?
 # batch. In each of five trials both start from the same twenty labels.
 
 import numpy as np
+from skactive.diagnostics import FrozenQuery, score_history
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 from skactive import LearningCurveDisplay, StochasticBatchQuery, run_experiment
-from skactive.diagnostics import FrozenQuery, score_history
 
 X, y = load_digits(return_X_y=True)
 X = PCA(16, random_state=0).fit_transform(X / 16)

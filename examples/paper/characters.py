@@ -82,10 +82,7 @@ def experiment(setting: str, size: Any, places: study.Places) -> tuple[Any, NDAr
     p_pool, p_test = SETTINGS[setting]
     rng = np.random.default_rng(0)
     n_made = size.n_pool * min(size.n_trials, 3)
-    made = [
-        make_characters(n, setting, rng, p=p, size=PIXELS)
-        for n, p in ((n_made, p_pool), (size.n_test, p_test))
-    ]
+    made = [make_characters(n, setting, rng, p=p, size=PIXELS) for n, p in ((n_made, p_pool), (size.n_test, p_test))]
     X, y, groups = (np.concatenate(parts) for parts in zip(*made, strict=True))
     test = np.arange(n_made, len(X))
     trials = [np.random.default_rng(trial) for trial in range(size.n_trials)]

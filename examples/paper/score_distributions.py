@@ -124,7 +124,7 @@ def draw(findings: dict[str, Any]) -> Any:
     first.plot(ranks, scores, color="black")
     first.set(xscale="log", ylabel="BALD (nats)", title="scores")
     for ax, name in zip(others, NAMES, strict=True):
-        for beta, look in zip(BETAS, drawing.shades(len(BETAS)), strict=True):
+        for beta, look in zip(BETAS, study.shades(len(BETAS)), strict=True):
             ax.plot(ranks, law(name, scores, beta), label=f"β = {beta}", **look)
         ax.axhline(1 / n_rows, color=drawing.GREY, linestyle=(0, (1, 4)), label="uniform")
         ax.set(yscale="log", ylim=(1e-3 / n_rows, 2), ylabel="probability to be first", title=name)

@@ -157,6 +157,23 @@ def digits_net() -> MCDropoutClassifier:
     return MCDropoutClassifier((64, 64), dropout=0.3, lr=0.01, batch_size=-1, max_epochs=60, device="cpu")
 
 
+def shades(n: int) -> list[dict[str, Any]]:
+    """Looks of n ordered curves, from light to dark, and different in dashes."""
+    from matplotlib import colormaps
+
+    colours = colormaps["viridis"](np.linspace(0.82, 0.0, n))
+    dashes = [look["linestyle"] for look in drawing.styles(n)]
+    return [{"color": colour, "linestyle": dash} for colour, dash in zip(colours, dashes, strict=True)]
+
+
+def diverging_map() -> Any:
+    """From orange by white, which means no difference, to blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = [drawing.COLOURS[1], "white", drawing.COLOURS[0]]
+    return LinearSegmentedColormap.from_list("orange to blue", colours, N=41)
+
+
 def means(
     result: ExperimentResult, score: str | None = None, at: Collection[int] | None = None
 ) -> dict[str, list[float]]:

@@ -339,7 +339,6 @@ def score_pool(
     See Also
     --------
     StochasticBatchQuery : Scores a pool and chooses a batch.
-    diagnostics.score_history : Scores of the same rows by later models.
 
     Examples
     --------

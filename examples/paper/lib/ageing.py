@@ -37,7 +37,9 @@ def rank_correlation(history: Floats, start: int, *, top: float = 1.0, decimals:
     Scores are rounded, so that differences near 0 are ties.
     """
     chosen = np.round(history[start:, top_rows(history[start], top)], decimals)
-    return np.array([spearmanr(chosen[0], later)[0] if np.ptp(later) and np.ptp(chosen[0]) else np.nan for later in chosen])
+    return np.array(
+        [spearmanr(chosen[0], later)[0] if np.ptp(later) and np.ptp(chosen[0]) else np.nan for later in chosen]
+    )
 
 
 def auroc(history: Floats, start: int, *, top: float) -> Floats:

@@ -97,9 +97,7 @@ def stamp(stencils: Sequence[Any], places: Floats, side: int) -> NDArray[np.floa
             middle, cos, sin = stencil.width / 2, np.cos(angle) / size, np.sin(angle) / size
             # Pillow asks where in the stencil a pixel of the canvas comes from.
             to_stencil = (cos, sin, middle - cos * x - sin * y, -sin, cos, middle + sin * x - cos * y)
-            covered[i] = stencil.transform(
-                (side, side), Image.Transform.AFFINE, to_stencil, Image.Resampling.BILINEAR
-            )
+            covered[i] = stencil.transform((side, side), Image.Transform.AFFINE, to_stencil, Image.Resampling.BILINEAR)
     return covered / 255
 
 
