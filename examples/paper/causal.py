@@ -121,21 +121,13 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
             scoring={"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)},
         )
         found[name] = {"betas": size.betas, "means": study.means(result), "curves": study.curves(result)}
-    return _rounded(found)
+    return found
 
 
 def _splits(n_rows: int, n_test: int, n_trials: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Each trial has its own rows of those of all trials."""
     rows = np.arange(n_rows * n_trials).reshape(n_trials, n_rows)
     return [(of_trial[:-n_test], of_trial[-n_test:]) for of_trial in rows]
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, 4) if isinstance(value, float) else value
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:

@@ -30,7 +30,7 @@ def load_idx(folder: Path, prefix: str) -> tuple[NDArray[np.uint8], NDArray[np.i
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
     """Four bytes, of which the last is the number of axes; their lengths, big-endian; and the values."""
-    content = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     n_axes = content[3]
     shape = np.frombuffer(content, ">u4", n_axes, offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
