@@ -52,7 +52,7 @@ for sampler, beta in samplers.items():
 
 import matplotlib.pyplot as plt
 
-from skactive.plotting import BatchDisplay, ScoreDistributionDisplay
+from skactive.plotting import BatchDisplay
 
 scores = score_pool(model, X, "bald", candidates=pool, random_state=0)["bald"]
 # Picture: Four maps of the pool, shaded by BALD, with the rows of a batch: the top of the ranking gathers in a few
@@ -61,15 +61,9 @@ BatchDisplay.from_batches(X, batches, labelled=labelled, scores=scores, score_na
 plt.show()
 
 # %%
-# How the scores are spread
-# -------------------------
-# Power and softmax sampling use the values of the scores. Soft-rank sampling uses their order only: with ``beta`` = 4
-# the first pick is nearly always one of the first few ranks, whatever the scores. Sampling loses little score compared
-# with uniform sampling.
+# What sampling costs
+# -------------------
+# Sampling loses little score compared with uniform choice.
 
-# Picture: BALD by rank, falling steeply, and the probability to be first by rank for power, softmax and soft-rank
-# sampling with four values of beta.
-ScoreDistributionDisplay.from_scores(scores, score_name="BALD (nats)")
-plt.show()
 for sampler, batch in batches.items():
     print(f"{sampler:8} mean BALD {scores[batch].mean():.2f} nats")

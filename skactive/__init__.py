@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from . import causal as causal
     from . import cli as cli
     from . import datasets as datasets
-    from . import diagnostics as diagnostics
     from . import experiment as experiment
     from . import kcenter as kcenter
     from . import last_layer as last_layer

@@ -73,7 +73,6 @@ Loss = LossName | Callable[..., Any]
 Side = Literal["both", "lower", "upper"]
 StoppingMeasure = Literal["accuracy", "average_precision", "balanced_accuracy", "log_loss"]
 Verdict = Literal["go on", "stop", "too early", "cannot be told"]
-RankingMeasure = Literal["auroc", "rank_correlation"]
 Scorer = str | Callable[..., Any]
 """A name of scikit-learn's, or ``scorer(estimator, X, y)``."""
 Scoring = Scorer | Sequence[Scorer] | Mapping[str, Scorer]
@@ -100,7 +99,3 @@ class Query(Protocol):
 # --- data sets ------------------------------------------------------------------------------------
 
 TableName = Literal["hpc", "penguins"]
-ImageSetName = Literal["cifar10", "emnist_balanced", "emnist_bymerge", "fashion_mnist", "mnist", "svhn"]
-ImageSplit = Literal["train", "test", "extra"]
-ClincSplit = Literal["train", "val", "test", "oos_train", "oos_val", "oos_test"]
-SettingName = Literal["minority", "missing", "spurious"]

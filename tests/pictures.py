@@ -20,7 +20,7 @@ from matplotlib.transforms import Bbox
 
 from skactive.plotting import _drawing as drawing
 
-MAPS = {"viridis", "Greys", drawing.colour_map().name, drawing.diverging_map().name}
+MAPS = {"viridis", "Greys", drawing.colour_map().name, "orange to blue"}
 PALETTE = np.array([to_rgb(colour) for colour in drawing.COLOURS])
 VIRIDIS = np.asarray(colormaps["viridis"](np.linspace(0, 1, 256)))[:, :3]
 

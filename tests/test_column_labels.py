@@ -17,7 +17,6 @@ from torch import nn
 
 from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
 from skactive._checks import check_labels
-from skactive.diagnostics import score_history
 from skactive.posterior import bootstrap
 from skactive.posterior._unwrap import labels_to_fit
 from skactive.risk import ActiveTester
@@ -127,14 +126,10 @@ def test_a_suggested_size_fits_nets_that_learn():
     assert min(seen) >= 0.9
 
 
-def test_surrogates_histories_reports_and_testers_take_columns():
+def test_surrogates_reports_and_testers_take_columns():
     learner = ActiveLearner(net(), X_training=X[:100], y_training=Y[:100])
     query = StochasticBatchQuery("std_dev", posterior=RandomForestRegressor(5), random_state=0)
     assert len(query.select(learner, X[100:], 3)) == 3  # without scikit-learn's warning of a column
-    history = score_history(
-        RandomForestRegressor(5), X[:60], Y[:60], [range(20), range(20, 30)], score="std_dev", random_state=0
-    )  # fmt: skip
-    assert history.shape == (2, 60)
     forest = RandomForestRegressor(5)
     report = StoppingReport.from_learner(learner, X[100:], posterior=forest)
     learner.teach(X[100:110], Y[100:110])

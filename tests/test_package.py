@@ -178,7 +178,7 @@ FLOORS = [
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
     ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
     ["query", "experiment"],  # the loop
-    ["batchbald", "badge", "acsfw", "kcenter", "causal", "stopping", "diagnostics", "campaign"],  # methods on top
+    ["batchbald", "badge", "acsfw", "kcenter", "causal", "stopping", "campaign"],  # methods on top
     ["plotting", "cli", "__main__"],  # for people
 ]
 BELOW = {

@@ -63,7 +63,6 @@ def figure_of_lines(*looks, size=(6, 4), **text):
 
 def test_looks_of_the_palette_have_no_fault():
     assert list(faults(figure_of_lines(*drawing.styles(40)))) == []
-    assert list(faults(figure_of_lines(*drawing.shades(5)))) == []
 
 
 def test_what_cannot_be_read_is_a_fault():

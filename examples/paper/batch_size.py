@@ -83,7 +83,7 @@ def draw(findings: dict[str, Any]) -> Any:
     _draw_means(axes[0, 0], findings)
     for ax, query, name in ((axes[0, 1], "topk", "top-k"), (axes[0, 2], "power", "power β=1")):
         keys = {_key(query, b): f"{b} a batch" for b in findings["batch_sizes"]}
-        looks = dict(zip(keys, drawing.shades(len(keys)), strict=True))
+        looks = dict(zip(keys, study.shades(len(keys)), strict=True))
         study.draw_curves(ax, {key: findings["curves"][key] for key in keys}, "accuracy", looks=looks, **keys)
         ax.set_title(name)
         ax.legend(loc="lower right")

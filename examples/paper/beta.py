@@ -95,7 +95,7 @@ def draw(findings: dict[str, Any]) -> Any:
     betas = [beta for beta in findings["betas"] if beta in (0.1, 1.0, 4.0, 16.0)]
     keys = {_key("power", beta): f"β = {beta:g}" for beta in betas}
     curves = {query: findings["curves"][query] for query in ("uniform", *keys, "topk")}
-    looks = study.LOOKS | dict(zip(keys, drawing.shades(len(keys)), strict=True))
+    looks = study.LOOKS | dict(zip(keys, study.shades(len(keys)), strict=True))
     study.draw_curves(right, curves, "accuracy", looks=looks, **keys, topk="top-k")
     right.set_title("power sampling")
     right.legend(loc="lower right")

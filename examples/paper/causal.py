@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.files import make_ihdp
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -20,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skactive import CausalBALDQuery
 from skactive._statistics import Estimate, estimate
 from skactive.causal import sqrt_pehe_scorer
-from skactive.datasets import make_causal, make_ihdp
+from skactive.datasets import make_causal
 
 TITLE = "Causal effects: CausalBALD with power sampling, and its coldness"
 ALT = (
@@ -120,21 +121,13 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
             scoring={"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)},
         )
         found[name] = {"betas": size.betas, "means": study.means(result), "curves": study.curves(result)}
-    return _rounded(found)
+    return found
 
 
 def _splits(n_rows: int, n_test: int, n_trials: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Each trial has its own rows of those of all trials."""
     rows = np.arange(n_rows * n_trials).reshape(n_trials, n_rows)
     return [(of_trial[:-n_test], of_trial[-n_test:]) for of_trial in rows]
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, 4) if isinstance(value, float) else value
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.characters import make_characters
 from numpy.typing import NDArray
 
 from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
-from skactive.datasets import make_characters
 
 TITLE = "Characters with a flaw: groups and noise"
 ALT = (
@@ -32,10 +32,10 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 N_INITIAL, BATCH_SIZE, N_DRAWS = 50, 50, 20
 PIXELS, CELLS, BINS = 32, 4, 8
-SETTINGS = {  # characters, the second group's part of the pool, and of the test set
-    "minority": ("ad", 0.1, 0.5),
-    "spurious": ("ad", 0.9, 0.5),
-    "missing": ("ad", 0.3, 0.3),
+SETTINGS = {  # the second group's part of the pool, and of the test set
+    "minority": (0.1, 0.5),
+    "spurious": (0.9, 0.5),
+    "missing": (0.3, 0.3),
 }
 
 QUERIES: dict[str, Any] = {
@@ -79,13 +79,10 @@ def visible_accuracy(model: Any, X: Any, y: Any, *, rows: Any, groups: NDArray[n
 
 def experiment(setting: str, size: Any, places: study.Places) -> tuple[Any, NDArray[np.str_]]:
     """Pools of the trials are other images each, the test images are the same."""
-    characters, p_pool, p_test = SETTINGS[setting]
+    p_pool, p_test = SETTINGS[setting]
     rng = np.random.default_rng(0)
     n_made = size.n_pool * min(size.n_trials, 3)
-    made = [
-        make_characters(n, setting, rng, p=p, size=PIXELS, characters=characters)
-        for n, p in ((n_made, p_pool), (size.n_test, p_test))
-    ]
+    made = [make_characters(n, setting, rng, p=p, size=PIXELS) for n, p in ((n_made, p_pool), (size.n_test, p_test))]
     X, y, groups = (np.concatenate(parts) for parts in zip(*made, strict=True))
     test = np.arange(n_made, len(X))
     trials = [np.random.default_rng(trial) for trial in range(size.n_trials)]
@@ -194,7 +191,7 @@ def draw(findings: dict[str, Any]) -> Any:
         study.draw_intervals(row[2], shares, study.LOOKS)
         group = "hidden" if setting == "missing" else "blue"
         row[2].lines[-1].remove()  # the line at 0
-        in_pool = 0.5 if setting == "spurious" else SETTINGS[setting][1]  # tied to both classes alike
+        in_pool = 0.5 if setting == "spurious" else SETTINGS[setting][0]  # tied to both classes alike
         row[2].axvline(100 * in_pool, color="k", lw=0.8, ls="--")
         row[2].set(title=f"{setting}:\nrows bought", xlabel=f"{group}, % (dashed: of the pool)")
     return figure

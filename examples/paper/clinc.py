@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.files import load_clinc150
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from skactive import BADGEQuery, StochasticBatchQuery
-from skactive.datasets import load_clinc150
 
 TITLE = "CLINC-150: entropy, power and uniform on sentence embeddings"
 ALT = (
@@ -46,7 +46,7 @@ def sentences(places: study.Places, split: str) -> tuple[list[str], NDArray[np.s
     """Sentences and intents of a split, those out of scope among them."""
     path = places.file("clinc150/clinc150_full.csv.gz", "clinc150/data_full.json", "data_full.json")
     parts = [load_clinc150(path, name) for name in (split, f"oos_{split}")]
-    return [str(text) for texts, _ in parts for text in texts], np.concatenate([labels for _, labels in parts])
+    return [text for texts, _ in parts for text in texts], np.concatenate([labels for _, labels in parts])
 
 
 def encode(texts: list[str], encoder: str) -> NDArray[np.float32]:

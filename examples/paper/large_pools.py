@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.files import load_idx
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
-from skactive.datasets import load_images
 
 TITLE = "Large pools: many classes, rare classes"
 ALT = (
@@ -43,8 +43,8 @@ QUERIES: dict[str, Any] = {
 def rows(name: str, places: study.Places) -> tuple[Any, Any]:
     """All rows of a set, standardised; images as 64 principal components."""
     if name.startswith("emnist"):
-        X, y = load_images(name, places.file("EMNIST", "emnist"))
-        X = PCA(64, random_state=0).fit_transform(X.reshape(len(X), -1) / np.float32(255))
+        images, y = load_idx(places.file("EMNIST", "emnist"), "emnist-balanced-train")
+        X = PCA(64, random_state=0).fit_transform(images.reshape(len(images), -1) / np.float32(255))
     else:
         table, y = study.table(places, name)
         X = StandardScaler().fit_transform(table)

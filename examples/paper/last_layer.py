@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.files import load_idx
+from lib.mean_field import MeanFieldClassifier
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from skactive import ACSFWQuery, BADGEQuery, LastLayerClassifier, MCDropoutClassifier, StochasticBatchQuery
-from skactive.datasets import load_images
+from skactive import ACSFWQuery, BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
 
 TITLE = "Mean-field last layer: power sampling beside ACS-FW"
 ALT = (
@@ -39,9 +40,8 @@ QUERIES: dict[str, Any] = {
     "BADGE": BADGEQuery(),
     "ACS-FW": ACSFWQuery(n_draws=N_DRAWS),
 }
-MODEL = LastLayerClassifier(
+MODEL = MeanFieldClassifier(
     MCDropoutClassifier((128, 32), dropout=0.2, lr=5e-3, batch_size=-1, max_epochs=40, n_draws=2, device="cpu"),
-    method="mean_field",
     n_draws=N_DRAWS,
 )
 
@@ -49,7 +49,7 @@ MODEL = LastLayerClassifier(
 def images(places: study.Places, n_rows: int) -> tuple[str, NDArray[np.float32], NDArray[np.int64]]:
     """The first rows as 64 principal components."""
     try:
-        X, y = load_images("fashion_mnist", places.file(*FASHION))
+        X, y = load_idx(places.file(*FASHION), "train")
         name, X, y = "Fashion-MNIST", X[:n_rows] / np.float32(255), y[:n_rows]
     except study.MissingDataError:
         X, y = study.mnist(places, "train")

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import study
+from lib.ageing import FrozenQuery, auroc, rank_correlation, score_history
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery
 from skactive._statistics import estimate
-from skactive.diagnostics import FrozenQuery, auroc, rank_correlation, score_history
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Scores age: rank correlations, AUROC and frozen scores"
@@ -34,8 +34,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "full": {"n_trials": 10, "n_pool": 1_000, "n_scored": 4_000, "later": 60, "n_after": 40},
 }
 N_INITIAL, N_TEST, STRIDE = 20, 1_000, 5
-PARTS: dict[str, float | None] = {"all": None, "top 10 %": 0.1, "top 1 %": 0.01}
-DECIMALS = 2  # as in the paper
+PARTS = {"all": 1.0, "top 10 %": 0.1, "top 1 %": 0.01}
 
 QUERY = StochasticBatchQuery("bald", sampler="topk", n_draws=50)
 NET = MCDropoutClassifier((128, 128), dropout=0.3, lr=5e-3, batch_size=-1, max_epochs=40, device="cpu")
@@ -83,12 +82,12 @@ def ageing(data: Any, rows: NDArray[np.int64], order: NDArray[np.int64], size: A
     fives = list(np.reshape(order[N_INITIAL:], (-1, STRIDE)))
     n_before = size.later // STRIDE
     batches = [order[:N_INITIAL], [], *fives[:n_before], [], *fives[n_before:]]
-    history = score_history(NET, *data, batches, rows=rows, n_draws=QUERY.n_draws, random_state=seed)
+    history = score_history(NET, *data, batches, rows, n_draws=QUERY.n_draws, random_state=seed)
     found: dict[str, Any] = {}
     for start, name in ((0, "early"), (n_before + 1, "late")):
         for part, top in PARTS.items():
-            found[f"{name}, {part}, correlation"] = rank_correlation(history, start, top=top, decimals=DECIMALS)[1:]
-            if top is not None:
+            found[f"{name}, {part}, correlation"] = rank_correlation(history, start, top=top)[1:]
+            if top < 1:
                 found[f"{name}, {part}, auroc"] = auroc(history, start, top=top)[1:]
     skipped = n_before  # the empty batch at the later start is a step of the early curves, too: leave it out there
     return {
@@ -106,11 +105,17 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
     orders = bought(anew, "query")
     found: dict[str, Any] = {"anew": by_labels(anew)}
     for name, n_labels in (("early", N_INITIAL), ("late", N_INITIAL + size.later)):
-        n_batches = size.n_after // STRIDE
-        query = FrozenQuery(QUERY, n_batches=n_batches)
+        query = FrozenQuery(n_labels, QUERY.n_draws)
         start = [order[:n_labels] for order in orders]
         frozen = experiment(
-            places, f"frozen-{n_labels}", query, data, trials, start, batch_size=STRIDE, n_rounds=n_batches
+            places,
+            f"frozen-{n_labels}",
+            query,
+            data,
+            trials,
+            start,
+            batch_size=STRIDE,
+            n_rounds=size.n_after // STRIDE,
         )
         found[f"frozen {name}"] = by_labels(frozen)
     aged = [

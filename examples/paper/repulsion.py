@@ -4,6 +4,8 @@ Every arm runs on the tables of the first half. For each model the best sampler 
 embeddings and the best with distances between gradients go on to the second half, beside the methods they are compared
 with. The mean over the tables is what counts, a table being the unit of its interval. Each table and model is an
 experiment with a file of its own in OUT/rounds, so the study can be stopped at any time and goes on where it was.
+
+The results have arms "β=auto", of a rule that set β and has been dropped since; a new run leaves them out.
 """
 
 from __future__ import annotations
@@ -60,14 +62,14 @@ SIZES: dict[str, dict[str, Any]] = {
 
 SPACES = ("embeddings", "gradients")
 ALONE = [
-    *(("margin", beta, 0, "") for beta in (1, 4, 8, "auto")),
+    *(("margin", beta, 0, "") for beta in (1, 4, 8)),
     ("bald", 4, 0, ""),
     ("entropy", 4, 0, ""),
     ("variation_ratio", 8, 0, ""),
 ]
 APART = [
     *(("margin", beta, gamma, space) for beta in (4, 8) for gamma in (1, 2, 4) for space in SPACES),
-    *(("margin", beta, 2, "embeddings") for beta in (0, 1, "auto")),
+    *(("margin", beta, 2, "embeddings") for beta in (0, 1)),
     ("bald", 4, 2, "embeddings"),
     ("variation_ratio", 8, 2, "embeddings"),
 ]
@@ -269,6 +271,7 @@ def guide(findings: dict[str, Any]) -> str:
         f"The arms were chosen on {n_first} tables, and are reported here on {n_second} others (mean accuracy over "
         "acquisitions, in points, with 95 % intervals over tables or, for digits, over trials):"
     )
+    has_auto = any("auto" in arm for picks in findings["chosen"].values() for arm in picks.values())
     single = findings["single"]
     of_single = "; ".join(
         f"{key.split()[0]}: minus BADGE {study.with_interval(over_tables(found, single, 'BADGE'), 1, sign=True)}, "
@@ -278,6 +281,7 @@ def guide(findings: dict[str, Any]) -> str:
     tail = (
         f"If one setting has to do for all models, take the one that was best over all of them on the first tables, "
         f"{single}. On the others it had: {of_single}. :ref:`The study <repulsion>` has all arms."
+        + (" (β=auto is a rule that has been :ref:`dropped <tried_and_dropped>` since.)" if has_auto else "")
     )
     return "\n\n".join([head, *parts, tail])
 

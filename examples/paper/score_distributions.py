@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skactive import MCDropoutClassifier
-from skactive.plotting import ScoreDistributionDisplay
 from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.samplers import SAMPLERS
@@ -118,9 +117,20 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 
 def draw(findings: dict[str, Any]) -> Any:
-    display = ScoreDistributionDisplay.from_scores(findings["scores"], betas=BETAS, score_name="BALD (nats)")
-    display.figure_.set_size_inches(drawing.PAGE, 5.4)
-    return display.figure_
+    scores, n_rows = np.array(findings["scores"]), len(findings["scores"])
+    ranks = np.arange(1, n_rows + 1)
+    figure, axes = study.panels(1 + len(NAMES), 2, 2.7, sharex=True)
+    first, *others = axes.flat
+    first.plot(ranks, scores, color="black")
+    first.set(xscale="log", ylabel="BALD (nats)", title="scores")
+    for ax, name in zip(others, NAMES, strict=True):
+        for beta, look in zip(BETAS, study.shades(len(BETAS)), strict=True):
+            ax.plot(ranks, law(name, scores, beta), label=f"β = {beta}", **look)
+        ax.axhline(1 / n_rows, color=drawing.GREY, linestyle=(0, (1, 4)), label="uniform")
+        ax.set(yscale="log", ylim=(1e-3 / n_rows, 2), ylabel="probability to be first", title=name)
+    figure.supxlabel("rank of the score, 1 = highest", fontsize="medium")
+    study.legend_above(figure, others[-1])
+    return figure
 
 
 if __name__ == "__main__":

@@ -30,12 +30,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+from lib.files import load_idx
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
 from skactive._statistics import Estimate, estimate, paired_p_value
-from skactive.datasets import load_images, make_repeated
+from skactive.datasets import make_repeated
 from skactive.plotting import _drawing as drawing
 
 _SIZES = ("smallest", "quick", "full")
@@ -110,8 +111,8 @@ def mnist(places: Places, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 28, 28) in [0, 1], float32, and labels: an npz of some, or all of them in the original files."""
     path = places.file("mnist/mnist_10k_train_10k_test.npz", "mnist", "MNIST")
     if path.is_dir():
-        images, labels = load_images("mnist", path, split)
-        return images[:, 0].astype(np.float32) / 255, labels
+        images, labels = load_idx(path, {"train": "train", "test": "t10k"}[split])
+        return images.astype(np.float32) / 255, labels
     with np.load(path) as arrays:
         return arrays[f"x_{split}"].astype(np.float32) / 255, arrays[f"y_{split}"].astype(np.int64)
 
@@ -154,6 +155,23 @@ def repeated_digits(
 def digits_net() -> MCDropoutClassifier:
     """A net with dropout that learns digits in a tenth of a second."""
     return MCDropoutClassifier((64, 64), dropout=0.3, lr=0.01, batch_size=-1, max_epochs=60, device="cpu")
+
+
+def shades(n: int) -> list[dict[str, Any]]:
+    """Looks of n ordered curves, from light to dark, and different in dashes."""
+    from matplotlib import colormaps
+
+    colours = colormaps["viridis"](np.linspace(0.82, 0.0, n))
+    dashes = [look["linestyle"] for look in drawing.styles(n)]
+    return [{"color": colour, "linestyle": dash} for colour, dash in zip(colours, dashes, strict=True)]
+
+
+def diverging_map() -> Any:
+    """From orange by white, which means no difference, to blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = [drawing.COLOURS[1], "white", drawing.COLOURS[0]]
+    return LinearSegmentedColormap.from_list("orange to blue", colours, N=41)
 
 
 def means(

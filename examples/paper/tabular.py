@@ -24,7 +24,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
 from skactive._statistics import holm, paired_p_value
-from skactive.plotting import _drawing as drawing
 
 TITLE = "Tables: wins, ties and losses"
 ALT = (
@@ -167,7 +166,7 @@ def draw(findings: dict[str, Any]) -> Any:
     figure, axes = study.panels(1, 1, 0.24 * len(found) + 1.2)
     ax = axes[0, 0]
     limit = max(1e-9, float(np.abs(differences).max()))
-    picture = ax.imshow(differences, cmap=drawing.diverging_map(), vmin=-limit, vmax=limit, aspect="auto")
+    picture = ax.imshow(differences, cmap=study.diverging_map(), vmin=-limit, vmax=limit, aspect="auto")
     for (i, j), value in np.ndenumerate(differences):
         look = {"color": "w" if abs(value) > 0.85 * limit else "k", "weight": "bold" if p[i, j] < 0.05 else "normal"}
         ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize="small", **look)

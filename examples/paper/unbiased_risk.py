@@ -18,11 +18,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from skactive import StochasticBatchQuery
 from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.risk import LOSSES, estimate_risk
-from skactive.samplers import SAMPLERS
-from skactive.samplers._mixture import draw_mixture
 
 TITLE = "Unbiased risk from chosen labels"
 ALT = (
@@ -57,18 +56,15 @@ def rows(name: str, places: study.Places) -> tuple[Any, Any]:
 
 
 def purchases(scores: Any, sampler: str, beta: float, epsilon: float, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Rows bought over some rounds, and the log-probability of each: what a query does, with scores that are kept."""
+    """Rows bought over some rounds, and the log-probability of each, with scores that are kept."""
+    query = StochasticBatchQuery("entropy", sampler, beta, epsilon=epsilon, random_state=rng)
     left = np.arange(len(scores))
     bought, log_proba = [], []
     for _ in range(N_ROUNDS):
-        batch = (
-            draw_mixture(SAMPLERS[sampler], scores[left], BATCH_SIZE, rng, beta, epsilon)
-            if epsilon > 0
-            else SAMPLERS[sampler].draw(scores[left], BATCH_SIZE, rng, beta=beta)  # type: ignore[attr-defined]
-        )
-        bought.append(left[batch.indices])
-        log_proba.append(batch.log_proba())
-        left = np.delete(left, batch.indices)
+        batch = query.select_scored(scores[left], BATCH_SIZE)
+        bought.append(left[batch])
+        log_proba.append(query.log_proba_)
+        left = np.delete(left, batch)
     return np.concatenate(bought), np.concatenate(log_proba)
 
 

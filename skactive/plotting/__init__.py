@@ -7,22 +7,11 @@ display                   question
 ========================  ===================================================================
 LearningCurveDisplay      how good are models by the number of labels?
 PairedDifferenceDisplay   is a query better than the reference, and how sure is that?
-ScoreDistributionDisplay  which places of a ranking does a sampler buy from?
 BatchDisplay              where in the pool is a batch?
-RankCorrelationDisplay    for how long do scores hold?
 ========================  ===================================================================
 """
 
 from ._batches import BatchDisplay
-from ._curves import LearningCurveDisplay
-from ._differences import PairedDifferenceDisplay
-from ._rank_correlation import RankCorrelationDisplay
-from ._score_distribution import ScoreDistributionDisplay
+from ._curves import LearningCurveDisplay, PairedDifferenceDisplay
 
-__all__ = [
-    "BatchDisplay",
-    "LearningCurveDisplay",
-    "PairedDifferenceDisplay",
-    "RankCorrelationDisplay",
-    "ScoreDistributionDisplay",
-]
+__all__ = ["BatchDisplay", "LearningCurveDisplay", "PairedDifferenceDisplay"]

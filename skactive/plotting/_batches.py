@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from .._checks import check_positions, float64_array, is_integer, shown
+from .._checks import check_positions
 from . import _drawing as drawing
-from ._runs import check_query_names, check_result
+from ._curves import check_query_names
 
 if TYPE_CHECKING:
     from ..experiment import ExperimentResult
@@ -61,7 +60,7 @@ class BatchDisplay:
 
     See Also
     --------
-    diagnostics.redundancy : How much of a batch repeats itself, as a number.
+    LearningCurveDisplay : How good models are with the batches.
 
     Examples
     --------
@@ -135,19 +134,15 @@ class BatchDisplay:
         Raises
         ------
         ValueError, TypeError
-            If positions are not distinct rows of X, other arrays do not fit, or X cannot be projected.
+            If positions are not distinct rows of X, coordinates are not two columns, or X cannot be projected.
         """
-        if not isinstance(batches, Mapping):
-            raise TypeError(f"`batches` must be a dict of positions, by query. Got {shown(batches)} instead.")
-        if not batches:
-            raise ValueError("`batches` must hold at least one batch. Got none.")
         coordinates, axis_names = _place(X, coordinates, axis_names)
         n_points = len(coordinates)
         return cls(
             coordinates=coordinates,
             batches={q: check_positions(f"batches[{q!r}]", b, n_points) for q, b in batches.items()},
             labelled={query: check_positions("labelled", labelled, n_points, at_least=0) for query in batches},
-            scores=None if scores is None else _check_scores(scores, n_points),
+            scores=scores,
             axis_names=axis_names,
             score_name=score_name,
         ).plot(ax, **kwargs)
@@ -190,7 +185,7 @@ class BatchDisplay:
         ValueError, TypeError
             If a query of the result has no such round in this trial; or as `from_batches` does.
         """
-        names = check_query_names(queries, check_result(result).queries)
+        names = check_query_names(queries, result.queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
         coordinates, axis_names = _place(X, coordinates, axis_names)
         return cls(
@@ -238,57 +233,27 @@ class BatchDisplay:
 def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | None) -> tuple[Floats, tuple[str, str]]:
     """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
-        names = ("first coordinate", "second coordinate") if axis_names is None else axis_names
-        return _check_coordinates(coordinates), names
-    with _projection_explained():
-        flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
-        pca = PCA(2, random_state=0)
-        projected = pca.fit_transform(flat)
+        where = np.asarray(coordinates, dtype=np.float64)
+        if where.ndim != 2 or where.shape[1] != 2:
+            raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {where.shape} instead.")
+        return where, axis_names or ("first coordinate", "second coordinate")
+    flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
+    pca = PCA(2, random_state=0)
+    projected = pca.fit_transform(flat)
     first, second = (
         f"PC {i} ({100 * part:.0f} % of variance)" for i, part in enumerate(pca.explained_variance_ratio_, 1)
     )
     return projected, axis_names or (first, second)
 
 
-def _check_coordinates(coordinates: Any) -> Floats:
-    coordinates = float64_array("coordinates", coordinates)
-    if coordinates.ndim != 2 or coordinates.shape[1] != 2:
-        raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {coordinates.shape} instead.")
-    if not np.isfinite(coordinates).all():
-        row = int(np.flatnonzero(~np.isfinite(coordinates).all(axis=1))[0])
-        raise ValueError(f"`coordinates` must be finite. Got {coordinates[row]} in row {row}.")
-    return coordinates
-
-
-@contextmanager
-def _projection_explained() -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "`X` must be numbers, none of them missing, to be projected to two dimensions. Otherwise give "
-            "`coordinates` of shape (n_points, 2): two columns, for example, or an embedding. "
-            f"({error})"
-        ) from error
-
-
-def _check_scores(scores: ArrayLike, n_points: int) -> Floats:
-    scores = float64_array("scores", scores)
-    if scores.shape != (n_points,):
-        raise ValueError(f"`scores` must have shape ({n_points},), one for each row. Got shape {scores.shape} instead.")
-    if np.isinf(scores).any():
-        raise ValueError("`scores` must be finite, or NaN for rows without one. Got infinity.")
-    return scores
-
-
-def _bought(result: Any, query: str, trial: int, round_: int) -> list[NDArray[np.int64]]:
+def _bought(result: ExperimentResult, query: str, trial: int, number: int) -> list[NDArray[np.int64]]:
     """First labels and batches of a run, up to a round."""
     batches = {r.round: r.indices for r in result.rounds if (r.query, r.trial) == (query, trial)}
     if not batches:
         raise ValueError(f"`trial` must be one of those of the result. Got {trial!r}, without a round of {query!r}.")
-    if not is_integer(round_) or not 1 <= round_ < len(batches):
+    if number == 0 or number not in batches:
         raise ValueError(
             f"`round` must be the number of a batch that {query!r} bought in trial {trial}, 1 to {len(batches) - 1}. "
-            f"Got {round_!r} instead."
+            f"Got {number!r} instead."
         )
-    return [np.array(batches[i]) for i in range(round_ + 1)]
+    return [np.array(batches[i]) for i in range(number + 1)]

@@ -1,17 +1,21 @@
-"""Learning curves: scores of models by the number of labels."""
+"""Curves over the number of labels: scores of models, and how much better queries are than a reference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from .._checks import check_reference
 from . import _drawing as drawing
-from ._runs import aligned, complete_runs
 
 if TYPE_CHECKING:
     from ..experiment import ExperimentResult
+
+Run = dict[int, float]
+"""Score by the number of labels: one query in one trial."""
 
 
 class LearningCurveDisplay:
@@ -81,8 +85,7 @@ class LearningCurveDisplay:
         Parameters
         ----------
         result : ExperimentResult
-            Runs that failed and numbers of labels that not every trial reached are left out. With
-            ``batch_size="auto"`` numbers differ between runs: scores are interpolated linearly between evaluations.
+            Runs that failed and numbers of labels that not every trial reached are left out.
         scoring : str, optional
             Name of a score; by default the first.
         queries : sequence of str, optional
@@ -98,11 +101,11 @@ class LearningCurveDisplay:
 
         Raises
         ------
-        ValueError, TypeError
+        ValueError
             If the result has no such score or query, or no finished run of it.
         """
-        scoring, runs = complete_runs(result, scoring, queries)
-        curves = {query: aligned(of.values()) for query, of in runs.items()}
+        scoring, runs = _finished_runs(result, scoring, queries)
+        curves = {query: _aligned(of.values()) for query, of in runs.items()}
         return cls(
             n_labelled={query: n_labelled for query, (n_labelled, _) in curves.items()},
             scores={query: scores for query, (_, scores) in curves.items()},
@@ -123,13 +126,188 @@ class LearningCurveDisplay:
         LearningCurveDisplay
             Itself.
         """
-        curves = drawing.checked_curves(self.n_labelled, self.scores, "scores")
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
+        curves = {query: (self.n_labelled[query], scores) for query, scores in self.scores.items()}
         self.lines_, self.bands_ = drawing.draw_curves(self.ax_, curves, kwargs, order=self.order)
         canvas.label(drawing.LABELS, f"{self.score_name} on test rows")
-        drawing.set_whole_ticks(self.ax_.xaxis)
-        self.legend_ = canvas.legend(
-            [*self.lines_.values()], drawing.describe_trials(values for _, values in curves.values())
-        )
+        self.legend_ = canvas.legend([*self.lines_.values()], drawing.describe_trials(self.scores.values()))
         return self
+
+
+class PairedDifferenceDisplay:
+    """How much better each query is than a reference: differences within trials, their mean in a 95 % band.
+
+    What all queries of a trial share (split, first labels, seeds) cancels in a difference, so these bands are narrower
+    than those of the curves. A band that excludes 0 is a significant paired t-test (5 %) at that number of labels, not
+    corrected for several tests. Use `from_result`; parameters are kept as attributes.
+
+    Parameters
+    ----------
+    n_labelled : dict of str to array-like of shape (n_evaluations,)
+        Number of labels at each evaluation, by query.
+    differences : dict of str to array-like of shape (n_trials, n_evaluations)
+        Score minus that of the reference with as many labels in the same trial, by query.
+    reference : str
+    score_name, order
+        As in `LearningCurveDisplay`.
+
+    Attributes
+    ----------
+    ax_, figure_, lines_, bands_, legend_
+        As in `LearningCurveDisplay`.
+    zero_line_ : matplotlib.lines.Line2D
+
+    See Also
+    --------
+    LearningCurveDisplay : The scores themselves.
+    ExperimentResult : Its ``summary`` has the numbers.
+
+    Examples
+    --------
+    >>> from skactive.plotting import PairedDifferenceDisplay
+    >>> display = PairedDifferenceDisplay(
+    ...     n_labelled={"power": [20, 30]}, differences={"power": [[0.0, 0.1], [0.0, 0.3]]}, reference="uniform"
+    ... )
+    >>> display.plot().lines_["power"].get_ydata()
+    array([0. , 0.2])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_labelled: Mapping[str, ArrayLike],
+        differences: Mapping[str, ArrayLike],
+        reference: str,
+        score_name: str = "score",
+        order: Sequence[str] | None = None,
+    ) -> None:
+        self.n_labelled = n_labelled
+        self.differences = differences
+        self.reference = reference
+        self.score_name = score_name
+        self.order = order
+
+    @classmethod
+    def from_result(
+        cls,
+        result: ExperimentResult,
+        *,
+        reference: str | None = None,
+        scoring: str | None = None,
+        queries: Sequence[str] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> PairedDifferenceDisplay:
+        """Plot what `run_experiment` returned.
+
+        Parameters
+        ----------
+        result, scoring, ax, **kwargs
+            As in `LearningCurveDisplay.from_result`; trials in which the reference failed are left out as well.
+        reference : str, optional
+            By default "uniform" if there is such a query, else the first.
+        queries : sequence of str, optional
+            Names of queries; by default all but the reference.
+
+        Returns
+        -------
+        PairedDifferenceDisplay
+
+        Raises
+        ------
+        ValueError
+            As `LearningCurveDisplay.from_result` does.
+        """
+        reference = check_reference(reference, result.queries)
+        shown = [query for query in check_query_names(queries, result.queries) if query != reference]
+        scoring, runs = _finished_runs(result, scoring, [*shown, reference])
+        curves = {query: _aligned(_within_trials(runs[query], runs[reference])) for query in shown}
+        return cls(
+            n_labelled={query: n_labelled for query, (n_labelled, _) in curves.items()},
+            differences={query: differences for query, (_, differences) in curves.items()},
+            reference=reference,
+            score_name=scoring,
+            order=result.queries,
+        ).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> PairedDifferenceDisplay:
+        """Draw the differences and a line at 0.
+
+        Parameters
+        ----------
+        ax, **kwargs
+            As in `from_result`.
+
+        Returns
+        -------
+        PairedDifferenceDisplay
+            Itself.
+        """
+        canvas = drawing.Canvas(ax)
+        (self.ax_,), self.figure_ = canvas.axes, canvas.figure
+        self.zero_line_ = self.ax_.axhline(0.0, color=drawing.GREY, linewidth=1.2, label=self.reference)
+        curves = {query: (self.n_labelled[query], differences) for query, differences in self.differences.items()}
+        self.lines_, self.bands_ = drawing.draw_curves(self.ax_, curves, kwargs, order=self.order, level=0.0)
+        canvas.label(drawing.LABELS, f"{self.score_name} minus that of {self.reference}")
+        handles = [*self.lines_.values(), self.zero_line_]
+        self.legend_ = canvas.legend(handles, drawing.describe_trials(self.differences.values()))
+        return self
+
+
+# --- runs of an experiment ------------------------------------------------------------------------
+
+
+def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
+    """Names of queries of a result, by default all."""
+    chosen = list(names) if queries is None else [queries] if isinstance(queries, str) else list(queries)
+    unknown = [query for query in chosen if query not in names]
+    if unknown or not chosen:
+        raise ValueError(f"`queries` must be among those of the result, {list(names)}. Got {queries!r} instead.")
+    return chosen
+
+
+def _finished_runs(
+    result: ExperimentResult, scoring: str | None, queries: Sequence[str] | None
+) -> tuple[str, dict[str, dict[int, Run]]]:
+    """The name of the score, and the runs that finished, by query and trial."""
+    scoring = _check_scoring(scoring, result.score_names)
+    failed = {(failure.query, failure.trial) for failure in result.failures}
+    runs: dict[str, dict[int, Run]] = {name: {} for name in check_query_names(queries, result.queries)}
+    for of in result.rounds:
+        if of.query in runs and (of.query, of.trial) not in failed:
+            runs[of.query].setdefault(of.trial, {})[of.n_labelled] = of.scores[scoring]
+    for name, finished in runs.items():
+        if not finished:
+            raise ValueError(
+                f"`result` must hold a finished run of each query. Got none of {name!r}: see its `failures`, and leave "
+                "the query out by `queries`."
+            )
+    return scoring, runs
+
+
+def _check_scoring(scoring: str | None, names: Sequence[str]) -> str:
+    """The name of a score of a result, by default its first."""
+    if not names:
+        raise ValueError("`result` must hold rounds. Got none.")
+    if scoring is not None and scoring not in names:
+        raise ValueError(f"`scoring` must be one of the scores of the result, {list(names)}. Got {scoring!r} instead.")
+    return names[0] if scoring is None else scoring
+
+
+def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:
+    """Scores minus those of the reference, for each trial that both finished."""
+    return [
+        {n: score - theirs[trial][n] for n, score in run.items() if n in theirs[trial]}
+        for trial, run in mine.items()
+        if trial in theirs
+    ]
+
+
+def _aligned(runs: Iterable[Run]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Numbers of labels at which all runs were evaluated, and scores of shape (n_trials, n_evaluations)."""
+    runs = list(runs)
+    common = sorted(set.intersection(*map(set, runs))) if runs else []
+    if not common:
+        raise ValueError("`result` must hold trials with numbers of labels in common. Got none.")
+    return np.array(common), np.array([[run[n] for n in common] for run in runs])

@@ -1,9 +1,9 @@
 """What the displays share: colours, curves with bands, panels, legends. matplotlib is imported when something is drawn.
 
 Colours are those of Okabe and Ito (2008), which can be distinguished with every common kind of colour vision, without
-the yellow, which is hard to see on white, or viridis for what has an order. Curves also differ in their markers and
-dashes. Axes that the user passes are drawn on and labelled; a new figure is laid out as well: legends stand outside the
-data, and panels share their labels. The pictures of the documentation are drawn with the same looks, at `PAGE` inches.
+the yellow, which is hard to see on white. Curves also differ in their markers and dashes. Axes that the user passes are
+drawn on and labelled; a new figure is laid out as well: legends are outside the data, and panels share their labels.
+The pictures of the documentation are drawn with the same looks, at `PAGE` inches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _statistics as statistics
-from .._checks import as_array, import_optional, real_array, shown
+from .._checks import import_optional
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 GREY = "0.45"
@@ -37,26 +37,11 @@ def styles(n: int) -> list[dict[str, Any]]:
     return [{"color": colour, "marker": marker, "linestyle": dash} for colour, marker, dash in islice(looks, n)]
 
 
-def shades(n: int) -> list[dict[str, Any]]:
-    """Looks of n ordered curves, from light to dark, and different in dashes."""
-    from matplotlib import colormaps
-
-    colours = colormaps["viridis"](np.linspace(0.82, 0.0, n))
-    return [{"color": colour, "linestyle": dash} for colour, dash in zip(colours, cycle(_DASHES), strict=False)]
-
-
 def colour_map() -> Any:
     """From a light blue, which can be seen on white, to a dark one."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades of blue", ["#CCE3F0", COLOURS[0], "#001B2B"])
-
-
-def diverging_map() -> Any:
-    """From orange by white, which means no difference, to blue."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("orange to blue", [COLOURS[1], "white", COLOURS[0]], N=41)
 
 
 def page_style() -> dict[str, Any]:
@@ -82,21 +67,18 @@ class Canvas:
         self.axes = _new_axes(n, height, shared) if self.ours else _given_axes(ax, n)
         self.figure = self.axes[0].figure
 
-    def label(self, xlabel: str | None = None, ylabel: str | None = None) -> None:
+    def label(self, xlabel: str, ylabel: str) -> None:
         """Name the axes of all panels; a figure of ours gets each name once, and tick labels at its edges only."""
-        names = {name: text for name, text in {"xlabel": xlabel, "ylabel": ylabel}.items() if text is not None}
         if not self.ours or len(self.axes) == 1:
             for ax in self.axes:
-                ax.set(**names)
+                ax.set(xlabel=xlabel, ylabel=ylabel)
             return
-        for name, text in names.items():
-            getattr(self.figure, f"sup{name}")(text, fontsize="medium")
+        self.figure.supxlabel(xlabel, fontsize="medium")
+        self.figure.supylabel(ylabel, fontsize="medium")
         n_columns = self.axes[0].get_subplotspec().get_gridspec().ncols
         for i, ax in enumerate(self.axes):
-            if xlabel is not None:
-                ax.tick_params(axis="x", labelbottom=i + n_columns >= len(self.axes))
-            if ylabel is not None:
-                ax.tick_params(axis="y", labelleft=i % n_columns == 0)
+            ax.tick_params(axis="x", labelbottom=i + n_columns >= len(self.axes))
+            ax.tick_params(axis="y", labelleft=i % n_columns == 0)
 
     def legend(self, handles: Sequence[Any], title: str | None = None) -> Any:
         """Draw the legend above all panels if the figure is ours, else at the bottom of the last axes."""
@@ -115,8 +97,6 @@ class Canvas:
 
 def _given_axes(ax: Any, n: int) -> NDArray[Any]:
     axes = np.ravel(np.asarray(ax, dtype=object))
-    if not all(hasattr(one, "plot") and hasattr(one, "figure") for one in axes):
-        raise TypeError(f"`ax` must be matplotlib axes, or a list of these. Got {shown(ax)} instead.")
     if len(axes) != n:
         raise ValueError(f"`ax` must be {n} axes, one for each panel. Got {len(axes)}. None makes a new figure.")
     return axes
@@ -148,38 +128,6 @@ def _make_room_below(ax: Any, legend: Any) -> None:
     ax.set_ylim(bottom=ax.transData.inverted().transform(below)[1])
 
 
-def checked_curves(
-    n_labelled: Mapping[str, Any], values: Mapping[str, Any], name: str
-) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
-    """Numbers of labels and values of shape (n_trials, n_evaluations), by query."""
-    for what, given in (("n_labelled", n_labelled), (name, values)):
-        if not isinstance(given, Mapping):
-            raise TypeError(f"`{what}` must be a dict of arrays, by query. Got {shown(given)} instead.")
-    if missing := values.keys() - n_labelled.keys():
-        raise ValueError(f"`n_labelled` must have the queries of `{name}`. Got none for {sorted(missing)}.")
-    return {query: _checked_curve(query, n_labelled[query], of, name) for query, of in values.items()}
-
-
-def _checked_curve(query: str, n_labelled: Any, values: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    x = as_array(real_array(f"n_labelled[{query!r}]", n_labelled, booleans=False))
-    values = as_array(real_array(f"{name}[{query!r}]", values))
-    if x.ndim != 1 or values.shape[1:] != x.shape or not np.isfinite(x).all():
-        raise ValueError(
-            f"`n_labelled[{query!r}]` must have shape (n_evaluations,), of finite numbers, and `{name}[{query!r}]` "
-            f"shape (n_trials, n_evaluations). Got shapes {x.shape} and {values.shape}."
-        )
-    if np.isinf(values).any():
-        raise ValueError(f"`{name}[{query!r}]` must be finite, or NaN where there is none. Got infinity.")
-    return x, values
-
-
-def listed(name: str, values: Any, what: str) -> list[Any]:
-    """The parts of a list, an array or the like."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise TypeError(f"`{name}` must be a list of {what}. Got {shown(values)} instead.")
-    return list(values)
-
-
 def draw_curves(
     ax: Any,
     curves: Mapping[str, tuple[Any, Any]],
@@ -187,13 +135,12 @@ def draw_curves(
     *,
     order: Sequence[str] | None = None,
     level: float | None = None,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Lines and bands by name, of x and values of shape (n_trials, len(x)).
+    """Lines and bands by name, from x and values of shape (n_trials, len(x)).
 
     A name looks alike in all figures of the same ``order``, whichever of its names they show.
     Bands of few trials can be far wider than all lines together. So axes show at most three times the range of the
-    lines, the level that they are compared with, and nothing beyond the bounds of the quantity.
+    lines, and the level that they are compared with. Ticks are whole numbers of labels.
     """
     names = list(dict.fromkeys([*(order or ()), *curves]))
     looks = dict(zip(names, styles(len(names)), strict=True))
@@ -202,7 +149,8 @@ def draw_curves(
         for name, (x, values) in curves.items()
     }
     lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
-    _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level, bounds)
+    _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level)
+    _set_whole_ticks(ax.xaxis)
     return lines, bands
 
 
@@ -222,16 +170,14 @@ def draw_band(ax: Any, x: NDArray[Any], mean: Any, low: Any, high: Any, **look: 
     return line, ax.fill_between(x, low, high, facecolor=(colour, 0.12), edgecolor=(colour, 0.4), linewidth=0.6)
 
 
-def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None, bounds: tuple[float, float]) -> None:
+def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None) -> None:
     values = values[~np.isnan(values)]
     extent = np.ptp(values) if len(values) else 0.0
     if extent == 0:
         return
     levels = [] if level is None else [level - 0.1 * extent, level + 0.1 * extent]
-    lowest = max(bounds[0] - 0.05 * extent, min([values.min() - extent, *levels]))
-    highest = min(bounds[1] + 0.05 * extent, max([values.max() + extent, *levels]))
     low, high = ax.get_ylim()
-    ax.set_ylim(max(low, lowest), min(high, highest))
+    ax.set_ylim(max(low, min([values.min() - extent, *levels])), min(high, max([values.max() + extent, *levels])))
 
 
 def describe_trials(by_trial: Iterable[Any]) -> str:
@@ -243,7 +189,7 @@ def describe_trials(by_trial: Iterable[Any]) -> str:
     return f"mean over {most if fewest == most else f'{fewest} to {most}'} trials, 95 % interval"
 
 
-def set_whole_ticks(axis: Any) -> None:
+def _set_whole_ticks(axis: Any) -> None:
     """Ticks at round whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 

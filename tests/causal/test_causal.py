@@ -30,7 +30,7 @@ from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample
 from skactive._containers import drop_column, set_column, take_column
 from skactive._fingerprint import digest
 from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe, sqrt_pehe_scorer
-from skactive.datasets import make_causal, make_ihdp
+from skactive.datasets import make_causal
 from skactive.samplers import SAMPLERS
 
 CAUSAL_SCORES = [name for name, score in scores.SCORES.items() if "outcomes" in score.tasks]
@@ -393,92 +393,11 @@ def test_the_synthetic_set_has_the_moments_of_its_formulas():
         assert abs((t - propensity)[part].mean()) < 5 * 0.5 / np.sqrt(part.sum())
 
 
-def test_both_sets_are_the_same_for_the_same_seed_only(ihdp_file):
-    for make in (lambda rng: make_causal(50, rng), lambda rng: make_ihdp(ihdp_file, rng)):
-        first, again, other = (make(np.random.default_rng(seed)) for seed in (3, 3, 4))
-        for one, two in zip(first, again, strict=True):
-            np.testing.assert_array_equal(one, two)
-        assert (first[1] != other[1]).all()
-
-
-def ihdp_frame():
-    """Made up, with the numbers of rows of the real one."""
-    rng = np.random.default_rng(0)
-    treat = np.arange(985) < 377
-    white = np.where(treat, np.arange(985) < 139, rng.random(985) < 0.4)
-    continuous = ["bw", "b.head", "preterm", "birth.o", "nnhealth", "momage"]
-    binary = ["sex", "twin", "b.marr", "mom.lths", "mom.hs", "mom.scoll", "cig", "first", "booze", "drugs", "work.dur"]
-    binary += ["prenatal", "ark", "ein", "har", "mia", "pen", "tex", "was"]
-    frame = pd.DataFrame({"treat": treat.astype(int), "momwhite": white.astype(int)})
-    for name in continuous:
-        frame[name] = rng.normal(100, 20, size=985)
-    for name in binary:
-        frame[name] = rng.integers(2, size=985)
-    return frame.sample(frac=1, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def ihdp_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("ihdp") / "ihdp.csv.gz"
-    ihdp_frame().to_csv(path, index=False)
-    return path
-
-
-def test_ihdp_is_the_observational_study_with_simulated_outcomes(ihdp_file):
-    X, _, effects = make_ihdp(ihdp_file, np.random.default_rng(0))
-    assert X.shape == (747, 26)
-    treated = X[:, -1] == 1
-    assert treated.sum() == 139
-    np.testing.assert_allclose(X[:, :6].mean(axis=0), 0, atol=1e-9)
-    np.testing.assert_allclose(X[:, :6].std(axis=0, ddof=1), 1)
-    assert set(np.unique(X[:, 6:])) == {0.0, 1.0}
-    assert effects[treated].mean() == pytest.approx(4)
-    frame = ihdp_frame()
-    kept = frame[(frame.treat == 0) | (frame.momwhite == 1)]
-    np.testing.assert_array_equal(X[:, 6], kept["sex"])
-    assert np.corrcoef(X[:, 0], kept["bw"])[0, 1] == pytest.approx(1)
-
-
-def test_ihdp_has_response_surface_b(ihdp_file):
-    X, y, effects = make_ihdp(ihdp_file, np.random.default_rng(0))
-    # The same generator gives coefficients first, then noise.
-    rng = np.random.default_rng(0)
-    beta = rng.choice([0, 0.1, 0.2, 0.3, 0.4], size=25, p=[0.6, 0.1, 0.1, 0.1, 0.1])
-    noise = rng.standard_normal(747)
-    linear = (X[:, :25] + 0.5) @ beta
-    omega = (linear - np.exp(linear))[X[:, -1] == 1].mean() - 4
-    np.testing.assert_allclose(effects, linear - omega - np.exp(linear))
-    expected = np.where(X[:, -1] == 1, linear - omega, np.exp(linear))
-    np.testing.assert_allclose(y, expected + noise)
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("treat,bw\n1,2\n", r"must be a table of CSV with the columns treat, momwhite.*KeyError: 'momwhite'"),
-        ("", r"985 rows of IHDP.*Got 0 rows"),
-        (None, r"985 rows of IHDP, 377 of them treated.*Got 984 rows"),
-    ],
-)
-def test_a_table_that_is_not_ihdp_is_refused(content, says, tmp_path):
-    path = tmp_path / "ihdp.csv"
-    if content is None:
-        ihdp_frame()[:-1].to_csv(path, index=False)
-    else:
-        path.write_text(content)
-    with pytest.raises(ValueError, match=says):
-        make_ihdp(path, np.random.default_rng(0))
-    with pytest.raises(FileNotFoundError, match=r"gone\.csv"):
-        make_ihdp(tmp_path / "gone.csv", np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("value", ["nan", "inf"])
-def test_a_gap_in_the_table_of_ihdp_is_refused_with_its_column(value, tmp_path):
-    frame = ihdp_frame().astype(float)
-    frame.loc[7, "momage"] = float(value)
-    frame.to_csv(tmp_path / "ihdp.csv", index=False, na_rep="nan")
-    with pytest.raises(ValueError, match=f"finite numbers in the column momage. Got {value}"):
-        make_ihdp(tmp_path / "ihdp.csv", np.random.default_rng(0))
+def test_the_synthetic_set_is_the_same_for_the_same_seed_only():
+    first, again, other = (make_causal(50, np.random.default_rng(seed)) for seed in (3, 3, 4))
+    for one, two in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert (first[1] != other[1]).all()
 
 
 def test_a_forest_classifier_may_tell_the_propensity_if_it_is_never_sure(models):

@@ -6,25 +6,20 @@ of one good value at a time, and `outcome_of` says what came of it.
 
 from __future__ import annotations
 
-import contextlib
 import decimal
-import functools
 import re
 import tempfile
 import warnings
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 
 import skactive
-from skactive import plotting
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald
@@ -35,13 +30,12 @@ from skactive.causal import (
     sqrt_pehe,
     sqrt_pehe_scorer,
 )
-from skactive.datasets import load_table, make_causal, make_characters, make_repeated
-from skactive.diagnostics import FrozenQuery, auroc, moving_mean, rank_correlation, redundancy, score_history
+from skactive.datasets import load_table, make_causal, make_repeated
 from skactive.experiment import ExperimentResult, run_experiment
 from skactive.experiment._results import Round
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
-from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, largest_weight, lure_weights, pure_weights
+from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, lure_weights
 from skactive.samplers import SAMPLERS, gumbel_top_k, log_proba, repulsive
 from skactive.scores import SCORES
 
@@ -51,13 +45,11 @@ RNG = np.random.default_rng(0)
 CLASSES, OTHERS = RNG.dirichlet(np.ones(3), size=(2, 4, 6))
 VALUES, OUTCOMES = RNG.normal(size=(4, 6)), RNG.normal(size=(4, 6, 2))
 SIX = np.array([0.3, 0.1, 0.4, 0.15, 0.9, 0.2])
-HISTORY = np.array([[4.0, 3, 2, 1], [4, 2, 3, 1], [1, 2, 3, 4]])
 TREATMENT = np.array([0, 1, 0, 1, 1, 0])
 X = np.column_stack([RNG.normal(size=(40, 2)), np.arange(40) % 2])
 Y = np.arange(40) % 3
 FOREST = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, Y)
 REGRESSOR = RandomForestRegressor(4, max_depth=3, random_state=0).fit(X, X[:, 0] + X[:, 2])
-AXES = Figure((1, 1)).add_subplot()
 ROUNDS = tuple(
     Round(t, query, i, 3 + 2 * i, batch, {"score": 0.5 + 0.1 * i + 0.01 * t}, 0.0, 0.0)
     for query in ("power", "uniform")
@@ -180,19 +172,15 @@ NO_NAME = fixed("no such", "", 5, None, ["x"], 1.5, object, b"power")
 BAD: dict[str, dict[str, Any]] = {
     "numbers": NO_NUMBERS | NAN,
     "plain numbers": NO_NUMBERS | NAN | BOOLEAN,
-    "numbers or nan": NO_NUMBERS,
     "log weights": {name: bad for name, bad in (NO_NUMBERS | NAN).items() if name not in {"-inf", "one too few"}},
     "scores": {name: bad for name, bad in (NO_NUMBERS | NAN).items() if name != "one too few"},
     "positions": NO_POSITIONS,
     "k": NO_INTEGER | fixed(7, 10**30),
     "count": NO_INTEGER,
-    "step": {name: bad for name, bad in NO_INTEGER.items() if name != "0"} | fixed(10**30),
-    "decimals": {name: bad for name, bad in NO_INTEGER.items() if name not in {"None", "-1", "0"}},
     "level": NO_NUMBER | fixed(0, 1, -1, 2, 95, 0.0, 1.0),
     "number": NO_NUMBER,
     "number or none": {name: bad for name, bad in NO_NUMBER.items() if name != "None"},
     "part or none": {name: bad for name, bad in NO_NUMBER.items() if name != "None"} | fixed(-0.1, 1.1),
-    "part": {name: bad for name, bad in NO_NUMBER.items() if name != "None"} | fixed(0, -0.1, 1.1),
     "not negative": NO_NUMBER | fixed(-1, -1e-9, 10**400),
     "rng": fixed(None, 0, "x", np.random, np.random.RandomState),
     "rng or none": fixed(0, "x", np.random),
@@ -204,20 +192,6 @@ BAD: dict[str, dict[str, Any]] = {
     "posterior": fixed(None, 5, "x", [], object),
     "estimator": fixed(None, 5, "x", [], object, RandomForestClassifier),
     "column": fixed(None, 3, -4, 1.5, "x", [1], True, np.nan, object),
-    "numbers list": {name: lambda a, bad=bad: [bad(a)] for name, bad in NO_NUMBER.items()}
-    | fixed(None, 5, "x", object),
-    "fractions": {name: lambda a, bad=bad: [bad(a)] for name, bad in NO_NUMBER.items()}
-    | fixed(None, 5, "x", object, [0], [1.1]),
-    "batches": {name: lambda a, bad=bad: {"a": bad(a["a"])} for name, bad in NO_POSITIONS.items()}
-    | fixed(None, 5, {}, "x", []),
-    "history batches": {name: lambda a, bad=bad: [bad(a[0]), a[1]] for name, bad in NO_POSITIONS.items()}
-    | fixed(None, 5, {}, "x", []),
-    "curves": {
-        name: lambda a, bad=bad: {"a": bad(a["a"])} for name, bad in NO_NUMBERS.items() if name not in {"two axes more"}
-    }
-    | fixed(None, 5, "x", [1.0]),
-    "ax": fixed(5, "x", [], [1, 2], object),
-    "result": fixed(None, 5, "x", [], {}),
     "risk": fixed(5, "x", 0.5, {}),
     "rows": fixed(None, 5, "x", object, 1.5),
     "labels": {
@@ -270,7 +244,6 @@ ASKED = {
     "rho": ["treatment"],
 }
 K, BETA = P("k", 2), P("not negative", 1.0)
-START, PARTS, DECIMALS = P("step", 0), P("part", 0.5), P("decimals", 2)
 OF_SOURCE = {"n_draws": P("n_draws", 4), "posterior": P("posterior", "auto"), "random_state": P("random_state", 0)}
 ROWS = X[:6]
 
@@ -339,12 +312,6 @@ def report(
     ).best_score
 
 
-def frozen(n_batches: Any, random_state: Any) -> Any:
-    return FrozenQuery(skactive.StochasticBatchQuery("entropy", random_state=0), n_batches, random_state=random_state)(
-        FOREST, ROWS, 1
-    )
-
-
 def select(**params: Any) -> Any:
     k, candidates = params.pop("n_instances", 2), params.pop("candidates", None)
     return skactive.StochasticBatchQuery(**{"random_state": 0, **params}).select(FOREST, ROWS, k, candidates=candidates)
@@ -367,29 +334,6 @@ def loss(losses: Any) -> Any:
     tester = ActiveTester(skactive.StochasticBatchQuery("entropy", random_state=0), ROWS)
     tester.tell(Y[:6][tester.ask(FOREST, 3)])
     return tester.risk(FOREST, lambda estimator, X, y: losses).value
-
-
-def made(make: Any, **given: Any) -> Any:
-    """What a display would draw; it draws only where the axes are in question."""
-    plot = contextlib.nullcontext()
-    if given.get("ax") is None:
-        plot = mock.patch.object(make.__self__, "plot", lambda display, ax=None: display)
-    with plot:
-        return vars(make(**given))
-
-
-def curves(n_labelled: Any, scores: Any) -> Any:
-    return checked_curves(plotting.LearningCurveDisplay(n_labelled=n_labelled, scores=scores))
-
-
-def differences(n_labelled: Any, differences: Any) -> Any:
-    display = plotting.PairedDifferenceDisplay(n_labelled=n_labelled, differences=differences, reference="u")
-    return checked_curves(display)
-
-
-def checked_curves(display: Any) -> Any:
-    """The lines of a display, drawn on axes that are there already."""
-    return [line.get_ydata() for line in display.plot(AXES).lines_.values()]
 
 
 def summary(**given: Any) -> Any:
@@ -476,38 +420,6 @@ CALLS: dict[str, Entry] = {
     ),
     "risk.RiskEstimate.interval": Entry(interval, {"level": P("level", 0.9)}),
     "risk.ActiveTester.risk": Entry(loss, {"losses": P("numbers", np.array([0.1, 0.5, 0.2]))}),
-    "diagnostics.rank_correlation": Entry(
-        rank_correlation,
-        {"scores": P("history", HISTORY), "start": START, "top": PARTS, "decimals": DECIMALS},
-    ),
-    "diagnostics.rank_correlation, bottom": Entry(rank_correlation, {"scores": P("history", HISTORY), "bottom": PARTS}),
-    "diagnostics.auroc": Entry(
-        auroc, {"scores": P("history", HISTORY), "start": START, "top": PARTS, "decimals": DECIMALS}
-    ),
-    "diagnostics.auroc, bottom": Entry(auroc, {"scores": P("history", HISTORY), "bottom": PARTS}),
-    "diagnostics.moving_mean": Entry(moving_mean, {"values": P("series", SIX), "window": P("count", 3)}),
-    "diagnostics.redundancy": Entry(
-        redundancy,
-        {
-            "draws": DRAWS["classes"],
-            "rows": P("positions", np.array([3, 2])),
-            "max_outcomes": P("count", 100),
-            "random_state": P("random_state", 0),
-        },
-    ),
-    "diagnostics.score_history": Entry(
-        score_history,
-        {
-            "estimator": P("estimator", FOREST),
-            "X": P("rows", X),
-            "y": P("labels", Y),
-            "batches": P("history batches", [np.array([0, 1, 2, 3]), np.array([4, 5])]),
-            "rows": P("positions or none", np.array([7, 8, 9])),
-            "score": P("name", "bald"),
-            **OF_SOURCE,
-        },
-    ),
-    "diagnostics.FrozenQuery": Entry(frozen, {"n_batches": P("count", 2), "random_state": P("random_state", 0)}),
     "causal.sqrt_pehe": Entry(sqrt_pehe, {"true_effects": P("numbers", SIX), "effects": P("numbers", SIX + 1)}),
     "causal.sqrt_pehe_scorer": Entry(scorer_of, {"effects": P("effects", SIX), "treatment": P("column", 2)}),
     "causal.predict_effects": Entry(
@@ -665,81 +577,7 @@ CALLS: dict[str, Entry] = {
         },
     ),
     "datasets.make_causal": Entry(make_causal, {"n": P("count", 5), "rng": RNG_P}),
-    "datasets.make_characters": Entry(
-        lambda **given: make_characters(**{"fonts": None, **given})[1],
-        {
-            "n": P("count", 2),
-            "setting": P("name", "minority"),
-            "rng": RNG_P,
-            "p": P("part or none", 0.3),
-            "size": P("count", 8),
-            "characters": P("characters", "ad"),
-        },
-    ),
     "datasets.load_table": Entry(lambda name: load_table(name)[1], {"name": P("name", "penguins")}),
-    "plotting.LearningCurveDisplay": Entry(
-        curves, {"n_labelled": P("curves", {"a": np.array([20, 30])}), "scores": P("curves", {"a": HISTORY[:, :2]})}
-    ),
-    "plotting.PairedDifferenceDisplay": Entry(
-        differences,
-        {"n_labelled": P("curves", {"a": np.array([20, 30])}), "differences": P("curves", {"a": HISTORY[:, :2]})},
-    ),
-    "plotting.RankCorrelationDisplay.from_scores": Entry(
-        functools.partial(made, plotting.RankCorrelationDisplay.from_scores),
-        {
-            "scores": P("history", HISTORY),
-            "n_labelled": P("plain numbers or none", np.array([10, 20, 30])),
-            "start": START,
-            "measure": P("name", "rank_correlation"),
-            "top": P("fractions", [0.5]),
-            "bottom": P("fractions", [0.5]),
-            "decimals": DECIMALS,
-            "window": P("count", 1),
-            "ax": P("ax", None),
-        },
-    ),
-    "plotting.ScoreDistributionDisplay.from_scores": Entry(
-        functools.partial(made, plotting.ScoreDistributionDisplay.from_scores),
-        {
-            "scores": P("pool scores", SIX),
-            "samplers": P("samplers", ["power"]),
-            "betas": P("numbers list", [1.0]),
-            "ax": P("ax", None),
-        },
-    ),
-    "plotting.BatchDisplay.from_batches": Entry(
-        functools.partial(made, plotting.BatchDisplay.from_batches, X=X),
-        {
-            "batches": P("batches", {"a": np.array([0, 1])}),
-            "labelled": P("positions", np.array([3, 2])),
-            "scores": P("shades", np.linspace(0, 1, 40)),
-            "coordinates": P("coordinates", X[:, :2]),
-            "ax": P("ax", None),
-        },
-    ),
-    "plotting.BatchDisplay.from_result": Entry(
-        functools.partial(made, plotting.BatchDisplay.from_result),
-        {
-            "result": P("result", RESULT),
-            "X": P("rows", X),
-            "round": P("count", 1),
-            "trial": P("trial", 0),
-            "queries": P("query names", ["power"]),
-        },
-    ),
-    "plotting.LearningCurveDisplay.from_result": Entry(
-        functools.partial(made, plotting.LearningCurveDisplay.from_result),
-        {"result": P("result", RESULT), "scoring": P("score name", "score"), "queries": P("query names", ["power"])},
-    ),
-    "plotting.PairedDifferenceDisplay.from_result": Entry(
-        functools.partial(made, plotting.PairedDifferenceDisplay.from_result),
-        {
-            "result": P("result", RESULT),
-            "scoring": P("score name", "score"),
-            "queries": P("query names", ["power"]),
-            "reference": P("query name", "uniform"),
-        },
-    ),
 }
 BAD |= {
     "chances": {name: bad for name, bad in BAD["plain numbers"].items() if name != "one too few"},
@@ -747,19 +585,12 @@ BAD |= {
     "matrix of rows": {
         name: bad for name, bad in BAD["numbers"].items() if name not in {"one too few", "two axes more"}
     },
-    "history": {name: bad for name, bad in NO_NUMBERS.items() if name != "one too few"},
-    "series": {name: bad for name, bad in NO_NUMBERS.items() if name not in {"one too few", "empty"}},
     "effects": BAD["numbers"],
     "returned": {
         name: bad for name, bad in BAD["numbers"].items() if name not in {"nan", "inf", "-inf", "Float64 with NA"}
     }
     | {"Float64 with NA": lambda a: frame(a, NA=True)},
-    "pool scores": {name: bad for name, bad in NO_NUMBERS.items() if name != "one too few"},
-    "shades": {name: bad for name, bad in NO_NUMBERS.items() if name not in {"None"}},
     "weights or none": {name: bad for name, bad in BAD["numbers"].items() if name != "None"},
-    "coordinates": {name: bad for name, bad in BAD["numbers"].items() if name not in {"None"}},
-    "plain numbers or none": {name: bad for name, bad in BAD["plain numbers"].items() if name != "None"},
-    "positions or none": {name: bad for name, bad in NO_POSITIONS.items() if name != "None"},
     "candidates": {name: bad for name, bad in NO_POSITIONS.items() if name not in {"None", "doubled", "mask"}},
     "rows in order": {name: bad for name, bad in NO_POSITIONS.items() if name not in {"None", "mask"}},
     "groups": {
@@ -774,14 +605,9 @@ BAD |= {
     "most of groups": fixed(0, -1, 1.5, "1", [1], (1,), True, np.nan, object, {0: -1}, {0: 1.5}, {0: None}, {9: 1}),
     "least of groups": fixed(1, "x", [1], True, object, {0: -1}, {0: 1.5}, {0: True}, {9: 1}, {0: 3}, {0: 10**30}),
     "budget": NO_NUMBER | fixed(-1, -1e-9, 10**400, 0, 1.0),
-    "samplers": fixed(None, 5, ["x"], [5], object),
     "flag": fixed(None, "x", 1.5, 2, []),
     "callable": fixed(None, 5, "x", []),
-    "characters": fixed("", "a", "aa", 5, b"ab", [1, 2], ["a", 1], []),
     "query name": fixed("no such", 5, 1.5, ["x"]),
-    "query names": fixed("no such", 5, [], [5]),
-    "score name": fixed("no such", 5, ["x"]),
-    "trial": fixed(-1, 99, "x", None, 0.5, [0]),
     "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
 }
 
@@ -789,18 +615,12 @@ BAD |= {
 ODD_KINDS = {
     "numbers",
     "plain numbers",
-    "numbers or nan",
     "log weights",
     "scores",
     "chances",
     "matrix",
-    "history",
-    "series",
     "effects",
     "returned",
-    "pool scores",
-    "shades",
-    "coordinates",
     "matrix of rows",
 }
 
@@ -894,8 +714,6 @@ ACCEPTED = {
     ("samplers.topk", "scores", "-inf"): "a row of no mass, which is documented",
     ("samplers.uniform", "scores", "-inf"): "a row of no mass, which is documented",
     ("risk.RiskEstimate", "standard_error", "nan"): "that of a single label, which is documented",
-    ("diagnostics.moving_mean", "values", "inf"): "means around it are infinite, too",
-    ("diagnostics.moving_mean", "values", "-inf"): "means around it are infinite, too",
     ("query.score_pool, a score of the user's", "returned", "Float64 with NA"): "pandas makes it NaN: no score",
     ("datasets.make_repeated", "X", "nan"): "features may have gaps, and copies have them as well",
     ("datasets.make_repeated", "X", "inf"): "features are not looked at",
@@ -908,7 +726,8 @@ ACCEPTED = {
 ODD_REFUSED = {"objects", "decimals", "pandas"}
 """Clothes in which draws and probabilities, which are large, are refused: arrays of objects, and what becomes one."""
 
-_FILES = "reads files: tests/datasets"
+_FILES = "reads files: tests/experiment"
+_DISPLAY = "a picture: tests/plotting"
 _RECORD = "a record that the package makes"
 _QUERY = "a query, checked by its table of rules: tests/contracts/test_queries.py and tests/test_bad_input.py"
 _ESTIMATOR = "an estimator: tests of its room and scikit-learn's own checks"
@@ -944,11 +763,9 @@ NOT_HERE = {
     "query.score_rows": _INSIDE,
     "posterior.check_posterior": "a check for tests",
     "posterior.noise_variance": "takes an estimator alone, and answers None for others",
-    "datasets.list_image_folder": _FILES,
-    "datasets.load_clinc150": _FILES,
-    "datasets.load_images": _FILES,
-    "datasets.make_ihdp": _FILES,
-    "datasets.read_images": _FILES,
+    "plotting.BatchDisplay": _DISPLAY,
+    "plotting.LearningCurveDisplay": _DISPLAY,
+    "plotting.PairedDifferenceDisplay": _DISPLAY,
 }
 """Public names without a line in the table, and where they are tested."""
 

@@ -23,7 +23,6 @@ from skorch.helper import SliceDict
 import skactive
 from skactive import StochasticBatchQuery, run_experiment
 from skactive.causal import estimate_effects, predict_effects
-from skactive.diagnostics import FrozenQuery, score_history
 from skactive.query import BatchQuery, score_pool
 from skactive.risk import ActiveTester
 from skactive.stopping import StoppingReport
@@ -167,15 +166,6 @@ def active_tester(wrap, rows, model):
     return [test.accuracy(model).value, *test.indices_]
 
 
-def frozen(wrap, rows, model):
-    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
-    return FrozenQuery(make(), 2, random_state=0)(model, wrap(rows[FIRST:]), 3)
-
-
-def history(wrap, rows, model):
-    return score_history(model, wrap(rows), LABELS, [np.arange(FIRST), np.arange(FIRST, FIRST + 5)], random_state=0)
-
-
 def of_query(name, wrap, rows, model):
     labels = LABELS
     if name == "CausalBALDQuery":
@@ -205,8 +195,6 @@ ENTRIES = {
     "run_experiment": experiment,
     "StoppingReport": stopping,
     "ActiveTester": active_tester,
-    "FrozenQuery": frozen,
-    "score_history": history,
     **{name: functools.partial(of_query, name) for name in QUERIES},
 }
 
@@ -323,9 +311,7 @@ TAKE = {
     "suggest_batch_size": ("X_pool", lambda model, X: make().suggest_batch_size(learner_of(model), X)),
     "StoppingReport": ("X_pool", lambda model, X: StoppingReport.from_learner(learner_of(model), X)),
     "ActiveTester": ("X_pool", lambda model, X: ActiveTester(make(), X)),
-    "FrozenQuery": ("X_pool", lambda model, X: FrozenQuery(make(), 2)(model, X, 1)),
     "run_experiment": ("X", lambda model, X: run_experiment(model, {"a": make()}, X, LABELS, **OPTIONS)),
-    "score_history": ("X", lambda model, X: score_history(model, X, LABELS, [[0, 1]])),
     "estimate_effects": ("X", lambda model, X: estimate_effects(model, X, treatment=0)),
     "predict_effects": ("X", lambda model, X: predict_effects(model, X, treatment=0)),
     "training data": ("X_training", lambda model, X: make().select(model, TABLE, 1, **{**TRAINING, "X_training": X})),

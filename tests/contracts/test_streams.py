@@ -37,7 +37,6 @@ from skactive import (
 )
 from skactive import _containers as containers
 from skactive._containers import _stored as stored
-from skactive.diagnostics import FrozenQuery
 from skactive.query import score_pool
 from skactive.risk import ActiveTester
 from skactive.stopping import StoppingReport
@@ -533,10 +532,6 @@ def risk(pool):
     return [test.accuracy(model("forest", True)).value, *test.indices_]
 
 
-def frozen(pool):
-    return FrozenQuery(make(), 2, random_state=0)(model("forest", True), pool, 3)
-
-
 def suggested(pool):
     return learner().query(pool, n_instances="auto")[0]
 
@@ -546,7 +541,7 @@ def scored(pool):
 
 
 @pytest.mark.parametrize("container", ["Parquet", "lazy polars", "dask frame", "function of iterables", "Arrow"])
-@pytest.mark.parametrize("entry", [stopping, risk, frozen, suggested, scored], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("entry", [stopping, risk, suggested, scored], ids=lambda f: f.__name__)
 def test_every_entry_point_takes_a_pool_on_disk(entry, container, tmp_path):
     rows = NUMBERS[POOL].reset_index(drop=True)
     np.testing.assert_allclose(entry(OF_FRAMES[container](rows, tmp_path)), entry(rows), rtol=1e-9)

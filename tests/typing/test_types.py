@@ -17,10 +17,7 @@ from skactive.campaign._first import FIRST
 from skactive.campaign._models import MODELS
 from skactive.campaign._state import RULES
 from skactive.causal import CausalBALDQuery
-from skactive.datasets._characters import SETTINGS
-from skactive.datasets._image_sets import IMAGE_SETS
-from skactive.datasets._tables import TABLES
-from skactive.diagnostics import MEASURES as RANKING_MEASURES
+from skactive.datasets import TABLES
 from skactive.last_layer._fit import COVARIANCES
 from skactive.mc_dropout._modules import ACTIVATIONS
 from skactive.mc_dropout._training import OPTIMIZERS
@@ -99,15 +96,11 @@ def scores_of(*tasks):
         (types.Covariance, COVARIANCES),
         (types.LossName, LOSSES),
         (types.StoppingMeasure, STOPPING_MEASURES),
-        (types.RankingMeasure, RANKING_MEASURES),
         (types.ModelName, MODELS),
         (types.Task, TASKS),
         (types.DisputeRule, RULES),
         (types.FirstRows, FIRST),
         (types.TableName, TABLES),
-        (types.ImageSetName, IMAGE_SETS),
-        (types.ImageSplit, {split for images in IMAGE_SETS.values() for split in images.counts}),
-        (types.SettingName, SETTINGS),
     ],
 )
 def test_the_names_of_a_type_are_those_of_its_registry(names, registry):

@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression
 import skactive
 from skactive import Campaign, ExperimentResult, Limits, StochasticBatchQuery, StoppingReport, run_experiment
 from skactive.campaign import Told
-from skactive.diagnostics import rank_correlation, score_history
 from skactive.query import score_pool
 from skactive.risk import ActiveTester, RiskEstimate
 from skactive.samplers import SAMPLERS, power
@@ -129,8 +128,6 @@ def campaign(folder: Path, X: Floats, y: Rows) -> Told:
 def rest(X: Floats, y: Rows) -> RiskEstimate:
     """Modules that are not imported by themselves."""
     forest = RandomForestClassifier(20, random_state=0).fit(X[::5], y[::5])
-    history: Floats = score_history(forest, X, y, [np.arange(0, 150, 7), [1, 2]], score="entropy", random_state=0)
-    assert rank_correlation(history).shape == (2,)
     columns: dict[str, Floats] = score_pool(forest, X, ["bald", disagreement])
     assert list(columns) == ["bald", "disagreement"]
     tester = ActiveTester(StochasticBatchQuery("entropy", epsilon=0.5, random_state=0), X)
@@ -147,7 +144,6 @@ def heads_and_nets(X: Floats, y: Rows) -> None:
     accuracy: float = net.fit(X, y).score(X, y)
     assert proba.shape == (150, 3)
     assert 0 <= accuracy <= 1
-    assert skactive.diagnostics.moving_mean([1.0, 2.0], 1).shape == (2,)
 
 
 def main() -> None:
