@@ -394,9 +394,6 @@ CALLS: dict[str, Entry] = {
     "risk.lure_weights": Entry(
         lure_weights, {"log_proba": P("chances", np.log([0.3, 0.4, 0.5])), "n_pool": P("count", 10)}
     ),
-    "risk.pure_weights": Entry(
-        pure_weights, {"log_proba": P("chances", np.log([0.3, 0.4, 0.5])), "n_pool": P("count", 10)}
-    ),
     "risk.estimate_risk": Entry(
         estimate_risk,
         {
@@ -405,9 +402,6 @@ CALLS: dict[str, Entry] = {
             "n_pool": P("count", 10),
             "n_looks": P("count", 2),
         },
-    ),
-    "risk.largest_weight": Entry(
-        largest_weight, {"first_log_proba": P("log weights", np.log([0.5, 0.3, 0.2])), "n_labelled": P("count", 2)}
     ),
     "risk.RiskEstimate": Entry(
         RiskEstimate,
@@ -467,10 +461,8 @@ CALLS: dict[str, Entry] = {
             "beta": BETA,
             "epsilon": P("part or none", 0.1),
             "diversity": P("not negative", 2.0),
-            "hold": P("number or none", 0.9),
             "n_instances": P("k", 2),
             "candidates": P("candidates", np.array([3, 1, 2])),
-            "max_candidates": P("count or none", 5),
             "chunk_size": P("count or none", 3),
             "n_jobs": P("n_jobs", 1),
             **OF_SOURCE,
@@ -756,7 +748,8 @@ NOT_HERE = {
     "mc_dropout.MCDropoutClassifier": _ESTIMATOR,
     "mc_dropout.MCDropoutRegressor": _ESTIMATOR,
     "last_layer.LastLayerClassifier": _ESTIMATOR,
-    "query.choose_by_scores": _INSIDE,
+    "query.Batch": _RECORD,
+    "query.ScoringQuery": _QUERY,
     "query.draws_of": _INSIDE,
     "query.embeddings_of": _INSIDE,
     "query.model_of": _INSIDE,
