@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from ._report import StoppingReport
 
 NEAR = 0.95
 """Fraction of the ceiling above which a score would rise with more draws."""
 
 
-def sentences_of(report: StoppingReport) -> dict[str, str]:
-    """What there is to say, by what it is about."""
+def sentences_of(report: Any) -> dict[str, str]:
+    """What there is to say of a `StoppingReport`, by what it is about."""
     found = {
         "labels": _on_labels(report),
         "gain": _on_gains(report),
@@ -27,7 +24,7 @@ def sentences_of(report: StoppingReport) -> dict[str, str]:
     return {topic: sentences for topic, sentences in found.items() if sentences}
 
 
-def _on_labels(report: StoppingReport) -> str:
+def _on_labels(report: Any) -> str:
     if report.n_pool == 0:
         return "No rows are left."
     if report.one_class:
@@ -37,7 +34,7 @@ def _on_labels(report: StoppingReport) -> str:
     return "Pass this report as `previous` after the next batch."
 
 
-def _on_gains(report: StoppingReport) -> str:
+def _on_gains(report: Any) -> str:
     if not report.gains or report.one_class or np.isnan(report.rate):
         return ""
     name, unit = report.scoring.replace("_", " "), _nats if report.scoring == "log_loss" else _points
@@ -52,7 +49,7 @@ def _on_gains(report: StoppingReport) -> str:
     return f"The last {report.n_recent} {brought}: {of_hundred} per 100 labels; `tolerance` asks for {asked}{few}."
 
 
-def _on_trust(report: StoppingReport) -> str:
+def _on_trust(report: Any) -> str:
     if report.measure == "movement" or not report.gains or report.one_class:
         return ""
     trust, parts = report.trust, []
@@ -75,7 +72,7 @@ def _on_trust(report: StoppingReport) -> str:
     return " ".join(parts)
 
 
-def _on_test(report: StoppingReport) -> str:
+def _on_test(report: Any) -> str:
     if report.tested is None:
         return ""
     low, high = (100 * end for end in report.tested.interval())
@@ -87,7 +84,7 @@ def _on_test(report: StoppingReport) -> str:
     )
 
 
-def _on_predictions(report: StoppingReport) -> str:
+def _on_predictions(report: Any) -> str:
     if np.isnan(report.changed):
         return ""
     below = f"; below {_percent(report.changed_interval(0.9)[1])} on the pool, with 95 % confidence"
@@ -97,7 +94,7 @@ def _on_predictions(report: StoppingReport) -> str:
     )
 
 
-def _on_risk(report: StoppingReport) -> str:
+def _on_risk(report: Any) -> str:
     if report.risk is None:
         return ""
     name = "accuracy" if report.risk.greater_is_better else "risk"
@@ -111,7 +108,7 @@ def _on_risk(report: StoppingReport) -> str:
     return f"The {name} is not known to have reached its target of {report.target_risk:g}: {report.risk}."
 
 
-def _on_scores(report: StoppingReport) -> str:
+def _on_scores(report: Any) -> str:
     if np.isnan(report.best_score):
         return ""
     if report.best_score > NEAR * report.ceiling:
