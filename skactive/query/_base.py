@@ -451,9 +451,11 @@ class BatchQuery(BaseEstimator, ABC):
         if most is not None and most < k:
             raise ValueError(f"`max_candidates` must be `n_instances` or more. Got {most} for n_instances={k}.")
         allowance = pool.allowance(k)
-        if allowance is None or most is None or most >= len(pool):
-            return pool.at_most(most, rng)
-        return pool.at_most(most, rng, kept=draw_uniform(allowance, rng).indices)
+        if most is None or most >= len(pool):
+            return pool
+        kept = np.empty(0, dtype=np.int64) if allowance is None else draw_uniform(allowance, rng).indices
+        others = np.delete(np.arange(len(pool)), kept)
+        return pool.only(np.sort(np.concatenate([kept, rng.choice(others, most - len(kept), replace=False)])))
 
     def streams(self) -> Streams:
         """Random numbers for one call: the next of the query's stream."""
@@ -570,7 +572,7 @@ def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, indices: NDArr
 def _checked_size(n_instances: Any, pool: Pool) -> int:
     """The size of a batch; the most that it can be is checked later where it is not known yet."""
     if pool.is_open:
-        pool.n_near  # noqa: B018 - the first rows are read: it may be that these are all
+        pool.n_first(2)  # it may be that these are all
     if not pool.is_open:
         return check_n_instances(n_instances, len(pool), pool.n_points)
     return int(integer().check("n_instances", n_instances))

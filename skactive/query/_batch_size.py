@@ -19,7 +19,7 @@ from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import check_cloneable, check_n_instances, is_committee, is_fitted, task
 from .._random import beside, seeded_clone, seeded_for
-from ..posterior._fits import check_can_be_refitted, fit_with
+from ..posterior._fits import check_can_be_refitted, fit_with, of_rows
 from ..posterior._unwrap import labels_to_fit, without_searches
 from . import _ageing as ageing
 from ._base import Streams
@@ -118,4 +118,17 @@ def _unknown_training_data(learner: Any) -> str:
         '`X_training` and `y_training` must be known for a suggested batch size (`n_instances`="auto"): models are '
         "fitted to part of them. Got an estimator by itself. Give both, query through a modAL learner that was fitted, "
         "or give `n_instances` a number."
+    )
+
+
+def _fitted_to(pool: Pool, rows: Any) -> Pool:
+    """The same pool, for a model that was fitted to some of the training rows."""
+    n_rows = containers.count_rows(pool.X_training)
+    return replace(
+        pool,
+        X_training=containers.take_rows(pool.X_training, rows),
+        y_training=pool.y_training[rows],
+        sample_weight=None if pool.sample_weight is None else pool.sample_weight[rows],
+        fit_params=of_rows(pool.fit_params, rows, n_rows),
+        surrogate_params=of_rows(pool.surrogate_params, rows, n_rows),
     )

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _containers as containers
 from .._checks import plain_labels
 from .._progress import progress
-from ..posterior._fits import of_rows
 from ..samplers._allowance import Allowance
 from ._limits import Limits, PoolLimits
 from ._rows import distinct_rows
@@ -139,14 +138,9 @@ class Pool:
         """Whether they come but once."""
         return containers.is_read_once(self.X)
 
-    @property
-    def n_near(self) -> int:
-        """How many of the first candidates can be taken without reading more of the pool than begins a pass."""
-        return containers.n_near(self.X, self.rows)
-
-    def announce(self, candidates: Indices) -> None:
-        """Say which candidates will be taken after the next pass, so that it keeps them on its way."""
-        containers.announce(self.X, self.positions(candidates))
+    def n_first(self, most: int) -> int:
+        """How many of the first ``most`` candidates there are. They are read by beginning the next pass, not by another."""
+        return containers.n_first(self.X, self.rows, most)
 
     def store(self, why: str) -> None:
         """Let candidates that are read in blocks, and rows in flight, be read now and written to a temporary folder."""
@@ -175,15 +169,6 @@ class Pool:
         """The rows in flight, as a pool of their own."""
         return replace(self, rows=self.pending, pending=self.pending[:0], limits=None)
 
-    def at_most(self, n: int | None, rng: np.random.Generator, kept: Indices | None = None) -> Pool:
-        """The same pool with ``n`` of its candidates, some that are ``kept`` and others at random, if it has more."""
-        if n is None or n >= len(self):
-            return self
-        if kept is None:
-            return self.only(np.sort(rng.choice(len(self), n, replace=False)))
-        others = np.delete(np.arange(len(self)), kept)
-        return self.only(np.sort(np.concatenate([kept, rng.choice(others, n - len(kept), replace=False)])))
-
     def allowance(self, k: int) -> Allowance | None:
         """Which candidates a batch of k rows may still take; None where it may take any.
 
@@ -197,18 +182,6 @@ class Pool:
             If no batch of k candidates can keep to the limits.
         """
         return None if self.limits is None else self.limits.allowance(self.rows, k)
-
-    def fitted_to(self, rows: Indices) -> Pool:
-        """The same pool, for a model that was fitted to some of the training rows."""
-        n_rows = containers.count_rows(self.X_training)
-        return replace(
-            self,
-            X_training=containers.take_rows(self.X_training, rows),
-            y_training=self.y_training[rows],
-            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
-            fit_params=of_rows(self.fit_params, rows, n_rows),
-            surrogate_params=of_rows(self.surrogate_params, rows, n_rows),
-        )
 
     def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
@@ -264,7 +237,7 @@ class Pool:
         size = self.chunk_size(n_values, chunk_size, batch_size)
         total = None if self.is_open else len(self)
         with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
-            for rows, values in containers.mapped(self.X, self.rows, size, batch_size or 1, function):
+            for rows, values in containers.mapped(self.X, self.rows, size, function):
                 yield rows, values
                 bar.update(rows.stop - rows.start)
 

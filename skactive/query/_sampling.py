@@ -223,7 +223,6 @@ def kept_for_beta(query: Any, pool: Pool, k: int, rng: np.random.Generator) -> I
     if not isinstance(query.beta, str):
         return None
     kept = some_candidates(pool, beside(rng, _KEPT), k)
-    pool.announce(kept)
     return kept
 
 
