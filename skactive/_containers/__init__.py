@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn import get_config
 
 from .._checks import is_integer
-from ._blocks import Function, ReadInBlocks, Stream, Streams, Values
+from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values
 from ._kinds import (
     KINDS,
     Arrays,
@@ -226,11 +226,14 @@ def look(X: Any, rows: Indices | None) -> None:
         X.begin(rows, 1)
 
 
-def n_first(X: Any, rows: Indices | None, most: int) -> int:
-    """How many of the first ``most`` of ``rows`` there are: of a pool in blocks, the next pass is begun with them."""
+def n_first(X: Any, rows: Indices | None) -> int:
+    """How many of the first ``rows`` can be taken at once, two or more if there are as many.
+
+    Of a pool in blocks the next pass is begun with them.
+    """
     if isinstance(X, Stream):
-        return min(most, X.begin(rows, most))
-    return min(most, count_rows(X) if rows is None else len(rows))
+        return min(NEAR, X.begin(rows, 2))
+    return count_rows(X) if rows is None else len(rows)
 
 
 # --- columns ----------------------------------------------------------------------------------------

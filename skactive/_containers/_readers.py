@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import config_context, get_config
@@ -177,7 +177,7 @@ class ArrowReader(Source):
     """What can be read once as a stream of Arrow: readers, scanners, and what other libraries offer as such."""
 
     is_once = True
-    _read: weakref.WeakSet[Any] = weakref.WeakSet()  # readers without rows left, which would look empty
+    _read: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # readers without rows left, which would look empty
 
     def __init__(self, X: Any, name: str) -> None:
         self._reader = X
@@ -354,7 +354,7 @@ class _Safely:
 def _on_block(
     safely: _Safely, block: Any, start: int, length: int | None, inside: Indices | None, place: int
 ) -> Values | None:
-    """What a task does with a block that begins at ``start``; rows ``inside`` of it are from ``place`` of the pass on."""
+    """What a task does with a block that begins at ``start``; its rows ``inside`` are at ``place`` of the pass."""
     if length is not None and _count(block) != length:
         raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {_count(block)}.")
     safely.work.first.check(block, start)

