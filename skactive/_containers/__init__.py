@@ -187,10 +187,10 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     if isinstance(X, Stream):
         yield from X.chunks(rows, size)
         return
-    n_rows = count_rows(X) if rows is None else len(rows)
-    for start in range(0, n_rows, size):
-        is_whole = rows is None
-        yield kind_of(X).slice(X, start, start + size) if is_whole else take_rows(X, rows[start : start + size])
+    if rows is None:
+        yield from (kind_of(X).slice(X, start, start + size) for start in range(0, count_rows(X), size))
+    else:
+        yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
 
 
 def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:

@@ -53,11 +53,6 @@ class Source(ABC):
     name: str
     is_once: bool = False
 
-    @staticmethod
-    @abstractmethod
-    def holds(X: Any) -> bool:
-        """Whether X is a pool of this kind."""
-
     def n_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
         return None
@@ -79,7 +74,7 @@ class Source(ABC):
 
 
 class ReadInBlocks(Arrays):
-    """The kind of all containers that one class of `Source` reads."""
+    """The kind of all containers that one class of `Source` reads: ``source.holds(X)`` says which these are."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -440,10 +435,6 @@ class Stored(Source):
         self._in_memory = 0.0
         self._folder: Path | None = None
         self._blocks: list[tuple[Where, int, Any]] = []
-
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return False
 
     def n_rows(self) -> int | None:
         return self.total

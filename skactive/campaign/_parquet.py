@@ -110,10 +110,6 @@ class InOrder(Source):
     def __init__(self, blocks: TypedBlocks, places: Indices, runs: list[Indices]) -> None:
         self._blocks, self._places, self._runs = blocks, places, runs
 
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return False
-
     def n_rows(self) -> int:
         return len(self._places)
 

@@ -76,7 +76,7 @@ def _seen(query: Any, learner: Any, pool: Pool) -> ageing.Ageing:
     older = ageing.older_labels(y, by_class=task(model) == "classifier")
     rows = pool.take(some_candidates(pool, rngs.batch))
     now = replace(pool, X=rows, rows=None, X_training=X, y_training=y)
-    past = now.fitted_to(older)
+    past = _fitted_to(now, older)
     return ageing.compare(
         query.row_scorer(learner, now, rngs.draws)(now),
         _scores_of_refit(query, learner, now, rngs),

@@ -122,20 +122,20 @@ class Pool:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows yet how many rows there are: they are counted as they are read.
+        """Whether the number of rows is unknown until they have been read.
 
-        Who asks for a number of rows before that lets them all be read, and written down.
+        Asking for it before reads the whole pool, and keeps its rows for later passes.
         """
         return containers.is_open(self.X)
 
     @property
     def is_read_in_blocks(self) -> bool:
-        """Whether rows come in blocks, from a file or another machine, so that it is dear to look at them again."""
+        """Whether rows come in blocks, from a file or another machine, so that a second pass is expensive."""
         return containers.is_read_in_blocks(self.X)
 
     @property
     def is_read_once(self) -> bool:
-        """Whether they come but once."""
+        """Whether rows can be read a single time."""
         return containers.is_read_once(self.X)
 
     @property
@@ -144,7 +144,7 @@ class Pool:
         return containers.n_first(self.X, self.rows)
 
     def store(self, why: str) -> None:
-        """Let candidates that are read in blocks, and rows in flight, be read now and written to a temporary folder."""
+        """Read candidates that come in blocks, and rows in flight, now, and keep them; ``why`` is for a warning."""
         containers.store(self.X, self.with_pending().sorted_rows(), why)
 
     def room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -232,8 +232,8 @@ class Pool:
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """What a function of `chunks` answers: ``function(where, chunk)``, (n_columns, n_rows), and where that is.
 
-        The function is called where the rows lie: if they lie with workers of a cluster it travels there, and has to
-        be something that can. Answers come in any order.
+        Of a pool of dask it is called where the blocks are, which may need to pickle it, and chunks begin anew with
+        each block. Answers come in order.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
         total = None if self.is_open else len(self)
