@@ -183,12 +183,13 @@ class Stream:
 
     def begin(self, rows: Indices | None, n: int) -> int:
         """Read the first ``n`` rows of a pass, by whole blocks. Returns how many have been read by then."""
-        if self._begun is None or self._begun.rows is not rows:
-            self._begun = _Begun(rows, self._pieces(rows))
-        begun = self._begun
+        begun, self._begun = self._begun, None  # nothing is left of a pass that fails
+        if begun is None or begun.rows is not rows:
+            begun = _Begun(rows, self._pieces(rows))
         while begun.n_read < n and (piece := next(begun.pieces, None)) is not None:
             begun.read.append(piece)
             begun.n_read += _count(piece)
+        self._begun = begun
         return begun.n_read
 
     def _pass(self, rows: Indices | None) -> Iterator[Any]:

@@ -311,8 +311,8 @@ class DaskBlocks(Source):
         for part, length in zip(self._parts, self._lengths, strict=True):
             if length is None or wanted is None or len(_inside(wanted, start, length)):
                 block = part.compute()
+                length = _counted(block, length)
                 yield start, block
-                length = _count(block)
             start += length
 
     def mapped(self, work: Work, rows: Indices | None) -> Iterator[tuple[slice, Values]] | None:
@@ -355,8 +355,7 @@ def _on_block(
     safely: _Safely, block: Any, start: int, length: int | None, inside: Indices | None, place: int
 ) -> Values | None:
     """What a task does with a block that begins at ``start``; its rows ``inside`` are at ``place`` of the pass."""
-    if length is not None and _count(block) != length:
-        raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {_count(block)}.")
+    _counted(block, length)
     safely.work.first.check(block, start)
     return safely(block if inside is None else kind_of(block).take(block, inside), place)
 
@@ -371,6 +370,13 @@ def _placed(found: Iterable[Values]) -> Iterator[tuple[slice, Values]]:
 
 def _count(block: Any) -> int:
     return int(kind_of(block).count_rows(block))
+
+
+def _counted(block: Any, length: int | None) -> int:
+    """Number of rows of a block, checked against what dask says; None if it does not know."""
+    if length is not None and _count(block) != length:
+        raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {_count(block)}.")
+    return _count(block)
 
 
 def _inside(wanted: Indices, start: int, length: int) -> Indices:

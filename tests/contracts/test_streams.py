@@ -471,6 +471,15 @@ def test_what_fails_while_rows_are_read_leaves_the_query_as_it_was():
     )
 
 
+def test_a_pass_that_failed_begins_anew():
+    parts = [X[:1], None]
+    stream = containers.prepare_pool(blocks(lambda: parts))
+    with pytest.raises(TypeError, match="block 1 is a NoneType"):
+        containers.n_first(stream, None)
+    parts[1] = X[1:9]
+    assert sum(len(chunk) for chunk in containers.iter_chunks(stream, None, 4)) == 9
+
+
 def test_skactive_has_blocks_at_the_top():
     assert skactive.blocks is blocks
 
