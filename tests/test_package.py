@@ -217,7 +217,13 @@ def test_init_imports_no_other_library():
 
 @pytest.mark.parametrize(
     ("library", "home"),
-    [("dask", "_containers"), ("polars", "_containers"), ("modAL", "_modal"), ("tqdm", "_progress")],
+    [
+        ("dask", "_containers"),
+        ("narwhals", "_containers"),
+        ("polars", "_containers"),
+        ("modAL", "_modal"),
+        ("tqdm", "_progress"),
+    ],
 )
 def test_one_room_knows_a_library(library, home):
     knowing = {room_of(name) for name, tree in TREES.items() if library in imported_libraries(tree)}

@@ -1,10 +1,7 @@
 """Rows of a pool, whatever holds it: the only folder that knows containers.
 
-In memory: numpy arrays of any number of axes, memory maps, torch tensors, scipy sparse arrays, DataFrames and Series of
-pandas and polars, tables of Arrow, lists and tuples, arrays by name. Read in blocks, by a `Stream`: files of Arrow and
-its readers, lazy frames of polars, collections of dask, datasets of torch, and blocks that come from anywhere. Each
-kind of container is a class, and one entry of `KINDS`. A chunk is the container's own kind of slice (a view where it
-can be); what is read in blocks says what its blocks are.
+Kinds of containers in memory are classes in `_kinds`. Pools that are read in blocks are a `Stream` in `_blocks`, whose
+source, in `_readers`, says how. A chunk is the container's own kind of slice, a view where it can be.
 """
 
 from __future__ import annotations
@@ -18,25 +15,27 @@ from scipy import sparse
 from sklearn import get_config
 
 from .._checks import is_integer
-from ._arrow import ArrowFiles, ArrowStreams, ArrowTables
-from ._blocks import OfBlocks
-from ._blocks import blocks as blocks
-from ._dask import Dask
-from ._joining import join_sparse
-from ._kinds import Arrays, Dicts, Frames, Indices, Lists, Others, Polars, Sparse
-from ._lazy import ReadInBlocks as ReadInBlocks
-from ._lazy import Streams
-from ._mapping import Function
-from ._polars import LazyPolars
-from ._registry import KINDS, kind_of
-from ._streams import NEAR, Stream
-from ._streams import Source as Source
-from ._torch_data import TensorSets, TorchData
+from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values
+from ._kinds import (
+    KINDS,
+    Arrays,
+    Dicts,
+    Frames,
+    Indices,
+    Lists,
+    Others,
+    Sparse,
+    Tables,
+    TensorSets,
+    join_sparse,
+    kind_of,
+)
+from ._readers import SOURCES, ArrowReader
+from ._readers import blocks as blocks
 
 KINDS += [
-    *(Streams(), Lists(), Sparse(), OfBlocks(), Dask(), TensorSets(), TorchData()),
-    *(Frames(), Polars(), LazyPolars(), ArrowTables(), ArrowFiles(), ArrowStreams()),
-    *(Dicts(), Arrays(), Others()),
+    *(Streams(), Lists(), Sparse(), TensorSets(), *map(ReadInBlocks, SOURCES)),
+    *(Frames(), Tables(), ReadInBlocks(ArrowReader), Dicts(), Arrays(), Others()),
 ]
 
 _MAX_CHUNK_BYTES = 64 * 2**20
@@ -117,6 +116,9 @@ def join_rows(X: Any, more: Any) -> Any:
     TypeError
         If there is no container for both that keeps what they hold. The message names them.
     """
+    X, more = (
+        kind_of(rows).prepare(rows, "X") if isinstance(kind_of(rows), ReadInBlocks) else rows for rows in (X, more)
+    )
     if sparse.issparse(X) or sparse.issparse(more):
         return join_sparse(X, more)
     return kind_of(X).join(X, more)
@@ -184,21 +186,20 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
     if isinstance(X, Stream):
         yield from X.chunks(rows, size)
-    elif rows is None:
-        yield from kind_of(X).chunks(X, size)
+        return
+    if rows is None:
+        yield from (kind_of(X).slice(X, start, start + size) for start in range(0, count_rows(X), size))
     else:
         yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
 
 
-def mapped(
-    X: Any, rows: Indices | None, size: int, multiple: int, function: Function
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """``function(where, chunk)`` of all chunks, called where their rows lie, and where among ``rows`` these are.
+def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:
+    """``function(where, chunk)`` of all chunks in order, and where among ``rows`` these are.
 
-    Chunks begin at multiples of ``multiple``, of which ``size`` is one. What comes from elsewhere comes in any order.
+    Of a pool of dask it is called where the blocks are, and chunks begin anew with each block.
     """
     if isinstance(X, Stream):
-        yield from X.mapped(function, rows, size, multiple)
+        yield from X.mapped(function, rows, size)
         return
     stop = 0
     for chunk in iter_chunks(X, rows, size):
@@ -219,23 +220,20 @@ def take_candidates(X: Any, rows: Indices | None, candidates: Indices) -> Any:
     return take_rows(X, candidates if rows is None else rows[candidates])
 
 
-def n_near(X: Any, rows: Indices | None) -> int:
-    """How many of the first ``rows`` can be taken at once: two or more, if there are as many."""
-    if isinstance(X, Stream):
-        return min(NEAR, X.begin(rows, 2))
-    return count_rows(X) if rows is None else len(rows)
-
-
 def look(X: Any, rows: Indices | None) -> None:
-    """Have one block seen, which shows what columns there are: the first of a pass over ``rows`` that is to come."""
+    """Have the first block of a pass over ``rows`` read, if none was, as it shows what columns there are."""
     if isinstance(X, Stream) and not X.was_seen:
         X.begin(rows, 1)
 
 
-def announce(X: Any, rows: Indices) -> None:
-    """Say which rows will be taken after the next pass over the pool, which can keep them on its way."""
+def n_first(X: Any, rows: Indices | None) -> int:
+    """How many of the first ``rows`` can be taken at once, two or more if there are as many.
+
+    Of a pool in blocks the next pass is begun with them.
+    """
     if isinstance(X, Stream):
-        X.announce(rows)
+        return min(NEAR, X.begin(rows, 2))
+    return count_rows(X) if rows is None else len(rows)
 
 
 # --- columns ----------------------------------------------------------------------------------------

@@ -1,123 +1,465 @@
-"""Blocks of rows that come from anywhere: a cursor of a database, files of a format of one's own, a generator."""
+"""Pools that are read in blocks, in order: files, dask collections, generators.
+
+A `Source` reads the blocks of one kind of pool. A `Stream` is a pool from any source, for one query: it reads each
+block once, cuts blocks into chunks of the wanted size, and counts rows on the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+import shutil
+import tempfile
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ._kinds import Indices, Others
-from ._lazy import ReadInBlocks, Streams
-from ._registry import kind_of
-from ._streams import Source
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import failure_explained, warn
+from ._kinds import Arrays, Indices, kind_of
+
+Where = int | Indices
+"""The position of the first row of a block whose rows are consecutive, or the positions of all its rows."""
+
+Values = NDArray[np.float64]
+Function = Callable[[slice, Any], Values]
+"""``function(where, chunk)``, (n_columns, n_rows): ``where`` are the rows of the chunk among those of the pass."""
+
+MOST_IN_MEMORY = 64 * 2**20
+"""Bytes of rows up to which those of a pool that is read again are kept in memory."""
+
+NEAR = 1000
+"""Rows among so many first ones are taken by beginning the next pass, others by a pass of their own."""
+
+_OF_UNKNOWN = 1024  # bytes that a row of texts or objects is assumed to take
 
 
-class Blocks:
-    """What `skactive.blocks` returns: blocks of rows, in order, as a pool."""
+class Source(ABC):
+    """How the blocks of one kind of pool are read.
 
-    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
-        self.source = source
-        self.is_read = False
-
-    @property
-    def is_once(self) -> bool:
-        return not callable(self.source) and iter(self.source) is self.source
-
-    def __repr__(self) -> str:
-        return f"blocks({self.source!r})"
-
-
-def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
-    """Make a pool of blocks of rows that come from anywhere: a database, a generator, files of any format.
-
-    Blocks are read in order, one at a time, and their rows are counted on the way. A query that samples from scores
-    reads each of them once. One that looks at rows again, such as `BatchBALDQuery`, writes them to a temporary folder
-    while it reads them, and says so.
-
-    Parameters
+    Attributes
     ----------
-    source : iterable of array-like, or callable
-        Blocks of rows, each in a container that `StochasticBatchQuery.select` takes: arrays, DataFrames, tables of
-        Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. A list or
-        another iterable that can be begun again can be a pool again. An iterator can be read once; so give a function
-        without parameters that returns a new one, where more than one query is to be asked. They are read in the
-        thread of the query.
-
-    Returns
-    -------
-    Blocks
-        A pool for ``select``, `skactive.query.score_pool` and ``learner.query``.
-
-    Raises
-    ------
-    TypeError
-        If ``source`` is neither.
-
-    See Also
-    --------
-    StochasticBatchQuery.select : Takes it as ``X_pool``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from skactive import StochasticBatchQuery, blocks
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
-    >>> pool = blocks(X[start : start + 40] for start in range(0, 150, 40))
-    >>> StochasticBatchQuery(random_state=0).select(forest, pool, n_instances=3).shape
-    (3,)
+    name : str
+        What messages call it.
+    is_once : bool
+        Whether it can be read a single time.
     """
-    if isinstance(source, type | str | bytes) or not (callable(source) or hasattr(source, "__iter__")):
-        raise TypeError(
-            "`source` must be an iterable of blocks of rows, or a function that returns one. "
-            f"Got a {type(source).__name__}."
-        )
-    return Blocks(source)
+
+    name: str
+    is_once: bool = False
+
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known without reading them."""
+        return None
+
+    def count(self) -> int | None:
+        """Number of rows, if finding out is much less work than reading them."""
+        return self.n_rows()
+
+    @abstractmethod
+    def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
+        """Blocks in order, with the positions of their rows; those without a row at ``wanted`` (sorted) may be skipped.
+
+        Blocks are containers in memory.
+        """
+
+    def mapped(self, work: Work, rows: Indices | None) -> Iterator[tuple[slice, Values]] | None:
+        """Results of the work on each block, computed where the blocks are; None if blocks have to be read here."""
+        return None
 
 
-class OfBlocks(ReadInBlocks):
+class ReadInBlocks(Arrays):
+    """The kind of all containers that one class of `Source` reads: ``source.holds(X)`` says which these are."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
     def holds(self, X: Any) -> bool:
-        return isinstance(X, Blocks)
+        return self.source.holds(X)
 
-    def source(self, X: Any, name: str) -> Source:
-        return GivenBlocks(X)
+    def prepare(self, X: Any, name: str) -> Any:
+        """A stream for a pool; other rows, of which there are few, are read into memory."""
+        stream = Stream(self.source(X, name))
+        return stream if name == "X_pool" else stream.whole()
 
 
-class GivenBlocks(Source):
-    """Blocks as a user gives them, read in the thread of the query, as a cursor of a database may insist on."""
+class Streams(Arrays):
+    """Pools that are read in blocks, as `prepare` leaves them."""
 
-    name = "iterable of blocks"
-    reads_ahead = False
+    def holds(self, X: Any) -> bool:
+        return isinstance(X, Stream)
 
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
+    def prepare(self, X: Any, name: str) -> Any:
+        return X
+
+    def count_rows(self, X: Any) -> int:
+        return X.count("The number of rows has to be known before they are read")
+
+    def count_columns(self, X: Any) -> int | None:
+        return kind_of(X.like).count_columns(X.like)
+
+    def names(self, X: Any) -> list[Any] | None:
+        return kind_of(X.like).names(X.like)
+
+    def take(self, X: Any, rows: Indices) -> Any:
+        return X.take(rows)
+
+    def bytes_per_row(self, X: Any) -> float | None:
+        return kind_of(X.like).bytes_per_row(X.like)
+
+
+@dataclass
+class _Begun:
+    """A pass of which the first rows were read; the next pass over the same rows continues from it."""
+
+    rows: Indices | None
+    pieces: Iterator[Any]
+    read: list[Any] = field(default_factory=list)
+    n_read: int = 0
+
+
+class Stream:
+    """A pool that is read in blocks, for one query.
+
+    Attributes
+    ----------
+    source : Source
+        Where rows are read from: after `store`, what was kept of them.
+    n_rows : int or None
+        None while the number of rows is unknown.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.n_rows = source.n_rows()
+        self._first: Layout | None = None
+        self._like: Any = None
+        self._begun: _Begun | None = None
+
+    # --- passes -------------------------------------------------------------------------------------
+
+    def chunks(self, rows: Indices | None, size: int) -> Iterator[Any]:
+        """All rows, or those at some positions, in their order and ``size`` at a time: one pass if they are sorted."""
+        left: list[Any] = []
+        n_left = 0
+        for piece in self._pass(rows):
+            kind, at, length = kind_of(piece), 0, _count(piece)
+            while n_left + length - at >= size:
+                stop = at + size - n_left
+                part = kind.slice(piece, at, stop)
+                yield kind.stack([*left, part]) if left else part
+                left, n_left, at = [], 0, stop
+            if at < length:
+                left.append(kind.slice(piece, at, length))
+                n_left += length - at
+        if left:
+            yield _stacked(left)
+
+    def mapped(self, function: Function, rows: Indices | None, size: int) -> Iterator[tuple[slice, Values]]:
+        """``function`` of all chunks and where these are among the rows of the pass, in order.
+
+        Of a pool that is elsewhere, chunks begin anew with each block, and only results come here.
+        """
+        if rows is None or (rows[1:] > rows[:-1]).all():
+            self.begin(rows, 1)  # shows what all blocks must be like
+            found = None if self._first is None else self.source.mapped(Work(function, size, self._first), rows)
+            if found is not None:
+                self._begun, stop = None, 0
+                for where, values in found:
+                    stop = where.stop
+                    yield where, values
+                if rows is None:
+                    self._check_number(stop)
+                return
+        stop = 0
+        for chunk in self.chunks(rows, size):
+            start, stop = stop, stop + _count(chunk)
+            yield slice(start, stop), function(slice(start, stop), chunk)
+
+    def begin(self, rows: Indices | None, n: int) -> int:
+        """Read the first ``n`` rows of a pass, by whole blocks. Returns how many have been read by then."""
+        begun, self._begun = self._begun, None  # nothing is left of a pass that fails
+        if begun is None or begun.rows is not rows:
+            begun = _Begun(rows, self._pieces(rows))
+        while begun.n_read < n and (piece := next(begun.pieces, None)) is not None:
+            begun.read.append(piece)
+            begun.n_read += _count(piece)
+        self._begun = begun
+        return begun.n_read
+
+    def _pass(self, rows: Indices | None) -> Iterator[Any]:
+        """All pieces of a pass, from where it was begun."""
+        begun, self._begun = self._begun, None
+        if begun is None or begun.rows is not rows:
+            return self._pieces(rows)
+        return itertools.chain(_consumed(begun.read), begun.pieces)
+
+    def _pieces(self, rows: Indices | None) -> Iterator[Any]:
+        """Blocks less the rows that are not wanted; none is empty. Unsorted rows are read in several passes."""
+        if rows is not None and (rows[1:] < rows[:-1]).any():
+            for run in np.split(rows, np.flatnonzero(rows[1:] < rows[:-1]) + 1):
+                yield from self._pieces(run)
+            return
+        n = 0
+        for where, block in self._read(rows):
+            start, n = _span(where, _count(block))
+            self._check(block, start)
+            piece = block if rows is None else _part(where, block, rows)
+            del block  # it need not stay until the next one is there
+            if _count(piece):
+                yield piece
+        if rows is None:
+            self._check_number(n)
+        elif len(rows) and n <= rows[-1]:
+            self._check_number(n, at_least=int(rows[-1]) + 1)
+
+    def _read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
+        with failure_explained("Reading `X_pool`"):
+            blocks = self.source.read(wanted)
+        n = 0
+        while True:
+            with failure_explained(f"Reading `X_pool` from row {n} on"):
+                found = next(blocks, None)
+            if found is None:
+                return
+            n = _span(found[0], _count(found[1]))[1]
+            yield found
+            del found
+
+    # --- rows ---------------------------------------------------------------------------------------
+
+    def take(self, rows: Indices) -> Any:
+        """Rows at some positions, in this order, by a pass of their own."""
+        wanted = np.unique(rows)
+        pieces = list(self._pieces(wanted))
+        found = _stacked(pieces) if pieces else self.like
+        return kind_of(found).take(found, np.searchsorted(wanted, rows))
+
+    def take_candidates(self, rows: Indices | None, candidates: Indices) -> Any:
+        """The rows at these places among ``rows``; near the beginning, they are read by the next pass."""
+        last = int(candidates.max(initial=0))
+        if last >= NEAR or self.begin(rows, last + 1) <= last:
+            return self.take(candidates if rows is None else rows[candidates])
+        begun = self._begun
+        begun.read = [_stacked(begun.read)]  # type: ignore[union-attr]
+        return kind_of(begun.read[0]).take(begun.read[0], candidates)  # type: ignore[union-attr]
+
+    def whole(self) -> Any:
+        """All rows in one container, in memory."""
+        pieces = list(self._pass(None))
+        return _stacked(pieces) if pieces else self.like
 
     @property
-    def is_once(self) -> bool:  # type: ignore[override]
-        return self._blocks.is_once
+    def was_seen(self) -> bool:
+        """Whether any block has been read."""
+        return self._first is not None
 
-    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        if self.is_once and self._blocks.is_read:
-            raise ValueError(
-                "the blocks come from an iterator that was read before, and can be read once: give `skactive.blocks` a "
-                "function that returns a new one"
+    @property
+    def like(self) -> Any:
+        """A row of the pool, or a block without rows: what all blocks are like."""
+        if not self.was_seen:
+            self.begin(None, 1)
+        if not self.was_seen:
+            raise ValueError(f"`X_pool` is empty: this {self.source.name} has no block.")
+        return self._like
+
+    # --- how many -----------------------------------------------------------------------------------
+
+    def count(self, why: str) -> int:
+        """How many rows there are. If finding out is as much work as reading them, they are read and stored."""
+        if self.n_rows is None:
+            self.n_rows = self.source.count()
+        if self.n_rows is None:
+            self.store(None, why)
+        return self.n_rows  # type: ignore[return-value]
+
+    def store(self, rows: Indices | None, why: str) -> None:
+        """Keep all rows, or some, to read them again; many are written to a temporary folder, with a warning."""
+        if isinstance(self.source, Stored):
+            return
+        stored, n = Stored(self.n_rows), 0
+        for piece in self._pass(rows):
+            start, length = n, _count(piece)
+            n = start + length
+            n_bytes = length * (kind_of(piece).bytes_per_row(piece) or _OF_UNKNOWN)
+            stored.add(start if rows is None else rows[start:n], piece, length, n_bytes)
+        stored.total = self.n_rows = n if self.n_rows is None else self.n_rows
+        name, self.source = self.source.name, stored
+        if stored.n_bytes:
+            warn(
+                f"{why}, so the rows of this {name} were written to a temporary folder "
+                f"({stored.n_bytes / 2**20:.3g} MiB)."
             )
-        self._blocks.is_read = True
-        return self._each()
 
-    def _each(self) -> Iterator[tuple[int, Any]]:
-        start = 0
-        source = self._blocks.source
-        for i, block in enumerate(source() if callable(source) else source):
-            kind = kind_of(block)
-            if isinstance(kind, Others | ReadInBlocks | Streams):
-                raise TypeError(
-                    f"blocks must be arrays, DataFrames or other rows in memory, and block {i} is a "
-                    f"{type(block).__name__}"
-                )
-            block = kind.prepare(block, "blocks")
-            kind = kind_of(block)
-            length = kind.count_rows(block)
-            yield start, kind.slice(block, 0, length)
-            start += length
+    def _check_number(self, n: int, at_least: int | None = None) -> None:
+        if self.n_rows is not None and n != self.n_rows and not (at_least and n >= at_least):
+            raise ValueError(
+                f"`X_pool` reported {self.n_rows} rows and yielded {n}: the length of this {self.source.name} is "
+                "wrong, or it has changed meanwhile."
+            )
+        if at_least is None:
+            self.n_rows = n
+
+    def _check(self, block: Any, start: int) -> None:
+        if self._first is None:
+            self._first, self._like = Layout.of(block), kind_of(block).slice(block, 0, 1)
+        elif not isinstance(self.source, Stored):
+            self._first.check(block, start)
+
+
+def _consumed(pieces: list[Any]) -> Iterator[Any]:
+    """Pieces that are let go as they are passed on."""
+    while pieces:
+        yield pieces.pop(0)
+
+
+def _count(block: Any) -> int:
+    return int(kind_of(block).count_rows(block))
+
+
+def _stacked(pieces: list[Any]) -> Any:
+    return pieces[0] if len(pieces) == 1 else kind_of(pieces[0]).stack(pieces)
+
+
+def _span(where: Where, length: int) -> tuple[int, int]:
+    """The position of the first row of a block, and that behind its last row."""
+    return (where, where + length) if isinstance(where, int) else (int(where[0]), int(where[-1]) + 1)
+
+
+def _part(where: Where, block: Any, rows: Indices) -> Any:
+    """The rows of a block that are among those at some sorted positions."""
+    if isinstance(where, int):
+        inside = rows[slice(*np.searchsorted(rows, [where, where + _count(block)]))] - where
+    else:
+        inside = np.flatnonzero(np.isin(where, rows, assume_unique=True))
+    return block if len(inside) == _count(block) else kind_of(block).take(block, inside)
+
+
+# --- whether blocks are alike -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the first block of a pool is like, and all others must be.
+
+    Attributes
+    ----------
+    container : str
+    names : list or tuple
+        Names of the columns, or the shape of a row.
+    types : list
+        What the columns hold, as `Arrays.layout` says.
+    """
+
+    container: str
+    names: Any
+    types: list[str | None]
+
+    @classmethod
+    def of(cls, block: Any) -> Layout:
+        return cls(type(block).__name__, *kind_of(block).layout(block))
+
+    def check(self, block: Any, start: int) -> None:
+        """Check a block that begins at a row of the pool."""
+        other = Layout.of(block)
+        differs = [i for i, pair in enumerate(zip(other.types, self.types, strict=False)) if len({*pair, None}) == 3]
+        if other.container != self.container:
+            got = f"a {other.container}, where the first is a {self.container}"
+        elif other.names != self.names:
+            what = "columns" if isinstance(self.names, list) else "rows of shape"
+            got = f"{what} {other.names[:20]}, where the first has {self.names[:20]}"
+        elif differs:
+            i = differs[0]
+            of = f" in column {self.names[i]!r}" if isinstance(self.names, list) else ""
+            got = f"{other.types[i]}{of}, where the first has {self.types[i]}"
+        else:
+            return
+        raise ValueError(
+            "`X_pool` must have the same columns and types in every block. Got, in the block that begins at row "
+            f"{start}, {got}. Make all blocks alike before they are given."
+        )
+
+
+# --- work on blocks that are elsewhere --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done with a block where it is; it may have to be pickled.
+
+    Attributes
+    ----------
+    function : callable
+        As `Function`.
+    size : int
+        Rows of a chunk.
+    first : Layout
+    """
+
+    function: Function
+    size: int
+    first: Layout
+
+    def __call__(self, rows: Any, start: int) -> Values | None:
+        """Values for rows of a block, of which the first is at ``start`` among those of the pass; None for no rows."""
+        found = []
+        for at in range(0, _count(rows), self.size):
+            chunk = kind_of(rows).slice(rows, at, min(at + self.size, _count(rows)))
+            found.append(self.function(slice(start + at, start + at + _count(chunk)), chunk))
+        return np.concatenate(found, axis=1) if found else None
+
+
+# --- rows that are kept -----------------------------------------------------------------------------
+
+
+class Stored(Source):
+    """Rows that were read, in memory if they are few, else in a temporary folder that goes with this object.
+
+    Attributes
+    ----------
+    total : int or None
+        Rows of the whole pool, of which some may be kept.
+    n_bytes : int
+        What the files take; 0 if there are none.
+    """
+
+    name = "stored pool"
+
+    def __init__(self, total: int | None) -> None:
+        self.total = total
+        self.n_bytes = 0
+        self._in_memory = 0.0
+        self._folder: Path | None = None
+        self._blocks: list[tuple[Where, int, Any]] = []
+
+    def n_rows(self) -> int | None:
+        return self.total
+
+    def add(self, where: Where, rows: Any, length: int, n_bytes: float) -> None:
+        """Keep the next block."""
+        self._blocks.append((where, length, rows))
+        self._in_memory += n_bytes
+        if self._folder is not None:
+            self._blocks[-1] = self._written(len(self._blocks) - 1)
+        elif self._in_memory > MOST_IN_MEMORY:
+            self._folder = Path(tempfile.mkdtemp(prefix="skactive-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._blocks = [self._written(i) for i in range(len(self._blocks))]
+
+    def _written(self, i: int) -> tuple[Where, int, Path]:
+        where, length, rows = self._blocks[i]
+        file = Path(self._folder or "") / f"{i}.joblib"
+        joblib.dump(rows, file)
+        self.n_bytes += file.stat().st_size
+        return where, length, file
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
+        for where, length, rows in self._blocks:
+            start, stop = _span(where, length)
+            if wanted is None or np.searchsorted(wanted, start) < np.searchsorted(wanted, stop):
+                yield where, joblib.load(rows, mmap_mode="r") if isinstance(rows, Path) else rows

@@ -1,30 +1,38 @@
-"""The kinds of containers. What a kind does not say for itself, it does as an array does."""
+"""Kinds of containers in memory. A kind overrides only what differs from arrays."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._checks import as_array
-from ._joining import check_columns, different_error, join_arrays, join_sparse, stack_frames
-from ._registry import kind_of
-from ._sizes import bytes_of_polars, bytes_of_type, bytes_of_value, sum_of
-from ._values import are_exact, key_of, keys_of_table
+from .._checks import as_array, is_number
+from ._keys import are_exact, key_of, keys_of_table
 
 Indices = NDArray[np.int64]
 
+KINDS: list[Any] = []
+"""All kinds, in the order in which they are asked; filled when `_containers` is loaded."""
+
+_NUMBERS, _TEXT = "biufc", "US"
+
+
+def kind_of(X: Any) -> Any:
+    """The first kind that X is of."""
+    return next(kind for kind in KINDS if kind.holds(X))
+
 
 class Arrays:
-    """Whatever is indexed by rows, as arrays, tensors and memory maps are. Other kinds say what is different."""
+    """Whatever is indexed by rows, as arrays, tensors and memory maps are."""
 
     def holds(self, X: Any) -> bool:
         """Whether X is a container of this kind."""
-        return hasattr(X, "shape") and hasattr(X, "__getitem__") and not only_looks_like_rows(X)
+        return hasattr(X, "shape") and hasattr(X, "__getitem__") and not _only_looks_like_rows(X)
 
     def prepare(self, X: Any, name: str) -> Any:
         """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
@@ -45,27 +53,23 @@ class Arrays:
         return None
 
     def index(self, X: Any) -> Any:
-        """The pandas index that names the rows, where rows have names."""
+        """The pandas index of the rows, where they have one."""
         return None
 
     def slice(self, X: Any, start: int, stop: int) -> Any:
         return X[start:stop]
 
-    def chunks(self, X: Any, size: int) -> Iterator[Any]:
-        """All rows in order, ``size`` at a time."""
-        return (self.slice(X, start, start + size) for start in range(0, self.count_rows(X), size))
-
     def take(self, X: Any, rows: Indices) -> Any:
         return X[rows]
 
     def stack(self, parts: list[Any]) -> Any:
-        """Some blocks of one pool, one below the other."""
+        """Blocks of one pool, one below the other."""
         return sys.modules["torch"].cat(parts) if hasattr(parts[0], "detach") else np.concatenate(parts)
 
     def keys(self, X: Any) -> list[Any]:
-        """What each row holds, in a form that is equal for equal rows: of any container and any type of numbers."""
+        """What each row holds, in a form that is equal for equal rows of any container and any type of numbers."""
         rows = as_array(X) if hasattr(X, "dtype") else X
-        is_table = getattr(getattr(rows, "dtype", None), "kind", "") in {"b", "i", "u", "f"}
+        is_table = getattr(getattr(rows, "dtype", None), "kind", "") in {*"biuf"}
         return keys_of_table(rows) if is_table else [key_of(row) for row in rows]
 
     def join(self, X: Any, more: Any) -> Any:
@@ -74,7 +78,7 @@ class Arrays:
             if not hasattr(more, "detach"):
                 raise different_error(X, more)
             return sys.modules["torch"].cat([X, more])
-        return join_arrays(X, more)
+        return _join_arrays(X, more)
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return as_array(X[:, position])
@@ -88,18 +92,28 @@ class Arrays:
     def without_column(self, X: Any, position: int) -> Any:
         return X[:, [i for i in range(X.shape[1]) if i != position]]
 
+    def layout(self, X: Any) -> tuple[Any, list[str | None]]:
+        """Names of the columns, or the shape of a row, and of each column whether it holds numbers, texts or times.
+
+        A column without a value, which may be of any type, has None for it.
+        """
+        if hasattr(X, "dtype"):
+            return tuple(X.shape[1:]), [_class_of(X.dtype) if self.count_rows(X) else None]
+        first = X[0] if len(X) else None
+        return np.shape(first) if isinstance(first, np.ndarray) else (), [type(first).__name__ if len(X) else None]
+
     def bytes_per_row(self, X: Any) -> float | None:
         """What a row takes; None where it is texts or objects alone: names of files, say, of any size once read."""
         if isinstance(X, np.ndarray) and X.dtype.kind == "O":
-            return bytes_of_value(X[0]) if len(X) else 8.0
+            return _bytes_of_value(X[0]) if len(X) else 8.0
         if hasattr(X, "dtype") and hasattr(X, "shape"):
-            size = bytes_of_type(X.dtype)
+            size = _bytes_of_type(X.dtype)
             return None if size is None else float(np.prod(X.shape[1:])) * size
         return 8.0 * (self.count_columns(X) or 1)
 
 
 class Dicts(Arrays):
-    """Arrays by name whose rows belong together: a SliceDict of skorch, which other mappings become."""
+    """Arrays by name that share their first axis: a SliceDict of skorch, which other mappings become."""
 
     def holds(self, X: Any) -> bool:
         return isinstance(X, Mapping) and all(_is_array(values) for values in X.values())
@@ -112,7 +126,7 @@ class Dicts(Arrays):
             raise ValueError(
                 f"`{name}` must hold arrays by name that have one first axis, the rows. Got lengths {lengths}."
             )
-        from skorch.helper import SliceDict  # takes a moment, and who has arrays does not need it
+        from skorch.helper import SliceDict  # takes a moment to load
 
         return SliceDict(**X)
 
@@ -131,8 +145,11 @@ class Dicts(Arrays):
             raise different_error(X, more)
         return type(X)(**{name: kind_of(values).join(values, more[name]) for name, values in X.items()})
 
+    def layout(self, X: Any) -> tuple[Any, list[str | None]]:
+        return [(name, *values.shape[1:]) for name, values in X.items()], [_class_of(v.dtype) for v in X.values()]
+
     def bytes_per_row(self, X: Any) -> float | None:
-        return sum_of([kind_of(values).bytes_per_row(values) for values in X.values()])
+        return _sum_of([kind_of(values).bytes_per_row(values) for values in X.values()])
 
 
 class Lists(Arrays):
@@ -154,8 +171,8 @@ class Lists(Arrays):
         return [row for part in parts for row in part]
 
     def join(self, X: Any, more: Any) -> Any:
-        if isinstance(kind_of(more), Frames | Polars | Dicts) and getattr(more, "ndim", len(more.shape)) != 1:
-            raise different_error(X, more)
+        if isinstance(kind_of(more), Frames | Tables | Dicts) and getattr(more, "ndim", len(more.shape)) != 1:
+            raise different_error(X, more)  # iterating over it gives names
         return [*X, *more]
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
@@ -168,7 +185,7 @@ class Lists(Arrays):
         return [[*row[:position], *row[position + 1 :]] for row in X]
 
     def bytes_per_row(self, X: Any) -> float | None:
-        return bytes_of_value(X[0]) if len(X) else 8.0
+        return _bytes_of_value(X[0]) if len(X) else 8.0
 
 
 class Sparse(Arrays):
@@ -186,28 +203,22 @@ class Sparse(Arrays):
     def keys(self, X: Any) -> list[Any]:
         return keys_of_table(X.tocsr())
 
-    def join(self, X: Any, more: Any) -> Any:
-        return join_sparse(X, more)
-
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return X[:, [position]].toarray()[:, 0]
 
     def with_column(self, X: Any, position: int, value: int) -> Any:
-        kept = np.ones(X.shape[1], dtype=X.dtype)
-        kept[position] = 0
-        rows = np.arange(X.shape[0])
-        column = (np.full(len(rows), value, dtype=X.dtype), (rows, np.full(len(rows), position)))
-        return (X @ sparse.diags(kept) + sparse.coo_matrix(column, shape=X.shape)).tocsr()
+        column = sparse.csr_array(np.full((X.shape[0], 1), value, dtype=X.dtype))
+        return type(X)(sparse.hstack([X[:, :position], column, X[:, position + 1 :]], format="csr"))
 
     def bytes_per_row(self, X: Any) -> float | None:
         return float(X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
 
 
 class Frames(Arrays):
-    """DataFrames, and Series, whose rows are addressed by ``iloc``: by position, never by label."""
+    """DataFrames and Series of pandas, by ``iloc``: any labels, repeated ones as well, are allowed in both axes."""
 
     def holds(self, X: Any) -> bool:
-        return hasattr(X, "iloc") and not only_looks_like_rows(X)
+        return hasattr(X, "iloc") and not _only_looks_like_rows(X)
 
     def names(self, X: Any) -> list[Any] | None:
         return list(X.columns) if hasattr(X, "columns") else None
@@ -222,7 +233,16 @@ class Frames(Arrays):
         return X.iloc[rows]
 
     def stack(self, parts: list[Any]) -> Any:
-        return stack_frames(parts)
+        pandas = sys.modules["pandas"]
+        if not hasattr(parts[0], "columns"):
+            return pandas.concat(parts)
+        columns = [_of_one_type([part.iloc[:, i] for part in parts]) for i in range(parts[0].shape[1])]
+        if any(columns):  # `concat` turns categories that differ from block to block into objects
+            parts = [part.copy(deep=False) for part in parts]
+            for i, column in enumerate(columns):
+                for part, values in zip(parts, column, strict=False):
+                    part.isetitem(i, values)
+        return pandas.concat(parts)
 
     def keys(self, X: Any) -> list[Any]:
         if all(dtype.kind in "biuf" for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])):
@@ -236,7 +256,7 @@ class Frames(Arrays):
         if not self.holds(more) or hasattr(X, "columns") != hasattr(more, "columns"):
             raise different_error(X, more)
         if hasattr(X, "columns"):
-            check_columns(X.columns, more.columns)
+            _check_columns(X.columns, more.columns)
         return sys.modules["pandas"].concat([X, more])
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
@@ -250,48 +270,94 @@ class Frames(Arrays):
     def without_column(self, X: Any, position: int) -> Any:
         return X.iloc[:, [i for i in range(X.shape[1]) if i != position]]
 
+    def layout(self, X: Any) -> tuple[Any, list[str | None]]:
+        columns = [X.iloc[:, i] for i in range(X.shape[1])] if hasattr(X, "columns") else [X]
+        return [c.name for c in columns], [None if c.isna().all() else _class_of(c.dtype) for c in columns]
+
     def bytes_per_row(self, X: Any) -> float | None:
-        if not hasattr(X, "columns"):
-            return bytes_of_type(X.dtype)
-        return sum_of([bytes_of_type(dtype) for dtype in X.dtypes])
+        return _sum_of([_bytes_of_type(dtype) for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])])
 
 
-class Polars(Arrays):
-    """DataFrames and Series of polars."""
+class Tables(Arrays):
+    """Other DataFrames and Series that narwhals knows: of polars, and tables of Arrow, whose rows come as pandas's."""
 
     def holds(self, X: Any) -> bool:
-        return library_of(X) == "polars" and hasattr(X, "shape")
+        is_of_arrow = library_of(X) == "pyarrow" and hasattr(X, "to_pandas") and not isinstance(X, type)
+        return is_of_arrow or nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_into_series(X)
 
-    def stack(self, parts: list[Any]) -> Any:
-        return sys.modules["polars"].concat(parts)
+    def prepare(self, X: Any, name: str) -> Any:
+        if library_of(X) != "pyarrow":
+            return X
+        if not hasattr(X, "column_names"):  # an array, of texts mostly
+            return X.to_pandas()
+        return X if hasattr(X, "to_batches") else sys.modules["pyarrow"].Table.from_batches([X])
 
     def names(self, X: Any) -> list[Any] | None:
-        return getattr(X, "columns", None)
+        return getattr(_narwhal(X), "columns", None)
+
+    def slice(self, X: Any, start: int, stop: int) -> Any:
+        return _native(_narwhal(X)[start:stop])
+
+    def take(self, X: Any, rows: Indices) -> Any:
+        return _native(_narwhal(X)[rows])
+
+    def stack(self, parts: list[Any]) -> Any:
+        if hasattr(parts[0], "columns"):
+            return _native(nw.concat([_narwhal(part) for part in parts]))
+        return _native(nw.concat([_narwhal(part).to_frame() for part in parts])[:, 0])
 
     def keys(self, X: Any) -> list[Any]:
-        return [key_of(row) for row in (X.rows() if hasattr(X, "columns") else X.to_list())]
+        table = _narwhal(X)
+        return [key_of(row) for row in (table.rows() if hasattr(table, "columns") else table.to_list())]
 
     def join(self, X: Any, more: Any) -> Any:
+        if library_of(X) == "pyarrow":
+            X, more = X.to_pandas(), more.to_pandas() if library_of(more) == "pyarrow" else more
+            return kind_of(X).join(X, more)
         if type(X) is not type(more):
             raise different_error(X, more)
         if not hasattr(X, "columns"):
-            return sys.modules["polars"].concat([X, more])
-        check_columns(X.columns, more.columns)
+            return self.stack([X, more])
+        _check_columns(X.columns, more.columns)
         return sys.modules["polars"].concat([X, more.select(X.columns)], how="vertical_relaxed")
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
-        return as_array(X.to_series(position))
+        return _narwhal(X)[:, position].to_numpy()
 
     def with_column(self, X: Any, position: int, value: int) -> Any:
-        column = X.to_series(position)
-        values = type(column)(column.name, np.full(len(column), value)).cast(column.dtype)
-        return X.clone().replace_column(position, values)
+        table = _narwhal(X)
+        name = table.columns[position]
+        return _native(table.with_columns(nw.lit(value).cast(table.schema[name]).alias(name)))
 
     def without_column(self, X: Any, position: int) -> Any:
-        return X.drop(X.columns[position])
+        table = _narwhal(X)
+        return _native(table.drop(table.columns[position]))
+
+    def layout(self, X: Any) -> tuple[Any, list[str | None]]:
+        table = _narwhal(X)
+        columns = [table[:, i] for i in range(table.shape[1])] if hasattr(table, "columns") else [table]
+        return [c.name for c in columns], [None if c.is_null().all() else _class_of(c.dtype) for c in columns]
 
     def bytes_per_row(self, X: Any) -> float | None:
-        return sum_of([bytes_of_polars(dtype) for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])])
+        table = _narwhal(X)
+        dtypes = table.schema.values() if hasattr(table, "columns") else [table.dtype]
+        of_any_length = [_class_of(dtype) == "texts" and dtype not in (nw.Categorical, nw.Enum) for dtype in dtypes]
+        return _sum_of([None if is_open else 8.0 for is_open in of_any_length])
+
+
+class TensorSets(Arrays):
+    """A TensorDataset of torch of rows, or of rows and labels, which are left out: the tensor of rows."""
+
+    def holds(self, X: Any) -> bool:
+        return is_of_torch(X, "TensorDataset")
+
+    def prepare(self, X: Any, name: str) -> Any:
+        if len(X.tensors) > 2:
+            raise TypeError(
+                f"`{name}` must be a TensorDataset of rows, or of rows and labels. Got one of {len(X.tensors)} tensors:"
+                " give a dict of them, by the names that the net has for them."
+            )
+        return kind_of(X.tensors[0]).prepare(X.tensors[0], name)
 
 
 class Others(Arrays):
@@ -321,13 +387,123 @@ def no_rows_error(X: Any, name: str) -> TypeError:
     )
 
 
-def only_looks_like_rows(X: Any) -> bool:
-    return isinstance(X, type | memoryview) or library_of(X) in {"pyarrow", "dask", "dask_expr"}
+def library_of(X: Any) -> str:
+    return type(X).__module__.partition(".")[0]
+
+
+def is_of_torch(X: Any, name: str) -> bool:
+    """Whether X is of this class of `torch.utils.data`, without loading torch."""
+    return any(kind.__module__.startswith("torch.utils.data") and kind.__name__ == name for kind in type(X).__mro__)
+
+
+def _only_looks_like_rows(X: Any) -> bool:
+    return isinstance(X, type | memoryview) or library_of(X) in {"pyarrow", "dask"}
 
 
 def _is_array(values: Any) -> bool:
     return bool(getattr(values, "shape", ())) and hasattr(values, "dtype") and not hasattr(values, "iloc")
 
 
-def library_of(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
+# --- frames -----------------------------------------------------------------------------------------
+
+
+def _narwhal(X: Any) -> Any:
+    return nw.from_native(X, eager_only=True, allow_series=True)
+
+
+def _native(table: Any) -> Any:
+    """The container of a user; pandas for Arrow, in whose tables models find no columns."""
+    X = table.to_native()
+    return X.to_pandas() if library_of(X) == "pyarrow" else X
+
+
+def _of_one_type(columns: list[Any]) -> list[Any]:
+    """Columns of blocks with the categories of all; nothing if their types agree already."""
+    if str(columns[0].dtype) != "category" or all(column.dtype == columns[0].dtype for column in columns):
+        return []
+    union = sys.modules["pandas"].api.types.union_categoricals(columns, ignore_order=True).categories
+    return [column.cat.set_categories(union) for column in columns]
+
+
+def _class_of(dtype: Any) -> str:
+    """What values of a type of numpy, pandas, torch or narwhals are, whatever their width."""
+    if hasattr(dtype, "categories") and hasattr(dtype.categories, "dtype"):  # of pandas
+        dtype = dtype.categories.dtype
+    if hasattr(dtype, "is_numeric"):  # of narwhals
+        is_number = dtype.is_numeric() or dtype == nw.Boolean
+        return "numbers" if is_number else "times" if dtype.is_temporal() else "texts"
+    kind = getattr(dtype, "kind", "f")
+    return "numbers" if kind in _NUMBERS else "times" if kind in "mM" else "texts"
+
+
+# --- rows below rows, as a learner stores them ------------------------------------------------------
+
+
+def _join_arrays(X: Any, more: Any) -> NDArray[Any]:
+    """Rows of an array and more of them; a list keeps the types of its values where the array holds objects."""
+    rows = as_array(X)
+    below = np.array(more, dtype=object) if rows.dtype == object and isinstance(more, list | tuple) else as_array(more)
+    kinds = rows.dtype.kind, below.dtype.kind
+    becomes_text = any(k in _NUMBERS for k in kinds) and any(k in _TEXT for k in kinds)
+    if becomes_text or isinstance(more, Mapping):
+        raise different_error(X, more)
+    try:
+        return np.concatenate([rows, below])
+    except TypeError:  # dates and numbers, say
+        raise different_error(X, more) from None
+
+
+def join_sparse(X: Any, more: Any) -> Any:
+    """Rows of which some are sparse, in a format whose rows can be addressed again."""
+    blocks = [block.tocsr() if sparse.issparse(block) else as_array(block) for block in (X, more)]
+    if any(block.dtype.kind not in _NUMBERS for block in blocks):
+        raise different_error(X, more)
+    return sparse.vstack(blocks, format="csr")
+
+
+def _check_columns(columns: Any, others: Any) -> None:
+    """Check that more rows of a table have the columns of the first ones, in any order."""
+    columns, others = list(columns), list(others)
+    if set(columns) != set(others) or len(columns) != len(others):
+        raise TypeError(
+            f"`teach` must be given rows with the columns that the learner has, {columns}. Got {others}. Give the rows "
+            "as `learner.query` returns them."
+        )
+
+
+def different_error(X: Any, more: Any) -> TypeError:
+    return TypeError(
+        f"`teach` must be given rows, and labels, of the kind that the learner has: it has {_shown(X)}. "
+        f"Got {_shown(more)}. Give them as `learner.query` returns them, or begin with the kind that the pool is."
+    )
+
+
+def _shown(X: Any) -> str:
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    holds = " of text" if kind in {*_TEXT} else " of numbers" if kind in {*_NUMBERS} else ""
+    return f"{library_of(X)}.{type(X).__name__}{holds}".removeprefix("builtins.")
+
+
+# --- bytes ------------------------------------------------------------------------------------------
+
+
+def _bytes_of_type(dtype: Any) -> float | None:
+    """What a number takes, or a category; None for what may be of any length."""
+    is_open = getattr(dtype, "kind", "f") in {*"OSUT"} and str(dtype) != "category"
+    return None if is_open else float(getattr(dtype, "itemsize", 8))
+
+
+def _bytes_of_value(value: Any) -> float | None:
+    """What a row of a list takes, or a part of one."""
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype == object):
+        return _sum_of([_bytes_of_value(part) for part in value])
+    if hasattr(value, "dtype"):
+        size = _bytes_of_type(value.dtype)
+        return None if size is None else float(np.prod(value.shape)) * size
+    return 8.0 if is_number(value) or isinstance(value, bool) else None
+
+
+def _sum_of(sizes: Sequence[float | None]) -> float | None:
+    """All together; what is open counts like a number, unless all are."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) + 8.0 * (len(sizes) - len(known)) if known else None

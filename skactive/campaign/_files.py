@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyarrow import dataset as arrow
 from pyarrow import fs
 
-from .._containers._arrow import ArrowDataset
+from .._containers._readers import ArrowDataset
 from ._errors import CampaignError, shown
 
 UNNAMED = "__index_level_"
@@ -31,7 +31,7 @@ class TypedBlocks(ArrowDataset):
     """Blocks of a dataset in which each column has one type."""
 
     def __init__(self, dataset: Any, types: dict[str, Any]) -> None:
-        super().__init__(dataset)
+        super().__init__(dataset, "frame")
         self._types = types
 
     def read(self, wanted: NDArray[np.int64] | None) -> Iterator[tuple[int, Any]]:

@@ -13,8 +13,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from .._containers import Stream
-from .._containers._registry import kind_of
-from .._containers._streams import Source, places_in
+from .._containers._blocks import Source
 from ._errors import CampaignError
 from ._files import Files, TypedBlocks
 from ._ids import Ids, check_distinct, plain_ids
@@ -170,7 +169,8 @@ class OnDisk:
                 known = np.concatenate([known, missing])
                 found = pd.concat([found, self.pool().take(missing)], ignore_index=True)
         self._kept = known, found
-        return found.iloc[places_in(known, rows)].set_axis(self._index(rows), axis=0)
+        order = np.argsort(known)
+        return found.iloc[order[np.searchsorted(known, rows, sorter=order)]].set_axis(self._index(rows), axis=0)
 
     def _index(self, rows: Indices) -> pd.Index:
         return pd.Index(self._ids.at(rows), name=self._id)
@@ -190,7 +190,7 @@ class OnDisk:
         return values.to_numpy()[order]
 
     def pool(self) -> Stream:
-        return Stream(self._source(), kind_of)
+        return Stream(self._source())
 
     def _source(self) -> InOrder:
         return InOrder(self.files.blocks(self.columns), self._places, self._runs)

@@ -281,7 +281,7 @@ def _check_classes(surrogate: Any, estimator: Any) -> None:
 
 def _check_functions(predict: PredictDraws, draws: Any, pool: Pool) -> None:
     """Draw the first candidate once more, behind another one: neither may make a difference."""
-    ends = np.unique([0, pool.n_near - 1])
+    ends = np.unique([0, pool.n_first - 1])
     pair = predict(pool.take(ends[::-1]))
     n_classes = draws.shape[2] if len(draws.shape) == 3 else None
     check_draws_of(pair, len(ends), n_classes, draws.shape[0])

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _containers as containers
 from .._checks import plain_labels
 from .._progress import progress
-from ..posterior._fits import of_rows
 from ..samplers._allowance import Allowance
 from ._limits import Limits, PoolLimits
 from ._rows import distinct_rows
@@ -123,33 +122,29 @@ class Pool:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows yet how many rows there are: they are counted as they are read.
+        """Whether the number of rows is unknown until they have been read.
 
-        Who asks for a number of rows before that lets them all be read, and written down.
+        Asking for it before reads the whole pool, and keeps its rows for later passes.
         """
         return containers.is_open(self.X)
 
     @property
     def is_read_in_blocks(self) -> bool:
-        """Whether rows come in blocks, from a file or another machine, so that it is dear to look at them again."""
+        """Whether rows come in blocks, from a file or another machine, so that a second pass is expensive."""
         return containers.is_read_in_blocks(self.X)
 
     @property
     def is_read_once(self) -> bool:
-        """Whether they come but once."""
+        """Whether rows can be read a single time."""
         return containers.is_read_once(self.X)
 
     @property
-    def n_near(self) -> int:
-        """How many of the first candidates can be taken without reading more of the pool than begins a pass."""
-        return containers.n_near(self.X, self.rows)
-
-    def announce(self, candidates: Indices) -> None:
-        """Say which candidates will be taken after the next pass, so that it keeps them on its way."""
-        containers.announce(self.X, self.positions(candidates))
+    def n_first(self) -> int:
+        """How many of the first candidates can be taken without a pass of their own: two, if there are as many."""
+        return containers.n_first(self.X, self.rows)
 
     def store(self, why: str) -> None:
-        """Let candidates that are read in blocks, and rows in flight, be read now and written to a temporary folder."""
+        """Read candidates that come in blocks, and rows in flight, now, and keep them; ``why`` is for a warning."""
         containers.store(self.X, self.with_pending().sorted_rows(), why)
 
     def room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -175,15 +170,6 @@ class Pool:
         """The rows in flight, as a pool of their own."""
         return replace(self, rows=self.pending, pending=self.pending[:0], limits=None)
 
-    def at_most(self, n: int | None, rng: np.random.Generator, kept: Indices | None = None) -> Pool:
-        """The same pool with ``n`` of its candidates, some that are ``kept`` and others at random, if it has more."""
-        if n is None or n >= len(self):
-            return self
-        if kept is None:
-            return self.only(np.sort(rng.choice(len(self), n, replace=False)))
-        others = np.delete(np.arange(len(self)), kept)
-        return self.only(np.sort(np.concatenate([kept, rng.choice(others, n - len(kept), replace=False)])))
-
     def allowance(self, k: int) -> Allowance | None:
         """Which candidates a batch of k rows may still take; None where it may take any.
 
@@ -197,18 +183,6 @@ class Pool:
             If no batch of k candidates can keep to the limits.
         """
         return None if self.limits is None else self.limits.allowance(self.rows, k)
-
-    def fitted_to(self, rows: Indices) -> Pool:
-        """The same pool, for a model that was fitted to some of the training rows."""
-        n_rows = containers.count_rows(self.X_training)
-        return replace(
-            self,
-            X_training=containers.take_rows(self.X_training, rows),
-            y_training=self.y_training[rows],
-            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
-            fit_params=of_rows(self.fit_params, rows, n_rows),
-            surrogate_params=of_rows(self.surrogate_params, rows, n_rows),
-        )
 
     def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
@@ -258,13 +232,13 @@ class Pool:
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """What a function of `chunks` answers: ``function(where, chunk)``, (n_columns, n_rows), and where that is.
 
-        The function is called where the rows lie: if they lie with workers of a cluster it travels there, and has to
-        be something that can. Answers come in any order.
+        Of a pool of dask it is called where the blocks are, which may need to pickle it, and chunks begin anew with
+        each block. Answers come in order.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
         total = None if self.is_open else len(self)
         with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
-            for rows, values in containers.mapped(self.X, self.rows, size, batch_size or 1, function):
+            for rows, values in containers.mapped(self.X, self.rows, size, function):
                 yield rows, values
                 bar.update(rows.stop - rows.start)
 

@@ -1,0 +1,485 @@
+"""What is read in blocks: Arrow, lazy frames of polars, dask, datasets of torch, and blocks of the user's own."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn import config_context, get_config
+
+from .._checks import failure_explained
+from .._threads import Lock
+from ._blocks import ReadInBlocks, Source, Streams, Values, Where, Work
+from ._kinds import Indices, Others, is_of_torch, kind_of, library_of, no_rows_error
+
+_BLOCK = 16 * 2**20  # bytes of a block that is read from a file
+_OF_UNKNOWN = 1024  # bytes that a row of unknown size is assumed to take
+_ITEMS = 4096  # items of a dataset of torch in a block, at most
+
+
+def _rows_of_block(of_row: float, most: int = 2**17) -> int:
+    return max(1, min(most, int(_BLOCK // (of_row or _OF_UNKNOWN))))
+
+
+# --- blocks of the user's own -----------------------------------------------------------------------
+
+
+class Blocks:
+    """What `skactive.blocks` returns: blocks of rows, in order, as a pool."""
+
+    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
+        self.source = source
+        self.is_read = False
+
+    def __repr__(self) -> str:
+        return f"blocks({self.source!r})"
+
+
+def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
+    """Make a pool of blocks of rows that come from anywhere: a database, a generator, files of any format.
+
+    Blocks are read in order, one at a time, and their rows are counted on the way. A query that samples from scores
+    reads each of them once. One that looks at rows again, such as `BatchBALDQuery`, keeps them while it reads them, in
+    a temporary folder if they take more than 64 MiB, and says so.
+
+    Parameters
+    ----------
+    source : iterable of array-like, or callable
+        Blocks of rows, each in a container that `StochasticBatchQuery.select` takes: arrays, DataFrames, tables of
+        Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. A list or
+        another iterable that can be begun again can be a pool again. An iterator can be read once; so give a function
+        without parameters that returns a new one, where more than one query is to be asked. They are read in the
+        thread of the query.
+
+    Returns
+    -------
+    Blocks
+        A pool for ``select``, `skactive.query.score_pool` and ``learner.query``.
+
+    Raises
+    ------
+    TypeError
+        If ``source`` is neither.
+
+    See Also
+    --------
+    StochasticBatchQuery.select : Takes it as ``X_pool``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive import StochasticBatchQuery, blocks
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
+    >>> pool = blocks(X[start : start + 40] for start in range(0, 150, 40))
+    >>> StochasticBatchQuery(random_state=0).select(forest, pool, n_instances=3).shape
+    (3,)
+    """
+    if isinstance(source, type | str | bytes) or not (callable(source) or hasattr(source, "__iter__")):
+        raise TypeError(
+            "`source` must be an iterable of blocks of rows, or a function that returns one. "
+            f"Got a {type(source).__name__}."
+        )
+    return Blocks(source)
+
+
+class GivenBlocks(Source):
+    """Blocks as a user gives them."""
+
+    name = "iterable of blocks"
+
+    def __init__(self, X: Blocks, name: str) -> None:
+        self._blocks = X
+        self.is_once = not callable(X.source) and iter(X.source) is X.source
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        return isinstance(X, Blocks)
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
+        if self.is_once and self._blocks.is_read:
+            raise ValueError(
+                "the blocks come from an iterator that was read before, and can be read once: give `skactive.blocks` a "
+                "function that returns a new one"
+            )
+        self._blocks.is_read = True
+        return self._each()
+
+    def _each(self) -> Iterator[tuple[int, Any]]:
+        start = 0
+        source = self._blocks.source
+        for i, given in enumerate(source() if callable(source) else source):
+            if isinstance(kind_of(given), Others | ReadInBlocks | Streams):
+                raise TypeError(
+                    f"blocks must be arrays, DataFrames or other rows in memory, and block {i} is a "
+                    f"{type(given).__name__}"
+                )
+            block = kind_of(given).prepare(given, "blocks")
+            length = kind_of(block).count_rows(block)
+            yield start, kind_of(block).slice(block, 0, length)  # which turns tables of Arrow to those of pandas
+            start += length
+
+
+# --- Arrow and polars -------------------------------------------------------------------------------
+
+
+class ArrowDataset(Source):
+    """The files of a dataset, in its order. Of Parquet files, row groups without a wanted row are not read."""
+
+    name = "dataset of Arrow"
+
+    def __init__(self, X: Any, name: str) -> None:
+        self._dataset = X
+        is_filtered = bool(getattr(X, "_scan_options", None))
+        files = [] if is_filtered else list(X.get_fragments())
+        is_of_groups = bool(files) and all(hasattr(file, "row_groups") for file in files)
+        # One row group after the other: of more of them, Arrow would read all bytes ahead.
+        self._groups = [group for file in files for group in file.split_by_row_group()] if is_of_groups else None
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        return library_of(X) == "pyarrow" and hasattr(X, "get_fragments")
+
+    def _lengths(self) -> list[int]:
+        return [sum(group.num_rows for group in part.row_groups) for part in self._groups or ()]
+
+    def n_rows(self) -> int | None:
+        return None if self._groups is None else sum(self._lengths())
+
+    def count(self) -> int | None:
+        return int(self._dataset.count_rows())
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
+        schema = self._dataset.schema
+        options = {"batch_size": _rows_at_once(schema), "batch_readahead": 1, "fragment_readahead": 1}
+        if self._groups is None:
+            yield from _frames(self._dataset.to_batches(**options), schema)
+            return
+        run: list[Any] = []  # row groups to read that follow one another
+        first = start = 0
+        for group, length in zip(self._groups, self._lengths(), strict=True):
+            if wanted is None or np.searchsorted(wanted, start) < np.searchsorted(wanted, start + length):
+                first = first if run else start
+                run.append(group)
+            elif run:
+                yield from _frames(_batches(run, schema=schema, **options), schema, first)
+                run = []
+            start += length
+        yield from _frames(_batches(run, schema=schema, **options), schema, first)
+
+
+class ArrowReader(Source):
+    """What can be read once as a stream of Arrow: readers, scanners, and what other libraries offer as such."""
+
+    is_once = True
+    _read: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # readers without rows left, which would look empty
+
+    def __init__(self, X: Any, name: str) -> None:
+        self._reader = X
+        self.name = type(X).__name__
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        if library_of(X) == "pyarrow":
+            return hasattr(X, "read_next_batch") or hasattr(X, "scan_batches")
+        return hasattr(X, "__arrow_c_stream__") and not isinstance(X, type)
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
+        reader = self._reader
+        if library_of(reader) == "pyarrow":  # others give a new stream whenever they are asked
+            if reader in self._read:
+                raise ValueError(
+                    f"this {self.name} was read before, and can be read once: make a new one, or give a dataset, of "
+                    "which rows can be read again"
+                )
+            self._read.add(reader)
+        if hasattr(reader, "scan_batches"):
+            return _frames(reader.to_batches(), reader.projected_schema)
+        if not hasattr(reader, "read_next_batch"):
+            import pyarrow
+
+            reader = pyarrow.RecordBatchReader.from_stream(reader)
+        return _frames(reader, reader.schema)
+
+
+def _batches(groups: list[Any], **options: Any) -> Iterator[Any]:
+    return (batch for group in groups for batch in group.to_batches(**options))
+
+
+def _frames(batches: Iterable[Any], schema: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Batches as DataFrames of pandas; small ones are put together before."""
+    waiting: list[Any] = []
+    n_rows, n_waiting = _rows_at_once(schema), 0
+    for batch in batches:
+        waiting.append(batch)
+        n_waiting += batch.num_rows
+        if n_waiting >= n_rows:
+            yield start, _frame(waiting)
+            start, waiting, n_waiting = start + n_waiting, [], 0
+    if n_waiting:
+        yield start, _frame(waiting)
+
+
+def _frame(batches: list[Any]) -> Any:
+    return sys.modules["pyarrow"].Table.from_batches(batches).to_pandas()
+
+
+def _rows_at_once(schema: Any) -> int:
+    return _rows_of_block(sum(_bytes_of(field.type) for field in schema))
+
+
+def _bytes_of(kind: Any) -> float:
+    try:
+        return max(1.0, kind.bit_width / 8)
+    except ValueError:  # of any length
+        return 8.0
+
+
+class PolarsPlan(Source):
+    """The rows of a lazy frame, whose plan is run once."""
+
+    name = "LazyFrame"
+
+    def __init__(self, X: Any, name: str) -> None:
+        self._plan = X
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        return library_of(X) == "polars" and hasattr(X, "collect_schema") and not hasattr(X, "shape")
+
+    def count(self) -> int | None:
+        import polars
+
+        return int(self._plan.select(polars.len()).collect().item())
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
+        size, start = _rows_of_block(8.0 * len(self._plan.collect_schema())), 0
+        for block in self._batches(size):
+            yield start, block
+            start += block.height
+
+    def _batches(self, size: int) -> Iterator[Any]:
+        if hasattr(self._plan, "collect_batches"):
+            return iter(self._plan.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
+        return self._plan.collect().iter_slices(size)  # of older versions
+
+
+# --- dask -------------------------------------------------------------------------------------------
+
+
+class DaskBlocks(Source):
+    """Partitions of a frame of dask, or blocks of an array along its first axis.
+
+    Where each is built, dask's scheduler decides: its configuration, or a client. It is scored there as well.
+    """
+
+    def __init__(self, X: Any, name: str) -> None:
+        self.name = f"{type(X).__name__} of dask"
+        if hasattr(X, "divisions"):
+            self._parts, lengths = X.to_delayed(), [np.nan] * X.npartitions
+        elif getattr(X, "shape", ()):
+            rows = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+            self._parts, lengths = rows.to_delayed().ravel().tolist(), X.chunks[0]
+        else:
+            raise no_rows_error(X, name)
+        self._lengths = [None if np.isnan(length) else int(length) for length in lengths]
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        return library_of(X) == "dask"
+
+    def n_rows(self) -> int | None:
+        return None if None in self._lengths else sum(length or 0 for length in self._lengths)
+
+    def count(self) -> int | None:
+        """Number of rows, for which every block is built once."""
+        import dask
+
+        if None in self._lengths:
+            count = dask.delayed(_count, pure=False)
+            with failure_explained("Counting the rows of `X_pool` by dask"):
+                self._lengths = list(dask.compute(*map(count, self._parts)))
+        return self.n_rows()
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
+        start = 0
+        for part, length in zip(self._parts, self._lengths, strict=True):
+            if length is None or wanted is None or len(_inside(wanted, start, length)):
+                block = part.compute()
+                length = _counted(block, length)
+                yield start, block
+            start += length
+
+    def mapped(self, work: Work, rows: Indices | None) -> Iterator[tuple[slice, Values]] | None:
+        """Each block is built and worked on by one task; tasks run as the scheduler likes, results come together."""
+        import dask
+
+        if rows is not None:
+            self.count()
+        shared = dask.delayed(_Safely(work), pure=False, traverse=False)  # once in the graph, for all tasks
+        on_block, count = dask.delayed(_on_block, pure=False), dask.delayed(_count, pure=False)
+        tasks, start, place = [], 0, 0
+        for part, length in zip(self._parts, self._lengths, strict=True):
+            inside = None if rows is None or length is None else _inside(rows, start, length)
+            if inside is None or len(inside):
+                tasks.append(on_block(shared, part, start, length, inside, place))
+            start = start + (count(part) if length is None else length)
+            place = start if inside is None else place + len(inside)
+        with (
+            failure_explained("Scoring `X_pool` by dask"),
+            dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}),  # it is about the model
+        ):
+            found = dask.compute(*tasks)
+        return _placed(values for values in found if values is not None)
+
+
+class _Safely:
+    """Work as tasks do it, of which several may be in one process: one at a time, as models keep state in a pass."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self._lock = Lock()
+        self._config = get_config()  # of scikit-learn, which belongs to a thread
+
+    def __call__(self, rows: Any, start: int) -> Values | None:
+        with self._lock, config_context(**self._config):
+            return self.work(rows, start)
+
+
+def _on_block(
+    safely: _Safely, block: Any, start: int, length: int | None, inside: Indices | None, place: int
+) -> Values | None:
+    """What a task does with a block that begins at ``start``; its rows ``inside`` are at ``place`` of the pass."""
+    _counted(block, length)
+    safely.work.first.check(block, start)
+    return safely(block if inside is None else kind_of(block).take(block, inside), place)
+
+
+def _placed(found: Iterable[Values]) -> Iterator[tuple[slice, Values]]:
+    """Values of consecutive rows, and where these are."""
+    stop = 0
+    for values in found:
+        start, stop = stop, stop + values.shape[1]
+        yield slice(start, stop), values
+
+
+def _count(block: Any) -> int:
+    return int(kind_of(block).count_rows(block))
+
+
+def _counted(block: Any, length: int | None) -> int:
+    """Number of rows of a block, checked against what dask says; None if it does not know."""
+    if length is not None and _count(block) != length:
+        raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {_count(block)}.")
+    return _count(block)
+
+
+def _inside(wanted: Indices, start: int, length: int) -> Indices:
+    """Positions in a block of the wanted rows that it has."""
+    return wanted[slice(*np.searchsorted(wanted, [start, start + length]))] - start
+
+
+# --- torch ------------------------------------------------------------------------------------------
+
+
+class TorchItems(Source):
+    """The items of a Dataset, one after the other: a row each, or a pair of a row and a label, which is left out."""
+
+    def __init__(self, X: Any, name: str) -> None:
+        self._dataset = X
+        self._has_places = hasattr(X, "__getitem__") and hasattr(X, "__len__")
+        self.name = type(X).__name__
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        return is_of_torch(X, "Dataset") and not is_of_torch(X, "TensorDataset")
+
+    def n_rows(self) -> int | None:
+        return len(self._dataset) if self._has_places else None
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
+        if not self._has_places:
+            yield from _in_blocks(enumerate(self._dataset))
+            return
+        places = range(len(self._dataset)) if wanted is None else wanted.tolist()
+        yield from _in_blocks((i, self._dataset[i]) for i in places)
+
+
+class TorchLoader(Source):
+    """The batches of a DataLoader, in the order of its dataset."""
+
+    name = "DataLoader"
+
+    def __init__(self, X: Any, name: str) -> None:
+        self._loader = X
+        order = type(getattr(X, "sampler", None)).__name__
+        if order not in {"SequentialSampler", "_InfiniteConstantSampler", "NoneType"} or X.drop_last:
+            got = "drop_last=True, which leaves rows out" if X.drop_last else f"a {order}"
+            raise ValueError(
+                f"`{name}` must give its rows in the order of its dataset, or their positions would mean nothing. Got "
+                f"a DataLoader with {got}: make one with shuffle=False and drop_last=False."
+            )
+
+    @staticmethod
+    def holds(X: Any) -> bool:
+        return is_of_torch(X, "DataLoader")
+
+    def n_rows(self) -> int | None:
+        try:
+            return len(self._loader.dataset)
+        except TypeError:  # an IterableDataset
+            return None
+
+    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
+        start = 0
+        for batch in self._loader:
+            is_tuple = isinstance(batch, list | tuple) and len(batch) > 0 and hasattr(batch[0], "shape")
+            rows = _prepared(_row_of(tuple(batch)) if is_tuple else batch)
+            yield start, rows
+            start += _count(rows)
+
+
+def _in_blocks(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[Where, Any]]:
+    """Items with their positions, collated to blocks."""
+    places: list[int] = []
+    rows: list[Any] = []
+    size = 1
+    for place, item in items:
+        places.append(place)
+        rows.append(_row_of(item))
+        if len(rows) == 1:
+            parts = rows[0].values() if isinstance(rows[0], Mapping) else [rows[0]]
+            size = _rows_of_block(sum(getattr(part, "nbytes", _OF_UNKNOWN) for part in parts), _ITEMS)
+        if len(rows) == size:
+            yield np.array(places), _collated(rows)
+            places, rows = [], []
+    if rows:
+        yield np.array(places), _collated(rows)
+
+
+def _row_of(item: Any) -> Any:
+    """The row of an item; as everywhere with torch, a pair is a row and its label."""
+    if not isinstance(item, tuple):
+        return item
+    if len(item) in (1, 2):
+        return item[0]
+    raise TypeError(
+        f"items of a Dataset must be rows, or pairs of a row and a label. Got tuples of {len(item)}: let "
+        "`__getitem__` return a dict, by the names that the net has for its parts"
+    )
+
+
+def _collated(rows: list[Any]) -> Any:
+    return rows if isinstance(rows[0], str) else _prepared(sys.modules["torch"].utils.data.default_collate(rows))
+
+
+def _prepared(rows: Any) -> Any:
+    return kind_of(rows).prepare(rows, "X_pool") if isinstance(rows, Mapping) else rows
+
+
+SOURCES = (GivenBlocks, DaskBlocks, TorchItems, TorchLoader, PolarsPlan, ArrowDataset)
