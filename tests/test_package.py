@@ -168,6 +168,7 @@ FLOORS = [
         "_threads",
         "_random",
         "_statistics",
+        "_sqlite",
         "_fingerprint",
         "_plain",
         "_progress",
@@ -224,9 +225,9 @@ def test_one_room_knows_a_library(library, home):
     assert knowing <= {home, "__main__"}
 
 
-def test_two_files_know_sql():
+def test_few_files_know_sql():
     knowing = {name for name, tree in TREES.items() if "sqlite3" in imported_libraries(tree)}
-    assert knowing == {"experiment._journal", "campaign._store"}
+    assert knowing <= {"_sqlite", "experiment._journal", "campaign._store"}
 
 
 # --- what no file of the package may hold ---------------------------------------------------------
