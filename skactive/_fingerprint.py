@@ -1,0 +1,227 @@
+"""A checksum of a value: equal in every process for what gives equal results, different where they may differ.
+
+joblib hashes what ``pickle`` would write, which is only the name of a function or class. Those of the user's own are
+hashed by what they do instead: their compiled code and the values that it uses. Installed packages count by name.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from joblib.hashing import NumpyHasher
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+_INSTALLED = {*sys.stdlib_module_names, "joblib", "modAL", "numpy", "scipy", "skactive", "sklearn", "skorch", "torch"}
+_FOLDERS = {"site-packages", "dist-packages"}
+_READS_GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME"}
+_PLAIN = {bool, int, float, str, bytes, type(None)}
+
+
+def digest(value: Any) -> str:
+    """A checksum of data, parameters and code.
+
+    Arrays, tables and tensors count by values and types, not by their layout in memory; estimators, queries among them,
+    by class and parameters without random states; functions and classes of the user's own by code, defaults, closure,
+    attributes and the globals that they name; anything else by what ``pickle`` would write.
+
+    Raises
+    ------
+    ValueError
+        For what cannot be pickled, such as a lock or an open file: nothing would distinguish it from another one.
+    """
+    try:
+        return _Hasher().hash(value)
+    except Exception as error:  # pickling an object may raise anything
+        raise ValueError(f"its content cannot be compared with that of a later call: {error}") from error
+
+
+class _Hasher(NumpyHasher):  # type: ignore[misc]
+    """Pickles into a checksum, with some objects replaced by their parts."""
+
+    def __init__(self) -> None:
+        super().__init__("sha1")
+        self._seen: dict[int, tuple[int, Any]] = {}  # code by id, kept alive so that no other object gets the id
+        self._is_inside = False  # an object that is pickled: fitted estimators in it count with what they learned
+
+    def save(self, value: Any) -> None:
+        outer = self._is_inside
+        if type(value) not in _PLAIN:
+            value = self._parts(value)
+        try:
+            super().save(value)
+        finally:
+            self._is_inside = outer
+
+    def memoize(self, value: Any) -> None:
+        if not isinstance(value, tuple):  # equal tuples are equal, whether they are one object or two
+            super().memoize(value)
+
+    def _parts(self, value: Any) -> Any:
+        if isinstance(value, list | tuple | dict):
+            return value
+        if _is_data(value):
+            return _data_parts(value)
+        if _is_estimator(value) and not self._is_inside:
+            params = value.get_params(deep=False)
+            return type(value), {name: param for name, param in params.items() if name != "random_state"}
+        self._is_inside = True
+        if isinstance(value, FunctionType | type) and _is_own(value):
+            return self._code_parts(value)
+        return _object_parts(value)
+
+    def _code_parts(self, value: Any) -> Any:
+        """Parts of a function or class, or its number where it comes again: functions may call each other."""
+        if id(value) in self._seen:
+            return "seen", self._seen[id(value)][0]
+        self._seen[id(value)] = len(self._seen), value
+        return _function_parts(value) if isinstance(value, FunctionType) else _class_parts(value)
+
+
+def _is_data(value: Any) -> bool:
+    kinds = np.ndarray | np.dtype
+    return isinstance(value, kinds) or sparse.issparse(value) or hasattr(value, "iloc") or hasattr(value, "detach")
+
+
+def _data_parts(value: Any) -> Any:
+    """Values and types of arrays, tables and tensors."""
+    if isinstance(value, np.dtype):
+        return "dtype", repr(value)
+    if hasattr(value, "iloc"):
+        columns = [value] if value.ndim == 1 else [value.iloc[:, i] for i in range(value.shape[1])]
+        return "table", value.ndim, value.index.to_numpy(), [(str(c.name), *_dtype(c), c.to_numpy()) for c in columns]
+    if sparse.issparse(value):
+        value = value.tocsr(copy=True)
+        value.sum_duplicates()  # which sorts the columns of a row as well
+        return "sparse", value.shape, value.data, value.indices.astype(np.int64), value.indptr.astype(np.int64)
+    if hasattr(value, "detach"):
+        tensor = value.detach().cpu()
+        return "tensor", str(tensor.dtype), (tensor.float() if tensor.dtype.itemsize == 2 else tensor).numpy()
+    if np.ma.isMaskedArray(value):
+        return "masked", value.filled(), np.ma.getmaskarray(value)
+    if value.dtype.hasobject:
+        return "array", value.shape, value.ravel().tolist()
+    # reshaped, so that arrays of one row have the same strides; bytes, as datetimes have no memoryview
+    content = np.ascontiguousarray(value).reshape(-1).view(np.uint8) if value.size else b""
+    return "array", repr(value.dtype), value.shape, hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def _dtype(column: Any) -> tuple[Any, ...]:
+    """With categories in their order, which decides the codes that a model may see."""
+    known = getattr(column.dtype, "categories", None)
+    return (str(column.dtype),) if known is None else ("category", known.to_numpy(), bool(column.dtype.ordered))
+
+
+def _is_estimator(value: Any) -> bool:
+    """Whether clones are made of parameters alone; those of FrozenEstimator hold what it has learned."""
+    clone = getattr(type(value), "__sklearn_clone__", None)
+    return hasattr(value, "get_params") and not isinstance(value, type) and clone in _CLONES
+
+
+_CLONES = (None, BaseEstimator.__sklearn_clone__)
+
+
+def _object_parts(value: Any) -> Any:
+    """What stands for an object that pickle refuses, or writes in any order."""
+    if isinstance(value, ModuleType):
+        return "module", value.__name__
+    if isinstance(value, set | frozenset):
+        return "set", sorted(map(digest, value))
+    if isinstance(value, property):
+        return "property", value.fget, value.fset, value.fdel
+    if isinstance(value, functools.cached_property):
+        return "property", value.func
+    is_wrapper = isinstance(value, classmethod) or (callable(value) and not isinstance(value, type))
+    wrapped = getattr(value, "__wrapped__", None) if is_wrapper else None  # of functools.cache, say
+    return value if wrapped is None else ("wrapped", type(value).__name__, wrapped)
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a function or class is the user's, or has no name to be found by in its package."""
+    if "<" in value.__qualname__ or value.__module__ is None:
+        return True
+    if value.__module__.partition(".")[0] in _INSTALLED:
+        return False
+    return _is_own_module(value.__module__)
+
+
+def _is_own_module(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name.partition(".")[0] not in _INSTALLED and (file is None or _FOLDERS.isdisjoint(Path(file).parts))
+
+
+def _function_parts(function: FunctionType) -> Any:
+    """What a function does and with what; not its name and where it is written, as code may move."""
+    codes = list(_all_code(function.__code__))
+    is_own = function.__module__ is None or _is_own_module(function.__module__)
+    return (
+        "function",
+        [_instructions(code) for code in codes],
+        [function.__defaults__, function.__kwdefaults__],
+        [_content(cell) for cell in function.__closure__ or ()],
+        _globals(function, codes) if is_own else None,
+        vars(function),
+    )
+
+
+def _class_parts(cls: type) -> Any:
+    """Members of a class and of its bases, as far as they are the user's own."""
+    bases = [base for base in cls.__mro__ if _is_own(base)]
+    return (
+        "class",
+        cls.__name__,
+        [{name: member for name, member in vars(base).items() if not _is_of_python(name, member)} for base in bases],
+    )
+
+
+def _is_of_python(name: str, member: Any) -> bool:
+    """Whether Python sets a member itself: ``__doc__`` and the like, and caches of abc."""
+    is_special = name.startswith("__") and name.endswith("__") and not isinstance(member, FunctionType)
+    return is_special or name.startswith("_abc_")
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that has no value yet
+        return None
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of those defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_code(constant)
+
+
+def _instructions(code: CodeType) -> list[Any]:
+    """What code does, without the lines and files in which it is written."""
+    constants = [
+        sorted(map(repr, c)) if isinstance(c, frozenset) else repr(c) for c in code.co_consts if type(c) is not CodeType
+    ]
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [code.co_code, code.co_exceptiontable, code.co_names, code.co_flags, arguments, constants]
+
+
+def _globals(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
+    """Values of the global names in a function; of a module of the user's own, of the names that may be asked of it."""
+    instructions = (instruction for code in codes for instruction in dis.get_instructions(code))
+    names = {i.argval for i in instructions if i.opname in _READS_GLOBAL} & function.__globals__.keys()
+    attributes = sorted({name for code in codes for name in code.co_names})
+    return {name: _of_module(function.__globals__[name], attributes, ()) for name in names}
+
+
+def _of_module(value: Any, attributes: list[str], outer: tuple[ModuleType, ...]) -> Any:
+    if not isinstance(value, ModuleType) or value in outer or not _is_own_module(value.__name__):
+        return value
+    found = (name for name in attributes if hasattr(value, name))
+    return {name: _of_module(getattr(value, name), attributes, (*outer, value)) for name in found}
