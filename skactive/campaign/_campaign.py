@@ -26,7 +26,7 @@ from ._ids import Directory, Ids, as_list
 from ._labels import Answer, answers_of, check_one_type, converted, kind_of, plain_label
 from ._opening import Match, given_table
 from ._reports import report_on
-from ._settings import default_query, model_of, model_settings, query_of, settings_of, state_of
+from ._settings import default_query, model_of, model_settings, query_of, settings_of
 from ._state import RULES, State
 from ._status import Status
 from ._store import Event, Overtaken, Rows, Store
@@ -359,7 +359,7 @@ class Campaign:
                 self._store.add_batch(
                     len(batches) + 1,
                     {**chosen.facts, "n_labels": len(state.labels)},
-                    None if chosen.query is None else state_of(chosen.query),
+                    None,
                     [
                         Event("ask", int(row), batch=len(batches) + 1, log_proba=None if np.isnan(p) else float(p))
                         for row, p in zip(chosen.rows, chosen.log_proba, strict=True)

@@ -7,9 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .. import _fingerprint as fingerprint
 from .._checks import ParameterError, check_parameters, shown
-from .._plain import NoPlainFormError, dumps, loads
+from .._fingerprint import digest
 from .._random import check_random_state
 from ..acsfw import ACSFWQuery
 from ..badge import BADGEQuery
@@ -53,7 +52,7 @@ def settings_of(query: Any, kind: str) -> dict[str, Any]:
     params = {name: value for name, value in query.get_params(deep=False).items() if name != "random_state"}
     if QUERIES.get(type(query).__name__) is type(query) and _is_plain(params):
         return {"name": type(query).__name__, "params": params}
-    return {"name": type(query).__name__, "description": fingerprint.describe(query)}
+    return {"name": type(query).__name__, "description": digest(query)}
 
 
 def _is_plain(params: dict[str, Any]) -> bool:
@@ -86,7 +85,7 @@ def model_settings(model: Any) -> dict[str, Any]:
         )
     if isinstance(model, str):
         return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
-    return {"type": type(model).__name__, "description": fingerprint.describe(clone(model))}
+    return {"type": type(model).__name__, "description": digest(clone(model))}
 
 
 def model_of(settings: dict[str, Any], given: Any) -> Any:
@@ -114,19 +113,10 @@ def model_of(settings: dict[str, Any], given: Any) -> Any:
 
 def check_same(name: str, before: Any, now: Any) -> None:
     """Check that something handed in has the settings that the campaign was started with."""
-    difference = fingerprint.first_difference(json.loads(json.dumps(before)), json.loads(json.dumps(now)))
-    if difference is not None:
-        where, old, new = difference
-        what = where.removeprefix("description.") or "kind"
+    if json.loads(json.dumps(before)) != json.loads(json.dumps(now)):
         raise CampaignError(
-            f"`{name}` must be the one that the campaign was started with. Its {what} was {_short(old)}, "
-            f"and is {_short(new)} now: give the first one, or start a new campaign."
+            f"`{name}` must be the one that the campaign was started with. Give the first one, or start a new campaign."
         )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def ready(query: Any, state: bytes | None, seed: int, verbose: int = 0) -> Any:
@@ -136,24 +126,4 @@ def ready(query: Any, state: bytes | None, seed: int, verbose: int = 0) -> Any:
         twin.set_params(random_state=int(check_random_state([seed, 1]).integers(2**31 - 1)))
     if verbose and "verbose" in twin.get_params(deep=False):
         twin.set_params(verbose=verbose)
-    if state is not None:
-        twin.set_state(loads(state))
     return twin
-
-
-def state_of(query: Any) -> bytes | None:
-    """What the query knows after a batch, for `ready`.
-
-    Raises
-    ------
-    CampaignError
-        If that is more than data: the next process could not go on.
-    """
-    if not (hasattr(query, "get_state") and hasattr(query, "set_state")):
-        return None
-    try:
-        return dumps(query.get_state())
-    except NoPlainFormError as error:
-        raise CampaignError(
-            f"`query` must remember nothing but data, as a campaign goes on in other processes. {error}"
-        ) from error

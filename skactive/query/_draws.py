@@ -12,7 +12,6 @@ import joblib
 import numpy as np
 from sklearn.ensemble import BaggingClassifier
 
-from .. import _fingerprint as fingerprint
 from .. import _modal as modal
 from .._checks import (
     FewMembersError,
@@ -32,6 +31,7 @@ from .._checks import (
     real_array,
     warn,
 )
+from .._fingerprint import digest
 from .._random import seeded_clone
 from .._types import Posterior
 from ..posterior import bootstrap, sample_posterior
@@ -291,8 +291,8 @@ class _Finder:
         data = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in (X, y)]  # strides are no data
         made_of = (
             str(estimator.get_params()),
-            str(fingerprint.describe(estimator, classes=False)),
-            str(fingerprint.describe(how, classes=False)),
+            digest(estimator),
+            digest(how),
         )  # which distinguishes long arrays
         fitted_to = type(estimator), *made_of, self.n_draws, joblib.hash(data)
         if self.refits.predict is None or self.refits.fitted_to != fitted_to:
