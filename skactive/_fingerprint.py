@@ -145,29 +145,32 @@ def _object_parts(value: Any) -> Any:
 
 
 def _is_own(value: Any) -> bool:
-    """Whether a function or class is the user's, or has no name to be found by in its package."""
-    if "<" in value.__qualname__ or value.__module__ is None:
-        return True
-    if value.__module__.partition(".")[0] in _INSTALLED:
-        return False
-    return _is_own_module(value.__module__)
+    """Whether a function or class is the user's, or is not found under its name in its package."""
+    return _is_own_module(value.__module__) or not _is_found(value)
 
 
-def _is_own_module(name: str) -> bool:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return name.partition(".")[0] not in _INSTALLED and (file is None or _FOLDERS.isdisjoint(Path(file).parts))
+def _is_own_module(name: str | None) -> bool:
+    file = getattr(sys.modules.get(name or ""), "__file__", None)
+    is_installed = name is not None and name.partition(".")[0] in _INSTALLED
+    return not is_installed and (file is None or _FOLDERS.isdisjoint(Path(file).parts))
+
+
+def _is_found(value: Any) -> bool:
+    found: Any = sys.modules.get(value.__module__)
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value
 
 
 def _function_parts(function: FunctionType) -> Any:
     """What a function does and with what; not its name and where it is written, as code may move."""
     codes = list(_all_code(function.__code__))
-    is_own = function.__module__ is None or _is_own_module(function.__module__)
     return (
         "function",
         [_instructions(code) for code in codes],
         [function.__defaults__, function.__kwdefaults__],
         [_content(cell) for cell in function.__closure__ or ()],
-        _globals(function, codes) if is_own else None,
+        _globals(function, codes) if _is_own_module(function.__module__) else None,
         vars(function),
     )
 
