@@ -78,8 +78,8 @@ class Accuracy:
     def __str__(self) -> str:
         left_out = self._skipped() + self._uncounted()
         if self.n_more:
-            counting = f"{self.n_labels} labels that count" if self.n_uncounted else f"{self.n_labels} labels"
-            return f"accuracy cannot be told yet from {counting}: about {self.n_more} more will do{left_out}"
+            counting = f"{self.n_labels} that count" if self.n_uncounted else f"{self.n_labels}"
+            return f"too few labels to estimate accuracy ({counting}; about {self.n_more} more needed){left_out}"
         show = _percent if self.measure == "accuracy" else _number
         return (
             f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {self._of()}, by "
