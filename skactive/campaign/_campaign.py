@@ -7,7 +7,8 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, get_args
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,7 @@ from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._first_batch import FIRST, first_rows
-from ._labels import Answer, Told, Vocabulary, alike_in, answers_of, check_closed, check_one_type, converted, events_of
-from ._labels import kind_of, plain_label
+from ._labels import Answer, Told, Vocabulary, alike_in, answers_of, events_of, kind_of, plain_label
 from ._settings import default_query, model_of, model_settings, query_of, query_of_batch, query_settings, warn_of_state
 from ._state import RULES, State
 from ._status import Status, by_label, card, disputes_of, report_on, surprising, table_of
@@ -33,7 +33,9 @@ from ._table import Match, Table, listed_ids, row_hashes, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 TRIES = 20
-"""How often a batch is chosen anew if other processes ask for rows meanwhile."""
+"""How often to decide anew if other processes write meanwhile."""
+
+Result = TypeVar("Result")
 
 
 class ChosenBatch(NamedTuple):
@@ -126,6 +128,22 @@ class Campaign:
         "verbose": Rule(lambda v: isinstance(v, int | np.integer), "an integer"),
     }
 
+    path: Path
+    target: str
+    id: str | None
+    kind: str
+    random_state: int
+    _store: Store
+    _settings: dict[str, Any]
+    _verbose: int
+    _query: Any
+    _model: Any
+    _ids: pd.Index
+    _came: list[Any]  # labels that rows came with
+    _gone: NDArray[np.int64]
+    _X: pd.DataFrame | None
+    _fits: dict[str, Any]
+
     def __init__(self) -> None:
         raise TypeError("Begin a campaign by `Campaign.start(path, frame, target=...)`, or go on by `Campaign.open`.")
 
@@ -195,24 +213,23 @@ class Campaign:
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first)
         cls._check(random_state=random_state, verbose=verbose)
         table = Table.of(frame, id=id, target=target)
-        check_one_type(table.labels, "labels in `target`")
         kind = TASKS[task] or kind_of(table.labels)
         if None not in table.labels:
             raise CampaignError(
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
-        known = set() if labels is None else {plain_label(label, "`labels`") for label in labels}
+        known = {plain_label(label, "`labels`") for label in labels or ()}
         if None in known:
             raise CampaignError("`labels` must hold labels. Got a gap among them: leave it out.")
-        came = [None if label is None else converted(label, known or {label}, kind) for label in table.labels]
-        check_closed(came, known if labels is not None else None, "`target` must hold `labels` alone: it")
+        closed = None if labels is None else sorted(known, key=str)
+        came = Vocabulary(kind, closed, set()).labels(table.labels)
         query = default_query() if query is None else query
         settings = {
             "target": target,
             "id": id,
             "columns": table.X.columns.tolist(),
             "kind": kind,
-            "labels": None if labels is None else sorted(known, key=str),
+            "labels": closed,
             "rule": rule,
             "first": ("typical" if len(known) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
@@ -221,9 +238,9 @@ class Campaign:
             **({"pool": table.files} if table.files else {}),
         }
         Store(path).create(settings, Rows(table.ids, row_hashes(table.X), came))
-        campaign = object.__new__(cls)
-        given = None if isinstance(model, str) else model
-        campaign._open(Store(path), frame, given, query, "refuse", verbose, table)
+        campaign = cls._at(path, verbose)
+        campaign._query, campaign._model = query, model
+        campaign._ids, campaign._came, campaign._X = table.ids, came, table.X
         return campaign
 
     @classmethod
@@ -263,59 +280,51 @@ class Campaign:
             If the file is not a campaign of this version, or table, model or query are not those of the start.
         """
         cls._check(changes=changes, verbose=verbose)
-        campaign = object.__new__(cls)
-        campaign._open(Store(path), frame, model, query, changes, verbose)
+        campaign = cls._at(path, verbose)
+        settings = campaign._settings
+        if frame is None:
+            rows = campaign._store.rows()
+            campaign._ids, campaign._came = rows.ids, rows.labels
+            return campaign
+        campaign._query = query_of(settings["query"], query, campaign.kind)
+        campaign._model = model_of(settings["model"], model)
+        table = Table.of(frame, id=campaign.id, target=campaign.target, columns=settings["columns"])
+        _until_written(lambda: campaign._take_table(table, changes))
         return campaign
 
     @classmethod
     def _check(cls, **values: Any) -> None:
         check_parameters(cls.rules, values)
 
-    def _open(
-        self, store: Store, frame: Any, model: Any, query: Any, changes: str, verbose: int, table: Table | None = None
-    ) -> None:
-        settings = store.settings()
-        self._store, self._settings, self._verbose = store, settings, verbose
-        self.path, self.target, self.id = store.path, settings["target"], settings["id"]
-        self.kind, self.random_state = settings["kind"], settings["random_state"]
-        self._gone: NDArray[np.int64] = np.array(settings.get("gone", []), dtype=np.int64)
-        self._X: pd.DataFrame | None = None
-        self._fits: dict[Any, Any] = {}
-        if frame is None:
-            rows = store.rows()
-            self._ids, self._came = rows.ids, rows.labels
-        else:
-            self._query = query_of(settings["query"], query, self.kind)
-            self._model = model_of(settings["model"], model)
-            if table is None:
-                table = Table.of(frame, id=self.id, target=self.target, columns=settings["columns"])
-            self._take_table(table, changes)
+    @classmethod
+    def _at(cls, path: Any, verbose: int) -> Campaign:
+        """The campaign in a file, without its rows."""
+        campaign = object.__new__(cls)
+        campaign._store, campaign._verbose = Store(path), verbose
+        campaign._settings = settings = campaign._store.settings()
+        campaign.path, campaign.target, campaign.id = campaign._store.path, settings["target"], settings["id"]
+        campaign.kind, campaign.random_state = settings["kind"], settings["random_state"]
+        campaign._gone = np.array(settings.get("gone", []), dtype=np.int64)
+        campaign._X = None
+        campaign._fits = {}
+        return campaign
 
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
-        for _ in range(TRIES):
-            rows, taken = self._store.rows(), self._store.settings().get("gone", [])
-            match = Match.of(rows, table)
-            if changes == "refuse":
-                match.refuse_changes(rows.ids, set(taken))
-            else:
-                match.warn_of_changes(rows.ids, set(taken))
-            known = State.of(rows.labels, self._store.events(), self._settings["rule"]).all_labels()
-            came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
-            try:
-                added = table.ids[match.new]
-                if len(match.new):
-                    self._store.add_rows(Rows(added, match.hashes[match.new], came), len(rows.ids))
-                if len(match.changed):
-                    self._store.replace_hashes(match.all_hashes(rows.hashes))
-                if match.gone.tolist() != taken:
-                    self._store.note({"gone": match.gone.tolist()})
-            except Overtaken:
-                continue
-            self._ids = rows.ids.append(added) if len(added) else rows.ids
-            self._came, self._gone, self._X = [*rows.labels, *came], match.gone, match.rows(self._ids)
-            return
-        raise CampaignError(f"Other processes added rows {TRIES} times meanwhile. Open the campaign again.")
+        rows, taken = self._store.rows(), self._store.settings().get("gone", [])
+        match = Match.of(rows, table)
+        match.check_changes(rows.ids, set(taken), changes)
+        known = State.of(rows.labels, self._store.events(), self._settings["rule"]).all_labels()
+        came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
+        added = table.ids[match.new]
+        if len(match.new):
+            self._store.add_rows(Rows(added, match.hashes[match.new], came), len(rows.ids))
+        if len(match.changed):
+            self._store.replace_hashes(match.all_hashes(rows.hashes))
+        if match.gone.tolist() != taken:
+            self._store.note({"gone": match.gone.tolist()})
+        self._ids = rows.ids.append(added) if len(added) else rows.ids
+        self._came, self._gone, self._X = [*rows.labels, *came], match.gone, match.rows(self._ids)
 
     # --- asking and telling -----------------------------------------------------------------------
 
@@ -346,34 +355,28 @@ class Campaign:
         """
         return self._ask(n, limits)
 
-    def _ask(
-        self, n: int, limits: Limits | None, before: Callable[[pd.DataFrame], None] | None = None
-    ) -> pd.DataFrame:
+    def _ask(self, n: int, limits: Limits | None, before: Callable[[pd.DataFrame], None] | None = None) -> pd.DataFrame:
         """The same; ``before(batch)`` runs before the batch is written to the file, which an error in it prevents."""
         self._check(n=n)
         self._table()
-        for _ in range(TRIES):
-            state, batches = self._state(), self._store.batches()
+
+        def attempt() -> pd.DataFrame:
+            number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
+            state = self._state()
             model = self._fitted(state) if self._can_fit(state) else None
-            chosen = self._choose(state, model, n, limits, len(batches) + 1)
+            chosen = self._choose(state, model, n, limits, number)
             batch = self._batch(chosen, model)
             if before is not None:
                 before(batch)
-            try:
-                self._store.add_batch(
-                    len(batches) + 1,
-                    chosen.facts,
-                    [
-                        Event("ask", int(row), batch=len(batches) + 1, log_proba=None if np.isnan(p) else float(p))
-                        for row, p in zip(chosen.rows, chosen.log_proba, strict=True)
-                    ],
-                    state.seen,
-                )
-            except Overtaken:
-                continue
-            batch.attrs["batch"] = len(batches) + 1
+            events = [
+                Event("ask", int(row), batch=number, log_proba=None if np.isnan(p) else float(p))
+                for row, p in zip(chosen.rows, chosen.log_proba, strict=True)
+            ]
+            self._store.add_batch(number, chosen.facts, events, state.seen)
+            batch.attrs["batch"] = number
             return batch
-        raise CampaignError(f"Other processes asked for rows {TRIES} times while this one chose. Ask again.")
+
+        return _until_written(attempt)
 
     def _choose(self, state: State, model: Any, n: int, limits: Limits | None, number: int) -> ChosenBatch:
         """Choose the rows of a batch: by the query, or, without a model, by the method for first batches."""
@@ -403,15 +406,15 @@ class Campaign:
         )
         warn_of_state(query)
         facts = {"n_candidates": n_free, "limited": limits is not None, "query": type(query).__name__}
-        log_proba, first_log_proba = _law_of(query)
-        if log_proba is None:
+        known, first_log_proba = _law_of(query)
+        if known is None:
             return ChosenBatch(rows, np.full(len(rows), np.nan), facts)
-        return ChosenBatch(rows, log_proba, {**facts, "largest_weight": _largest_weight(first_log_proba)})
+        return ChosenBatch(rows, known, {**facts, "largest_weight": _largest_weight(first_log_proba)})
 
     def _first_batch(
         self, state: State, free: NDArray[np.bool_], k: int, limits: Limits | None, number: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        how, rng = self._settings["first"], check_random_state([self.random_state, 3, number])
+        how, rng = self._settings["first"], check_random_state([self.random_state, 3, number - 1])
         if limits is not None and how != "uniform":
             raise CampaignError(
                 f'`limits` need first="uniform" while there is no model to choose by. Got {how!r}: leave them out of '
@@ -468,26 +471,25 @@ class Campaign:
         return self._take(answers_of(labels, id=self.id, target=self.target, annotator=annotator or ""), unasked)
 
     def _take(self, answers: Sequence[Answer], unasked: bool = False) -> Told:
-        for _ in range(TRIES):
+        def attempt() -> tuple[list[Event], Told, set[Any]]:
             state = self._state()
             rows, vocabulary = self._rows_of([answer.id for answer in answers]), self._vocabulary(state.all_labels())
             votes_of = functools.partial(self._votes_of, state=state)
             events, told = events_of(answers, rows, state, votes_of, vocabulary, unasked)
-            try:
-                if events:
-                    self._store.add_events(events, state.seen)
-            except Overtaken:
-                continue
-            said = {event.label for event in events if event.kind == "tell"}
-            if alike_in(said, vocabulary.known | said) and (alike := alike_in(said, self._state().all_labels())):
-                warn(f"{alike[0]!r} and {alike[1]!r} are two labels that look alike. If one is a slip, correct it.")
-            if told.new:
-                warn(
-                    f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
-                    "If that is a slip, tell the right one; `labels` at the start closes the set."
-                )
-            return told
-        raise CampaignError(f"Other processes told of these rows {TRIES} times meanwhile. Tell again.")
+            if events:
+                self._store.add_events(events, state.seen)
+            return events, told, vocabulary.known
+
+        events, told, known = _until_written(attempt)
+        said = {event.label for event in events if event.kind == "tell"}
+        if alike_in(said, known | said) and (alike := alike_in(said, self._state().all_labels())):
+            warn(f"{alike[0]!r} and {alike[1]!r} are two labels that look alike. If one is a slip, correct it.")
+        if told.new:
+            warn(
+                f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
+                "If that is a slip, tell the right one; `labels` at the start closes the set."
+            )
+        return told
 
     def _votes_of(self, row: int, state: State) -> Mapping[str, Any]:
         return state.given.get(row, {"": self._came[row]} if self._came[row] is not None else {})
@@ -529,7 +531,8 @@ class Campaign:
             If one is no id of the campaign, or neither waiting, skipped nor labelled.
         """
         ids = listed_ids(ids)
-        for _ in range(TRIES):
+
+        def attempt() -> None:
             state = self._state()
             rows = self._rows_of(ids)
             taken = {*state.labels, *state.out, *state.skipped, *state.disputed}
@@ -540,12 +543,9 @@ class Campaign:
                     "there is nothing to withdraw.",
                     free,
                 )
-            try:
-                self._store.add_events([Event("withdraw", row) for row in dict.fromkeys(rows)], state.seen)
-            except Overtaken:
-                continue
-            return
-        raise CampaignError(f"Other processes told of these rows {TRIES} times meanwhile. Try again.")
+            self._store.add_events([Event("withdraw", row) for row in dict.fromkeys(rows)], state.seen)
+
+        _until_written(attempt)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -705,7 +705,7 @@ class Campaign:
     def _repr_html_(self) -> str:
         return card(self.status(accuracy=False, report=False), self.path.name, self.target)
 
-    # --- helpers of the above -----------------------------------------------------------------------
+    # --- helpers ----------------------------------------------------------------------------------
 
     def _state(self) -> State:
         return State.of(self._came, self._store.events(), self._settings["rule"], self._gone.tolist())
@@ -724,10 +724,8 @@ class Campaign:
 
     def _estimator(self) -> Any:
         """The model, not fitted; a named one with preprocessing that knows the table."""
-        return models.named_model(self._model, self._prepared(), self.kind) if self._is_named() else self._model
-
-    def _is_named(self) -> bool:
-        return isinstance(self._model, str)
+        is_named = isinstance(self._model, str)
+        return models.named_model(self._model, self._prepared(), self.kind) if is_named else self._model
 
     def _prepared(self) -> Any:
         """The fitted preprocessing of a named model."""
@@ -740,22 +738,25 @@ class Campaign:
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
         return self._table().take(rows), np.array([state.labels[row] for row in rows])
 
+    def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
+        """The result of ``make(X, y)`` for the labels that count; kept until these change."""
+        key = tuple(state.labels.items())
+        if self._fits.get(name, (None, None))[0] != key:
+            self._fits[name] = key, make(*self._training(list(state.labels), state))
+        return self._fits[name][1]
+
     def _fitted(self, state: State) -> Any:
-        key = "model", tuple(state.labels.items())
-        if self._fits.get("of") != key:
-            X, y = self._training(list(state.labels), state)
-            self._fits["of"], self._fits["model"] = key, models.fitted(self._estimator(), X, y, self.random_state)
-        return self._fits["model"]
+        return self._kept("model", state, lambda X, y: models.fitted(self._estimator(), X, y, self.random_state))
 
     def _judged(self, state: State) -> pd.DataFrame | None:
-        key = "judged", tuple(state.labels.items())
-        if self._fits.get("judged of") != key:
-            found = None
-            if self._can_fit(state):
-                X, y = self._training(list(state.labels), state)
-                found = models.cross_fitted(self._estimator(), X, y, self.kind, self.random_state)
-            self._fits["judged of"], self._fits["judged"] = key, found
-        return self._fits["judged"]
+        """Out-of-fold predictions of the labelled rows; None with too few labels."""
+        if not self._can_fit(state):
+            return None
+        return self._kept(
+            "judged",
+            state,
+            lambda X, y: models.cross_fitted(self._estimator(), X, y, self.kind, self.random_state),
+        )
 
     def _accuracy(self, state: State) -> Accuracy | None:
         judged = self._judged(state)
@@ -771,6 +772,16 @@ class Campaign:
 
         options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
         return report_on(state, self._table(), fit, self.kind, options, self._verbose)
+
+
+def _until_written(attempt: Callable[[], Result]) -> Result:
+    """Repeat what reads, decides and writes, until no other process has written in between."""
+    for _ in range(TRIES):
+        try:
+            return attempt()
+        except Overtaken:
+            continue
+    raise CampaignError(f"Other processes changed the campaign {TRIES} times meanwhile. Try again.")
 
 
 def _law_of(query: Any) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:

@@ -20,23 +20,12 @@ EXACT = 2.0**53
 
 
 class Answer(NamedTuple):
-    """The answer for one row.
+    """The answer for one row."""
 
-    Attributes
-    ----------
-    id : str or int
-    label : str, int, float, bool or None
-        None leaves the row open, unless ``skipped``.
-    annotator : str
-        "" if none was named.
-    skipped : bool
-        The row cannot be labelled.
-    """
-
-    id: Any
-    label: Any = None
-    annotator: str = ""
-    skipped: bool = False
+    id: Any  # a text or a whole number
+    label: Any = None  # None leaves the row open, unless it is skipped
+    annotator: str = ""  # "" if none was named
+    skipped: bool = False  # the row cannot be labelled
 
 
 def plain_labels(values: Any, name: str, ids: Any) -> list[Any]:
@@ -267,25 +256,17 @@ class Told:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The labels of a campaign.
+    """The labels of a campaign."""
 
-    Attributes
-    ----------
-    kind : {"classes", "numbers"}
-    closed : list or None
-        All allowed labels; None if new ones may come.
-    known : set
-        Labels that rows have.
-    """
-
-    kind: str
-    closed: Sequence[Any] | None
-    known: set[Any]
+    kind: str  # "classes" or "numbers"
+    closed: Sequence[Any] | None  # all allowed labels; None if new ones may come
+    known: set[Any]  # labels that rows have
 
     def label(self, label: Any) -> Any:
         """A label in the type of the others, if it is allowed."""
         label = converted(label, set(self.closed or ()) or self.known, self.kind)
-        check_closed([label], self.closed, "a label")
+        if self.closed is not None and label not in self.closed:
+            raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
         return label
 
     def labels(self, labels: Sequence[Any]) -> list[Any]:
@@ -293,16 +274,6 @@ class Vocabulary:
         if not self.known:
             check_one_type(labels, "labels in `target`")
         return [None if label is None else self.label(label) for label in labels]
-
-
-def check_closed(labels: Iterable[Any], closed: Iterable[Any] | None, what: str) -> None:
-    """Check that labels belong to a closed set, if there is one."""
-    if closed is None:
-        return
-    known = set(closed)
-    others = sorted({label for label in labels if label is not None and label not in known}, key=str)
-    if others:
-        raise CampaignError(f"{what} must be one of {shown(sorted(known, key=str), 12)}. Got {shown(others)}.")
 
 
 def events_of(

@@ -31,11 +31,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._random import check_random_state, seeded_clone, seeded_for
 from ._store import CampaignError
 
-MOST_ROWS = 20_000
-"""Of the table are looked at, to tell how to turn columns into numbers."""
-
-MOST_CATEGORIES = 40
-"""Different texts of a column that count as categories each."""
+MOST_ROWS = 20_000  # of the table, that preprocessing is fitted to
+MOST_CATEGORIES = 40  # of a column; less frequent ones are one category
 
 
 def _net(kind: str) -> Any:
@@ -67,7 +64,7 @@ def has_skrub() -> bool:
 
 
 def preprocessing(vectorizer: str) -> Any:
-    """What turns columns of a table into numbers, to be fitted to the table."""
+    """A transformer from columns of a table to numbers, not fitted."""
     if vectorizer == "skrub":
         from skrub import TableVectorizer
 
@@ -76,12 +73,12 @@ def preprocessing(vectorizer: str) -> Any:
 
 
 def rows_to_look_at(n_rows: int) -> NDArray[np.int64]:
-    """Rows of a table that preprocessing is fitted to: all, or some at even distances, if there are many."""
+    """Rows of a table that preprocessing is fitted to: all, or `MOST_ROWS` at even distances."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64))
 
 
 def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
-    """The same, fitted to rows of a table."""
+    """Preprocessing, fitted to rows of a table."""
     prepared = seeded_clone(preprocessing(vectorizer), np.random.default_rng(seed))
     return FrozenEstimator(prepared.fit(X))
 
@@ -93,15 +90,14 @@ def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
 
 
 def _filled(X: Any) -> Any:
-    """Gaps that are left as -1, beside the numbers, which are those of dates and columns with no value at all."""
+    """Numbers with zeros for the gaps that skrub leaves, in dates and in columns without any value."""
     return np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 class Clean(TransformerMixin, BaseEstimator):
-    """Columns in types that preprocessing knows: numbers, dates, texts.
+    """Columns as numbers, dates or texts, as the rows of the fit decide; a value of another type is a gap.
 
-    Objects become texts, unless all are numbers or booleans. Texts that are dates in nearly all rows become dates. What
-    a column is, the rows of the fit decide; a value that is none of that is a gap.
+    Objects become texts, unless all are numbers or booleans. Texts that are dates in nearly all rows become dates.
     """
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Clean:
@@ -116,7 +112,7 @@ class Clean(TransformerMixin, BaseEstimator):
 
 
 def _kind_of_column(column: pd.Series) -> str:
-    """What a column is: "number", "text", "date", or the format of texts that are dates."""
+    """The type of a column: "number", "text", "date", or the format of texts that are dates."""
     column = _of_numpy(column)
     found = column.dropna()
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -131,26 +127,24 @@ def _kind_of_column(column: pd.Series) -> str:
 
 
 def _of_numpy(column: pd.Series) -> pd.Series:
-    """A column of Arrow or a sparse one as objects, which are what they are."""
+    """A column of Arrow or a sparse one as objects."""
     is_other = isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype)
     return column.astype(object) if is_other else column
 
 
-DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
-"""Formats of dates that are looked for, the first that fits."""
-
-NEARLY_ALL = 0.95
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
+NEARLY_ALL = 0.95  # texts that fit a format, so that a column is dates with some gaps or slips
 
 
 def _as_dates(column: pd.Series, form: str) -> pd.Series:
-    """Texts as dates, gaps where they are none; nothing but digits is a number."""
+    """Texts as dates, gaps if they are none; digits alone are a number."""
     texts = column.astype(str)
     marked = texts.where(texts.str.contains(r"\d[-/.:]\d", regex=True))
     return pd.to_datetime(marked, errors="coerce", utc=True, format=form)
 
 
 def _as_kind(column: pd.Series, kind: str) -> pd.Series:
-    """A column in its type, row by row: what stands in the others does not matter."""
+    """A column in its type, each value by itself."""
     column = _of_numpy(column)
     if kind == "text":
         texts = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]

@@ -199,7 +199,9 @@ def disputes_of(state: State, ids: pd.Index) -> pd.DataFrame:
     found = state.disagreements()
     names = sorted({name for votes in found.values() for name in votes})
     data = {_heading(name): [votes.get(name) for votes in found.values()] for name in names}
-    return pd.DataFrame({**data, "label": [state.labels.get(row) for row in found]}, index=ids.take(list(found)), dtype=object)
+    return pd.DataFrame(
+        {**data, "label": [state.labels.get(row) for row in found]}, index=ids.take(list(found)), dtype=object
+    )
 
 
 def _heading(annotator: str) -> str:

@@ -84,34 +84,16 @@ _EVENTS = (
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a row.
+    """Something that happened to a row."""
 
-    Attributes
-    ----------
-    kind : {"ask", "tell", "skip", "withdraw"}
-    row : int
-        Its position in the campaign.
-    label : str, int, float, bool or None
-    annotator : str
-        "" if none was named.
-    batch : int or None
-        The batch in which the row was asked for.
-    log_proba : float or None
-        Of the pick, given those before it.
-    number : int
-        Events count up from 1; 0 is not written yet.
-    time : str
-        ISO 8601, in the time zone of the writer.
-    """
-
-    kind: str
-    row: int
-    label: Any = None
-    annotator: str = ""
-    batch: int | None = None
-    log_proba: float | None = None
-    number: int = 0
-    time: str = ""
+    kind: str  # "ask", "tell", "skip" or "withdraw"
+    row: int  # its position in the campaign
+    label: Any = None  # str, int, float, bool or None
+    annotator: str = ""  # "" if none was named
+    batch: int | None = None  # in which the row was asked for
+    log_proba: float | None = None  # of the pick, given those before it
+    number: int = 0  # events count up from 1; 0 is not written yet
+    time: str = ""  # ISO 8601, in the time zone of the writer
 
 
 @dataclass(frozen=True)
@@ -137,12 +119,7 @@ class Overtaken(Exception):  # noqa: N818 - no error: the caller looks again
 
 
 class Store:
-    """A campaign on the disk.
-
-    Parameters
-    ----------
-    path : str or path
-    """
+    """A campaign on the disk."""
 
     def __init__(self, path: Any) -> None:
         self.path = Path(path).absolute()
@@ -203,12 +180,9 @@ class Store:
             return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
 
     def add_batch(self, number: int, facts: dict[str, Any], events: Sequence[Event], seen: int) -> None:
-        """Write a batch, which was chosen in view of the events up to ``seen``.
+        """Write a batch that was chosen in view of the events up to ``seen``.
 
-        Raises
-        ------
-        Overtaken
-            If a batch of this number exists, or anything happened since to one of the rows.
+        `Overtaken` is raised if a batch of this number exists, or anything happened since to one of the rows.
         """
         with self._file.writing() as connection:
             (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
@@ -219,13 +193,7 @@ class Store:
             _put_events(connection, events, seen, now)
 
     def add_events(self, events: Sequence[Event], seen: int) -> None:
-        """Write events that were decided on in view of those up to ``seen``.
-
-        Raises
-        ------
-        Overtaken
-            If anything happened since to one of their rows.
-        """
+        """Write events that were decided on in view of those up to ``seen``; `Overtaken` as for a batch."""
         with self._file.writing() as connection:
             _put_events(connection, events, seen, _now())
 

@@ -1,10 +1,9 @@
-"""The table of a campaign: ids, labels, the columns of the model, and a hash for each row that tells when it changes."""
+"""The table of a campaign: ids, labels, the columns of the model, and hashes of rows, which tell if they change."""
 
 from __future__ import annotations
 
 import glob
 import hashlib
-import numbers
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -35,23 +34,12 @@ _BLOCK = 65_536  # rows hashed at a time: a column of hashes for all columns of 
 
 @dataclass(frozen=True)
 class Table:
-    """A checked table, in the order in which the user gives it.
-
-    Attributes
-    ----------
-    ids : Index
-    X : DataFrame
-        The columns of the model, indexed by id.
-    labels : list
-        None where the target has a gap.
-    files : list of str
-        Absolute paths of the files that it was read from.
-    """
+    """A checked table, in the order in which the user gives it."""
 
     ids: pd.Index
-    X: pd.DataFrame
-    labels: list[Any]
-    files: list[str]
+    X: pd.DataFrame  # the columns of the model, indexed by id
+    labels: list[Any]  # None where the target has a gap
+    files: list[str]  # absolute paths of the files that it was read from
 
     @classmethod
     def of(cls, frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Table:
@@ -133,9 +121,7 @@ def _is_in_files(frame: Any) -> bool:
     return isinstance(frame, str | os.PathLike) or hasattr(frame, "get_fragments")
 
 
-def _read_parquet(
-    frame: Any, *, id: str, target: str, columns: list[str] | None
-) -> tuple[pd.DataFrame, list[str]]:
+def _read_parquet(frame: Any, *, id: str, target: str, columns: list[str] | None) -> tuple[pd.DataFrame, list[str]]:
     """The columns that are needed, of Parquet files or of a dataset of Arrow; and the paths that were given."""
     pa = import_optional("pyarrow", "frame", "pyarrow")
     try:
@@ -271,14 +257,10 @@ def _find(ids: pd.Index, wanted: Sequence[Any]) -> Indices:
 
 
 def _hint(ids: pd.Index, unknown: list[Any]) -> str:
-    """Whether there is an id of another type, or one whose leading zeros a spreadsheet has taken away."""
-    twins = [int(id) if isinstance(id, str) and id.isdecimal() else str(id) for id in unknown]
-    rows = _find(ids, twins)
-    if (rows >= 0).any():
-        return f" There is {twins[int(np.argmax(rows >= 0))]!r}: read ids in the type of the table."
+    """A known id that differs from an unknown one by its type, or by zeros that a spreadsheet has taken away."""
     bare = str(unknown[0]).lstrip("0")
-    like = next((id for id in ids if isinstance(id, str) and bare and id.lstrip("0") == bare), None)
-    return "" if like is None else f" There is {like!r}: a spreadsheet may have taken the zeros away."
+    like = next((id for id in ids.tolist() if str(id).lstrip("0") == bare), None)
+    return "" if like is None else f" There is {like!r}: read ids as texts, with their zeros, or in their type."
 
 
 # --- hashes of rows -------------------------------------------------------------------------------
@@ -301,28 +283,24 @@ def _hashed(column: pd.Series) -> Hashes:
     if pd.api.types.is_numeric_dtype(column) and not isinstance(column.dtype, pd.SparseDtype):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         # Beyond 2**53 several whole numbers are one float: their digits are hashed.
-        is_long = (np.abs(values) >= EXACT) & (not pd.api.types.is_float_dtype(column))
-        texts = [str(value) for value in column[is_long].tolist()]
-        is_number = ~is_long
+        is_number = (np.abs(values) < EXACT) | missing | pd.api.types.is_float_dtype(column)
+        texts = [str(value) for value in column[~is_number].tolist()]
     else:
-        objects = column.astype(object)
-        is_number = _are_short_numbers(objects)
-        values = np.where(is_number, objects.where(is_number, 0.0), 0.0).astype(np.float64)
-        texts = [_text(value) for value in objects[~is_number].tolist()]
+        objects = column.to_numpy(dtype=object)
+        if pd.api.types.infer_dtype(objects, skipna=True) == "string":
+            return np.where(missing, _MISSING, pd.util.hash_array(objects))
+        is_number = np.array([_is_short_number(value) for value in objects], dtype=bool)
+        values = np.where(is_number, objects, 0.0).astype(np.float64)
+        texts = [_text(value) for value in objects[~is_number]]
     hashed = pd.util.hash_array(values + 0.0)  # no -0.0
     hashed[~is_number] = pd.util.hash_array(np.array([*texts, None], dtype=object)[:-1])
     return np.where(missing, _MISSING, hashed)
 
 
-def _are_short_numbers(objects: pd.Series) -> NDArray[np.bool_]:
-    """Which values are numbers or booleans that a float holds exactly."""
-    if pd.api.types.infer_dtype(objects, skipna=True) == "string":  # without a look at each value
-        return np.zeros(len(objects), dtype=bool)
-    found = [
-        isinstance(value, float | np.floating) or (isinstance(value, numbers.Integral | np.bool_) and abs(int(value)) < EXACT)
-        for value in objects.tolist()
-    ]
-    return np.array(found, dtype=bool)
+def _is_short_number(value: Any) -> bool:
+    """True for floats and booleans, and for whole numbers that a float holds exactly."""
+    is_whole = isinstance(value, int | np.integer | np.bool_)
+    return isinstance(value, float | np.floating) or (is_whole and abs(int(value)) < EXACT)
 
 
 def _text(value: Any) -> str:
@@ -337,24 +315,14 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Match:
-    """A table beside the rows of a campaign.
-
-    Attributes
-    ----------
-    table : Table
-    positions : ndarray of shape (n_rows,), int64
-        Where in the table each row of the campaign is; -1 if it is gone.
-    gone, changed, new : ndarray of int64
-        Rows of the campaign that are gone or hold other values, and positions in the table of rows that are new.
-    hashes : ndarray of shape (n_rows_of_table,), uint64
-    """
+    """A table beside the rows of a campaign."""
 
     table: Table
-    positions: Indices
-    gone: Indices
-    changed: Indices
-    new: Indices
-    hashes: Hashes
+    positions: Indices  # where in the table each row of the campaign is; -1 if it is gone
+    gone: Indices  # rows of the campaign
+    changed: Indices  # rows of the campaign
+    new: Indices  # positions in the table
+    hashes: Hashes  # of the table
 
     @classmethod
     def of(cls, rows: Rows, table: Table) -> Match:
@@ -367,18 +335,14 @@ class Match:
         changed = np.flatnonzero((positions >= 0) & (hashes[positions] != rows.hashes))
         return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), hashes)
 
-    def refuse_changes(self, ids: pd.Index, taken: set[int]) -> None:
-        """Refuse rows that are gone or changed, unless their absence was accepted before."""
+    def check_changes(self, ids: pd.Index, taken: set[int], changes: str) -> None:
+        """Refuse rows that are gone or changed, or warn of them; without those whose absence was accepted before."""
         found = self._changes(ids, taken)
-        if found:
+        if found and changes == "refuse":
             raise CampaignError(
                 f"`frame` must be the table of the campaign, to which rows may be added. {found}. Bring "
                 'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
             )
-
-    def warn_of_changes(self, ids: pd.Index, taken: set[int]) -> None:
-        """Say which changes are accepted."""
-        found = self._changes(ids, taken)
         if found:
             warn(f"{found}. That is taken as it is now.")
 

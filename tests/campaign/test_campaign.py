@@ -290,7 +290,7 @@ def test_labels_of_a_file_are_taken_in_the_type_of_the_campaign(tmp_path):
 BAD_LABELS = {
     "labels of two types": ({"OUT": True}, "`labels` must be of one type. Got True, 'yes'"),
     "a truth value as an id": ({True: "yes"}, "True is no id: ids are texts or whole numbers"),
-    "the zeros lost": ({"119": "yes"}, "There is '0119': a spreadsheet may have taken the zeros away"),
+    "the zeros lost": ({"119": "yes"}, "There is '0119': read ids as texts, with their zeros"),
     "a number beyond 64 bits": ({"OUT": 2**70}, "must fit 64 bits"),
     "no such id": ({"9999": "yes"}, "'9999' is no id of the campaign"),
     "the id as a number": ({7: "yes"}, "7 is no id of the campaign"),

@@ -173,29 +173,6 @@ def test_all_rows_can_be_had(how):
     assert first_rows(points[:1], 1, np.random.default_rng(0), how).tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"how": "random"}, ValueError, r"`how` must be one of \['kmeans\+\+', 'typical', 'uniform'\]. Got 'random'"),
-        ({"how": None}, ValueError, "`how` must be one of"),
-        ({"k": 0}, ValueError, "`k` must be an integer from 1 to the number of points, 4. Got 0"),
-        ({"k": 5}, ValueError, "`k` must be an integer from 1 to the number of points, 4. Got 5"),
-        ({"k": 2.0}, ValueError, "`k` must be an integer"),
-        ({"rng": 0}, TypeError, "`rng` must be a numpy.random.Generator"),
-        ({"points": [[0.0], [np.nan]]}, ValueError, "`points` must be finite. Got infinity or NaN in row 1. Fill gaps"),
-        ({"points": [[np.inf], [0.0]]}, ValueError, "`points` must be finite. Got infinity or NaN in row 0"),
-        ({"points": [0.0, 1.0]}, ValueError, r"`points` must have shape \(n_points, n_columns\). Got shape \(2,\)"),
-        ({"points": [["a"], ["b"]]}, TypeError, "`points` must be an array of real numbers"),
-        ({"points": np.empty((0, 2))}, ValueError, "Cannot choose `k`=2 rows from 0 points"),
-    ],
-)
-@ways
-def test_bad_input_gets_one_clear_message(how, change, error, message):
-    arguments = {"points": FOUR, "k": 2, "rng": np.random.default_rng(0), "how": how} | change
-    with pytest.raises(error, match=message):
-        first_rows(**arguments)
-
-
 # ---------------------------------------------------------------------------------------------------- columns
 
 

@@ -348,7 +348,7 @@ def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_i
         campaign.tell({id: truth[id] for id in campaign.ask(k).index})
     found = campaign.status(report=False).accuracy
     assert (found.n_rows, found.n_labels, found.n_uncounted, found.first_batch) == (390, 15 * n_batches, 10, 2)
-    why = "The 10 labels of rows chosen as typical, under limits or as the top of a ranking do not count"
+    why = "10 labels of rows chosen as typical, under limits or as the top of a ranking do not count"
     assert why in str(found)
     assert (found.n_more > 0) == (found.high - found.low > 0.5) == (n_batches == 2)
     if found.n_more:
@@ -357,4 +357,4 @@ def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_i
         )
         assert "%" not in str(found)
     else:
-        assert "on the 390 rows that were left before batch 2, by 75 labels" in str(found)
+        assert "on the 390 rows that were left before batch 2, from 75 labels" in str(found)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skactive import Campaign, Limits
+from skactive import Campaign
 from skactive.campaign import CampaignError
 
 N, IN_A_FILE = 240, 60
