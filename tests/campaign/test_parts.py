@@ -337,7 +337,7 @@ def test_picks_under_limits_are_no_picks_of_the_whole_pool(tmp_path):
     assert (len(picks.rows), picks.n_pool) == (40, 500)
 
 
-@pytest.mark.parametrize("n_batches", [2, 5])
+@pytest.mark.parametrize("n_batches", [2, 8])
 def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_interval_is_narrow(tmp_path, n_batches):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"id": range(400), "a": rng.normal(size=400), "b": rng.normal(size=400), "y": None})
@@ -357,4 +357,4 @@ def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_i
         )
         assert "%" not in str(found)
     else:
-        assert "on the 390 rows that were left before batch 2, from 75 labels" in str(found)
+        assert "on the 390 rows that were left before batch 2, from 120 labels" in str(found)
