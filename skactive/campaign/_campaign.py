@@ -26,7 +26,7 @@ from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, alike_in, answers_of, events_of, kind_of, plain_label
 from ._settings import default_query, model_of, model_settings, query_of, query_of_batch, query_settings, warn_of_state
-from ._state import RULES, State
+from ._state import RULES, State, labelled
 from ._status import Status, by_label, card, disputes_of, report_on, surprising, table_of
 from ._store import CampaignError, Event, Overtaken, Rows, Store, shown
 from ._table import Match, Table, listed_ids, row_hashes, rows_of
@@ -139,7 +139,7 @@ class Campaign:
     _query: Any
     _model: Any
     _ids: pd.Index
-    _came: list[Any]  # labels that rows came with
+    _came: dict[int, Any]  # labels that rows came with
     _gone: NDArray[np.int64]
     _X: pd.DataFrame | None
     _fits: dict[str, Any]
@@ -240,7 +240,7 @@ class Campaign:
         Store(path).create(settings, Rows(table.ids, row_hashes(table.X), came))
         campaign = cls._at(path, verbose)
         campaign._query, campaign._model = query, model
-        campaign._ids, campaign._came, campaign._X = table.ids, came, table.X
+        campaign._ids, campaign._came, campaign._X = table.ids, labelled(came), table.X
         return campaign
 
     @classmethod
@@ -284,7 +284,7 @@ class Campaign:
         settings = campaign._settings
         if frame is None:
             rows = campaign._store.rows()
-            campaign._ids, campaign._came = rows.ids, rows.labels
+            campaign._ids, campaign._came = rows.ids, labelled(rows.labels)
             return campaign
         campaign._query = query_of(settings["query"], query, campaign.kind)
         campaign._model = model_of(settings["model"], model)
@@ -314,7 +314,9 @@ class Campaign:
         rows, taken = self._store.rows(), self._store.settings().get("gone", [])
         match = Match.of(rows, table)
         match.check_changes(rows.ids, set(taken), changes)
-        known = State.of(rows.labels, self._store.events(), self._settings["rule"]).all_labels()
+        known = State.of(
+            len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"]
+        ).all_labels()
         came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
         added = table.ids[match.new]
         if len(match.new):
@@ -324,7 +326,7 @@ class Campaign:
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
         self._ids = rows.ids.append(added) if len(added) else rows.ids
-        self._came, self._gone, self._X = [*rows.labels, *came], match.gone, match.rows(self._ids)
+        self._came, self._gone, self._X = labelled([*rows.labels, *came]), match.gone, match.rows(self._ids)
 
     # --- asking and telling -----------------------------------------------------------------------
 
@@ -492,7 +494,7 @@ class Campaign:
         return told
 
     def _votes_of(self, row: int, state: State) -> Mapping[str, Any]:
-        return state.given.get(row, {"": self._came[row]} if self._came[row] is not None else {})
+        return state.given.get(row, {"": self._came[row]} if row in self._came else {})
 
     def _vocabulary(self, labels: Iterable[Any]) -> Vocabulary:
         known = {label for label in labels if label is not None}
@@ -708,7 +710,8 @@ class Campaign:
     # --- helpers ----------------------------------------------------------------------------------
 
     def _state(self) -> State:
-        return State.of(self._came, self._store.events(), self._settings["rule"], self._gone.tolist())
+        events, rule = self._store.events(), self._settings["rule"]
+        return State.of(len(self._ids), self._came, events, rule, self._gone.tolist())
 
     def _table(self) -> pd.DataFrame:
         """The columns of the model, in the order of the campaign."""

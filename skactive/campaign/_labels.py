@@ -273,7 +273,10 @@ class Vocabulary:
         """Labels of new rows, None for gaps, in the type of the others."""
         if not self.known:
             check_one_type(labels, "labels in `target`")
-        return [None if label is None else self.label(label) for label in labels]
+        try:
+            return [None if label is None else self.label(label) for label in labels]
+        except CampaignError as error:
+            raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
 
 
 def events_of(

@@ -60,16 +60,18 @@ class State:
     came: frozenset[int]  # rows that came with a label
 
     @classmethod
-    def of(cls, start: Sequence[Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()) -> State:
-        """Apply the events; ``start`` are the labels that rows came with, ``gone`` rows that are no longer there."""
+    def of(
+        cls, n_rows: int, came: Mapping[int, Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()
+    ) -> State:
+        """Apply the events; ``came`` are the labels that rows came with, ``gone`` rows that are no longer there."""
         gone = frozenset(gone)
-        came = {row: label for row, label in enumerate(start) if label is not None and row not in gone}
+        came = {row: label for row, label in came.items() if row not in gone}
         rows: dict[int, _Row] = {}
         order: dict[int, None] = {}
         seen = 0
         for event in events:
             seen = event.number
-            if event.row >= len(start) or event.row in gone:
+            if event.row >= n_rows or event.row in gone:
                 continue  # the former: a row that another process has added, from a longer table
             if event.row not in rows:
                 rows[event.row] = _Row({"": came[event.row]} if event.row in came else {})
@@ -82,7 +84,7 @@ class State:
         labels = {row: label for row, label in came.items() if row not in rows}
         labels |= {row: label for row, label in decided.items() if label is not None}
         return cls(
-            n_rows=len(start),
+            n_rows=n_rows,
             seen=seen,
             labels=dict(sorted(labels.items())),
             out=sorted(row for row, known in rows.items() if known.out),
@@ -123,6 +125,11 @@ class State:
     def disagreements(self) -> dict[int, dict[str, Any]]:
         """Rows with different labels of annotators."""
         return {row: votes for row, votes in self.given.items() if len(set(votes.values())) > 1}
+
+
+def labelled(labels: Sequence[Any]) -> dict[int, Any]:
+    """Rows with a label, by their positions in a list that has None for the others."""
+    return {row: label for row, label in enumerate(labels) if label is not None}
 
 
 def _apply(event: Event, row: _Row) -> None:

@@ -89,7 +89,7 @@ def _begin(path: Path, frame: pd.DataFrame | list[str], task: Task, options: arg
     if isinstance(frame, pd.DataFrame):
         campaign._store.note({"pool": os.path.abspath(options.pool[0])})
     else:
-        warn_of_words(options.target, campaign._came)
+        warn_of_words(options.target, campaign._came.values())
 
 
 def _link(new: Path, final: Path) -> None:

@@ -12,7 +12,7 @@ from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import picks_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
 from skactive.campaign._models import MODELS, cross_fitted, fitted_preprocessing, folds_of, named_model
-from skactive.campaign._state import RULES, State
+from skactive.campaign._state import RULES, State, labelled
 from skactive.campaign._store import Event, index_of
 from skactive.campaign._table import row_hashes, rows_of
 
@@ -202,7 +202,7 @@ EVENTS = st.builds(
     st.lists(st.sampled_from([None, "a", "b"]), min_size=4, max_size=4), st.lists(EVENTS), st.sampled_from(list(RULES))
 )
 def test_every_row_is_in_one_place_and_has_the_label_of_the_rule(start, events, rule):
-    state = State.of(start, events, rule)
+    state = State.of(len(start), labelled(start), events, rule)
     assert state.labels == oracle(start, events, rule)
     assert list(state.labels) == sorted(state.labels)
     free = set(np.flatnonzero(state.candidates()).tolist())
