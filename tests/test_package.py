@@ -232,7 +232,7 @@ def test_one_room_knows_a_library(library, home):
 
 def test_few_files_know_sql():
     knowing = {name for name, tree in TREES.items() if "sqlite3" in imported_libraries(tree)}
-    assert knowing <= {"_sqlite", "campaign._store"}
+    assert knowing <= {"_sqlite"}
 
 
 # --- what no file of the package may hold ---------------------------------------------------------

@@ -31,7 +31,7 @@ from which_query import TABLES
 from skactive import StochasticBatchQuery
 from skactive._random import seeded_clone, spawn
 from skactive._statistics import Estimate, estimate, holm
-from skactive.campaign._first import FIRST, first_rows
+from skactive.campaign._first_batch import FIRST, first_rows
 from skactive.campaign._models import fitted_preprocessing, named_model
 from skactive.plotting import _drawing as drawing
 

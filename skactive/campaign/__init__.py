@@ -2,8 +2,8 @@
 
 from ._accuracy import Accuracy
 from ._campaign import Campaign
-from ._errors import CampaignError, CampaignFileError
+from ._labels import Told
 from ._status import Status
-from ._telling import Told
+from ._store import CampaignError, CampaignFileError
 
 __all__ = ["Accuracy", "Campaign", "CampaignError", "CampaignFileError", "Status", "Told"]

@@ -1,8 +1,8 @@
-"""How good the model of a campaign is, from the labels that were bought for it.
+"""The accuracy of a campaign's model, from the labels of its batches.
 
-The rows that a query buys are not like the pool, but it is known how probable each pick was. So picks are weighted as
-`skactive.risk` does it, and each is judged by a model that was not taught its label (cross-fitting). What came with the
-table was not picked: it helps to fit, and is judged only if there is nothing else.
+Rows that a query picks are not like the pool, so they are weighted by their probabilities, as in `skactive.risk`, and
+compared with out-of-fold predictions. Labels that came with the table were not picked: they are used to fit, and to
+estimate only if there is nothing else.
 """
 
 from __future__ import annotations
@@ -21,14 +21,9 @@ from ..risk import RiskEstimate, estimate_risk
 from ._state import State
 from ._store import BatchRecord, Event
 
-MOST_WEIGHT = 25.0
-"""Of a row, relative to uniform choice, with which picks still say something of all rows."""
-
-FEWEST = 20
-"""Labels without which nothing is said of accuracy."""
-
-WIDEST = 0.5
-"""An interval of an accuracy that is wider says nothing yet."""
+MOST_WEIGHT = 25.0  # of a row, relative to uniform choice: with more, intervals from a few hundred picks are too narrow
+FEWEST = 20  # labels for an estimate
+WIDEST = 0.5  # interval with which an accuracy is reported
 
 
 @dataclass(frozen=True)
@@ -40,22 +35,20 @@ class Accuracy:
     value, low, high : float
     measure : {"accuracy", "root mean squared error"}
     n_labels : int
-        Labels that it was judged by.
+        Labels that the estimate uses.
     n_rows : int
         Rows that it is a mean over.
     weighted : bool
-        True: of the rows that had no label at the start, by weighted picks. False: of the rows that came with a label
-        and those asked for without known probabilities, which may be unlike the others.
+        True: of the rows without a label before ``first_batch``, by weighted picks. False: of rows like those that
+        came with a label or were asked for with unknown probabilities, which may be unlike the others.
     n_skipped : int
-        Rows among the picks that nobody could label: the value is that of rows that can be labelled.
+        Skipped rows among the picks: the value is that of rows that can be labelled.
     n_uncounted : int
-        Labels of rows that were not drawn with known probabilities, which do not count for that: typical ones, those of
-        batches with limits, the top of a ranking.
+        Labels without known probabilities, which are not used: typical rows, batches with limits, the top of a ranking.
     first_batch : int
-        Of those that it was judged by. The rows are those that were left before it.
+        Of the labels that are used.
     n_more : int
-        About how many labels are missing until the interval of an accuracy is at most half as wide as it can be; before
-        that, `str` names no accuracy. 0 if none are.
+        About how many labels are missing until the interval of an accuracy is narrow enough to report; 0 if none.
 
     See Also
     --------
@@ -78,12 +71,12 @@ class Accuracy:
     def __str__(self) -> str:
         left_out = self._skipped() + self._uncounted()
         if self.n_more:
-            counting = f"{self.n_labels} labels that count" if self.n_uncounted else f"{self.n_labels} labels"
-            return f"accuracy cannot be told yet from {counting}: about {self.n_more} more will do{left_out}"
+            counting = f"{self.n_labels} that count" if self.n_uncounted else f"{self.n_labels}"
+            return f"too few labels to estimate accuracy ({counting}; about {self.n_more} more needed){left_out}"
         show = _percent if self.measure == "accuracy" else _number
         return (
-            f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {self._of()}, by "
-            f"{self.n_labels} labels that the model was not taught{left_out}"
+            f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {self._of()}, "
+            f"from {self.n_labels} labels by out-of-fold predictions{left_out}"
         )
 
     def _of(self) -> str:
@@ -94,17 +87,14 @@ class Accuracy:
 
     def _skipped(self) -> str:
         words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
-        return f"; the {self.n_skipped} {words} left out, as are others like that" if self.n_skipped else ""
+        return f"; the {self.n_skipped} {words} left out" if self.n_skipped else ""
 
     def _uncounted(self) -> str:
         if not self.n_uncounted:
             return ""
         what = "1 label of a row" if self.n_uncounted == 1 else f"{self.n_uncounted} labels of rows"
         verb = "does" if self.n_uncounted == 1 else "do"
-        return (
-            f". The {what} chosen as typical, under limits or as the top of a ranking {verb} not count: only draws "
-            "with known probabilities speak for all rows"
-        )
+        return f". {what} chosen as typical, under limits or as the top of a ranking {verb} not count"
 
 
 def _percent(share: float) -> str:
@@ -117,40 +107,27 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Picks:
-    """Picks of known probability, one after the other, from rows that were all there before the first.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_picks,), int64
-    log_proba : ndarray of shape (n_picks,), float64
-    n_pool : int
-    n_sure : float
-        How many of the picks would have met a row that the query liked least, in units of a uniform pick: one for each
-        uniform pick, a tenth for each of a query of which one pick in ten is uniform.
-    first_batch : int
-        The batch of the first of them.
-    n_uncounted : int
-        Labels of rows in batches without probabilities worth the name.
-    """
+    """Consecutive picks of known probability, from one pool."""
 
     rows: NDArray[np.int64]
     log_proba: NDArray[np.float64]
     n_pool: int
+    # Sum over the picks of the least probability of a row, relative to uniform choice: with epsilon=0.1 a tenth each.
     n_sure: float
     first_batch: int
-    n_uncounted: int = 0
+    n_uncounted: int = 0  # labels of rows in batches without usable probabilities
 
 
 def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
-    """The longest run of answered picks; None without any.
+    """The longest run of labelled or skipped picks; None without any.
 
-    A run ends before a pick that is open. It ends at a batch in which some rows had no probability worth the name, or
-    that chose from other rows than the last one left: as some were added, withdrawn, or labelled without a question.
+    A run ends before a pick without an answer, before a batch without usable probabilities, and before a batch from
+    another pool than the last one left, as rows were added, withdrawn, or labelled unasked.
     """
     asked: dict[int, list[Event]] = {}
     known = set(state.came)
     disturbed = False
-    fresh: set[int] = set()  # batches before which the rows were not those that the last one left
+    fresh: set[int] = set()  # batches from another pool than the last one left
     for event in events:
         if event.kind == "ask" and event.batch is not None:
             if event.batch not in asked and disturbed:
@@ -201,7 +178,7 @@ def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: 
 def accuracy_of(
     judged: pd.DataFrame, y: Any, rows: Sequence[int], state: State, picks: Picks | None, kind: str
 ) -> Accuracy | None:
-    """From what models say of labelled rows that they have not seen; ``rows`` are their positions."""
+    """The accuracy from out-of-fold predictions ``judged`` of the labelled rows; ``rows`` are their positions."""
     if kind == "numbers":
         losses = (np.asarray(judged["guess"], dtype=np.float64) - np.asarray(y, dtype=np.float64)) ** 2
     else:
@@ -212,9 +189,10 @@ def accuracy_of(
         picked = np.array([loss_of.get(row, 0.0) for row in picks.rows.tolist()])
         largest = 1.0 if kind == "classes" else None
         risk = estimate_risk(picked, picks.log_proba, picks.n_pool, largest_loss=largest)
-        if kind == "classes":  # what errors may hide behind that no pick has met: the rule of three, by all batches
+        if kind == "classes":  # errors in rows that no pick has met: the rule of three, over all batches
             risk = replace(risk, step=1 / picks.n_sure)
-        share = 1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value  # can be labelled
+        # The share of rows that can be labelled.
+        share = 1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value
         low, high = (end / max(share, 0.5) for end in risk.interval())
         n_skipped = int(skipped.sum())
         found = _shown(risk.value / max(share, 0.5), low, high, kind, len(picked) - n_skipped, picks.n_pool, True)
@@ -235,7 +213,7 @@ def accuracy_of(
 
 
 def _n_more(risk: RiskEstimate) -> int:
-    """About how many labels are missing until the interval is narrow enough, if they are like those there are."""
+    """About how many labels are missing until the interval is narrow enough, if they are like the present ones."""
     n = n_then = risk.n_labelled
     then = risk
     while np.subtract(*then.interval()[::-1]) > WIDEST and n_then < risk.n_pool:
@@ -246,7 +224,7 @@ def _n_more(risk: RiskEstimate) -> int:
 
 
 def _shown(risk: float, low: float, high: float, kind: str, n_labels: int, n_rows: int, weighted: bool) -> Accuracy:
-    """The risk as people look at it."""
+    """A risk as an accuracy, or as a root mean squared error."""
     if kind == "classes":
         value, low, high, measure = 1 - risk, 1 - high, 1 - low, "accuracy"
     else:

@@ -1,50 +1,44 @@
-"""Labels as a campaign keeps them: texts, whole numbers, numbers and booleans, whatever they were given in."""
+"""Labels: converted to plain values as they come in, checked, and turned into events."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ._errors import CampaignError, shown
-from ._ids import EXACT
+from ._state import State
+from ._store import CampaignError, Event, shown
+
+EXACT = 2.0**53
+"""Up to here a float holds every whole number."""
 
 
 class Answer(NamedTuple):
-    """What somebody said of a row.
+    """The answer for one row."""
 
-    Attributes
-    ----------
-    id : str or int
-    label : str, int, float, bool or None
-        None leaves the row open, unless ``skipped``.
-    annotator : str
-        "" for nobody in particular.
-    skipped : bool
-        That the row cannot be labelled.
-    """
-
-    id: Any
-    label: Any = None
-    annotator: str = ""
-    skipped: bool = False
+    id: Any  # a text or a whole number
+    label: Any = None  # None leaves the row open, unless it is skipped
+    annotator: str = ""  # "" if none was named
+    skipped: bool = False  # the row cannot be labelled
 
 
-def plain_labels(values: Any, name: str, ids: Sequence[Any]) -> list[Any]:
-    """Labels as plain values, None for gaps."""
+def plain_labels(values: Any, name: str, ids: Any) -> list[Any]:
+    """Labels as plain values, None for gaps; ``ids`` name their rows in messages."""
     series = pd.Series(values)
-    missing = series.isna().to_numpy(dtype=bool)
-    labels = [
-        None if gap else plain_label(value, f"`{name}` of row {key!r}")
-        for value, gap, key in zip(series.astype(object).tolist(), missing.tolist(), ids, strict=True)
-    ]
+    labels: list[Any] = [None] * len(series)
+    present = np.flatnonzero(series.notna().to_numpy(dtype=bool))
+    known = zip(present.tolist(), series.iloc[present].astype(object), pd.Index(ids)[present].tolist(), strict=True)
+    for row, value, key in known:
+        labels[row] = plain_label(value, f"`{name}` of row {key!r}")
     found = [label for label in labels if label is not None]
     if found and all(isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT for label in found):
-        return [None if label is None else int(label) for label in labels]  # which became floats beside a gap
+        return [None if label is None else int(label) for label in labels]  # floats because of a gap beside them
     return labels
 
 
@@ -100,13 +94,7 @@ def _type_of(label: Any) -> str:
 
 
 def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any:
-    """A label in the type of those that are known, where it says the same: "1" for 1, as a file has it.
-
-    Raises
-    ------
-    CampaignError
-        If it cannot be one of these.
-    """
+    """A label in the type of the known ones: "1" from a file as 1; refuse one that cannot be."""
     if kind == "numbers":
         number = _as_number(label)
         if number is None or not abs(number) < 1e300:
@@ -130,7 +118,7 @@ def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any
 
 
 def _as_number(label: Any) -> float | int | None:
-    """A number, or what a text says if it is one: as spreadsheets write them, not as Python does, with 1_000."""
+    """A number, or the one that a text spells as spreadsheets do: `float` would take "1_000", "inf" and more."""
     if isinstance(label, bool):
         return None
     if isinstance(label, int | float):
@@ -148,7 +136,7 @@ def _whole(label: Any) -> Any:
 
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:
-    """What `Campaign.tell` takes, as answers in its order."""
+    """The input of `Campaign.tell` as answers, in its order."""
     if isinstance(labels, pd.DataFrame):
         return _of_frame(labels, id=id, target=target, annotator=annotator)
     if hasattr(labels, "to_pandas") and hasattr(labels, "columns"):
@@ -160,7 +148,7 @@ def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "")
     else:
         raise TypeError(
             "`labels` must be a mapping of ids to labels, a Series indexed by id, or a DataFrame with columns of ids "
-            f"and labels. Got a {type(labels).__name__}: positions say nothing of which row a label belongs to."
+            f"and labels. Got a {type(labels).__name__}: a bare list does not say which row each belongs to."
         )
     return [Answer(key, plain_label(value, f"the label of {key!r}"), annotator) for key, value in pairs]
 
@@ -170,7 +158,7 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
         keys = frame[id].astype(object).tolist()
     elif id is None and "id" in frame.columns:
         keys = frame["id"].astype(object).tolist()
-    elif (id is None and not _says_nothing(frame.index)) or (id is not None and frame.index.name == id):
+    elif (id is None and not _is_default(frame.index)) or (id is not None and frame.index.name == id):
         keys = frame.index.tolist()
     else:
         raise CampaignError(
@@ -184,7 +172,7 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
         )
     missing = [i for i, key in enumerate(keys) if key is None or key is pd.NA or key != key or key == ""]
     if missing:
-        raise CampaignError("a row has no id, so that nobody knows whose label it is. Give it its id.", missing)
+        raise CampaignError("a row has no id. Give it the id of the row that the label is for.", missing)
     skipped = _flags(frame["skip"]) if "skip" in frame.columns else [False] * len(frame)
     values = plain_labels(frame[target], target, keys)
     for i, (value, skip) in enumerate(zip(values, skipped, strict=True)):
@@ -195,8 +183,8 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
     return [Answer(*one) for one in zip(keys, values, [annotator] * len(keys), skipped, strict=True)]
 
 
-def _says_nothing(index: pd.Index) -> bool:
-    """Whether it is what a table gets that was given none."""
+def _is_default(index: pd.Index) -> bool:
+    """True for the index of a frame that was given none."""
     return isinstance(index, pd.RangeIndex) and index.name is None and index.start == 0 and index.step == 1
 
 
@@ -212,3 +200,165 @@ def _flags(column: pd.Series) -> list[bool]:
             raise CampaignError(f"the column `skip` must hold x for rows to skip, else nothing. Got {value!r}.", [i])
         flags.append(text in _YES)
     return flags
+
+
+# --- what answers change --------------------------------------------------------------------------
+
+MOST_SHOWN = 5
+"""Corrections that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `Campaign.tell` has changed.
+
+    Attributes
+    ----------
+    n_labels, n_corrected, n_same, n_skipped, n_open : int
+        Rows with a first label, with another label than before, with the same label, skipped as impossible to label,
+        and given without a label, which changes nothing.
+    new : tuple
+        Labels that no row had before.
+    corrections : tuple of (id, label, label)
+        Rows with another label than before: the old one, and the new one.
+
+    See Also
+    --------
+    Campaign : Its ``tell`` returns one.
+    """
+
+    n_labels: int
+    n_corrected: int
+    n_same: int
+    n_skipped: int
+    n_open: int
+    new: tuple[Any, ...]
+    corrections: tuple[tuple[Any, Any, Any], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"]
+        for n, what in (
+            (self.n_corrected, "corrected"),
+            (self.n_same, "known already"),
+            (self.n_skipped, "skipped"),
+            (self.n_open, "still open"),
+        ):
+            if n:
+                parts.append(f"{n} {what}{self._corrected() if what == 'corrected' else ''}")
+        return f"{', '.join(parts)}."
+
+    def _corrected(self) -> str:
+        """Some of the corrections, in brackets."""
+        some = [f"{id}: {before!r} to {now!r}" for id, before, now in self.corrections[:MOST_SHOWN]]
+        more = len(self.corrections) - len(some)
+        return f" ({', '.join(some)}{f' and {more} more' if more else ''})"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The labels of a campaign."""
+
+    kind: str  # "classes" or "numbers"
+    closed: Sequence[Any] | None  # all allowed labels; None if new ones may come
+    known: set[Any]  # labels that rows have
+
+    def label(self, label: Any) -> Any:
+        """A label in the type of the others, if it is allowed."""
+        label = converted(label, set(self.closed or ()) or self.known, self.kind)
+        if self.closed is not None and label not in self.closed:
+            raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
+        return label
+
+    def labels(self, labels: Sequence[Any]) -> list[Any]:
+        """Labels of new rows, None for gaps, in the type of the others."""
+        if not self.known:
+            check_one_type(labels, "labels in `target`")
+        try:
+            return [None if label is None else self.label(label) for label in labels]
+        except CampaignError as error:
+            raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
+
+
+def events_of(
+    answers: Sequence[Answer],
+    rows: Sequence[int],
+    state: State,
+    votes_of: Callable[[int], Mapping[str, Any]],
+    vocabulary: Vocabulary,
+    unasked: bool,
+) -> tuple[list[Event], Told]:
+    """Turn answers into events; ``rows`` are their positions, ``votes_of(row)`` the labels by annotator until now."""
+    given = _checked(answers, rows, vocabulary)
+    strangers = [row for row, _ in given if row not in state.asked and row not in state.labels]
+    if strangers and not unasked:
+        entries = [entry for entry, row in enumerate(rows) if row in set(strangers) and _is_given(answers[entry])]
+        ids = [answers[entry].id for entry in entries]
+        remedy = (
+            "If the label is right all the same, tell it with unasked=True, in the shell --unasked."
+            if any(answers[entry].label is not None for entry in entries)
+            else "Ask for rows first; only those can be skipped."
+        )
+        raise CampaignError(f"{shown(ids)} {'was' if len(ids) == 1 else 'were'} not asked for. {remedy}", entries)
+    events, counts, corrections = [], Counter[str](), []
+    id_of = {row: answer.id for row, answer in zip(rows, answers, strict=True)}
+    for (row, annotator), label in given.items():
+        before = votes_of(row).get(annotator)
+        if label is None:
+            counts["skipped"] += 1
+            if before is not None or row not in state.skipped:
+                events.append(Event("skip", row, annotator=annotator))
+        elif before == label and type(before) is type(label):
+            counts["same"] += 1
+        else:
+            counts["corrected" if before is not None else "labels"] += 1
+            if before is not None:
+                corrections.append((id_of[row], before, label))
+            events.append(Event("tell", row, label=label, annotator=annotator))
+    is_open = vocabulary.kind == "classes" and vocabulary.closed is None and vocabulary.known
+    new = {event.label for event in events if event.kind == "tell"} - vocabulary.known if is_open else set()
+    return events, Told(
+        n_labels=counts["labels"],
+        n_corrected=counts["corrected"],
+        n_same=counts["same"],
+        n_skipped=counts["skipped"],
+        n_open=sum(not _is_given(answer) for answer in answers),
+        new=tuple(sorted(new, key=str)),
+        corrections=tuple(corrections),
+    )
+
+
+def _is_given(answer: Answer) -> bool:
+    return answer.label is not None or answer.skipped
+
+
+def _checked(answers: Sequence[Answer], rows: Sequence[int], vocabulary: Vocabulary) -> dict[tuple[int, str], Any]:
+    """The label of each row by each annotator, None for skipped ones; gaps are left out."""
+    given: dict[tuple[int, str], Any] = {}
+    if not vocabulary.known and vocabulary.closed is None and vocabulary.kind == "classes":
+        check_one_type((answer.label for answer in answers), "`labels`")
+    for entry, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        if not _is_given(answer):
+            continue
+        label = None
+        if not answer.skipped:
+            try:
+                label = vocabulary.label(answer.label)
+            except CampaignError as error:
+                raise CampaignError(f"{answer.id!r}: {error}", [entry]) from None
+        first = given.setdefault((row, answer.annotator), label)
+        if first != label:
+            said = ["a mark to skip" if one is None else repr(one) for one in (first, label)]
+            raise CampaignError(
+                f"{answer.id!r} has two labels, {said[0]} and {said[1]}. Give the right one only.", [entry]
+            )
+    return given
+
+
+def alike_in(labels: set[Any], known: set[Any]) -> tuple[str, str] | None:
+    """Two of ``known`` that differ by capitals and spaces only, the second of them one of ``labels``."""
+    groups: dict[str, list[str]] = {}
+    for label in known:
+        if isinstance(label, str):
+            groups.setdefault("".join(label.casefold().split()), []).append(label)
+    pairs = [(a, b) for alike in groups.values() for b in alike if b in labels for a in alike if a != b]
+    return min(pairs, key=lambda pair: (pair[0] in labels, pair), default=None)

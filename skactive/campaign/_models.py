@@ -1,14 +1,13 @@
-"""Models by name, for tables as people have them: texts, dates, categories and gaps.
+"""Models by name, with preprocessing for texts, dates, categories and gaps; fits, and cross-fitted predictions.
 
-The columns are turned into numbers by what all rows of the table show, those without a label included: so a category
-that no labelled row has yet is known, and twenty labels do not decide what is a rare one. Only then is a model fitted
-to the rows with labels.
+Preprocessing is fitted to all rows of the table, labelled or not, so that it knows each category; the model itself to
+the labelled rows. Every fit starts anew, with the seed of the campaign and the rows in the order of the table.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from .._random import seeded_clone
+from .._random import check_random_state, seeded_clone, seeded_for
+from ._store import CampaignError
 
-MOST_ROWS = 20_000
-"""Of the table are looked at, to tell how to turn columns into numbers."""
-
-MOST_CATEGORIES = 40
-"""Different texts of a column that count as categories each."""
+MOST_ROWS = 20_000  # of the table, that preprocessing is fitted to
+MOST_CATEGORIES = 40  # of a column; less frequent ones are one category
 
 
 def _net(kind: str) -> Any:
@@ -67,7 +64,7 @@ def has_skrub() -> bool:
 
 
 def preprocessing(vectorizer: str) -> Any:
-    """What turns columns of a table into numbers, to be fitted to the table."""
+    """A transformer from columns of a table to numbers, not fitted."""
     if vectorizer == "skrub":
         from skrub import TableVectorizer
 
@@ -76,12 +73,12 @@ def preprocessing(vectorizer: str) -> Any:
 
 
 def rows_to_look_at(n_rows: int) -> NDArray[np.int64]:
-    """Rows of a table that preprocessing is fitted to: all, or some at even distances, if there are many."""
+    """Rows of a table that preprocessing is fitted to: all, or `MOST_ROWS` at even distances."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64))
 
 
 def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
-    """The same, fitted to rows of a table."""
+    """Preprocessing, fitted to rows of a table."""
     prepared = seeded_clone(preprocessing(vectorizer), np.random.default_rng(seed))
     return FrozenEstimator(prepared.fit(X))
 
@@ -93,15 +90,14 @@ def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
 
 
 def _filled(X: Any) -> Any:
-    """Gaps that are left as -1, beside the numbers, which are those of dates and columns with no value at all."""
+    """Numbers with zeros for the gaps that skrub leaves, in dates and in columns without any value."""
     return np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 class Clean(TransformerMixin, BaseEstimator):
-    """Columns in types that preprocessing knows: numbers, dates, texts.
+    """Columns as numbers, dates or texts, as the rows of the fit decide; a value of another type is a gap.
 
-    Objects become texts, unless all are numbers or booleans. Texts that are dates in nearly all rows become dates. What
-    a column is, the rows of the fit decide; a value that is none of that is a gap.
+    Objects become texts, unless all are numbers or booleans. Texts that are dates in nearly all rows become dates.
     """
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Clean:
@@ -116,7 +112,7 @@ class Clean(TransformerMixin, BaseEstimator):
 
 
 def _kind_of_column(column: pd.Series) -> str:
-    """What a column is: "number", "text", "date", or the format of texts that are dates."""
+    """The type of a column: "number", "text", "date", or the format of texts that are dates."""
     column = _of_numpy(column)
     found = column.dropna()
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -131,26 +127,24 @@ def _kind_of_column(column: pd.Series) -> str:
 
 
 def _of_numpy(column: pd.Series) -> pd.Series:
-    """A column of Arrow or a sparse one as objects, which are what they are."""
+    """A column of Arrow or a sparse one as objects."""
     is_other = isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype)
     return column.astype(object) if is_other else column
 
 
-DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
-"""Formats of dates that are looked for, the first that fits."""
-
-NEARLY_ALL = 0.95
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
+NEARLY_ALL = 0.95  # texts that fit a format, so that a column is dates with some gaps or slips
 
 
 def _as_dates(column: pd.Series, form: str) -> pd.Series:
-    """Texts as dates, gaps where they are none; nothing but digits is a number."""
+    """Texts as dates, gaps if they are none; digits alone are a number."""
     texts = column.astype(str)
     marked = texts.where(texts.str.contains(r"\d[-/.:]\d", regex=True))
     return pd.to_datetime(marked, errors="coerce", utc=True, format=form)
 
 
 def _as_kind(column: pd.Series, kind: str) -> pd.Series:
-    """A column in its type, row by row: what stands in the others does not matter."""
+    """A column in its type, each value by itself."""
     column = _of_numpy(column)
     if kind == "text":
         texts = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
@@ -196,3 +190,79 @@ def _parts_of_dates(X: pd.DataFrame) -> Any:
         days = (X[name] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
         parts |= {f"{name} day": days, f"{name} month": X[name].dt.month, f"{name} weekday": X[name].dt.day_of_week}
     return pd.DataFrame(parts, index=X.index).astype(np.float64)
+
+
+# --- fits ----------------------------------------------------------------------------------------
+
+FOLDS = 5
+
+
+def fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], seed: int) -> Any:
+    """A fitted clone."""
+    twin = seeded_clone(model, check_random_state([seed, 0]))
+    try:
+        with seeded_for(twin, seed):
+            return twin.fit(X, y)
+    except Exception as error:
+        raise CampaignError(
+            f"`model` could not be fitted to the {len(y)} labels there are. {type(error).__name__}: {error}"
+        ) from error
+
+
+def guesses_of(model: Any, X: pd.DataFrame, kind: str) -> tuple[list[Any], NDArray[np.float64]]:
+    """Predictions, and their probabilities; NaN if the model gives none."""
+    if kind == "numbers" or not hasattr(model, "predict_proba"):
+        return np.asarray(model.predict(X)).tolist(), np.full(len(X), np.nan)
+    probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+    best = probabilities.argmax(axis=1)
+    return np.asarray(model.classes_)[best].tolist(), probabilities[np.arange(len(X)), best]
+
+
+def guesses_beside(model: Any, X: pd.DataFrame, labels: pd.Series, kind: str) -> dict[str, pd.Series]:
+    """Columns with predictions for the rows without a label."""
+    is_open = labels.isna().to_numpy(dtype=bool)
+    guesses = pd.Series(None, index=X.index, dtype=float if kind == "numbers" else object)
+    sure = pd.Series(np.nan, index=X.index)
+    if is_open.any():
+        guesses[is_open], sure[is_open] = guesses_of(model, X[is_open], kind)
+    return {"guess": guesses, "guess_probability": sure}
+
+
+def has_enough(labels: Sequence[Any], kind: str) -> bool:
+    """True if a model can be fitted: two labels, of two classes."""
+    return len(labels) > 1 and (kind == "numbers" or len(set(labels)) > 1)
+
+
+def folds_of(y: NDArray[Any], kind: str, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """Training and test rows of each fold; None if there are too few labels, or too few of a second class."""
+    n_folds, rng = min(FOLDS, len(y)), check_random_state([seed, 2])
+    shuffled = rng.permutation(len(y))
+    if kind == "classes":
+        shuffled = shuffled[np.argsort(y[shuffled], kind="stable")]  # each class is dealt out to the folds in turn
+    of_fold = np.empty(len(y), dtype=np.int64)
+    of_fold[shuffled] = np.arange(len(y)) % max(n_folds, 1)
+    folds = [(np.flatnonzero(of_fold != fold), np.flatnonzero(of_fold == fold)) for fold in range(n_folds)]
+    return folds if len(folds) > 1 and all(has_enough(y[fit].tolist(), kind) for fit, _ in folds) else None
+
+
+def cross_fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], kind: str, seed: int) -> pd.DataFrame | None:
+    """Out-of-fold predictions, their probabilities and those of the labels; None if there are too few labels."""
+    folds = folds_of(y, kind, seed)
+    if folds is None:
+        return None
+    guesses, sure, of_label = np.empty(len(y), dtype=object), np.full(len(y), np.nan), np.full(len(y), np.nan)
+    for fit, test in folds:
+        one = fitted(model, X.iloc[fit], y[fit], seed)
+        guesses[test], sure[test] = guesses_of(one, X.iloc[test], kind)
+        if kind == "classes" and hasattr(one, "predict_proba"):
+            of_label[test] = _of_labels(one, X.iloc[test], y[test])
+    return pd.DataFrame(
+        {"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index
+    ).infer_objects()
+
+
+def _of_labels(model: Any, X: pd.DataFrame, y: NDArray[Any]) -> NDArray[np.float64]:
+    """The probability of each label; 0 for a class that the model does not know."""
+    probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+    known = {label: i for i, label in enumerate(np.asarray(model.classes_).tolist())}
+    return np.array([probabilities[i, known[v]] if v in known else 0.0 for i, v in enumerate(y.tolist())])

@@ -1,4 +1,4 @@
-"""Model and query of a campaign as plain settings: all there is to them, or what tells one from another."""
+"""Model and query of a campaign as settings in its file: names and parameters, or digests that recognise them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._checks import ParameterError, check_parameters, shown
+from .._checks import ParameterError, check_parameters, shown, warn
 from .._fingerprint import digest
 from .._random import check_random_state
 from ..acsfw import ACSFWQuery
@@ -17,22 +17,23 @@ from ..kcenter import KCenterQuery
 from ..query import StochasticBatchQuery
 from ..scores import SCORES
 from . import _models as models
-from ._errors import CampaignError
+from ._store import CampaignError
 
 QUERIES = {
     query.__name__: query for query in (StochasticBatchQuery, BatchBALDQuery, BADGEQuery, ACSFWQuery, KCenterQuery)
 }
+"""Queries that a file can hold: by name, with parameters that JSON can hold."""
 
 ONE_IN_TEN = 0.1
-"""Picks of the default query that are uniform, so that accuracy can be estimated from labels that were not."""
+"""Picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool."""
 
 
 def default_query() -> StochasticBatchQuery:
     return StochasticBatchQuery(epsilon=ONE_IN_TEN)
 
 
-def settings_of(query: Any, kind: str) -> dict[str, Any]:
-    """What to write down of a query: all of it, or what tells it from another one; refuse one that can never choose."""
+def query_settings(query: Any, kind: str) -> dict[str, Any]:
+    """The parameters of a query, or digests of them; refuse a query that can never choose."""
     if not hasattr(query, "select") or not hasattr(query, "get_params"):
         raise TypeError(
             f"`query` must be a query, such as StochasticBatchQuery(). Got {query!r} of type {type(query).__name__}."
@@ -40,17 +41,25 @@ def settings_of(query: Any, kind: str) -> dict[str, Any]:
     if hasattr(query, "rules"):
         check_parameters(query.rules, query.get_params(deep=False))
     if isinstance(query, StochasticBatchQuery):
-        query.check_parameters()
-        tasks = getattr(SCORES.get(query.score if isinstance(query.score, str) else ""), "tasks", ())
-        task = "classifier" if kind == "classes" else "regressor"
-        if tasks and task not in tasks:
-            raise CampaignError(
-                f'`score`={query.score!r} is not for a {task}, which the labels ask for. Leave it at "auto".'
-            )
+        _check_can_choose(query, kind)
     params = {name: value for name, value in query.get_params(deep=False).items() if name != "random_state"}
     if QUERIES.get(type(query).__name__) is type(query) and _is_plain(params):
         return {"name": type(query).__name__, "params": params}
-    return {"name": type(query).__name__, "description": digest(query)}
+    return {"name": type(query).__name__, **_digests("query", query)}
+
+
+def _check_can_choose(query: StochasticBatchQuery, kind: str) -> None:
+    if query.diversity > 0 and query.sampler == "topk":
+        raise ParameterError(
+            '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
+            'nothing to choose: use "power" with a large `beta`, 16 say.'
+        )
+    tasks = getattr(SCORES.get(query.score if isinstance(query.score, str) else ""), "tasks", ())
+    task = "classifier" if kind == "classes" else "regressor"
+    if tasks and task not in tasks:
+        raise CampaignError(
+            f'`score`={query.score!r} is not for a {task}, which the labels ask for. Leave it at "auto".'
+        )
 
 
 def _is_plain(params: dict[str, Any]) -> bool:
@@ -61,9 +70,9 @@ def _is_plain(params: dict[str, Any]) -> bool:
 
 
 def query_of(settings: dict[str, Any], given: Any, kind: str) -> Any:
-    """The query that was written down, or the one that is handed in, if it is the same."""
+    """The query of the settings, or the given one, if it is the same."""
     if given is not None:
-        check_same("query", settings, settings_of(given, kind))
+        _check_same("query", settings, query_settings(given, kind))
         return given
     if "params" in settings:
         return QUERIES[settings["name"]](**settings["params"])
@@ -74,7 +83,7 @@ def query_of(settings: dict[str, Any], given: Any, kind: str) -> Any:
 
 
 def model_settings(model: Any) -> dict[str, Any]:
-    """What to write down of a model: its name, or what tells it from another one."""
+    """The name of a model, or digests of its parameters."""
     is_estimator = all(hasattr(model, name) for name in ("fit", "get_params", "set_params"))
     if isinstance(model, type) or not (is_estimator or model in tuple(models.MODELS)):
         raise ParameterError(
@@ -83,18 +92,18 @@ def model_settings(model: Any) -> dict[str, Any]:
         )
     if isinstance(model, str):
         return {"name": model, "vectorizer": "skrub" if models.has_skrub() else "plain"}
-    return {"type": type(model).__name__, "description": digest(clone(model))}
+    return {"type": type(model).__name__, **_digests("model", clone(model))}
 
 
 def model_of(settings: dict[str, Any], given: Any) -> Any:
-    """The name of the model, or the one that is handed in, if it is the same."""
+    """The name of the model, or the given model, if it is the same."""
     if "name" not in settings:
         if given is None:
             raise CampaignError(
                 f"`model` must be handed in: the campaign was started with a {settings['type']}, and its file holds no "
                 "code. Give `Campaign.open` the same one."
             )
-        check_same("model", settings, model_settings(given))
+        _check_same("model", settings, model_settings(given))
         return given
     if given is not None and given != settings["name"]:
         raise CampaignError(
@@ -109,19 +118,56 @@ def model_of(settings: dict[str, Any], given: Any) -> Any:
     return settings["name"]
 
 
-def check_same(name: str, before: Any, now: Any) -> None:
-    """Check that something handed in has the settings that the campaign was started with."""
-    if json.loads(json.dumps(before)) != json.loads(json.dumps(now)):
-        raise CampaignError(
-            f"`{name}` must be the one that the campaign was started with. Give the first one, or start a new campaign."
-        )
+def _digests(name: str, part: Any) -> dict[str, Any]:
+    """What recognises a model or query: a digest of it, and of each parameter, to name those that differ.
+
+    Random states count for nothing: the campaign has seeds of its own.
+    """
+    params = {key: value for key, value in part.get_params().items() if not key.endswith("random_state")}
+    try:
+        return {"digest": digest(part), "digests": {key: digest(value) for key, value in params.items()}}
+    except ValueError as error:
+        raise CampaignError(f"`{name}` cannot be recognised when the campaign is opened again: {error}.") from error
 
 
-def ready(query: Any, state: bytes | None, seed: int, verbose: int = 0) -> Any:
-    """A copy of the query that goes on where the last batch left it, and shows its progress if asked to."""
-    twin = clone(query)
-    if "random_state" in twin.get_params(deep=False):
-        twin.set_params(random_state=int(check_random_state([seed, 1]).integers(2**31 - 1)))
+def _check_same(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Check that something handed in has the settings from the start of the campaign."""
+    now = json.loads(json.dumps(now))  # tuples are lists in the file
+    if before == now:
+        return
+    old, new = ({**one.get("params", {}), **one.get("digests", {})} for one in (before, now))
+    others = [param for param in {**old, **new} if old.get(param) != new.get(param)]
+    # Of "steps" and "scaler__with_mean", which hold the same difference, the latter says more.
+    what = f"parameter `{max(others, key=len)}`" if others else "class"
+    raise CampaignError(
+        f"`{name}` must be the one that the campaign was started with. Its {what} is another one now: give the first "
+        "one, or start a new campaign."
+    )
+
+
+def query_of_batch(query: Any, seed: int, number: int, verbose: int = 0) -> Any:
+    """A clone of the query with a seed made of the campaign's and of the number of the batch."""
+    twin = _seeded(query, int(check_random_state([seed, 1, number]).integers(2**31 - 1)))
     if verbose and "verbose" in twin.get_params(deep=False):
         twin.set_params(verbose=verbose)
     return twin
+
+
+def _seeded(query: Any, seed: int | None) -> Any:
+    twin = clone(query)
+    if "random_state" in twin.get_params(deep=False):
+        twin.set_params(random_state=seed)
+    return twin
+
+
+def warn_of_state(query: Any) -> None:
+    """Warn if a user's query has kept something beside its parameters and its results, whose names end in "_"."""
+    if type(query).__module__.partition(".")[0] == "skactive":
+        return
+    known = {*query.get_params(deep=False), "_batch"}
+    kept = [name for name in vars(query) if name not in known and not name.endswith("_")]
+    if kept:
+        warn(
+            f"`query` has kept {', '.join(kept)} beside its parameters. A campaign gives each batch a clone of the "
+            "query: this is not there for the next batch."
+        )

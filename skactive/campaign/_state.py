@@ -1,4 +1,4 @@
-"""What has become of the rows of a campaign, from the labels they came with and all events since."""
+"""The state of the rows of a campaign, from the labels they came with and all events since."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _agreed(votes: Votes) -> Any:
 
 
 RULES: dict[str, Callable[[Votes], Any]] = {"latest": _latest, "majority": _majority, "open": _agreed}
-"""Which label counts where annotators disagree; None is none of them."""
+"""Which label counts if annotators disagree; None if none does."""
 
 
 @dataclass
 class _Row:
-    """What is known of a row that something has happened to."""
+    """The state of a row with events."""
 
     votes: dict[str, Any] = field(default_factory=dict)
     out: bool = False
@@ -45,58 +45,37 @@ class _Row:
 
 @dataclass(frozen=True)
 class State:
-    """The rows at one moment.
-
-    Attributes
-    ----------
-    n_rows : int
-    seen : int
-        Number of the last event.
-    labels : dict of int to label
-        The labels that count, by position, in the order of the positions.
-    out : list of int
-        Rows that were asked for and have no answer yet.
-    skipped, disputed : list of int
-        Rows that nobody can label, and rows whose annotators disagree, where the rule leaves them open.
-    given : dict of int to dict
-        The last label of each annotator, of all rows that something has happened to.
-    asked : dict of int to int
-        Rows that were ever asked for, with the batch that they were in last.
-    order : list of int
-        Rows in the order in which they got their first label, those that came with one left out.
-    gone : frozenset of int
-        Rows that are in the table no more: they have no label, and are not asked for.
-    came : frozenset of int
-        Rows that came with a label.
-    """
+    """The rows at one moment, by their positions."""
 
     n_rows: int
-    seen: int
-    labels: dict[int, Any]
-    out: list[int]
+    seen: int  # number of the last event
+    labels: dict[int, Any]  # those that count, in the order of the positions
+    out: list[int]  # rows that wait for labels
     skipped: list[int]
-    disputed: list[int]
-    given: dict[int, dict[str, Any]]
-    asked: dict[int, int]
-    order: list[int]
-    gone: frozenset[int]
-    came: frozenset[int]
+    disputed: list[int]  # rows whose annotators disagree, so that no label counts
+    given: dict[int, dict[str, Any]]  # the last label of each annotator, of all rows with events
+    asked: dict[int, int]  # rows that were ever asked for, with their last batch
+    order: list[int]  # rows in the order of their first label, without those that came with one
+    gone: frozenset[int]  # rows that are no longer in the table: they have no label, and are not asked for
+    came: frozenset[int]  # rows that came with a label
 
     @classmethod
-    def of(cls, start: Sequence[Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()) -> State:
-        """Go through what happened; ``start`` are the labels that rows came with, ``gone`` rows that are no more."""
+    def of(
+        cls, n_rows: int, came: Mapping[int, Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()
+    ) -> State:
+        """Apply the events; ``came`` are the labels that rows came with, ``gone`` rows that are no longer there."""
         gone = frozenset(gone)
-        came = {row: label for row, label in enumerate(start) if label is not None and row not in gone}
+        came = {row: label for row, label in came.items() if row not in gone}
         rows: dict[int, _Row] = {}
         order: dict[int, None] = {}
         seen = 0
         for event in events:
             seen = event.number
-            if event.row >= len(start) or event.row in gone:
-                continue  # the former of a row that another process has taken up, from a longer table
+            if event.row >= n_rows or event.row in gone:
+                continue  # the former: a row that another process has added, from a longer table
             if event.row not in rows:
                 rows[event.row] = _Row({"": came[event.row]} if event.row in came else {})
-            _happen(rows[event.row], event)
+            _apply(event, rows[event.row])
             if event.kind == "tell" and event.row not in came:
                 order.setdefault(event.row)
             elif event.kind == "withdraw":
@@ -105,7 +84,7 @@ class State:
         labels = {row: label for row, label in came.items() if row not in rows}
         labels |= {row: label for row, label in decided.items() if label is not None}
         return cls(
-            n_rows=len(start),
+            n_rows=n_rows,
             seen=seen,
             labels=dict(sorted(labels.items())),
             out=sorted(row for row, known in rows.items() if known.out),
@@ -119,7 +98,7 @@ class State:
         )
 
     def first_labelled(self, n: int) -> list[int]:
-        """Rows that had a label once ``n`` of those in ``order`` had: those that came with one, and these."""
+        """Rows that came with a label, and the first ``n`` of ``order``."""
         later = frozenset(self.order[n:])
         return [row for row in self.labels if row not in later]
 
@@ -133,7 +112,7 @@ class State:
         )
 
     def all_labels(self) -> set[Any]:
-        """Labels that somebody has told, whether they count or not."""
+        """All labels of annotators, whether they count or not."""
         return {*self.labels.values(), *(label for votes in self.given.values() for label in votes.values())}
 
     def candidates(self) -> NDArray[np.bool_]:
@@ -144,18 +123,23 @@ class State:
         return free
 
     def disagreements(self) -> dict[int, dict[str, Any]]:
-        """Rows whose annotators do not say the same."""
+        """Rows with different labels of annotators."""
         return {row: votes for row, votes in self.given.items() if len(set(votes.values())) > 1}
 
 
-def _happen(row: _Row, event: Event) -> None:
+def labelled(labels: Sequence[Any]) -> dict[int, Any]:
+    """Rows with a label, by their positions in a list that has None for the others."""
+    return {row: label for row, label in enumerate(labels) if label is not None}
+
+
+def _apply(event: Event, row: _Row) -> None:
     if event.kind == "ask":
         row.out, row.batch = True, event.batch
     elif event.kind == "tell":
         row.votes.pop(event.annotator, None)  # so that the last one told is the last
         row.votes[event.annotator] = event.label
         row.out = row.skipped = False
-    elif event.kind == "skip":  # a label of somebody else stays
+    elif event.kind == "skip":  # labels of other annotators stay
         row.votes.pop(event.annotator, None)
         row.out, row.skipped = False, not row.votes
     elif event.kind == "withdraw":

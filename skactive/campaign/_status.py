@@ -1,34 +1,51 @@
-"""Where a campaign stands, in numbers, a sentence and a table."""
+"""What a campaign shows: counts and sentences, the stopping report, and tables of rows, labels and events."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .. import _html as html
+from .._progress import progress
+from .._random import check_random_state
 from ..stopping import StoppingReport
 from ._accuracy import Accuracy
+from ._models import has_enough
+from ._state import State
+from ._store import Event
+
+MOST_REPORTS = 8
+"""Each is a fit. A verdict depends on the last ``patience`` labels, usually the last batch or two."""
+
+MOST_ROWS = 20_000
+"""Rows without a label that predictions are compared on; a report draws some of these."""
+
+Fit = Callable[[Sequence[int]], tuple[Any, pd.DataFrame, NDArray[Any]]]
+"""``fit(rows)`` is a model fitted to the labels of these rows, the rows and the labels."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """Where a campaign stands.
+    """Counts of a campaign, its accuracy, and whether to go on.
 
     Attributes
     ----------
     n_rows, n_labels, n_out, n_skipped, n_disputed, n_left : int
-        Rows of the table: with a label that counts, asked for and not answered yet, that nobody can label, whose
-        annotators disagree so that none counts, and those that can still be asked for.
+        Rows of the table; of them with a label that counts, asked for and still unlabelled, skipped as impossible to
+        label, without a label that counts as annotators disagree, and available to be asked for.
     n_asked, n_batches : int
         Rows that were asked for so far, in how many batches.
     by_label : dict
-        How many rows have each label, the most frequent first; of numbers: least, mean and largest.
+        Number of rows with each label, the most frequent first; of numbers: least, mean and largest.
     out : DataFrame
-        Rows that are out, indexed by id, with the batch and the time they were asked for.
+        Rows waiting for labels, indexed by id, with the batch and the time they were asked for.
     accuracy : Accuracy or None
         None with too few labels, or if it was not asked for.
     report : StoppingReport or None
@@ -55,7 +72,7 @@ class Status:
     report: StoppingReport | None = None
 
     def counts(self) -> dict[str, int]:
-        """How many rows are in each state, and how many batches there were, by short names."""
+        """Numbers of rows in each state, and of batches, by short names."""
         names = ("rows", "labels", "out", "skipped", "disputed", "left", "batches")
         return {"labelled" if name == "labels" else name: getattr(self, f"n_{name}") for name in names}
 
@@ -63,22 +80,22 @@ class Status:
         return "\n".join(self.sentences())
 
     def sentences(self) -> list[str]:
-        """One sentence for each thing to know."""
+        """Counts, labels, rows waiting, accuracy and report: a sentence each."""
         return [self._on_rows(), *self._by_topic().values()]
 
     def _repr_html_(self) -> str:
         return html.card(self._on_rows(), [html.Table(list(self._by_topic().items()), is_sentences=True)])
 
     def _by_topic(self) -> dict[str, str]:
-        """What there is to say beside the rows, by what it is about."""
         found = {}
         if self.by_label:
             counts = ", ".join(f"{label}: {n}" for label, n in label_numbers(self.by_label)[:12])
             found["labels"] = f"Labels: {counts}{', ...' if len(self.by_label) > 12 else ''}."
         if self.n_out:
             first = self.out.sort_values("batch").iloc[0]
-            since = f"the first since {first['asked'][:10]} (batch {first['batch']})"
-            found["out"] = f"{self.n_out} rows are out, {since}."
+            since = f"since {first['asked'][:10]} (batch {first['batch']})"
+            are = "1 row is" if self.n_out == 1 else f"{self.n_out} rows are"
+            found["out"] = f"{are} waiting for labels, {since}."
         if self.accuracy is not None:
             text = str(self.accuracy)
             found["accuracy"] = f"{text[0].upper()}{text[1:]}."
@@ -94,12 +111,129 @@ class Status:
 
 
 def label_numbers(by_label: Mapping[Any, Any]) -> list[tuple[str, str]]:
-    """Labels and how many rows have them, as texts; of numbers least, mean and largest."""
+    """`Status.by_label` as texts."""
     return [(str(label), f"{n:,}" if isinstance(n, numbers.Integral) else f"{n:g}") for label, n in by_label.items()]
 
 
 def for_a_campaign(text: str) -> str:
-    """What a report says, without words for those who make reports themselves."""
+    """The text of a report without advice for callers of `StoppingReport`."""
     return text.replace("Pass this report as `previous` after the next batch.", "The next batch tells more.").replace(
         "labels for a test would tell (`test`)", "labels that are kept for a test would tell"
     )
+
+
+# --- stopping ------------------------------------------------------------------------------------
+
+
+def moments_of(state: State) -> list[int]:
+    """Numbers of labels, in the order of ``state.order``, after each batch, and now.
+
+    A batch ends where labels of a later one begin.
+    """
+    latest, moments = 0, [0]
+    for n, row in enumerate(state.order):
+        batch = state.asked.get(row, 0)
+        if batch > latest:
+            latest = batch
+            moments.append(n)
+    return sorted({*moments, len(state.order)})
+
+
+def report_on(
+    state: State, table: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
+) -> StoppingReport | None:
+    """The report of now, with those of the last batches before it; None with labels of one class."""
+    left = np.flatnonzero(state.candidates())
+    rng = check_random_state([options["random_state"], 4])
+    if len(left) > MOST_ROWS:
+        left = rng.choice(left, MOST_ROWS, replace=False)
+    report = None
+    moments = moments_of(state)[-MOST_REPORTS:]
+    first = min((n for n in moments if _can_fit(state, n, kind)), default=len(state.order))
+    looked_at = np.sort(np.concatenate([left, np.array(state.order[first:], dtype=np.int64)]))
+    X = table.take(looked_at)
+    for n in progress(moments, doing="stopping report", unit="fit", verbose=verbose):
+        if not _can_fit(state, n, kind):
+            continue
+        model, X_training, y_training = fit(state.first_labelled(n))
+        pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
+        report = StoppingReport.from_learner(
+            model,
+            X.iloc[np.searchsorted(looked_at, pool)],
+            report,
+            X_training=X_training,
+            y_training=y_training,
+            **options,
+        )
+    return report
+
+
+def _can_fit(state: State, n: int, kind: str) -> bool:
+    return has_enough([state.labels[row] for row in state.first_labelled(n)], kind)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n: int) -> pd.DataFrame:
+    """Labelled rows ``X``, sorted by the out-of-fold probability of their label, which ``judged`` holds."""
+    rows = list(state.labels)
+    found = judged.copy()
+    found.insert(0, "label", list(state.labels.values()))
+    if kind == "numbers":
+        found = found.drop(columns=["label_probability", "guess_probability"])
+        found["difference"] = (found["guess"] - found["label"]).abs()
+        order = np.argsort(-found["difference"].to_numpy(), kind="stable")
+    else:
+        by_guess = np.where((found["guess"] != found["label"]).to_numpy(), 0.0, 1.0)  # for models without probabilities
+        likely = found["label_probability"]
+        order = np.argsort(np.where(likely.isna(), by_guess, likely), kind="stable")
+    disputes = state.disagreements()
+    found["disputed"] = [row in disputes for row in rows]
+    beside = X.rename(columns={c: f"{c} of the row" for c in X.columns if c in found.columns})
+    return pd.concat([found, beside], axis=1).iloc[order[:n]]
+
+
+def disputes_of(state: State, ids: pd.Index) -> pd.DataFrame:
+    """Rows with different labels of annotators: a column for each annotator, and the label that counts."""
+    found = state.disagreements()
+    names = sorted({name for votes in found.values() for name in votes})
+    data = {_heading(name): [votes.get(name) for votes in found.values()] for name in names}
+    return pd.DataFrame(
+        {**data, "label": [state.labels.get(row) for row in found]}, index=ids.take(list(found)), dtype=object
+    )
+
+
+def _heading(annotator: str) -> str:
+    return "label (annotator)" if annotator == "label" else annotator or "(no name)"
+
+
+def table_of(events: Sequence[Event], ids: pd.Index) -> pd.DataFrame:
+    """A row for each event."""
+    return pd.DataFrame(
+        {
+            "time": pd.to_datetime([event.time for event in events], utc=True),
+            "kind": [event.kind for event in events],
+            "id": ids.take([event.row for event in events]),
+            "label": pd.Series([event.label for event in events], dtype=object),
+            "annotator": [event.annotator for event in events],
+            "batch": pd.array([event.batch for event in events], dtype="Int64"),
+            "log_proba": pd.Series([event.log_proba for event in events], dtype=float),
+        }
+    )
+
+
+def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
+    """`Status.by_label`."""
+    if not labels:
+        return {}
+    if kind == "classes":
+        return dict(Counter(labels).most_common())
+    return {"least": min(labels), "mean": float(np.mean(labels)), "largest": max(labels)}
+
+
+def card(status: Status, name: str, target: str) -> str:
+    """Counts of a campaign in HTML."""
+    counts = [[what, f"{n:,}"] for what, n in status.counts().items()]
+    tables = [html.Table(counts), html.Table(label_numbers(status.by_label))]
+    return html.card(f"Campaign {name}: {target}", tables, beside=True)

@@ -1,180 +1,81 @@
-"""The table of a campaign: an id for each row, a column for the labels, and columns for a model.
-
-A table comes as a DataFrame or stands in files, and is then the rows of a campaign, in its order. All others go by
-`Given` and `Pool`, and do not ask where the rows are.
-"""
+"""The table of a campaign: ids, labels, the columns of the model, and hashes of rows, which tell if they change."""
 
 from __future__ import annotations
 
-import datetime
+import glob
 import hashlib
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ._errors import CampaignError, shown
-from ._ids import EXACT, Ids, plain_ids
-from ._labels import plain_labels
+from .._checks import import_optional, warn
+from ._labels import EXACT, plain_labels
+from ._store import CampaignError, Rows, has_texts, index_of, shown
+
+Indices = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
 
 RESERVED = ("guess", "guess_probability", "log_proba", "skip")
 """Columns that batches have beside those of the table."""
 
 RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")
-"""And those of lists of rows, beside the id."""
+"""Columns that lists of rows have beside the id."""
 
-_MISSING = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Pool(Protocol):
-    """The rows of a campaign, in its order, wherever they are. Of those that are gone nobody knows the values."""
-
-    @property
-    def columns(self) -> list[str]:
-        """For a model to go by."""
-
-    def take(self, rows: ArrayLike) -> pd.DataFrame:
-        """Some rows, indexed by id."""
-
-    def column(self, name: str) -> NDArray[Any]:
-        """The values of a column, one for each row."""
-
-    def aligned(self, values: Any, name: str) -> Any:
-        """Values of a user, one for each row, in a form that a query puts in the order of the rows."""
-
-    def pool(self) -> Any:
-        """All rows as one query takes them."""
-
-    def fields(self) -> list[Any] | None:
-        """Names and types of the columns as Arrow has them; None of rows in memory."""
-
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], pd.DataFrame]]:
-        """Positions and rows, indexed by id, some at a time: all rows, or all that are there."""
-
-
-class Given(Protocol):
-    """A table as a user gives it, checked, in an order of its own."""
-
-    @property
-    def ids(self) -> Ids: ...
-
-    @property
-    def labels(self) -> list[Any]:
-        """One for each row; None where the target has a gap."""
-
-    @property
-    def columns(self) -> list[str]:
-        """For a model to go by."""
-
-    def prints(self) -> NDArray[np.uint64]:
-        """A number for each row, which is another one once a value of it has changed."""
-
-    def in_order(self, positions: NDArray[np.int64], ids: Ids) -> Pool:
-        """The rows at these positions, of which -1 is none, as those of a campaign with these ids."""
-
-    def settings(self) -> dict[str, Any]:
-        """What a campaign that is begun with it writes down of it."""
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """The rows of a campaign as a DataFrame.
-
-    Attributes
-    ----------
-    X : DataFrame
-        What the model sees: all columns but those of the id and of the target, indexed by id.
-    """
-
-    X: pd.DataFrame
-
-    @property
-    def columns(self) -> list[str]:
-        return self.X.columns.tolist()
-
-    def take(self, rows: ArrayLike) -> pd.DataFrame:
-        return self.X.iloc[np.asarray(rows, dtype=np.int64)]
-
-    def column(self, name: str) -> NDArray[Any]:
-        return self.X[name].to_numpy()
-
-    def aligned(self, values: Any, name: str) -> Any:
-        return values
-
-    def pool(self) -> pd.DataFrame:
-        return self.X
-
-    def fields(self) -> None:
-        return None
-
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], pd.DataFrame]]:
-        yield np.arange(len(self.X)), self.X
+_MISSING = np.uint64(0x9E3779B97F4A7C15)  # the hash of a gap, whatever the column's type
+_BLOCK = 65_536  # rows hashed at a time: a column of hashes for all columns of a long table would double its memory
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with ids, in memory.
+    """A checked table, in the order in which the user gives it."""
 
-    Attributes
-    ----------
-    ids : Ids
-    X : DataFrame
-        What the model sees: all columns but those of the id and of the target, indexed by id.
-    labels : list
-        One for each row; None where the target has a gap.
-    """
-
-    ids: Ids
-    X: pd.DataFrame
-    labels: list[Any]
+    ids: pd.Index
+    X: pd.DataFrame  # the columns of the model, indexed by id
+    labels: list[Any]  # None where the target has a gap
+    files: list[str]  # absolute paths of the files that it was read from
 
     @classmethod
     def of(cls, frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Table:
-        """Check a table as a user gives it; ``columns`` are those that a campaign has, None for all.
-
-        Rows may be ids of the index, with ``id`` as its name or None.
-        """
-        frame = _as_frame(frame)
+        """Check a table, or read it from files; ``columns`` are those that a campaign has, None for all."""
+        files: list[str] = []
+        if _is_in_files(frame):
+            if id is None:
+                raise CampaignError("`id` must name a column of `frame`, as files have no index. Got None.")
+            frame, files = _read_parquet(frame, id=id, target=target, columns=columns)
+        elif not isinstance(frame, pd.DataFrame):
+            frame = _as_frame(frame)
         names = frame.columns.tolist()
-        ours = columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
+        ours = _columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
         if len(frame) == 0:
-            raise CampaignError(EMPTY)
+            raise CampaignError("`frame` must have at least one row. Got an empty table.")
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
         X = frame[ours]
         complex_ = [name for name in X.columns if X[name].dtype.kind == "c"]
         if complex_:
             raise CampaignError(f"`frame` must not hold complex numbers. Got some in {shown(complex_)}: split them.")
-        X = X.set_axis(pd.Index(ids, name=id if id is not None else frame.index.name or "id"), axis=0)
-        return cls(Ids.of(ids), X, plain_labels(frame[target], "target", ids))
-
-    @property
-    def columns(self) -> list[str]:
-        return self.X.columns.tolist()
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def in_order(self, positions: NDArray[np.int64], ids: Ids) -> InMemory:
-        if len(positions) == len(self.X) and (positions == np.arange(len(positions))).all():
-            return InMemory(self.X)
-        X = self.X.iloc[np.maximum(positions, 0)]
-        return InMemory(X.set_axis(pd.Index(list(ids), name=X.index.name)))
-
-    def prints(self) -> NDArray[np.uint64]:
-        return prints_of(self.X)
+        X = X.set_axis(ids.rename(id if id is not None else frame.index.name or "id"), axis=0)
+        return cls(ids, X, plain_labels(frame[target], "target", ids), files)
 
 
-EMPTY = "`frame` must have at least one row. Got an empty table."
+def _as_frame(frame: Any) -> pd.DataFrame:
+    if hasattr(frame, "to_pandas"):  # polars, pyarrow
+        return frame.to_pandas()
+    raise TypeError(
+        f"`frame` must be a DataFrame, paths of Parquet files, or a dataset of Arrow. Got a {type(frame).__name__}."
+    )
 
 
-def columns_of(
+def _columns_of(
     names: list[Any], *, id: str | None, target: str, columns: list[str] | None, index: Any = None
 ) -> list[str]:
-    """Columns for a model to go by, of a table with columns and an index of these names."""
+    """The columns of the model, of a table with columns and an index of these names."""
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
@@ -196,7 +97,7 @@ def columns_of(
         )
     ours = ours if columns is None else columns
     if not ours:
-        raise CampaignError("`frame` must have a column beside the id and the target, for a model to go by.")
+        raise CampaignError("`frame` must have a column beside the id and the target, for a model to learn from.")
     if id is None and index is None and "id" in names:
         raise CampaignError("`id` must be named, as `frame` has a column 'id'. Give id=\"id\", or name the index.")
     bad = [name for name in ours if not isinstance(name, str)]
@@ -211,73 +112,271 @@ def columns_of(
     return ours
 
 
-def prints_of(X: pd.DataFrame) -> NDArray[np.uint64]:
-    """A number for each row, which is another one once a value of it has changed."""
-    total = np.zeros(len(X), dtype=np.uint64)
-    names = pd.util.hash_array(np.array(X.columns, dtype=object))
-    for name, key in zip(X.columns, names, strict=True):
-        total += _mixed(_hashed(X[name]) ^ key)
-    return total
+# --- files ----------------------------------------------------------------------------------------
 
 
-def _as_frame(frame: Any) -> pd.DataFrame:
-    if isinstance(frame, pd.DataFrame):
-        return frame
-    if hasattr(frame, "to_pandas"):  # polars, pyarrow
-        return frame.to_pandas()
-    raise TypeError(
-        f"`frame` must be a DataFrame, paths of Parquet files, or a dataset of Arrow. Got a {type(frame).__name__}."
+def _is_in_files(frame: Any) -> bool:
+    if isinstance(frame, list | tuple):
+        return len(frame) > 0 and all(isinstance(path, str | os.PathLike) for path in frame)
+    return isinstance(frame, str | os.PathLike) or hasattr(frame, "get_fragments")
+
+
+def _read_parquet(frame: Any, *, id: str, target: str, columns: list[str] | None) -> tuple[pd.DataFrame, list[str]]:
+    """The columns that are needed, of Parquet files or of a dataset of Arrow; and the paths that were given."""
+    pa = import_optional("pyarrow", "frame", "pyarrow")
+    try:
+        paths, dataset = ([], frame) if hasattr(frame, "get_fragments") else _dataset_of(frame)
+        needed = _columns_of(dataset.schema.names, id=id, target=target, columns=columns)
+        table = dataset.to_table(columns=[id, target, *needed])
+    except (pa.ArrowException, OSError) as error:
+        raise CampaignError(f"`frame` could not be read as Parquet: {' '.join(str(error).split())}.") from error
+    # Each column leaves Arrow's memory as pandas takes it: else all would be in memory twice.
+    return table.to_pandas(split_blocks=True, self_destruct=True), paths
+
+
+def _dataset_of(frame: Any) -> tuple[list[str], Any]:
+    """Paths, absolute, and their files as one dataset, with one type for each column."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    paths = [os.path.abspath(path) for path in ([frame] if isinstance(frame, str | os.PathLike) else frame)]
+    files = _files_at(paths)
+    schemas = [dataset.dataset(file, format="parquet").schema.remove_metadata() for file in files]
+    for file, schema in zip(files, schemas, strict=True):
+        others = _own_names(schema) ^ _own_names(schemas[0])
+        if others:  # Arrow would fill a column that a file lacks with gaps
+            raise CampaignError(
+                f"`frame` must have the same columns in all files. {file} and {files[0]} differ in "
+                f"{shown(sorted(others))}."
+            )
+    return paths, dataset.dataset(files, schema=pa.unify_schemas(schemas, promote_options="permissive"))
+
+
+def _own_names(schema: Any) -> set[str]:
+    """Names of columns, without those of an index that pandas has written."""
+    return {name for name in schema.names if not name.startswith("__index_level_")}
+
+
+def _files_at(paths: Sequence[str]) -> list[str]:
+    """The files that paths, folders and patterns name, sorted by name."""
+    found: set[str] = set()
+    for path in paths:
+        if os.path.isdir(path):
+            inside = [str(file) for file in Path(path).glob("*.parquet") if not file.name.startswith((".", "_"))]
+        else:
+            matches = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
+            inside = [file for file in matches if os.path.isfile(file)]
+        if not inside:
+            raise CampaignError(f"`frame` must name Parquet files, or a folder of them. There are none at {path}.")
+        found.update(inside)
+    return sorted(found)
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+
+def plain_ids(keys: Any) -> pd.Index:
+    """Ids as texts or whole numbers, all different, none missing."""
+    series = pd.Series(keys)
+    missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
+    if len(missing):
+        raise CampaignError(
+            f"`id` must be there in every row. Row {missing[0] + 1}{_and_others(missing)} has none: give it one, or "
+            "drop it.",
+            missing.tolist(),
+        )
+    twice = np.flatnonzero(series.duplicated().to_numpy())
+    if len(twice):
+        raise CampaignError(
+            f"`id` must be different in every row. Got {_plain_id(series.iloc[twice[0]])!r} again in row "
+            f"{twice[0] + 1}{_and_others(twice)}: drop the copies, or name another column.",
+            twice.tolist(),
+        )
+    if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
+        series = series.astype(np.int64)
+    if series.dtype in ("int64", "str"):
+        return pd.Index(series)
+    ids = [_plain_id(value) for value in series.tolist()]
+    if len({type(id) for id in ids}) > 1:
+        examples = next(id for id in ids if isinstance(id, str)), next(id for id in ids if isinstance(id, int))
+        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(examples)}: make all texts.")
+    return index_of(ids)
+
+
+def _plain_id(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_):
+        return int(value)
+    raise CampaignError(
+        f"`id` must hold texts or whole numbers. Got {value!r}, of type {type(value).__name__}: `.astype(str)` makes "
+        "texts of them."
     )
 
 
-def _hashed(column: pd.Series) -> NDArray[np.uint64]:
-    """A number for each value: the same however it is stored, and one of its own for a gap."""
+def _and_others(rows: Indices) -> str:
+    return "" if len(rows) == 1 else f" (and {len(rows) - 1} other{'s' if len(rows) > 2 else ''})"
+
+
+def listed_ids(ids: Any) -> list[Any]:
+    """Ids that a user lists, each once."""
+    if isinstance(ids, str | int):
+        raise TypeError(f"`ids` must be a list of ids. Got {ids!r}: [{ids!r}] is a list of one.")
+    return plain_ids(list(dict.fromkeys(ids))).tolist()
+
+
+def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list[int]:
+    """Positions of rows by id; refuse unknown ids, and those of rows that are gone."""
+    wanted = [int(id) if isinstance(id, float | np.floating) and id % 1 == 0 else id for id in wanted]
+    wrong = [i for i, id in enumerate(wanted) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
+    if wrong:
+        raise CampaignError(f"{shown([wanted[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong)
+    where = _find(ids, wanted)
+    unknown = np.flatnonzero(where < 0).tolist()
+    if unknown:
+        strangers = [wanted[i] for i in unknown]
+        what = "is no id" if len(strangers) == 1 else "are no ids"
+        raise CampaignError(f"{shown(strangers)} {what} of the campaign.{_hint(ids, strangers)}", unknown)
+    lost = [i for i, row in enumerate(where.tolist()) if row in gone]
+    if lost:
+        raise CampaignError(
+            f"{shown([wanted[i] for i in lost])} {'is' if len(lost) == 1 else 'are'} gone from the table. Put "
+            "the rows back to label them.",
+            lost,
+        )
+    return where.tolist()
+
+
+def _find(ids: pd.Index, wanted: Sequence[Any]) -> Indices:
+    """Positions, -1 for unknown ids. A text is never a whole number."""
+    kind = str if has_texts(ids) else int | np.integer
+    alike = [i for i, id in enumerate(wanted) if isinstance(id, kind)]
+    where = np.full(len(wanted), -1, dtype=np.int64)
+    where[alike] = ids.get_indexer(index_of([_plain_id(wanted[i]) for i in alike]))
+    return where
+
+
+def _hint(ids: pd.Index, unknown: list[Any]) -> str:
+    """A known id that differs from an unknown one by its type, or by zeros that a spreadsheet has taken away."""
+    bare = str(unknown[0]).lstrip("0")
+    like = next((id for id in ids.tolist() if str(id).lstrip("0") == bare), None)
+    return "" if like is None else f" There is {like!r}: read ids as texts, with their zeros, or in their type."
+
+
+# --- hashes of rows -------------------------------------------------------------------------------
+
+
+def row_hashes(X: pd.DataFrame) -> Hashes:
+    """A hash for each row: the same for the same values, in whatever types and order of columns and rows."""
+    names = sorted(X.columns)
+    blocks = (X.iloc[start : start + _BLOCK] for start in range(0, len(X), _BLOCK))
+    hashed = (pd.DataFrame({name: _hashed(block[name]) for name in names}) for block in blocks)
+    return np.concatenate([pd.util.hash_pandas_object(one, index=False).to_numpy() for one in hashed])
+
+
+def _hashed(column: pd.Series) -> Hashes:
+    """A hash for each value: of numbers and booleans as floats, of times as microseconds, of all others as texts."""
     missing = column.isna().to_numpy(dtype=bool)
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "bf":
-        return np.where(missing, _MISSING, _of_floats(column.to_numpy(dtype=np.float64)))
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-        whole = column.to_numpy()
-        hashed = _of_floats(whole.astype(np.float64))
-        large = np.abs(whole.astype(np.float64)) >= EXACT
-        hashed[large] = _of_texts([str(value) for value in whole[large].tolist()])
-        return hashed
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM":
-        unit = f"{column.dtype.kind}8[us]"
-        return np.where(missing, _MISSING, pd.util.hash_array(column.to_numpy().astype(unit).astype(np.int64)))
-    values = column.astype(object).tolist()
-    texts, numbers = [], np.full(len(values), np.nan)
-    for i, (value, gap) in enumerate(zip(values, missing.tolist(), strict=True)):
-        if gap:
-            texts.append("")
-        elif isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating) and abs(float(value)) < EXACT:
-            numbers[i] = float(value)
-            texts.append("")
-        else:
-            texts.append(_text(value))
-    hashed = np.where(np.isnan(numbers), _of_texts(texts), _of_floats(numbers))
+    if column.dtype.kind in "mM":
+        moments = column.to_numpy(dtype=f"{column.dtype.kind}8[us]", na_value=None).astype(np.int64)
+        return np.where(missing, _MISSING, pd.util.hash_array(moments))
+    if pd.api.types.is_numeric_dtype(column) and not isinstance(column.dtype, pd.SparseDtype):
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        # Beyond 2**53 several whole numbers are one float: their digits are hashed.
+        is_number = (np.abs(values) < EXACT) | missing | pd.api.types.is_float_dtype(column)
+        texts = [str(value) for value in column[~is_number].tolist()]
+    else:
+        objects = column.to_numpy(dtype=object)
+        if pd.api.types.infer_dtype(objects, skipna=True) == "string":
+            return np.where(missing, _MISSING, pd.util.hash_array(objects))
+        is_number = np.array([_is_short_number(value) for value in objects], dtype=bool)
+        values = np.where(is_number, objects, 0.0).astype(np.float64)
+        texts = [_text(value) for value in objects[~is_number]]
+    hashed = pd.util.hash_array(values + 0.0)  # no -0.0
+    hashed[~is_number] = pd.util.hash_array(np.array([*texts, None], dtype=object)[:-1])
     return np.where(missing, _MISSING, hashed)
 
 
-def _of_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:
-    return pd.util.hash_array(values + 0.0)  # no -0.0
-
-
-def _of_texts(texts: list[str]) -> NDArray[np.uint64]:
-    return pd.util.hash_array(np.array([*texts, None], dtype=object)[:-1])
+def _is_short_number(value: Any) -> bool:
+    """True for floats and booleans, and for whole numbers that a float holds exactly."""
+    is_whole = isinstance(value, int | np.integer | np.bool_)
+    return isinstance(value, float | np.floating) or (is_whole and abs(int(value)) < EXACT)
 
 
 def _text(value: Any) -> str:
-    """All of a value: an array to its last element, a moment in UTC."""
+    """All of a value; of an array a hash of all its elements, as `str` leaves some out."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    if isinstance(value, datetime.datetime):
-        moment = pd.Timestamp(value)
-        return str((moment if moment.tz is None else moment.tz_convert("UTC").tz_localize(None)).isoformat())
     return str(value)
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scatter the bits (Steele, Lea and Flood, 2014, the finaliser of SplitMix)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+# --- a table that is given again ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Match:
+    """A table beside the rows of a campaign."""
+
+    table: Table
+    positions: Indices  # where in the table each row of the campaign is; -1 if it is gone
+    gone: Indices  # rows of the campaign
+    changed: Indices  # rows of the campaign
+    new: Indices  # positions in the table
+    hashes: Hashes  # of the table
+
+    @classmethod
+    def of(cls, rows: Rows, table: Table) -> Match:
+        where = np.arange(len(rows.ids)) if rows.ids.equals(table.ids) else rows.ids.get_indexer(table.ids)
+        _check_kind_of_ids(rows.ids, table.ids)
+        positions = np.full(len(rows.ids), -1, dtype=np.int64)
+        known = where >= 0
+        positions[where[known]] = np.flatnonzero(known)
+        hashes = row_hashes(table.X)
+        changed = np.flatnonzero((positions >= 0) & (hashes[positions] != rows.hashes))
+        return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), hashes)
+
+    def check_changes(self, ids: pd.Index, taken: set[int], changes: str) -> None:
+        """Refuse rows that are gone or changed, or warn of them; without those whose absence was accepted before."""
+        found = self._changes(ids, taken)
+        if found and changes == "refuse":
+            raise CampaignError(
+                f"`frame` must be the table of the campaign, to which rows may be added. {found}. Bring "
+                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
+            )
+        if found:
+            warn(f"{found}. That is taken as it is now.")
+
+    def _changes(self, ids: pd.Index, taken: set[int]) -> str:
+        gone = ids[[i for i in self.gone.tolist() if i not in taken]].tolist()
+        changed = ids[self.changed].tolist()
+        found = [f"{_count(gone, 'is', 'are')} gone: {shown(gone)}"] if gone else []
+        found += [f"{_count(changed, 'holds', 'hold')} other values: {shown(changed)}"] if changed else []
+        return "; ".join(found)
+
+    def all_hashes(self, before: Hashes) -> Hashes:
+        """Hashes of the rows of the campaign as they are now, the new ones behind."""
+        now = before.copy()
+        now[self.changed] = self.hashes[self.positions[self.changed]]
+        return np.concatenate([now, self.hashes[self.new]])
+
+    def rows(self, ids: pd.Index) -> pd.DataFrame:
+        """Rows in the order of the campaign, ``ids``, the new ones behind; those that are gone hold any values."""
+        positions = np.concatenate([self.positions, self.new])
+        X = self.table.X
+        if len(positions) == len(X) and (positions == np.arange(len(X))).all():
+            return X
+        return X.iloc[np.maximum(positions, 0)].set_axis(ids.rename(X.index.name), axis=0)
+
+
+def _count(ids: list[Any], one: str, more: str) -> str:
+    return f"1 row {one}" if len(ids) == 1 else f"{len(ids):,} rows {more}"
+
+
+def _check_kind_of_ids(before: pd.Index, now: pd.Index) -> None:
+    if has_texts(before) != has_texts(now):
+        kinds = {True: "texts", False: "whole numbers"}
+        raise CampaignError(
+            f"`frame` must have the ids of the campaign. Those are {kinds[has_texts(before)]}, "
+            f"{before[:1].tolist()[0]!r} say, and these are {kinds[has_texts(now)]}, {now[:1].tolist()[0]!r}: read "
+            "them as the campaign did, dtype={id: str} in pandas."
+        )

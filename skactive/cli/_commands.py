@@ -17,14 +17,14 @@ import pandas as pd
 
 from .._types import Task
 from ..campaign import Campaign, CampaignError, CampaignFileError
-from ..campaign._errors import shown
-from ..campaign._fits import guesses_of
 from ..campaign._labels import Answer, answers_of, plain_label
+from ..campaign._models import guesses_of
 from ..campaign._settings import ONE_IN_TEN
 from ..campaign._status import for_a_campaign
+from ..campaign._store import shown
 from ..query import StochasticBatchQuery
 from ._files import FileError, read_table, write_table, written_whole
-from ._pools import about, in_words, opened, pool_to_start, say_notes, typed, warn_of_words, with_labels, write_in_parts
+from ._pools import about, in_words, opened, pool_to_start, say_notes, typed, warn_of_words, with_labels
 
 FAILURES = (CampaignFileError, OSError)
 """Nobody's mistake: exit code 1."""
@@ -89,7 +89,7 @@ def _begin(path: Path, frame: pd.DataFrame | list[str], task: Task, options: arg
     if isinstance(frame, pd.DataFrame):
         campaign._store.note({"pool": os.path.abspath(options.pool[0])})
     else:
-        warn_of_words(options.target, campaign._came)
+        warn_of_words(options.target, campaign._came.values())
 
 
 def _link(new: Path, final: Path) -> None:
@@ -297,15 +297,11 @@ def simulate(options: argparse.Namespace) -> str:
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
     campaign = opened(options)
-    fields, guesses, force = campaign._table().fields(), options.guesses, options.force
-    if fields is not None and Path(options.output).suffix == ".parquet" and not options.history:
-        return _exported(
-            options, campaign, write_in_parts(campaign, fields, options.output, guesses=guesses, force=force)
-        )
+    guesses = options.guesses
     frame = campaign.history() if options.history else campaign.to_frame(guesses=guesses).reset_index()
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # which a workbook cannot hold with a zone
-    write_table(frame, options.output, force=force)
+    write_table(frame, options.output, force=options.force)
     return _exported(options, campaign, len(frame))
 
 

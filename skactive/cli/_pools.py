@@ -15,7 +15,7 @@ from .._checks import warn
 from .._types import Task
 from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._labels import kind_of, plain_labels
-from ._files import GAPS, FileError, read_table, written_whole
+from ._files import GAPS, FileError, read_table
 
 
 def is_in_parts(paths: list[str]) -> bool:
@@ -103,35 +103,16 @@ def _read(bare: Campaign, paths: list[str]) -> pd.DataFrame:
     path = _only(paths)
     numbers = read_table(path, text=[bare.id] if bare.id else ()) if bare.kind == "numbers" else None
     frame = _pool(path, bare.id, bare.target, numbers)
-    if bare.id is not None and bare.id in frame.columns and bare._ids and isinstance(bare._ids[0], int):
+    if bare.id is not None and bare.id in frame.columns and not isinstance(bare._ids[0], str):
         frame[bare.id] = typed(bare, frame[bare.id])
     return frame
 
 
 def typed(campaign: Campaign, ids: Any) -> list[Any]:
     """Ids of a file, which are texts, in the type of the campaign."""
-    if campaign._ids and isinstance(campaign._ids[0], int):
+    if not isinstance(campaign._ids[0], str):
         return [int(id) if isinstance(id, str) and re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", id) else id for id in ids]
     return list(ids)
-
-
-def write_in_parts(campaign: Campaign, fields: list[Any], path: str, *, guesses: bool, force: bool) -> int:
-    """Write the table with the labels so far to a Parquet file, some rows at a time; how many there are."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    found = {type(label) for label in campaign._state().labels.values()}
-    label = kinds[next(iter(found))] if len(found) == 1 else pa.float64() if found else pa.null()
-    id = pa.field(campaign.id, pa.string() if campaign._ids.is_text else pa.int64())
-    of_guesses = {"guess": pa.float64() if campaign.kind == "numbers" else label, "guess_probability": pa.float64()}
-    schema = pa.schema([id, *fields, (campaign.target, label), *(of_guesses.items() if guesses else ())])
-    n_rows = 0
-    with written_whole(path, force=force) as unfinished, parquet.ParquetWriter(unfinished, schema) as writer:
-        for part in campaign._parts(guesses):
-            writer.write_table(pa.Table.from_pandas(part.reset_index(), schema, preserve_index=False))
-            n_rows += len(part)
-    return n_rows
 
 
 class about:  # noqa: N801 - reads as a phrase

@@ -12,9 +12,8 @@ import pandas as pd
 
 from ..campaign import Accuracy, Campaign
 from ..campaign._accuracy import accuracy_of, picks_of
-from ..campaign._fits import cross_fitted, has_enough
-from ..campaign._reports import moments_of
-from ..campaign._status import for_a_campaign
+from ..campaign._models import cross_fitted, has_enough
+from ..campaign._status import for_a_campaign, moments_of
 from ..plotting import _drawing as drawing
 
 MOST_POINTS = 8

@@ -113,15 +113,10 @@ def test_models_by_name_take_texts_dates_categories_and_gaps(tmp_path, model):
     assert right > 0.6
 
 
-def test_auto_asks_for_as_many_rows_as_the_query_suggests(tmp_path):
-    campaign = started(tmp_path, query=StochasticBatchQuery(beta="auto", batch_range=(3, 9)))
-    assert len(campaign.ask("auto")) == 20  # no model yet
-    told(campaign, campaign.ask(20))
-    assert 3 <= len(campaign.ask("auto")) <= 9
-
-
 @pytest.mark.parametrize(
-    "query", [None, StochasticBatchQuery(beta="auto"), BADGEQuery()], ids=["default", "auto", "badge"]
+    "query",
+    [None, StochasticBatchQuery(posterior="bootstrap", diversity=1), BADGEQuery()],
+    ids=["default", "bootstrap", "badge"],
 )
 def test_the_same_seed_asks_for_the_same_ids_in_one_process_and_in_many(tmp_path, query):
     options = {} if query is None else {"query": query}
@@ -135,6 +130,39 @@ def test_the_same_seed_asks_for_the_same_ids_in_one_process_and_in_many(tmp_path
     for _ in range(4):
         in_many += ids_after(Campaign.open(tmp_path / "churn.db", frame), 1)
     assert in_one == in_many
+
+
+def test_every_batch_is_drawn_with_a_seed_of_its_own(tmp_path):
+    query = StochasticBatchQuery(score=flat, epsilon=1.0, random_state=7)
+    campaign = started(tmp_path, query=query)
+    told(campaign, campaign.ask(20))
+    first = campaign.ask(10)
+    campaign.withdraw(first.index)  # the same candidates again
+    assert campaign.ask(10).index.tolist() != first.index.tolist()
+
+
+def flat(draws):
+    return np.ones(draws.shape[1])
+
+
+def test_a_query_that_keeps_a_state_is_warned_of(tmp_path):
+    class Counting(StochasticBatchQuery):
+        n = 0
+
+        def select(self, *args, **more):
+            self.n += 1
+            return super().select(*args, **more)
+
+    campaign = started(tmp_path, query=Counting())
+    told(campaign, campaign.ask(20))
+    with pytest.warns(UserWarning, match="`query` has kept n beside its parameters"):
+        campaign.ask(5)
+
+
+@pytest.mark.parametrize("n", ["auto", 0, 2.5, None])
+def test_a_batch_has_a_number_of_rows(tmp_path, n):
+    with pytest.raises((TypeError, ValueError), match="`n` must be an integer"):
+        started(tmp_path).ask(n)
 
 
 def test_another_seed_asks_for_other_ids(tmp_path):
@@ -262,7 +290,7 @@ def test_labels_of_a_file_are_taken_in_the_type_of_the_campaign(tmp_path):
 BAD_LABELS = {
     "labels of two types": ({"OUT": True}, "`labels` must be of one type. Got True, 'yes'"),
     "a truth value as an id": ({True: "yes"}, "True is no id: ids are texts or whole numbers"),
-    "the zeros lost": ({"119": "yes"}, "There is '0119': a spreadsheet may have taken the zeros away"),
+    "the zeros lost": ({"119": "yes"}, "There is '0119': read ids as texts, with their zeros"),
     "a number beyond 64 bits": ({"OUT": 2**70}, "must fit 64 bits"),
     "no such id": ({"9999": "yes"}, "'9999' is no id of the campaign"),
     "the id as a number": ({7: "yes"}, "7 is no id of the campaign"),
@@ -483,7 +511,7 @@ def test_a_model_of_the_users_own_is_handed_in_again_and_compared(tmp_path):
     path = tmp_path / "churn.db"
     with pytest.raises(CampaignError, match="`model` must be handed in: the campaign was started with a Pipeline"):
         Campaign.open(path, numbers)
-    with pytest.raises(CampaignError, match=r"`model` must be the one .* Its steps.*C was 2\.0, and is 1\.0 now"):
+    with pytest.raises(CampaignError, match=r"`model` must be the one .* Its parameter `logisticregression__C` is"):
         Campaign.open(path, numbers, model=make_pipeline(StandardScaler(), LogisticRegression()))
     assert (
         len(Campaign.open(path, numbers, model=make_pipeline(StandardScaler(), LogisticRegression(C=2.0))).ask(3)) == 3
@@ -505,7 +533,9 @@ def spread(draws):
 
 def test_the_file_holds_no_rows_of_the_table_and_no_code(tmp_path):
     frame = table().assign(plan="a secret text")
-    campaign = started(tmp_path, frame, model="logistic", query=StochasticBatchQuery(beta="auto"))
+    campaign = started(tmp_path, frame, model="logistic", query=StochasticBatchQuery())
+    told(campaign, campaign.ask(20))
+    campaign.ask(5)
     with sqlite3.connect(tmp_path / "churn.db") as connection:
         dump = "\n".join(connection.iterdump())
     assert "a secret text" not in dump

@@ -1,4 +1,4 @@
-"""What a campaign is made of: ids, prints of rows, labels, fits, and the accuracy it speaks of."""
+"""Parts of a campaign: row hashes, ids, labels, states, fits, and the accuracy."""
 
 import numpy as np
 import pandas as pd
@@ -10,45 +10,42 @@ from sklearn.linear_model import LogisticRegression
 from skactive import Campaign, StochasticBatchQuery
 from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import picks_of
-from skactive.campaign._fits import cross_fitted, folds_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
-from skactive.campaign._models import MODELS, fitted_preprocessing, named_model
-from skactive.campaign._state import RULES, State
-from skactive.campaign._store import Event
-from skactive.campaign._table import Table
+from skactive.campaign._models import MODELS, cross_fitted, fitted_preprocessing, folds_of, named_model
+from skactive.campaign._state import RULES, State, labelled
+from skactive.campaign._store import Event, index_of
+from skactive.campaign._table import row_hashes, rows_of
 
-# --- prints of rows -------------------------------------------------------------------------------
+# --- row hashes -----------------------------------------------------------------------------------
 
 VALUES = st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=3), st.booleans())
 CELLS = st.lists(st.lists(VALUES, min_size=2, max_size=2), min_size=1, max_size=6)
 
 
-def prints(columns, ids=None):
-    frame = pd.DataFrame(columns)
-    frame = frame.assign(id=[str(i) for i in range(len(frame))] if ids is None else ids, y=None)
-    return Table.of(frame, id="id", target="y").prints()
+def hashes(columns):
+    return row_hashes(pd.DataFrame(columns))
 
 
 @given(CELLS, st.randoms(use_true_random=False))
-def test_a_print_depends_on_the_row_alone_and_not_on_the_order_of_rows_and_columns(cells, random):
+def test_a_hash_depends_on_the_row_alone_and_not_on_the_order_of_rows_and_columns(cells, random):
     columns = {"a": [row[0] for row in cells], "b": [row[1] for row in cells]}
     frame = pd.DataFrame(columns, dtype=object)
     order = list(range(len(cells)))
     random.shuffle(order)
-    straight = prints({name: frame[name] for name in ("a", "b")})
-    shuffled = prints({name: frame[name].iloc[order].reset_index(drop=True) for name in ("b", "a")})
+    straight = hashes({name: frame[name] for name in ("a", "b")})
+    shuffled = hashes({name: frame[name].iloc[order].reset_index(drop=True) for name in ("b", "a")})
     assert shuffled.tolist() == straight[order].tolist()
 
 
 @given(st.tuples(VALUES, VALUES))
-def test_values_that_differ_have_prints_that_differ(pair):
+def test_values_that_differ_have_hashes_that_differ(pair):
     a, b = (pd.Series([value, "x"], dtype=object) for value in pair)
     same = pair[0] == pair[1]  # True is 1, as it is in a column of both
-    assert (prints({"a": a})[0] == prints({"a": b})[0]) == same
+    assert (hashes({"a": a})[0] == hashes({"a": b})[0]) == same
 
 
-def test_swapped_values_of_two_columns_have_another_print():
-    assert prints({"a": ["x"], "b": ["y"]})[0] != prints({"a": ["y"], "b": ["x"]})[0]
+def test_swapped_values_of_two_columns_have_another_hash():
+    assert hashes({"a": ["x"], "b": ["y"]})[0] != hashes({"a": ["y"], "b": ["x"]})[0]
 
 
 @pytest.mark.parametrize(
@@ -59,17 +56,54 @@ def test_swapped_values_of_two_columns_have_another_print():
         (pd.Series([True, False]), pd.Series([True, False], dtype=object)),
         (pd.Series([True, None], dtype="boolean"), pd.Series([True, None], dtype=object)),
         (pd.Series(["a", None]), pd.Series(["a", None], dtype="category")),
+        (pd.Series([1, 2]), pd.Series([1, 2], dtype="category")),
+        (pd.Series([1, None], dtype="Int64"), pd.Series([1, None], dtype=object)),
+        (pd.Series([1.5, 0]), pd.Series([1.5, 0], dtype="Sparse[float64]")),
+        (pd.Series([True, False]), pd.Series([1, 0])),
+        (pd.Series([2**60, -(2**60)]), pd.Series([2**60, -(2**60)], dtype=object)),
         (pd.Series([0.0, 1]), pd.Series([-0.0, 1])),
         (pd.to_datetime(["2020-01-01", None]).as_unit("s"), pd.to_datetime(["2020-01-01", None]).as_unit("ns")),
     ],
 )
-def test_one_value_in_two_types_has_one_print(one, other):
-    assert prints({"a": one}).tolist() == prints({"a": other}).tolist()
+def test_one_value_in_two_types_has_one_hash(one, other):
+    assert hashes({"a": one}).tolist() == hashes({"a": other}).tolist()
 
 
-def test_whole_numbers_that_no_float_can_tell_apart_have_two_prints():
-    one, other = (prints({"a": [2**53 + i]})[0] for i in (0, 1))
+def test_texts_and_numbers_of_one_column_have_the_hashes_of_texts_and_of_numbers():
+    mixed = hashes({"a": pd.Series(["x", 1, 2.5, None], dtype=object)})
+    assert mixed[[0, 3]].tolist() == hashes({"a": ["x", None]}).tolist()
+    assert mixed[[1, 2]].tolist() == hashes({"a": [1.0, 2.5]}).tolist()
+
+
+def test_arrays_in_cells_have_hashes_of_all_their_elements():
+    one, other = np.zeros(10_000), np.zeros(10_000)
+    other[5_000] = 1
+    assert hashes({"a": pd.Series([one])})[0] != hashes({"a": pd.Series([other])})[0]
+
+
+def test_whole_numbers_that_no_float_can_tell_apart_have_two_hashes():
+    one, other = (hashes({"a": [2**53 + i]})[0] for i in (0, 1))
     assert one != other
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+SOME_IDS = st.one_of(
+    st.lists(st.text(min_size=1, max_size=4), unique=True, min_size=1, max_size=30),
+    st.lists(st.integers(-(10**20), 10**20), unique=True, min_size=1, max_size=30),
+)
+
+
+@given(SOME_IDS, SOME_IDS)
+def test_ids_are_found_where_a_list_has_them(ids, others):
+    index = index_of(ids)
+    assert index.tolist() == ids
+    assert rows_of(index, ids[::-1], ()) == list(range(len(ids)))[::-1]
+    unknown = [i for i, id in enumerate(others) if id not in ids]
+    if unknown:
+        with pytest.raises(CampaignError) as caught:
+            rows_of(index, others, ())
+        assert caught.value.entries == tuple(unknown)
 
 
 # --- labels ---------------------------------------------------------------------------------------
@@ -168,7 +202,7 @@ EVENTS = st.builds(
     st.lists(st.sampled_from([None, "a", "b"]), min_size=4, max_size=4), st.lists(EVENTS), st.sampled_from(list(RULES))
 )
 def test_every_row_is_in_one_place_and_has_the_label_of_the_rule(start, events, rule):
-    state = State.of(start, events, rule)
+    state = State.of(len(start), labelled(start), events, rule)
     assert state.labels == oracle(start, events, rule)
     assert list(state.labels) == sorted(state.labels)
     free = set(np.flatnonzero(state.candidates()).tolist())
@@ -303,7 +337,7 @@ def test_picks_under_limits_are_no_picks_of_the_whole_pool(tmp_path):
     assert (len(picks.rows), picks.n_pool) == (40, 500)
 
 
-@pytest.mark.parametrize("n_batches", [2, 5])
+@pytest.mark.parametrize("n_batches", [2, 8])
 def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_interval_is_narrow(tmp_path, n_batches):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"id": range(400), "a": rng.normal(size=400), "b": rng.normal(size=400), "y": None})
@@ -314,13 +348,13 @@ def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_i
         campaign.tell({id: truth[id] for id in campaign.ask(k).index})
     found = campaign.status(report=False).accuracy
     assert (found.n_rows, found.n_labels, found.n_uncounted, found.first_batch) == (390, 15 * n_batches, 10, 2)
-    why = "The 10 labels of rows chosen as typical, under limits or as the top of a ranking do not count"
+    why = "10 labels of rows chosen as typical, under limits or as the top of a ranking do not count"
     assert why in str(found)
     assert (found.n_more > 0) == (found.high - found.low > 0.5) == (n_batches == 2)
     if found.n_more:
         assert str(found).startswith(
-            f"accuracy cannot be told yet from 30 labels that count: about {found.n_more} more"
+            f"too few labels to estimate accuracy (30 that count; about {found.n_more} more needed)"
         )
         assert "%" not in str(found)
     else:
-        assert "on the 390 rows that were left before batch 2, by 75 labels" in str(found)
+        assert "on the 390 rows that were left before batch 2, from 120 labels" in str(found)

@@ -13,7 +13,7 @@ import user_program
 
 from skactive import _types as types
 from skactive.campaign._campaign import TASKS
-from skactive.campaign._first import FIRST
+from skactive.campaign._first_batch import FIRST
 from skactive.campaign._models import MODELS
 from skactive.campaign._state import RULES
 from skactive.causal import CausalBALDQuery

@@ -1,8 +1,6 @@
-"""The first rows, when there is no model: none is labelled, or all labels are of one class.
+"""The first rows, while there is no model: none is labelled, or all labels are of one class.
 
-Rows are points, the columns that preprocessing made of the table. No label is looked at.
-
-Letters: N points, m members of a cluster, D columns.
+Rows are points: the columns that preprocessing makes of the table. Labels are not used.
 """
 
 from __future__ import annotations
@@ -11,72 +9,44 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.neighbors import NearestNeighbors
 
-from .._checks import PointError, check_k, float64_array, one_of
-from .._random import check_rng
 from ..samplers import repulsive
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-MOST_POINTS = 20_000
-"""Candidates that are looked at; with more of them, these are drawn at random."""
+MOST_POINTS = 20_000  # of more candidates, so many at random are looked at
+MOST_MEMBERS = 5_000  # of a cluster, among which the most typical one is looked for
+N_NEIGHBOURS = 20  # nearest members, whose mean distance says how typical a point is, as in TypiClust
+MOST_FULL_CLUSTERS = 50  # more clusters than this are found by mini-batches, as in TypiClust
 
-MOST_MEMBERS = 5_000
-"""Members of a cluster among which the most typical one is looked for."""
-
-N_NEIGHBOURS = 20
-"""Nearest members whose mean distance says how typical a point is, as in TypiClust."""
-
-MOST_FULL_CLUSTERS = 50
-"""Up to so many clusters are found by k-means over all points, more by mini-batches, as in TypiClust."""
-
-TAIL = 0.01
-"""The part of a column, at either end, that is drawn in to where the rest begins."""
-
-DIGITS = 4
-"""Decimals of standardised columns that count: rows that differ in none are one place."""
-
-NO_SPREAD = 1e-12
-"""Of the largest number of a column: a smaller spread is rounding."""
+TAIL = 0.01  # the part of a column, at either end, that is clipped
+DIGITS = 4  # decimals of standardised columns that count: rows that differ in none are one place
+NO_SPREAD = 1e-12  # relative to the largest number of a column: a smaller spread is rounding
 
 
-def first_rows(points: ArrayLike, k: int, rng: np.random.Generator, how: str) -> Indices:
+def first_rows(points: Floats, k: int, rng: np.random.Generator, how: str) -> Indices:
     """Choose k rows to label first, without a model.
-
-    Columns are standardised inside. A column of two values counts as 0 and 1, so that a category, which is a column for
-    each of its values, weighs about as much as a number. The others are drawn in at their percentiles 1 and 99 and
-    brought to a standard deviation of 1. Of a column in which nearly all rows have one value only the sign of the
-    difference counts. Columns without spread do not count.
 
     Parameters
     ----------
-    points : array-like of shape (n_points, n_columns)
-        Finite numbers. Of more than 20,000 points, 20,000 at random are looked at.
+    points : ndarray of shape (n_points, n_columns), float64
+        Standardised inside, see `standardised`.
     k : int
-        Number of rows.
     rng : numpy.random.Generator
     how : {"uniform", "kmeans++", "typical"}
-        "uniform": all rows are equally probable.
         "kmeans++": the first row is uniform, every further one is drawn with probability proportional to its squared
-        distance from the nearest row drawn before it.
-        "typical": k-means makes k clusters, and the largest come first; each gives the row whose mean distance from its
-        20 nearest neighbours in the cluster is smallest.
+        distance from the nearest row drawn before it. "typical": k-means makes k clusters; each gives the row with the
+        smallest mean distance to its nearest neighbours in the cluster, the largest cluster first.
 
     Returns
     -------
     ndarray of shape (k,), int64
-        Distinct rows, most preferred first; every prefix is a batch. Where fewer than k places differ, each gives a
-        row, and the other rows are uniform.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``points`` is no array of two axes of finite numbers, k is not an integer from 1 to n_points, ``rng`` is no
-        generator, or ``how`` is none of these names.
+        Distinct rows, most preferred first; every prefix is a batch. If fewer than k places differ, each gives a row,
+        and the other rows are uniform.
 
     References
     ----------
@@ -87,22 +57,13 @@ def first_rows(points: ArrayLike, k: int, rng: np.random.Generator, how: str) ->
     Examples
     --------
     >>> import numpy as np
-    >>> from skactive.campaign._first import first_rows
+    >>> from skactive.campaign._first_batch import first_rows
     >>> group = np.repeat([0, 1, 2], [10, 20, 5])
     >>> centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     >>> points = centres[group] + np.random.default_rng(0).normal(size=(35, 2))
     >>> group[first_rows(points, 3, np.random.default_rng(0), "typical")]
     array([1, 0, 2])
     """
-    one_of(FIRST).check("how", how)
-    check_rng(rng)
-    points = float64_array("points", points)
-    if points.ndim != 2:
-        raise ValueError(f"`points` must have shape (n_points, n_columns). Got shape {points.shape}.")
-    k = check_k(k, len(points), of="points")
-    is_finite = np.isfinite(points).all(axis=1)
-    if not is_finite.all():
-        raise PointError("`points` must be finite", int(is_finite.argmin()), "Fill gaps, or scale what is too large.")
     found = FIRST[how](points, k, rng)
     left = np.delete(np.arange(len(points)), found)
     return np.concatenate([found, rng.permutation(left)[: k - len(found)]])
@@ -113,7 +74,7 @@ def _uniform(points: Floats, k: int, rng: np.random.Generator) -> Indices:
 
 
 def _of_places(choose: Callable[[Floats, int, np.random.Generator], Indices]) -> Any:
-    """Rows that a function chooses by where they lie; fewer, where fewer places differ."""
+    """Rows that a function chooses among distinct places; fewer than k if fewer places differ."""
 
     def chosen(points: Floats, k: int, rng: np.random.Generator) -> Indices:
         looked_at = np.arange(len(points))
@@ -153,11 +114,16 @@ FIRST: dict[str, Callable[[Floats, int, np.random.Generator], Indices]] = {
     "kmeans++": _of_places(_seeding),
     "typical": _of_places(_typical),
 }
-"""Ways to choose the first rows, by name: at most k of the points, and fewer where fewer places differ."""
+"""Ways to choose the first rows, by name: at most k of the points."""
 
 
 def standardised(points: Floats) -> Floats:
-    """Columns on one scale, those without spread left out."""
+    """Columns on one scale, without those that have no spread.
+
+    A column of two values becomes 0 and 1, so that a category, with a column for each value, weighs about as much as a
+    number. Others are clipped at their percentiles 1 and 99 and get a standard deviation of 1. Of a column with one
+    value in nearly all rows only the sign of the difference counts.
+    """
     largest = np.abs(points).max(axis=0)
     points = points / np.where(largest > 0, largest, 1.0)  # so that nothing overflows
     return np.array([_on_scale(x) for x in points.T if np.ptp(x) > NO_SPREAD]).reshape(-1, len(points)).T
