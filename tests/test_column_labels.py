@@ -19,7 +19,7 @@ from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, r
 from skactive._checks import check_labels
 from skactive.diagnostics import score_history
 from skactive.posterior import bootstrap
-from skactive.posterior._unwrap import labels_to_fit
+from skactive.posterior._wrappers import labels_to_fit
 from skactive.risk import ActiveTester
 
 X = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)

@@ -20,8 +20,8 @@ from .. import _random as global_random
 from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_integer
 from .._random import seeded_clone
 from .._threads import one_thread
-from ..posterior._fits import weight_keyword
-from ..posterior._unwrap import labels_to_fit
+from ..posterior._bootstrap import weight_keyword
+from ..posterior._wrappers import labels_to_fit
 from . import _plan as plan
 from . import _query_state as query_state
 from ._checkpoint import Progress, save_round

@@ -16,17 +16,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
 from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
-from ._checks import check_features
+from ._ensembles import FORESTS, of_trees
 from ._nets import Asked, SkorchNet, TorchModule
-from ._registry import PredictDraws, prediction_as_draw
-from ._unwrap import Through, inside
+from ._registry import PredictDraws, check_features, prediction_as_draw
+from ._wrappers import Composed, unwrap
 
 Embed = Callable[[Any], Any]
 """``embed(X)`` is an array (n_points, n_units)."""
@@ -37,12 +44,16 @@ Represent = Callable[[Any], tuple[Any, Any]]
 Embedding = str | Callable[..., Any]
 """The model's own, "auto", or a function ``embedding(X)`` or ``embedding(estimator, X)``."""
 
+Leaves = Callable[[Any], NDArray[Any]]
+"""``leaves(X)`` is an array (n_rows, n_trees) of whole numbers, or of values: (n_rows, n_values) of float32."""
+
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "logistic": expit,
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
 }
+_WITHOUT_NUMBERS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _HALF = (torch.bfloat16, torch.float16)
 
 
@@ -70,13 +81,13 @@ def predictions_by(estimator: Any) -> PredictDraws:
     """A classifier's own probabilities as a single draw; a net is asked in blocks of rows, as it is for draws."""
     if not _asks_a_net(estimator):
         return prediction_as_draw(estimator)
-    return Through(represent_by(estimator), after=lambda both: both[0][np.newaxis])
+    return Composed(represent_by(estimator), after=lambda both: both[0][np.newaxis])
 
 
 def _asks_a_net(estimator: Any) -> bool:
     if hasattr(estimator, "embed") or _is_net(estimator):
         return True
-    wrapped = inside(estimator)
+    wrapped = unwrap(estimator)
     return wrapped is not None and _asks_a_net(wrapped.estimator)
 
 
@@ -84,7 +95,7 @@ def has_embeddings(estimator: Any) -> bool:
     """Whether a model has embeddings of its own: it is a net or a linear model, or embeds rows by a method."""
     if _asks_a_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
         return True
-    wrapped = inside(estimator)
+    wrapped = unwrap(estimator)
     return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)
 
 
@@ -113,16 +124,16 @@ def _embed(estimator: Any) -> Embed:
         return TappedNet(_asked(estimator))
     if isinstance(estimator, MLPClassifier | MLPRegressor):
         return partial(_hidden_layers, estimator)
-    wrapped = inside(estimator)
-    return (lambda X: X) if wrapped is None else Through(_embed(wrapped.estimator), before=wrapped.rows)
+    wrapped = unwrap(estimator)
+    return (lambda X: X) if wrapped is None else Composed(_embed(wrapped.estimator), before=wrapped.rows)
 
 
 def _represent(estimator: Any) -> Represent:
     if _is_net(estimator):
         return RepresentedNet(_asked(estimator))
-    wrapped = None if hasattr(estimator, "embed") else inside(estimator)
+    wrapped = None if hasattr(estimator, "embed") else unwrap(estimator)
     if wrapped is not None:
-        return Through(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
+        return Composed(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
@@ -243,3 +254,72 @@ class RepresentedNet(TappedNet):
 def _input_of_last_linear(outputs: Tensor, masks: Pass, n_rows: int) -> Tensor:
     tapped = outputs.new_empty((n_rows, 0)) if masks.last_linear is None else masks.last_linear
     return row_by_row(tapped, n_rows)
+
+
+# Leaves of trees
+
+
+def leaves_by(estimator: Any) -> Leaves | None:
+    """Find a function that says into which leaves rows fall; None for models that are not made of trees."""
+    leaves = _leaves(estimator)
+    if leaves is not None:
+        return leaves
+    wrapped = unwrap(estimator)
+    found = None if wrapped is None else leaves_by(wrapped.estimator)
+    return found if found is None or wrapped is None else Composed(found, before=wrapped.rows)
+
+
+def is_of_leaves(estimator: Any) -> bool:
+    """Whether `leaves_by` gives whole numbers, which say which leaf it is, and no values."""
+    wrapped = None if _leaves(estimator) else unwrap(estimator)
+    return is_of_leaves(wrapped.estimator) if wrapped else not isinstance(estimator, _WITHOUT_NUMBERS)
+
+
+def _leaves(estimator: Any) -> Leaves | None:
+    if isinstance(estimator, BaggingClassifier | BaggingRegressor):
+        return _of_members(estimator)
+    if isinstance(estimator, _WITHOUT_NUMBERS):
+        return lambda X: _values_of_stages(estimator, X)
+    if isinstance(estimator, FORESTS):
+        trees, dtype = estimator.estimators_, _dtype([estimator])
+        return lambda X: of_trees(estimator, trees, "apply", X).T.astype(dtype)
+    if hasattr(estimator, "apply") and not isinstance(estimator, nn.Module):  # whose `apply` is something else
+        dtype = _dtype([estimator])
+        return lambda X: _in_one_line(estimator.apply(X)).astype(dtype)
+    return None
+
+
+def _of_members(bagging: Any) -> Leaves | None:
+    members = list(zip(bagging.estimators_, bagging.estimators_features_, strict=True))
+    if not all(hasattr(member, "apply") for member, _ in members):
+        return None
+
+    dtype = _dtype([member for member, _ in members])
+
+    def leaves(X: Any) -> NDArray[Any]:
+        X = check_features(bagging, X, dtype=None)
+        X = X.tocsc() if sparse.issparse(X) else X
+        return np.hstack([_in_one_line(member.apply(X[:, features])) for member, features in members]).astype(dtype)
+
+    return leaves
+
+
+def _values_of_stages(boosting: Any, X: Any) -> NDArray[np.float32]:
+    """What each tree adds to the decision, as rows of one leaf in a tree get the same."""
+    is_classifier = hasattr(boosting, "staged_decision_function")
+    stages = boosting.staged_decision_function(X) if is_classifier else boosting.staged_predict(X)
+    sums = np.stack([np.reshape(stage, (len(stage), -1)) for stage in stages], axis=1)
+    return np.diff(sums, axis=1, prepend=0).reshape(len(sums), -1).astype(np.float32)
+
+
+def _in_one_line(leaves: Any) -> NDArray[Any]:
+    """The leaves of a row, whatever axes trees and classes have."""
+    leaves = np.asarray(leaves)
+    return leaves.reshape(len(leaves), -1)
+
+
+def _dtype(models: list[Any]) -> type[np.integer[Any]]:
+    """The narrowest integers that hold the numbers of all nodes, where they are known."""
+    trees = [tree for model in models for tree in np.ravel(getattr(model, "estimators_", model))]
+    counts = [tree.tree_.node_count if hasattr(tree, "tree_") else np.inf for tree in trees]
+    return np.int16 if max(counts, default=np.inf) < np.iinfo(np.int16).max else np.int32

@@ -40,9 +40,8 @@ from .._checks import (
     is_integer,
     several_outputs_error,
 )
-from ._checks import check_features
-from ._registry import PredictDraws, has_source, innermost, sample_posterior, source
-from ._unwrap import Through
+from ._registry import PredictDraws, check_features, has_source, innermost, sample_posterior, source
+from ._wrappers import Composed
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 """Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
@@ -151,7 +150,7 @@ def _calibrated(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     members = estimator.calibrated_classifiers_
     if len(members) == 1 and _can_calibrate_draws(members[0]):
         predict_draws = sample_posterior(members[0].estimator, n_draws, rng)
-        return Through(predict_draws, after=partial(_calibrated_draws, members[0]))
+        return Composed(predict_draws, after=partial(_calibrated_draws, members[0]))
     chosen = choose_members(members, n_draws, rng)
     return lambda X: np.stack([member.predict_proba(X) for member in chosen])
 

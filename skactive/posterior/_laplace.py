@@ -1,18 +1,16 @@
-"""Normal approximations to the posterior of logistic weights: arrays in, random weights out.
+"""The Laplace approximation to the posterior of logistic weights: arrays in, random weights out.
 
 For rows x_i of weight s_i with class probabilities p_i at the mode, and a normal prior on the coefficients, the
 negative log-posterior has the Hessian Σ_i S_i ⊗ x_i x_i' + prior precision, with S_i = s_i (diag(p_i) - p_i p_i') for
-a softmax over all classes, and s_i p_i (1 - p_i) for a binary model, which has one logit. Draws are normal with its
-inverse as covariance. They are taken from the Hessian, or, where that is larger than the rows are many, from the
-kernel of the rows, without any array of (features, features). The prior of an intercept is flat. A shift common to the
-intercepts of all classes changes no probability and has no curvature: it is pinned, which no prediction can see.
+a softmax over all classes, and s_i p_i (1 - p_i) for a binary model, which has one logit (MacKay 1992). Deviations from
+the mode are normal with its inverse as covariance: jointly for all classes while that is small, else class by class.
 
 Letters: n rows, m rows to predict, p features, C classes (one, for a binary model), K draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -27,12 +25,15 @@ from sklearn.utils import gen_batches
 Floats = NDArray[np.float64]
 WeightLaw = Callable[[int, np.random.Generator], tuple[Floats, Floats]]
 
+MAX_ELEMENTS = 2**28  # 2 GiB of float64
+
 _VAGUE = 1e8
 """How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
 
 _SURE, _LEAST_LEAD = 0.9, 0.2
 _MAX_ODDS = 14.0  # e^14 is a million
 _BATCH = 1024  # features
+_BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
 
 
 def linear(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
@@ -49,32 +50,40 @@ def probabilities(logits_mCK: Floats) -> Floats:
     return softmax(logits_mCK, axis=1).transpose(2, 0, 1)
 
 
+def predict_draws(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    """Probabilities (n_draws, n_points, n_classes) of rows under drawn weights; memory holds them and one block."""
+    n_classes, n_draws = intercept_CK.shape
+    result = np.empty((n_draws, X.shape[0], max(2, n_classes)))
+    for block in blocks(X.shape[0], coef_pCK):
+        result[:, block] = probabilities(linear(X[block], coef_pCK, intercept_CK))
+    return result
+
+
+def blocks(n_rows: int, coef_pCK: Floats) -> Iterator[slice]:
+    """Rows whose values under all weights take 16 MiB."""
+    return gen_batches(n_rows, max(1, _BLOCK_ELEMENTS // max(coef_pCK[0].size, len(coef_pCK))))
+
+
 def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
-    """Per row and class, the part of the curvature that `draw_weights` needs: s p, or s p (1 - p) if binary."""
+    """The part of the curvature that `weight_law` needs, for each row and class: s p, or s p (1 - p) if binary."""
     if logits_nC.shape[1] == 1:
         return weight_n[:, np.newaxis] * expit(logits_nC) * expit(-logits_nC)
     return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
 
 
-def draw_weights(
-    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Draw deviations from the mode: coefficients (p, C, K) and intercepts (C, K), zero if there are none."""
-    return weight_law(X, D_nC, prior_p, intercept)(n_draws, rng)
+def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS) -> WeightLaw:
+    """A function ``draw(n_draws, rng)``: coefficients (p, C, K) and intercepts (C, K), less the mode.
 
-
-def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
-    """``draw(n_draws, rng)`` as `draw_weights` has it, with all that draws share done once.
-
-    ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature. The time is that of
-    factorising C + 1 matrices (n, n) or one of (C p, C p), the memory that of these matrices.
+    ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature; the prior of an
+    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements.
     """
-    law = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
-    return law(X, D_nC, prior_p, intercept)
+    if D_nC.shape[1] == 1 or matrix_elements(D_nC.shape, X.shape[1]) <= max_joint:
+        return _joint_law(X, D_nC, prior_p, intercept)
+    return _law_by_class(X, D_nC, prior_p, intercept)
 
 
 def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
-    """Size of the arrays that `draw_weights` factorises for a ``D_nC`` of this shape."""
+    """Size of the matrices that a joint law factorises for a ``D_nC`` of this shape."""
     n, n_classes = shape
     return n_classes * n**2 if _is_dual_cheaper(shape, n_features) else (n_classes * n_features) ** 2
 
@@ -130,26 +139,70 @@ def with_column(X: Any, value: float) -> Any:
     return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
+def _joint_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+    """From the Hessian or, where the rows are fewer, from their kernel, without an array of (features, features)."""
+    law = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
+    return law(X, D_nC, prior_p, intercept)
+
+
+# Class by class
+
+
+def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+    """Each class as a binary model, with the curvature s p (1 - p) C / (C - 1).
+
+    Probabilities depend on differences between classes alone. The factor C / (C - 1) makes the law of these exact for
+    two classes, and for rows whose classes are all equally probable.
+    """
+    n_classes = D_nC.shape[1]
+    parts_nC = _variances(D_nC) * n_classes / (n_classes - 1)
+    law_of = partial(_joint_law, X, prior_p=prior_p, intercept=intercept)
+    kept = None
+    if n_classes * matrix_elements((len(D_nC), 1), X.shape[1]) <= MAX_ELEMENTS:
+        kept = [law_of(parts_nC[:, [c]]) for c in range(n_classes)]
+    return partial(_draw_by_class, X.shape[1], kept, law_of, parts_nC)
+
+
+def _draw_by_class(
+    n_features: int,
+    kept: list[WeightLaw] | None,
+    law_of: Callable[[Floats], WeightLaw],
+    parts_nC: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Draws of all classes; laws that would fill the memory are not kept, but made again one after the other."""
+    n_classes = parts_nC.shape[1]
+    coef_pCK, intercept_CK = np.empty((n_features, n_classes, n_draws)), np.empty((n_classes, n_draws))
+    for c, law in enumerate(kept or (law_of(part_n[:, np.newaxis]) for part_n in parts_nC.T)):
+        coef_1, intercept_1 = law(n_draws, rng)
+        coef_pCK[:, c], intercept_CK[c] = coef_1[:, 0], intercept_1[0]
+    return coef_pCK, intercept_CK
+
+
+def _variances(D_nC: Floats) -> Floats:
+    """S p (1 - p); of the largest p, 1 - p is summed up from the others: a difference from 1 would have no digits."""
+    rows, top, total_n1 = np.arange(len(D_nC)), D_nC.argmax(axis=1), D_nC.sum(axis=1, keepdims=True)
+    rest_nC, others_nC = total_n1 - D_nC, D_nC.copy()
+    others_nC[rows, top] = 0
+    rest_nC[rows, top] = others_nC.sum(axis=1)
+    return D_nC * rest_nC / total_n1
+
+
 # By the Hessian
 
 
 def hessian(X: Any, D_nC: Floats) -> Floats:
     """Second derivatives (C p, C p) of the negative log-likelihood, class by class."""
     (_, n_classes), n_features = D_nC.shape, X.shape[1]
+    own_nC = D_nC if n_classes == 1 else _variances(D_nC)
     blocks = np.empty((n_classes, n_features, n_classes, n_features))
     for c in range(n_classes):
         for d in range(c + 1):
-            block = X.T @ _scaled_rows(X, _curvature_of_pair(D_nC, c, d))
+            pair_n = own_nC[:, c] if c == d else -D_nC[:, c] * D_nC[:, d] / D_nC.sum(axis=1)
+            block = X.T @ _scaled_rows(X, pair_n)
             blocks[c, :, d] = blocks[d, :, c] = block.toarray() if sparse.issparse(block) else block
     return blocks.reshape(n_classes * n_features, -1)
-
-
-def _curvature_of_pair(D_nC: Floats, c: int, d: int) -> Floats:
-    if D_nC.shape[1] == 1:
-        return D_nC[:, 0]
-    # 1 - p is summed up from the other classes: a difference from 1 would have no digits where p is nearly 1.
-    other_n = -D_nC[:, d] if c != d else np.delete(D_nC, c, axis=1).sum(axis=1)
-    return D_nC[:, c] * other_n / D_nC.sum(axis=1)
 
 
 def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
@@ -175,7 +228,7 @@ def _draw_primal(
 
 
 def _pin(diagonal_C: Floats) -> float:
-    """Curvature for the shift that has none, of the size of the others."""
+    """Curvature for a shift common to the intercepts of all classes: it has none, and changes no probability."""
     return float(diagonal_C.mean())
 
 

@@ -19,8 +19,8 @@ from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import check_cloneable, check_n_instances, is_committee, is_fitted, task
 from .._random import beside, seeded_clone, seeded_for
-from ..posterior._fits import check_can_be_refitted, fit_with
-from ..posterior._unwrap import labels_to_fit, without_searches
+from ..posterior._bootstrap import check_can_be_refitted, fit_with
+from ..posterior._wrappers import labels_to_fit, without_searches
 from . import _ageing as ageing
 from ._base import Streams
 from ._model import check_fits, pool_for

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _containers as containers
 from .. import _modal as modal
 from .._checks import ParameterError, UnfittedError, check_sample_weight, shown, warn
-from ..posterior._fits import weight_keyword
+from ..posterior._bootstrap import weight_keyword
 
 
 def training_of(

@@ -21,7 +21,6 @@ from skactive.datasets._characters import SETTINGS
 from skactive.datasets._image_sets import IMAGE_SETS
 from skactive.datasets._tables import TABLES
 from skactive.diagnostics import MEASURES as RANKING_MEASURES
-from skactive.last_layer._fit import COVARIANCES
 from skactive.mc_dropout._modules import ACTIVATIONS
 from skactive.mc_dropout._training import OPTIMIZERS
 from skactive.query import StochasticBatchQuery
@@ -96,7 +95,6 @@ def scores_of(*tasks):
         (types.SamplerName, SAMPLERS),
         (types.Activation, ACTIVATIONS),
         (types.Optimizer, OPTIMIZERS),
-        (types.Covariance, COVARIANCES),
         (types.LossName, LOSSES),
         (types.StoppingMeasure, STOPPING_MEASURES),
         (types.RankingMeasure, RANKING_MEASURES),

@@ -47,7 +47,6 @@ from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
 
 Floats = NDArray[np.float64]
 
-_MAX_ELEMENTS = 2**28  # 2 GiB of float64
 _MAX_ROWS_TO_CHECK = 1000
 _BALANCED_BY_WEIGHT = "sample_weight" in inspect.signature(compute_class_weight).parameters
 _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7)
@@ -79,7 +78,7 @@ class _Rows:
     LogisticRegressionCV,
     draws="weights from a Laplace approximation around the fit",
     kind="approximate",
-    cost="factorising the Hessian or, if smaller, the kernel of the labelled rows",
+    cost="factorising the Hessian or, if smaller, the kernel of the labelled rows; of many classes, one by one",
 )
 def _logistic_regression(
     estimator: Any,
@@ -98,14 +97,10 @@ def _logistic_regression(
     rows = _labelled_rows(estimator, X_training, y_training, sample_weight)
     of_modes = zip(modes, _rows_of(modes, rows), strict=True)
     weights = _joined([_draw_around(estimator, mode, n_draws, rng, its_rows) for mode, its_rows in of_modes])
-    answer = _one_vs_rest if len(modes) > 1 else _softmax
+    answer = _one_vs_rest if len(modes) > 1 else laplace.predict_draws
     if _are_too_wide(answer, modes, weights, rows):
         warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
     return lambda X: answer(_check_rows(estimator, X), *weights)
-
-
-def _softmax(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
-    return laplace.probabilities(laplace.linear(X, coef_pCK, intercept_CK))
 
 
 def _one_vs_rest(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
@@ -190,7 +185,7 @@ def _draw_around(
     X, intercept = rows.X, estimator.fit_intercept
     logits_nC = laplace.linear(X, mode.coef.T, mode.intercept)
     D_nC = laplace.curvature(logits_nC, rows.weight)
-    _check_size(estimator, D_nC.shape, X.shape[1])
+    _check_size(estimator, *X.shape)
     if np.isfinite(mode.variance):
         prior_p = np.full(X.shape[1], mode.variance)
     else:
@@ -200,7 +195,7 @@ def _draw_around(
     if as_feature:
         X, prior_p = laplace.with_column(X, estimator.intercept_scaling), np.append(prior_p, mode.variance)
     try:
-        coef_pCK, intercept_CK = laplace.draw_weights(X, D_nC, prior_p, intercept and not as_feature, n_draws, rng)
+        coef_pCK, intercept_CK = laplace.weight_law(X, D_nC, prior_p, intercept and not as_feature)(n_draws, rng)
     except LinAlgError as error:
         raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
     if as_feature:
@@ -217,10 +212,10 @@ def _check_maximum(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
         raise NoPosteriorError(estimator, reason)
 
 
-def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None:
-    n_elements = laplace.matrix_elements(shape, n_features)
-    if n_elements > _MAX_ELEMENTS:
-        reason = f"the covariance of its weights at {shape[0]} training rows would take {n_elements / 2**27:.1f} GiB"
+def _check_size(estimator: Any, n_rows: int, n_features: int) -> None:
+    n_elements = laplace.matrix_elements((n_rows, 1), n_features)
+    if n_elements > laplace.MAX_ELEMENTS:
+        reason = f"the covariance of a class at {n_rows} training rows would take {n_elements / 2**27:.1f} GiB"
         raise NoPosteriorError(estimator, reason)
 
 
@@ -303,7 +298,7 @@ def _discriminant_analysis(
     priors_C = None if estimator.priors is None else estimator.priors_
     parts = [_draw_discriminants(estimator.means_, factor_pp, counts_C, priors_C, rng) for _ in range(n_draws)]
     coef_pCK, intercept_CK = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
-    return lambda X: _softmax(_check_rows(estimator, X), coef_pCK, intercept_CK)
+    return lambda X: laplace.predict_draws(_check_rows(estimator, X), coef_pCK, intercept_CK)
 
 
 def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:

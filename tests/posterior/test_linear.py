@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,7 +28,6 @@ from sklearn.preprocessing import StandardScaler
 from skactive import StochasticBatchQuery, sample_posterior
 from skactive._checks import NoPosteriorError, NoTrainingDataError
 from skactive.posterior import _laplace as laplace
-from skactive.posterior import _linear_models as linear_models
 from skactive.posterior import check_posterior, noise_variance
 from skactive.scores import bald, std_dev
 
@@ -66,7 +66,7 @@ def draw(estimator, n_draws, X_training, y_training, seed=0):
 def covariance_of_logits(way, X, D_nC, prior_p, intercept, X_new):
     """Of the logits at the new rows, without what is common to all classes, exactly."""
     (n, n_classes), n_features = D_nC.shape, X.shape[1]
-    size = n_classes * (n_features + (intercept if way is laplace._primal_law else n))
+    size = n_classes * (n_features + (n if way is laplace._dual_law else intercept))
     coef, b = way(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
     logits = laplace.linear(X_new, coef, b)
     logits = logits - logits.mean(axis=1, keepdims=True) if n_classes > 1 else logits
@@ -118,6 +118,52 @@ def test_a_binary_model_is_a_softmax_over_two_classes_of_half_the_prior_variance
     np.testing.assert_allclose(4 * two[1::2, 1::2], one, rtol=1e-9)
 
 
+by_class = partial(laplace.weight_law, max_joint=0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("n", "n_features"), [(30, 5), (10, 40)])
+def test_class_by_class_each_is_a_binary_model(intercept, n, n_features):
+    noise, n_classes = rng(1), 4
+    X, X_new = noise.standard_normal((n, n_features)), noise.standard_normal((3, n_features))
+    logits, weight_n = 2 * noise.standard_normal((n, n_classes)), noise.uniform(0.5, 2, n)
+    prior_p = noise.uniform(0.5, 20, n_features)
+    D_nC = laplace.curvature(logits, weight_n)
+    size = n_classes * (n_features + n)
+    coef, b = by_class(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
+    draws_CmK = laplace.linear(X_new, coef, b).transpose(1, 0, 2)
+    p_nC = softmax(logits, axis=1)
+    own_nC = weight_n[:, np.newaxis] * p_nC * (1 - p_nC) * 4 / 3
+    for c, d in np.ndindex(n_classes, n_classes):
+        expected = reference_covariance_of_logits(X, own_nC[:, [c]], prior_p, intercept, X_new) * (c == d)
+        np.testing.assert_allclose(draws_CmK[c] @ draws_CmK[d].T, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "logits", [rng(2).standard_normal((15, 2)), np.zeros((15, 5))], ids=["two classes", "all classes alike"]
+)
+def test_class_by_class_is_exact_in_what_probabilities_see(logits):
+    X, X_new, D_nC = (
+        rng(3).standard_normal((15, 4)),
+        rng(4).standard_normal((3, 4)),
+        laplace.curvature(logits, np.ones(15)),
+    )
+    found, expected = (
+        covariance_of_logits(way, X, D_nC, np.ones(4), False, X_new) for way in (by_class, laplace._dual_law)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_laws_of_classes_that_are_not_kept_are_made_again(monkeypatch):
+    X, D_nC = rng(3).standard_normal((15, 4)), laplace.curvature(rng(4).standard_normal((15, 5)), np.ones(15))
+    kept = by_class(X, D_nC, np.ones(4), True)
+    monkeypatch.setattr(laplace, "MAX_ELEMENTS", 16)
+    again = by_class(X, D_nC, np.ones(4), True)
+    for _ in range(2):
+        for one, other in zip(kept(7, rng()), again(7, rng()), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("n_classes", [1, 3])
 def test_the_hessian_is_the_second_derivative_of_the_loss(n_classes):
     noise = rng(3)
@@ -144,6 +190,12 @@ def test_saturated_probabilities_keep_their_curvature(n_classes):
     D_nC = laplace.curvature(logits, np.ones(1))
     curvature = laplace.hessian(X, D_nC)[0, 0]
     np.testing.assert_allclose(curvature, (n_classes - 1 or 1) * np.exp(-60.0), rtol=1e-12)
+
+
+def test_variances_keep_their_digits_where_a_class_is_nearly_certain():
+    D_nC = laplace.curvature(np.array([[40.0, 0.0, 0.0], [0.0, 0.0, 90.0]]), np.ones(2))
+    np.testing.assert_allclose(laplace._variances(D_nC)[0, 0], 2 * np.exp(-40), rtol=1e-12)
+    np.testing.assert_allclose(laplace._variances(D_nC)[1], [np.exp(-90), np.exp(-90), 2 * np.exp(-90)], rtol=1e-12)
 
 
 @pytest.mark.parametrize("rank", [8, 6])
@@ -403,8 +455,19 @@ def test_a_fit_that_is_sure_to_the_last_digit_is_left_to_the_bootstrap():
         draw(estimator, 5, X, y_binary)
 
 
+def test_many_classes_are_drawn_class_by_class():
+    noise = rng(14)
+    labels = np.arange(1400) % 150
+    x = noise.standard_normal((150, 110))[labels] + noise.standard_normal((1400, 110))
+    estimator = LogisticRegression(C=0.01, tol=1e-3, max_iter=1000).fit(x, labels)
+    assert laplace.matrix_elements((1400, 150), 110) > laplace.MAX_ELEMENTS
+    draws = draw(estimator, 200, x, labels)(x[:300])
+    assert (draws.mean(axis=0).argmax(axis=1) == labels[:300]).mean() > 0.9
+    assert 0.001 < draws.std(axis=0).max() < 0.5
+
+
 def test_a_covariance_beyond_memory_is_left_to_the_bootstrap(monkeypatch):
-    monkeypatch.setattr(linear_models, "_MAX_ELEMENTS", 100)
+    monkeypatch.setattr(laplace, "MAX_ELEMENTS", 15)
     with pytest.raises(NoPosteriorError, match="GiB"):
         draw(LogisticRegression().fit(X, y), 5, X, y)
 
