@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -55,7 +54,6 @@ Floats = NDArray[np.float64]
 
 _PRIOR_VARIANCE = 10  # of the sum of the features' terms of a logit, and of the bias
 _MAX_JOINT = 2**24  # 128 MiB, some seconds: with more, there are classes enough to be drawn one by one
-_MAX_ROWS_TO_CHECK = 1000
 
 
 def _last_step(net: Any) -> Any:
@@ -205,12 +203,14 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(features_nF, labels)
         precision_F = self._precisions(features_nF)
         mean_CF = _most_probable(features_nF, codes_n, len(classes), precision_F)
-        posterior = _Posterior(features_nF, mean_CF, precision_F)
-        weights_FCK = posterior.draw(int(self.n_draws), rng)
-        _warn_if_too_wide(self, mean_CF, weights_FCK, features_nF, codes_n)
+        mode = mean_CF, np.zeros(len(classes))
+        draw = laplace.posterior(features_nF, mode, np.ones(len(codes_n)), 1 / precision_F, False, _MAX_JOINT)
+        draws = draw(int(self.n_draws), rng)
+        if laplace.are_too_wide(features_nF, codes_n, mode, draws):
+            warn_wide_draws(self, "a larger `prior_precision`")
         self.net_, self.classes_, self.prior_precision_ = net, classes, float(precision_F[0])
         self.coef_, self.intercept_ = mean_CF[:, :-1], mean_CF[:, -1]
-        self._posterior, self._weights_FCK = posterior, weights_FCK
+        self._draw_weights, self._weights_FCK = draw, draws[0]
         if hasattr(net, "n_features_in_"):
             self.n_features_in_ = net.n_features_in_
         return self
@@ -278,7 +278,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-        weights_FCK = self._posterior.draw(n_draws, check_random_state(rng))
+        weights_FCK, _ = self._draw_weights(n_draws, check_random_state(rng))
         return Composed(self._embedder(), after=partial(_probabilities, weights_FCK))
 
     def _embedder(self) -> Callable[[Any], NDArray[Any]]:
@@ -325,21 +325,6 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         return net, np.union1d(classes, getattr(net, "classes_", classes))
 
 
-class _Posterior:
-    """The normal distribution of the weights."""
-
-    def __init__(self, features_nF: Floats, mean_CF: Floats, precision_F: Floats) -> None:
-        self.mean_CF = mean_CF
-        curvature_nC = laplace.curvature(features_nF @ mean_CF.T, np.ones(len(features_nF)))
-        self._law = laplace.weight_law(features_nF, curvature_nC, 1 / precision_F, False, _MAX_JOINT)
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Weights (F, C, K)."""
-        weights_FCK, _ = self._law(n_draws, rng)
-        weights_FCK += self.mean_CF.T[:, :, np.newaxis]
-        return weights_FCK
-
-
 def _most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
     """Weights (C, F) of a softmax regression with a normal prior."""
     # LogisticRegression knows the classes of its rows alone: one row of weight 0 for each declares them all.
@@ -373,12 +358,3 @@ def _check_features(features: Any) -> NDArray[Any]:
 def _probabilities(weights_FCK: Floats, features_mU: NDArray[Any]) -> Floats:
     """Of shape (K, m, C)."""
     return laplace.predict_draws(features_mU, weights_FCK[:-1], weights_FCK[-1])
-
-
-def _warn_if_too_wide(head: Any, mean_CF: Floats, weights_FCK: Floats, features_nF: Floats, codes_n: Any) -> None:
-    """Warn where draws misclassify training rows; looks at a block of rows, spread over all of them."""
-    n_rows = min(_MAX_ROWS_TO_CHECK, next(laplace.blocks(len(codes_n), weights_FCK)).stop)
-    rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
-    mode_nC = softmax(features_nF[rows] @ mean_CF.T, axis=1)
-    if laplace.are_too_wide(_probabilities(weights_FCK, features_nF[rows, :-1]), mode_nC, codes_n[rows]):
-        warn_wide_draws(head, "a larger `prior_precision`")

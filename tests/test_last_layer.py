@@ -317,7 +317,7 @@ def covariance_of(fitted, n_rows):
     """Of the weights class by class, exactly: see `UnitNoise`. No law asks for more noise than this."""
     n_classes, n_features = fitted.coef_.shape[0], fitted.coef_.shape[1] + 1
     size = n_classes * (n_features + n_rows)
-    draws = fitted._posterior.draw(size, UnitNoise(size)).transpose(1, 0, 2).reshape(n_classes * n_features, size)
+    draws = fitted._draw_weights(size, UnitNoise(size))[0].transpose(1, 0, 2).reshape(n_classes * n_features, size)
     draws -= np.column_stack([fitted.coef_, fitted.intercept_]).reshape(-1, 1)
     return draws @ draws.T
 
@@ -337,7 +337,7 @@ def test_many_draws_have_the_moments_of_their_law(max_joint, monkeypatch):
     n_draws = 4000
     rows, labels = random_rows(25, 3, 4, seed=5)
     fitted = head(None, prior_precision=0.7).fit(rows, labels)
-    weights = fitted._posterior.draw(n_draws, rng(6)).transpose(1, 0, 2).reshape(16, n_draws)
+    weights = fitted._draw_weights(n_draws, rng(6))[0].transpose(1, 0, 2).reshape(16, n_draws)
     expected = covariance_of(fitted, 25)
     deviation = np.sqrt(np.diag(expected))
     mean = np.column_stack([fitted.coef_, fitted.intercept_]).ravel()

@@ -51,7 +51,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import check_n_draws, several_outputs_error
-from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
+from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
 
 Floats = NDArray[np.float64]
 
@@ -121,8 +121,8 @@ def _check_rows(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
 
 
-@has_noise_variance(GaussianProcessRegressor)
-def noise_variance(estimator: GaussianProcessRegressor) -> float:
+@noise_variance.register(GaussianProcessRegressor)
+def _noise_variance(estimator: GaussianProcessRegressor) -> float:
     """Variance of a label around the function, in squared units of the labels: ``alpha`` and the kernel's white noise.
 
     Where it differs between training rows (an array of alphas), its mean.

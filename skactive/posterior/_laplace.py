@@ -17,21 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve, cholesky, lstsq, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.special import expit, softmax
 from sklearn.utils import gen_batches
 
 Floats = NDArray[np.float64]
-WeightLaw = Callable[[int, np.random.Generator], tuple[Floats, Floats]]
+Weights = tuple[Floats, Floats]
+"""Coefficients and intercepts: (C, p) and (C,) of the mode, (p, C, K) and (C, K) of draws."""
+WeightLaw = Callable[[int, np.random.Generator], Weights]
 
 MAX_ELEMENTS = 2**28  # 2 GiB of float64
 
-_VAGUE = 1e8
-"""How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
-
 _SURE, _LEAST_LEAD = 0.9, 0.2
-_MAX_ODDS = 14.0  # e^14 is a million
+_MAX_ROWS_TO_CHECK = 1000
 _BATCH = 1024  # features
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
 
@@ -71,6 +70,21 @@ def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
     return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
 
 
+def posterior(
+    X: Any, mode: Weights, weight_n: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS
+) -> WeightLaw:
+    """A function ``draw(n_draws, rng)``: weights around the mode. Parameters are those of `weight_law`."""
+    logits_nC = linear(X, mode[0].T, mode[1])
+    law = weight_law(X, curvature(logits_nC, weight_n), prior_p, intercept, max_joint)
+    return partial(_draw_around, mode, law)
+
+
+def _draw_around(mode: Weights, law: WeightLaw, n_draws: int, rng: np.random.Generator) -> Weights:
+    coef_pCK, intercept_CK = law(n_draws, rng)
+    coef_pCK += mode[0].T[:, :, np.newaxis]  # in place: it may be large
+    return coef_pCK, intercept_CK + mode[1][:, np.newaxis]
+
+
 def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS) -> WeightLaw:
     """A function ``draw(n_draws, rng)``: coefficients (p, C, K) and intercepts (C, K), less the mode.
 
@@ -88,48 +102,20 @@ def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
     return n_classes * n**2 if _is_dual_cheaper(shape, n_features) else (n_classes * n_features) ** 2
 
 
-def vague_variances(X: Any, D_nC: Floats) -> Floats:
-    """Prior variances of coefficients that the fit does not penalise: as good as flat where the data speak.
-
-    Directions that no labelled row has are left as uncertain as can be, which is how it is.
-    """
-    information_p = np.asarray(_squared(X).T @ D_nC.mean(axis=1))
-    return _VAGUE / np.where(information_p > 0, information_p, 1.0)
-
-
-def is_at_maximum(X: Any, logits_nC: Floats, codes_n: NDArray[np.int64], weight_n: Floats) -> bool:
-    """Whether the likelihood has a finite maximum without any prior, close to these logits.
-
-    Residuals after a Newton step, y - p - S step, are orthogonal to all features. If they still have the signs of y - p
-    everywhere, no weights can separate classes (Albert and Anderson 1984; Stiemke's lemma). Between separated classes
-    it never is so: where the likelihood rises for ever, each step goes on by about one logit.
-    """
-    binary = logits_nC.shape[1] == 1
-    logits_nC = np.hstack([0 * logits_nC, logits_nC]) if binary else logits_nC
-    # Any positive residuals will do to begin with: these keep their digits.
-    p_nC = softmax(np.maximum(logits_nC, logits_nC.max(axis=1, keepdims=True) - _MAX_ODDS), axis=1)
-    hess = hessian(X, weight_n[:, np.newaxis] * (p_nC[:, :1] * p_nC[:, 1:] if binary else p_nC))
-    gradient_pC = X.T @ (weight_n[:, np.newaxis] * (np.eye(p_nC.shape[1])[codes_n] - p_nC))
-    gradient = gradient_pC.T.ravel()[-len(hess) :]  # of the second class alone in a binary model
-    unit = 1 / np.sqrt(np.maximum(np.diag(hess), np.finfo(float).tiny))
-    step = unit * lstsq(unit[:, np.newaxis] * hess * unit, unit * gradient, cond=1e-13, lapack_driver="gelsy")[0]
-    change_nC = np.zeros_like(p_nC)
-    change_nC[:, -(len(step) // X.shape[1]) :] = X @ step.reshape(-1, X.shape[1]).T
-    relative_nC = change_nC - (p_nC * change_nC).sum(axis=1, keepdims=True)
-    relative_nC[np.arange(len(codes_n)), codes_n] = 0  # the right class loses what the others gain
-    return bool(relative_nC.min() > -0.5)  # -1 would do, but for rounding
-
-
-def are_too_wide(p_KnC: Floats, mode_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
-    """Whether draws hardly do better than chance at the labelled rows, while the mode is sure of their labels.
+def are_too_wide(X: Any, codes_n: NDArray[np.int64], mode: Weights, draws: Weights) -> bool:
+    """Whether draws hardly do better than chance at labelled rows, while the mode is sure of their labels.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
-    separable data. The normal is then far wider than the posterior, and its draws are random functions. Fewer than ten
-    draws are not judged.
+    separable data. The normal is then far wider than the posterior, and its draws are random functions. Looks at a
+    block of rows, spread over all of them. Fewer than ten draws are not judged.
     """
-    is_sure = mode_nC[np.arange(len(codes_n)), codes_n].mean() > _SURE
+    n_rows = min(_MAX_ROWS_TO_CHECK, next(blocks(len(codes_n), draws[0])).stop)
+    rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
+    mode_nC = predict_draws(X[rows], mode[0].T[:, :, np.newaxis], mode[1][:, np.newaxis])[0]
+    is_sure = mode_nC[np.arange(n_rows), codes_n[rows]].mean() > _SURE
+    p_KnC = predict_draws(X[rows], *draws)
     chance = 1 / p_KnC.shape[2]
-    lead = ((p_KnC.argmax(axis=2) == codes_n).mean() - chance) / (1 - chance)
+    lead = ((p_KnC.argmax(axis=2) == codes_n[rows]).mean() - chance) / (1 - chance)
     return bool(len(p_KnC) >= 10 and is_sure and lead < _LEAST_LEAD)
 
 
@@ -170,7 +156,7 @@ def _draw_by_class(
     parts_nC: Floats,
     n_draws: int,
     rng: np.random.Generator,
-) -> tuple[Floats, Floats]:
+) -> Weights:
     """Draws of all classes; laws that would fill the memory are not kept, but made again one after the other."""
     n_classes = parts_nC.shape[1]
     coef_pCK, intercept_CK = np.empty((n_features, n_classes, n_draws)), np.empty((n_classes, n_draws))
@@ -217,9 +203,7 @@ def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> Weigh
     return partial(_draw_primal, factor, n_classes, intercept)
 
 
-def _draw_primal(
-    factor: Floats, n_classes: int, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+def _draw_primal(factor: Floats, n_classes: int, intercept: bool, n_draws: int, rng: np.random.Generator) -> Weights:
     noise = rng.standard_normal((len(factor), n_draws))
     draws_CpK = solve_triangular(factor, noise, lower=True, trans="T").reshape(n_classes, -1, n_draws)
     n_features = draws_CpK.shape[1] - intercept
@@ -241,7 +225,7 @@ def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightL
 
 def _draw_dual(
     X: Any, solver: _KernelSolver, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+) -> Weights:
     """Weights of the prior, moved to where they answer the labelled rows as the data want them to (up to noise).
 
     With kernel K = X prior X' and noise ε of covariance S⁻¹, a step back by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws
@@ -323,10 +307,6 @@ def _kernel(X: Any, prior_p: Floats) -> Floats:
 
 def _scaled_rows(X: Any, scale_n: Floats) -> Any:
     return X.multiply(scale_n[:, np.newaxis]).tocsr() if sparse.issparse(X) else X * scale_n[:, np.newaxis]
-
-
-def _squared(X: Any) -> Any:
-    return X.multiply(X) if sparse.issparse(X) else X**2
 
 
 def _is_dual_cheaper(shape: tuple[int, ...], n_features: int) -> bool:

@@ -9,8 +9,7 @@ data the estimator was fitted to has two more keyword-only parameters, ``X_train
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -140,17 +139,6 @@ def noise_variance(estimator: Any) -> Any:
     )
 
 
-def has_noise_variance(*types: type) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Register the function that returns the variance of the noise, for some types of regressors."""
-
-    def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        for type_ in types:
-            noise_variance.register(type_, function)
-        return function
-
-    return register
-
-
 def has_source(estimator: Any) -> bool:
     """Whether the estimator has a method ``sample_posterior``, or its class a source. Wrappers are not looked into."""
     return hasattr(estimator, "sample_posterior") or _draw.dispatch(type(estimator)) is not _draw.dispatch(object)
@@ -227,7 +215,7 @@ def sample_posterior(
         If ``n_draws`` is below 1, or more than an ensemble has members; if a net has no dropout, or the estimator has
         several outputs.
     TypeError
-        If a method ``sample_posterior`` takes other arguments, or a source of yours returns no function.
+        If a source of yours returns no function.
     sklearn.exceptions.NotFittedError
 
     See Also
@@ -256,14 +244,12 @@ def sample_posterior(
     check_is_model(estimator)
     check_rng(rng)
     if hasattr(estimator, "sample_posterior"):
-        _check_takes_n_draws_and_rng(estimator)
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
         return _check_is_function(estimator.sample_posterior(n_draws, rng), estimator)
     function = _draw.dispatch(type(estimator))
     asked = inspect.signature(function).parameters
     if "X_training" not in asked:
-        with _none_explained(estimator, n_draws):
-            return _check_is_function(function(estimator, n_draws, rng), estimator)
+        return _check_is_function(function(estimator, n_draws, rng), estimator)
     training = {"X_training": X_training, "y_training": y_training}
     if "sample_weight" in asked:
         training["sample_weight"] = sample_weight
@@ -272,8 +258,7 @@ def sample_posterior(
             f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
             'posterior="bootstrap" draws by weight from any model.'
         )
-    with _none_explained(estimator, n_draws):
-        return _check_is_function(function(estimator, n_draws, rng, **training), estimator)
+    return _check_is_function(function(estimator, n_draws, rng, **training), estimator)
 
 
 sample_posterior.register = _draw.register  # type: ignore[attr-defined]
@@ -285,20 +270,6 @@ def check_features(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
     return validate_data(estimator, X, accept_sparse="csr", reset=False, ensure_all_finite=finite, dtype=dtype)
 
 
-def _check_takes_n_draws_and_rng(estimator: Any) -> None:
-    """Refuse a method that has the name ``sample_posterior`` and another meaning, as models of other packages may."""
-    method = estimator.sample_posterior
-    try:
-        inspect.signature(method).bind(1, None)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ValueError) and callable(method):  # compiled, without a signature
-            return
-        raise TypeError(
-            f"`sample_posterior` of this {type(estimator).__name__} must be a method that takes (n_draws, rng). "
-            f"{error}. If the name means something else there, wrap the model in a class that has this method."
-        ) from error
-
-
 def _check_is_function(predict_draws: Any, estimator: Any) -> Callable[[Any], Any]:
     """What a source returned, if it can be asked for draws."""
     if callable(predict_draws):
@@ -307,21 +278,6 @@ def _check_is_function(predict_draws: Any, estimator: Any) -> Callable[[Any], An
         "`sample_posterior` must return a function predict_draws(X), which evaluates the draws for the rows that it is "
         f"given. That of this {type(estimator).__name__} returned {shown(predict_draws)}."
     )
-
-
-@contextmanager
-def _none_explained(estimator: Any, n_draws: int | None) -> Iterator[None]:
-    """Say that a source was called without a number of draws where it stumbles over that."""
-    try:
-        yield
-    except TypeError as error:
-        if n_draws is not None or isinstance(error, NoPosteriorError) or "NoneType" not in str(error):
-            raise
-        raise TypeError(
-            f"The source registered for {type(estimator).__name__} must take `n_draws`=None as well, for all draws "
-            f"there are, or a number that it chooses. It failed with: {error}. Begin it with `n_draws = 100 if n_draws "
-            "is None else n_draws`, say."
-        ) from error
 
 
 def check_posterior(

@@ -198,24 +198,6 @@ def test_variances_keep_their_digits_where_a_class_is_nearly_certain():
     np.testing.assert_allclose(laplace._variances(D_nC)[1], [np.exp(-90), np.exp(-90), 2 * np.exp(-90)], rtol=1e-12)
 
 
-@pytest.mark.parametrize("rank", [8, 6])
-@pytest.mark.parametrize("way", [laplace._primal_law, laplace._dual_law])
-def test_a_vague_prior_leaves_what_the_data_know_and_nothing_of_the_rest(way, rank):
-    noise = rng(4)
-    X = noise.standard_normal((50, rank)) @ noise.standard_normal((rank, 8)) * 10.0 ** np.arange(-4, 4)
-    D_nC = laplace.curvature(noise.standard_normal((50, 1)), np.ones(50))
-    prior_p = laplace.vague_variances(X, D_nC)
-    inside = X[:3] - 2 * X[3:6]
-    covariance = covariance_of_logits(way, X, D_nC, prior_p, False, inside)
-    unit = 1 / np.abs(X).max(axis=0)
-    expected = inside * unit @ np.linalg.pinv((X * unit).T * D_nC[:, 0] @ (X * unit), rcond=1e-12) @ (inside * unit).T
-    # the prior's share is 1e-8 by design, times the condition of the features
-    np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
-    if rank < 8:
-        outside = np.abs(X).mean(axis=0, keepdims=True) * noise.standard_normal(8)
-        assert covariance_of_logits(way, X, D_nC, prior_p, False, outside) > 1e4 * np.abs(expected).max()
-
-
 # Logistic regression against quadrature and a grid
 
 
@@ -254,9 +236,8 @@ def test_binary_draws_average_to_the_quadrature_under_the_laplace_posterior(fit_
         assert np.abs(yes - estimator.predict_proba(3 * X[:20])[:, 1]).max() > 0.01
 
 
-@pytest.mark.parametrize("C", [0.5, np.inf])
-def test_multinomial_draws_average_to_the_quadrature_under_the_laplace_posterior(C):
-    estimator = LogisticRegression(C=C, max_iter=1000).fit(X[:, :2], y)
+def test_multinomial_draws_average_to_the_quadrature_under_the_laplace_posterior():
+    estimator = LogisticRegression(C=0.5).fit(X[:, :2], y)
     X_new = 2 * X[::15, :2]
     draws = draw(estimator, 4000, X[:, :2], y)(X_new)
     weights, covariance = laplace_posterior(estimator, X[:, :2], 3)
@@ -302,16 +283,6 @@ def same_draws(one, other, atol=1e-6):
 TIGHT = {"tol": 1e-10, "max_iter": 10_000}
 
 
-def test_no_penalty_is_the_limit_of_a_weak_penalty():
-    exact = {"solver": "newton-cholesky", **TIGHT}
-    none, weak = LogisticRegression(C=np.inf, **exact).fit(X, y), LogisticRegression(C=1e7, **exact).fit(X, y)
-    # The same noise means something else where a shift of all classes, which nothing sees, is 1e3 wide: draws move by
-    # the square root of the weak precision, 3e-4, over the curvature, while their law moves by its square.
-    same_draws(draw(none, 50, X, y)(X), draw(weak, 50, X, y)(X), atol=0.01)
-    by_name = fit(LogisticRegression(penalty=None, **exact), X, y)
-    same_draws(draw(by_name, 50, X, y)(X), draw(none, 50, X, y)(X))
-
-
 def test_classes_weigh_as_copies_of_their_rows_do():
     weighted = LogisticRegression(class_weight={"virginica": 2, "setosa": 1, "versicolor": 3}, **TIGHT).fit(X, y)
     copies = np.repeat(np.arange(150), [{"virginica": 2, "setosa": 1, "versicolor": 3}[label] for label in y])
@@ -346,26 +317,14 @@ def test_liblinear_penalises_the_intercept_like_a_coefficient():
     same_draws(draw(estimator, 50, X, y_binary)(X), draw(plain, 50, widened, y_binary)(widened))
 
 
-@pytest.mark.skipif(not OLD, reason="scikit-learn has no one-vs-rest of its own since 1.8")
-@pytest.mark.parametrize("options", [{"solver": "liblinear"}, {"multi_class": "ovr"}])
-def test_one_vs_rest_is_a_normalised_binary_model_for_each_class(options):
-    estimator = fit(LogisticRegression(**options, **TIGHT), X, y)
-    noise, parts = rng(), []
-    for label in estimator.classes_:
-        binary = fit(LogisticRegression(**options, **TIGHT), X, y == label)
-        parts.append(sample_posterior(binary, 50, noise, X_training=X, y_training=y == label)(X)[:, :, 1])
-    expected = np.stack(parts, axis=-1)
-    same_draws(draw(estimator, 50, X, y)(X), expected / expected.sum(axis=-1, keepdims=True))
-    estimator = fit(LogisticRegression(class_weight="balanced", **options), X, y)
-    with pytest.raises(NoPosteriorError):
-        draw(estimator, 5, X, y)
-
-
-@pytest.mark.skipif(not OLD, reason="scikit-learn has no softmax for two classes since 1.8")
-def test_a_softmax_of_two_classes_is_a_binary_model_of_twice_the_prior_variance():
-    estimator = fit(LogisticRegression(multi_class="multinomial", C=0.4, **TIGHT), X, y_binary)
-    plain = LogisticRegression(C=0.8, **TIGHT).fit(X, y_binary)
-    same_draws(draw(estimator, 50, X, y_binary)(X), draw(plain, 50, X, y_binary)(X))
+@pytest.mark.skipif(not OLD, reason="scikit-learn has neither since 1.8")
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [({"solver": "liblinear"}, y), ({"multi_class": "ovr"}, y), ({"multi_class": "multinomial"}, y_binary)],
+)
+def test_other_schemes_than_a_softmax_are_left_to_the_bootstrap(options, labels):
+    with pytest.raises(NoPosteriorError, match="neither a binary model nor a softmax"):
+        draw(fit(LogisticRegression(**options), X, labels), 5, X, labels)
 
 
 @pytest.mark.parametrize(
@@ -397,55 +356,11 @@ def test_an_elastic_net_without_l1_is_an_l2_penalty():
 # Logistic regression: what has no posterior
 
 
-def separated(kind, noise):
-    x = noise.standard_normal((60, 2))
-    labels = (noise.random(60) < expit(x[:, 0])).astype(int)
-    if kind == "completely":
-        return x, (x @ [1.0, 2.0] > 0.1).astype(int)
-    if kind == "in some rows":
-        return np.column_stack([x, np.where(labels == 1, np.arange(60) % 3 == 0, 0)]), labels
-    if kind == "one of three classes":
-        labels[x[:, 1] > 1] = 2
-    return x, labels
-
-
-@pytest.mark.parametrize("kind", ["completely", "in some rows", "one of three classes"])
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_separated_classes_without_a_penalty_are_left_to_the_bootstrap(kind, scale):
-    x, labels = separated(kind, rng(6))
-    x = x * scale
-    estimator = LogisticRegression(C=np.inf, solver="newton-cholesky", max_iter=1000).fit(x, labels)
-    with pytest.raises(NoPosteriorError, match="no best value") as caught:
-        draw(estimator, 5, x, labels)
-    assert isinstance(caught.value, NoPosteriorError)
-    assert draw(LogisticRegression().fit(x, labels), 5, x, labels)(x).shape[0] == 5
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_overlapping_classes_without_a_penalty_have_a_posterior(seed, n_classes):
-    noise = rng(seed)
-    x = noise.standard_normal((80, 3)) * [1, 100, 0.01]
-    labels = (x / [1, 100, 0.01] @ noise.standard_normal((3, n_classes)) + noise.gumbel(size=(80, n_classes))).argmax(1)
-    estimator = LogisticRegression(C=np.inf, solver="newton-cholesky").fit(x, labels)
-    assert draw(estimator, 5, x, labels)(x).shape == (5, 80, n_classes)
-
-
-def test_redundant_columns_without_a_penalty_change_nothing_where_the_data_are():
-    once = LogisticRegression(C=np.inf, **TIGHT).fit(X, y_binary)
-    twice = LogisticRegression(C=np.inf, **TIGHT).fit(np.hstack([X, X]), y_binary)
-    draws = draw(once, 4000, X, y_binary)(X), draw(twice, 4000, np.hstack([X, X]), y_binary, 1)(np.hstack([X, X]))
-    means, variances = [d.mean(axis=0) for d in draws], [d.var(axis=0) for d in draws]
-    assert (np.abs(means[0] - means[1]) < 5 * np.sqrt((variances[0] + variances[1]) / 4000)).all()
-    apart = np.hstack([X, -X])[:5]  # where the two columns differ, which no labelled row has shown
-    assert (draw(twice, 400, np.hstack([X, X]), y_binary)(apart)[:, :, 1].std(axis=0) > 0.45).all()
-
-
-def test_fewer_rows_than_columns_without_a_penalty_are_left_to_the_bootstrap():
-    x = rng(7).standard_normal((12, 20))
-    estimator = LogisticRegression(C=np.inf, max_iter=1000).fit(x, np.arange(12) % 2)
-    with pytest.raises(NoPosteriorError):
-        draw(estimator, 5, x, np.arange(12) % 2)
+@pytest.mark.parametrize("options", [{"C": np.inf}, {"penalty": None}])
+def test_without_a_penalty_there_is_no_prior(options):
+    estimator = fit(LogisticRegression(**options), X, y)
+    with pytest.raises(NoPosteriorError, match="no prior"):
+        draw(estimator, 5, X, y)
 
 
 def test_a_fit_that_is_sure_to_the_last_digit_is_left_to_the_bootstrap():
