@@ -30,7 +30,7 @@ from ._wrappers import labels_to_fit, part_to_fit, without_searches
 BOOTSTRAP_DRAWS = 20
 
 _MOST_COPIES = 20
-"""Times the labelled rows: how many a member is fitted to at most, if rows are copied as often as they were drawn."""
+"""Limit of the rows that a member is fitted to, as a multiple of the labelled rows, if rows are copied."""
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -146,9 +146,9 @@ def _fitted(member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats 
 
 
 def _takes_counts(member: Any) -> bool:
-    """Whether rows may be weighted by how often they were drawn, which saves copies and leaves no category unknown.
+    """Whether a fit takes how often each row was drawn as its weight, which saves copies and keeps all categories.
 
-    Not where parts of the data are fitted by themselves: all rows of a fold or a mini-batch might weigh nothing.
+    Not if parts of the data are fitted separately: all rows of a fold or a mini-batch might have weight 0.
     """
     parameters = member.get_params(deep=False)
     by_parts = "cv" in parameters or "batch_size" in parameters or parameters.get("early_stopping") is True
@@ -164,7 +164,7 @@ def _rows_by_label(labels: NDArray[Any]) -> list[Indices]:
 def _resample(
     rows_of: list[Indices], n_rows: int, weight: Floats | None, most: float, rng: np.random.Generator
 ) -> tuple[Indices, Floats | None]:
-    """How often each row is drawn, label by label, and what each draw of it weighs, None for 1."""
+    """How often each row is drawn, label by label, and the weight of each of these draws, None for 1."""
     if weight is None:
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of])
         return np.bincount(rows, minlength=n_rows), None
@@ -179,7 +179,7 @@ def _resample(
 
 
 def _draws_per_weight(weight: Floats, most: float) -> float:
-    """One, so that a row of weight 3 is as three rows; more of tiny weights, so that there is one a row, at least."""
+    """One, so that a row of weight 3 counts as three; more if weights are tiny, for at least one draw a row."""
     total = float(weight.sum())
     return min(max(1.0, np.count_nonzero(weight) / total), most / total)
 
@@ -190,7 +190,7 @@ def _draws_per_weight(weight: Floats, most: float) -> float:
 def fit_with(
     estimator: Any, X: Any, y: Any, sample_weight: NDArray[np.float64] | None, fit_params: FitParams | None
 ) -> Any:
-    """The estimator, fitted with weights, unless there are none or it takes none, and with keywords."""
+    """Fit with keywords, and with weights if there are any and the estimator takes them."""
     keywords = dict(fit_params or {})
     if sample_weight is not None:
         keyword = weight_keyword(estimator)
@@ -205,7 +205,7 @@ def fit_with(
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """The keyword of ``fit`` by which an estimator, fitted or not, takes weights of rows; None if it takes none."""
+    """The keyword of ``fit`` for weights of rows, of an estimator that is fitted or not; None if there is none."""
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     if get_config()["enable_metadata_routing"]:
@@ -235,9 +235,9 @@ def _hands_on_to_members(estimator: Any) -> bool:
 
 
 def of_rows(fit_params: FitParams | None, rows: NDArray[np.int64], n_rows: int) -> dict[str, Any]:
-    """Keywords for a fit to some of the rows: arrays with an entry for each of all rows are reduced to theirs.
+    """Keywords for a fit to some of the rows: arrays with an entry for each row are indexed like the rows.
 
-    As in scikit-learn's own refits; but lists are never taken for such: they are sets for evaluation, names of columns.
+    As in scikit-learn's own refits; but lists are left alone: they are evaluation sets or names of columns.
     """
     return {
         name: chunks.take_rows(value, rows) if _is_one_a_row(value, n_rows) else value
@@ -251,7 +251,7 @@ def _is_one_a_row(value: Any, n_rows: int) -> bool:
 
 
 def check_can_be_refitted(estimator: Any) -> None:
-    """Refuse what is fitted once for all: refits of it would all be equal."""
+    """Refuse frozen models: all refits of one would be equal."""
     part = without_searches(estimator)
     while part is not None and not isinstance(part, FrozenEstimator):
         part = _what_is_refitted(part)
@@ -265,7 +265,7 @@ def check_can_be_refitted(estimator: Any) -> None:
 
 
 def _what_is_refitted(estimator: Any) -> Any:
-    """The part that answers in a pipeline, a search, a calibration, an ensemble of copies; None of other estimators."""
+    """The model that is refitted in a pipeline, search, calibration or bagging ensemble; else None."""
     if hasattr(estimator, "steps"):
         return part_to_fit(estimator)
     return next((getattr(estimator, name) for name in ("estimator", "regressor") if hasattr(estimator, name)), None)

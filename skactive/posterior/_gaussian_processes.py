@@ -116,7 +116,7 @@ def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
 
 
 def _check_rows(estimator: Any, X: Any) -> Any:
-    """X as a fitted Gaussian process takes it: finite numbers in columns, or whatever its kernel compares."""
+    """Check X as the fitted estimator does: finite numbers in columns, or whatever its kernel compares."""
     vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
     return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
 
@@ -134,7 +134,7 @@ def _noise_variance(estimator: GaussianProcessRegressor) -> float:
 
 @dataclass(frozen=True)
 class _Posterior:
-    """What the data say about a function, as a Gaussian: enough for its values at any rows."""
+    """Gaussian posterior of a function, sufficient for its values at any rows."""
 
     kernel: Any
     """Of the function, without white noise."""
@@ -195,7 +195,7 @@ def _label_noise(estimator: Any) -> Floats:
 
 
 def _white_noise(kernel: Any, X: Any) -> Floats:
-    """(n,): what a kernel has on the diagonal that is not part of the function."""
+    """(n,): diagonal of the kernel's white noise, which is not part of the function."""
     return np.maximum(kernel.diag(X) - _without_noise(kernel).diag(X), 0)
 
 
@@ -292,7 +292,7 @@ def _sum_of_squares(array: Floats) -> Floats:
 
 
 def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
-    """Features whose products are the kernel wherever a training row is in the pair, and eigenvectors (n, F) of it.
+    """Nyström features, whose products are the kernel of pairs with a training row, and its eigenvectors (n, F).
 
     Signs of eigenvectors, the order of equal eigenvalues and how many of them count as 0 are left to the LAPACK at
     hand, and must not decide on draws: weights are random numbers of the training rows, times the eigenvectors. With
@@ -318,7 +318,7 @@ def _row_normals(X: Any, n: int, seed: bytes) -> Floats:
 
 
 class _NoFeaturesError(Exception):
-    """A kernel has no features that are known here, or too many."""
+    """No feature map is known for a kernel, or it has too many features."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which function draws from which estimator: the registry behind `sample_posterior`.
+"""The registry behind `sample_posterior`: which function draws from which estimator.
 
 A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type. A source that needs the
 data the estimator was fitted to has two more keyword-only parameters, ``X_training`` and ``y_training``, and a third,
@@ -145,14 +145,14 @@ def has_source(estimator: Any) -> bool:
 
 
 def innermost(estimator: Any) -> Any:
-    """The model that draws come from, inside of all wrappers."""
+    """The model inside all wrappers that draws are made from."""
     while not has_source(estimator) and (wrapped := unwrap(estimator)) is not None:
         estimator = wrapped.estimator
     return estimator
 
 
 def members_of(estimator: Any) -> Any:
-    """All that an ensemble can be drawn from, or None for what is no ensemble with draws."""
+    """All members of an ensemble, each of which is a draw; None for other estimators."""
     if not has_source(estimator):
         return None
     if len(getattr(estimator, "calibrated_classifiers_", ())) == 1:
@@ -265,13 +265,13 @@ sample_posterior.register = _draw.register  # type: ignore[attr-defined]
 
 
 def check_features(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
-    """X as the fitted estimator takes it: its number of columns, its feature names. Missing values are left to it."""
+    """Check the number of columns and the feature names as the fitted estimator does; it may take missing values."""
     finite = False if dtype is None else "allow-nan"
     return validate_data(estimator, X, accept_sparse="csr", reset=False, ensure_all_finite=finite, dtype=dtype)
 
 
 def _check_is_function(predict_draws: Any, estimator: Any) -> Callable[[Any], Any]:
-    """What a source returned, if it can be asked for draws."""
+    """Refuse what a source returned if it is no function."""
     if callable(predict_draws):
         return predict_draws
     raise TypeError(
