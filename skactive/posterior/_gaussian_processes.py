@@ -15,7 +15,8 @@ at *two* rows hang together (what BatchBALD asks) depends on the kernel:
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
   another row is drawn for this row independently, from a seed made of the row's content (the FITC approximation,
   Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows only: far from them, two rows
-  that are alike but not equal count as independent.
+  that are alike but not equal count as independent. (Kernels that have features need them for this reason: on 9 to 60
+  training rows their correlations were off by 0.07 to 0.3 at most, and by 0.99 if drawn in this way.)
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
