@@ -183,14 +183,6 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its range, the features are not finite numbers in columns, y is missing or empty,
-            or y holds one class and ``classes`` declares no other.
-        TypeError
-            If ``net`` gives no features.
         """
         check_parameters(self.rules, self.get_params(deep=False))
         rows, labels = self._check_data(X, y)

@@ -29,7 +29,7 @@ WeightLaw = Callable[[int, np.random.Generator], Weights]
 
 MAX_ELEMENTS = 2**28  # 2 GiB of float64
 
-_SURE, _LEAST_LEAD = 0.9, 0.2
+_SURE, _LEAST_LEAD = 0.9, 0.2  # mean probability of the right label, and lead over chance from 0 to 1
 _MAX_ROWS_TO_CHECK = 1000
 _BATCH = 1024  # features
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
@@ -89,11 +89,14 @@ def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint
     """A function ``draw(n_draws, rng)``: coefficients (p, C, K) and intercepts (C, K), less the mode.
 
     ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature; the prior of an
-    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements.
+    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements: from the Hessian
+    or, where the rows are fewer, from their kernel, without an array of (features, features).
     """
-    if D_nC.shape[1] == 1 or matrix_elements(D_nC.shape, X.shape[1]) <= max_joint:
-        return _joint_law(X, D_nC, prior_p, intercept)
-    return _law_by_class(X, D_nC, prior_p, intercept)
+    n_features = X.shape[1]
+    if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, n_features) > max_joint:
+        return _law_by_class(X, D_nC, prior_p, intercept)
+    law = _dual_law if _is_dual_cheaper(D_nC.shape, n_features) else _primal_law
+    return law(X, D_nC, prior_p, intercept)
 
 
 def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
@@ -125,12 +128,6 @@ def with_column(X: Any, value: float) -> Any:
     return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
-def _joint_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
-    """From the Hessian or, where the rows are fewer, from their kernel, without an array of (features, features)."""
-    law = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
-    return law(X, D_nC, prior_p, intercept)
-
-
 # Class by class
 
 
@@ -142,7 +139,9 @@ def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> Wei
     """
     n_classes = D_nC.shape[1]
     parts_nC = _variances(D_nC) * n_classes / (n_classes - 1)
-    law_of = partial(_joint_law, X, prior_p=prior_p, intercept=intercept)
+    law_of = partial(_primal_law, X, prior_p=prior_p, intercept=intercept)
+    if _is_dual_cheaper((len(D_nC), 1), X.shape[1]):  # one kernel serves all classes
+        law_of = partial(_dual_law, X, prior_p=prior_p, intercept=intercept, kernel_nn=_kernel(X, prior_p))
     kept = None
     if n_classes * matrix_elements((len(D_nC), 1), X.shape[1]) <= MAX_ELEMENTS:
         kept = [law_of(parts_nC[:, [c]]) for c in range(n_classes)]
@@ -219,8 +218,9 @@ def _pin(diagonal_C: Floats) -> float:
 # By the kernel of the rows
 
 
-def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
-    return partial(_draw_dual, X, _KernelSolver(_kernel(X, prior_p), D_nC), prior_p, intercept)
+def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, kernel_nn: Floats | None = None) -> WeightLaw:
+    kernel_nn = _kernel(X, prior_p) if kernel_nn is None else kernel_nn
+    return partial(_draw_dual, X, _KernelSolver(kernel_nn, D_nC), prior_p, intercept)
 
 
 def _draw_dual(
