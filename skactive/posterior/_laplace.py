@@ -89,8 +89,8 @@ def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint
     """A function ``draw(n_draws, rng)``: coefficients (p, C, K) and intercepts (C, K), less the mode.
 
     ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature; the prior of an
-    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements: from the Hessian
-    or, where the rows are fewer, from their kernel, without an array of (features, features).
+    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements: from the
+    Hessian or, where the rows are fewer, from their kernel, without an array of (features, features).
     """
     n_features = X.shape[1]
     if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, n_features) > max_joint:
@@ -166,7 +166,8 @@ def _draw_by_class(
 
 
 def _variances(D_nC: Floats) -> Floats:
-    """S p (1 - p); of the largest p, 1 - p is summed up from the others: a difference from 1 would have no digits."""
+    """Of labels, s p (1 - p)."""
+    # Of the largest p, 1 - p is summed up from the others: near 1, the difference would have no digits.
     rows, top, total_n1 = np.arange(len(D_nC)), D_nC.argmax(axis=1), D_nC.sum(axis=1, keepdims=True)
     rest_nC, others_nC = total_n1 - D_nC, D_nC.copy()
     others_nC[rows, top] = 0
