@@ -319,13 +319,18 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
 def _most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
     """Weights (C, F) of a softmax regression with a normal prior."""
+    rows_nF, is_wide = features_nF / np.sqrt(precision_F), features_nF.shape[1] > len(features_nF)
+    # Weights are sums of rows: of fewer rows than features, it is enough to search in the space of the rows.
+    axes_Fr, triangle_rn = np.linalg.qr(rows_nF.T) if is_wide else (None, rows_nF.T)
     # LogisticRegression knows the classes of its rows alone: one row of weight 0 for each declares them all.
-    rows_nF = np.vstack([features_nF / np.sqrt(precision_F), np.zeros((n_classes, features_nF.shape[1]))])
+    rows_nr = np.vstack([triangle_rn.T, np.zeros((n_classes, len(triangle_rn)))])
     weight_n = np.append(np.ones(len(codes_n)), np.zeros(n_classes))
     # Two classes get one logit w x: weights -w / 2 and w / 2, whose prior is that of a w of twice the variance.
     is_binary = n_classes == 2
-    search = LogisticRegression(C=2.0 if is_binary else 1.0, fit_intercept=False, tol=1e-8, max_iter=5000)
-    found_CF = search.fit(rows_nF, np.append(codes_n, np.arange(n_classes)), weight_n).coef_
+    # At most n tol from the mode, in standard deviations of the prior: far below those of the posterior.
+    search = LogisticRegression(C=2.0 if is_binary else 1.0, fit_intercept=False, tol=1e-7, max_iter=5000)
+    found_Cr = search.fit(rows_nr, np.append(codes_n, np.arange(n_classes)), weight_n).coef_
+    found_CF = found_Cr if axes_Fr is None else found_Cr @ axes_Fr.T
     return (np.vstack([-found_CF, found_CF]) / 2 if is_binary else found_CF) / np.sqrt(precision_F)
 
 

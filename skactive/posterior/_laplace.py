@@ -30,7 +30,7 @@ WeightLaw = Callable[[int, np.random.Generator], Weights]
 MAX_ELEMENTS = 2**28  # 2 GiB of float64
 
 _SURE, _LEAST_LEAD = 0.9, 0.2  # mean probability of the right label, and lead over chance from 0 to 1
-_MAX_ROWS_TO_CHECK = 1000
+_MAX_ROWS_TO_CHECK, _FEW_DRAWS = 1000, 10
 _BATCH = 1024  # features
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
 
@@ -51,9 +51,12 @@ def probabilities(logits_mCK: Floats) -> Floats:
 
 def predict_draws(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
     """Probabilities (n_draws, n_points, n_classes) of rows under drawn weights; memory holds them and one block."""
-    n_classes, n_draws = intercept_CK.shape
-    result = np.empty((n_draws, X.shape[0], max(2, n_classes)))
-    for block in blocks(X.shape[0], coef_pCK):
+    n_rows, (n_classes, n_draws) = X.shape[0], intercept_CK.shape
+    parts = list(blocks(n_rows, coef_pCK))
+    if len(parts) == 1:
+        return probabilities(linear(X, coef_pCK, intercept_CK))
+    result = np.empty((n_draws, n_rows, max(2, n_classes)))
+    for block in parts:
         result[:, block] = probabilities(linear(X[block], coef_pCK, intercept_CK))
     return result
 
@@ -116,10 +119,11 @@ def are_too_wide(X: Any, codes_n: NDArray[np.int64], mode: Weights, draws: Weigh
     rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
     mode_nC = predict_draws(X[rows], mode[0].T[:, :, np.newaxis], mode[1][:, np.newaxis])[0]
     is_sure = mode_nC[np.arange(n_rows), codes_n[rows]].mean() > _SURE
-    p_KnC = predict_draws(X[rows], *draws)
-    chance = 1 / p_KnC.shape[2]
+    if draws[0].shape[2] < _FEW_DRAWS or not is_sure:
+        return False
+    p_KnC, chance = predict_draws(X[rows], *draws), 1 / mode_nC.shape[1]
     lead = ((p_KnC.argmax(axis=2) == codes_n[rows]).mean() - chance) / (1 - chance)
-    return bool(len(p_KnC) >= 10 and is_sure and lead < _LEAST_LEAD)
+    return bool(lead < _LEAST_LEAD)
 
 
 def with_column(X: Any, value: float) -> Any:
