@@ -37,7 +37,7 @@ def parts(n_labelled: int) -> dict:
 
 
 for n_labelled in (300, 600, 1_500):
-    bench(f"{n_labelled:,} labels, 150 classes, 256 features")(partial(parts, n_labelled))
+    bench(f"the parts, {n_labelled:,} labels, 150 classes, 256 features")(partial(parts, n_labelled))
 
 
 @bench("a query, 100,000 rows, 10 classes, 512 features, 20 draws")
