@@ -63,8 +63,6 @@ Embedding = Auto | Callable[..., Any]
 Activation = Literal["elu", "gelu", "leaky_relu", "relu", "selu", "sigmoid", "silu", "tanh"]
 Optimizer = Literal["adam", "adamw", "sgd"]
 Output = Literal["logits", "probabilities", "log_probabilities"]
-Method = Literal["laplace", "mean_field"]
-Covariance = Literal["auto", "exact", "by_class", "kronecker"]
 
 # --- risk, stopping, experiments ------------------------------------------------------------------
 

@@ -702,26 +702,12 @@ class UnitNoise:
         return noise.reshape(shape)
 
 
-def kronecker_covariance(class_CC, feature_FF):
-    """Inverse of A ⊗ G + 1 for weights in the order class by class."""
-    return np.linalg.inv(np.kron(class_CC, feature_FF) + np.eye(len(class_CC) * len(feature_FF)))
-
-
 def laplace_covariance(X, probabilities):
     """Inverse of Σ S ⊗ x x' + 1 for weights in the order class by class, a loop over the rows."""
     precision = np.eye(X.shape[1] * probabilities.shape[1])
     for x, p in zip(X, probabilities, strict=True):
         precision += np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
     return np.linalg.inv(precision)
-
-
-def nearest_product(matrix, n_classes):
-    """Factors of the Kronecker product nearest to a matrix: leading singular vectors of its rearrangement."""
-    n_features = len(matrix) // n_classes
-    blocks = matrix.reshape(n_classes, n_features, n_classes, n_features).transpose(0, 2, 1, 3)
-    left, values, right = np.linalg.svd(blocks.reshape(n_classes**2, n_features**2))
-    sign = np.sign(np.trace(left[:, 0].reshape(n_classes, -1)))
-    return sign * values[0] * left[:, 0].reshape(n_classes, -1), sign * right[0].reshape(n_features, -1)
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from torch import nn
 from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
 from skactive._checks import check_labels
 from skactive.posterior import bootstrap
-from skactive.posterior._unwrap import labels_to_fit
+from skactive.posterior._wrappers import labels_to_fit
 from skactive.risk import ActiveTester
 
 X = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)

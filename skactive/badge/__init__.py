@@ -17,7 +17,7 @@ from .._points import PointSet, Residuals, Vectors
 from .._random import check_rng
 from .._types import Embedding
 from ..posterior._embeddings import Represent, represent_by
-from ..posterior._unwrap import in_batches
+from ..posterior._wrappers import in_batches
 from ..query import Batch, BatchQuery, Pool, Streams, model_of
 from ..query._embeddings import check_ran_a_layer, collect
 from ..samplers._allowance import Allowance

@@ -789,7 +789,10 @@ def _until_written(attempt: Callable[[], Result]) -> Result:
 
 def _law_of(query: Any) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Log-probabilities of the picks, and of each candidate to be the first; None of a query without a law."""
-    return getattr(query, "log_proba_", None), getattr(query, "first_log_proba_", None)
+    law = getattr(getattr(query, "_batch", None), "law", None)
+    if law is None:  # not ours, which may know the probabilities of its picks, or a sampler of the user's own
+        return getattr(query, "log_proba_", None), None
+    return law.log_proba(), law.first_log_proba()
 
 
 def _largest_weight(first_log_proba: NDArray[np.float64] | None) -> float | None:

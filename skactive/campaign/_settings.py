@@ -49,11 +49,7 @@ def query_settings(query: Any, kind: str) -> dict[str, Any]:
 
 
 def _check_can_choose(query: StochasticBatchQuery, kind: str) -> None:
-    if query.diversity > 0 and query.sampler == "topk":
-        raise ParameterError(
-            '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
-            'nothing to choose: use "power" with a large `beta`, 16 say.'
-        )
+    query.check_parameters()
     tasks = getattr(SCORES.get(query.score if isinstance(query.score, str) else ""), "tasks", ())
     task = "classifier" if kind == "classes" else "regressor"
     if tasks and task not in tasks:

@@ -22,8 +22,8 @@ from .. import _random as global_random
 from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_number, shown
 from .._random import seeded_clone
 from .._threads import one_thread
-from ..posterior._fits import weight_keyword
-from ..posterior._unwrap import labels_to_fit
+from ..posterior._bootstrap import weight_keyword
+from ..posterior._wrappers import labels_to_fit
 from ..query import BatchQuery
 from . import _plan as plan
 from ._checkpoint import Checkpoint

@@ -310,7 +310,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         """Refuse a module whose outputs do not fit the task."""
 
 
-class _AskedNet(nets.Asked):
+class _AskedNet(nets.NetAdapter):
     """The net of a fitted estimator, as it is asked for draws."""
 
     def __init__(self, fitted: BaseMCDropout) -> None:

@@ -11,12 +11,11 @@ Adding a source is one registration::
     def draws_of_my_estimator(estimator, n_draws, rng):
         return predict_draws
 
-The sources of this package stand in modules by kind, which are loaded here.
+The sources of this package are registered by its modules, which are loaded here.
 """
 
-from . import _ensembles, _gaussian_processes, _linear_models, _nets  # noqa: F401 - for their sources
+from . import _ensembles, _gaussian_processes, _linear, _nets  # noqa: F401 - for their sources
 from ._bootstrap import bootstrap
-from ._check_posterior import check_posterior
-from ._registry import noise_variance, sample_posterior
+from ._registry import check_posterior, noise_variance, sample_posterior
 
 __all__ = ["bootstrap", "check_posterior", "noise_variance", "sample_posterior"]

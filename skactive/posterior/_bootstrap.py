@@ -1,8 +1,13 @@
-"""Draws for anything: clones of an estimator, refitted to resampled training data."""
+"""The bootstrap: draws for any estimator, by clones refitted to resampled training data; and refits in general.
+
+A refit passes weights of rows by the keyword that the estimator takes them by, and resamples keywords of ``fit`` that
+have an entry for each row.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,24 +15,27 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .._checks import N_JOBS, check_cloneable, check_known_labels, check_n_draws, check_sample_weight
+from .._checks import N_JOBS, check_cloneable, check_known_labels, check_n_draws, check_sample_weight, warn
 from .._random import check_rng, seeded_clone
 from ._ensembles import member_probabilities
-from ._fits import check_can_be_refitted, fit_with, of_rows, weight_keyword
 from ._registry import PredictDraws
-from ._unwrap import labels_to_fit, without_searches
+from ._wrappers import labels_to_fit, part_to_fit, without_searches
 
 BOOTSTRAP_DRAWS = 20
 
 _MOST_COPIES = 20
-"""Times the labelled rows: how many a member is fitted to at most, if rows are copied as often as they were drawn."""
+"""Limit of the rows that a member is fitted to, as a multiple of the labelled rows, if rows are copied."""
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+FitParams = Mapping[str, Any]
+"""Keywords for ``fit``, weights of rows aside."""
 
 
 def bootstrap(
@@ -39,7 +47,7 @@ def bootstrap(
     *,
     n_jobs: int | None = None,
     sample_weight: Any = None,
-    fit_params: Mapping[str, Any] | None = None,
+    fit_params: FitParams | None = None,
 ) -> PredictDraws:
     """Draw functions by refitting clones of an estimator to resampled training data.
 
@@ -129,9 +137,7 @@ def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> NDArray
     return np.stack([member_probabilities(member, X, classes) for member in members])
 
 
-def _fitted(
-    member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats | None, fit_params: Mapping[str, Any]
-) -> Any:
+def _fitted(member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats | None, fit_params: FitParams) -> Any:
     if _takes_counts(member):
         return member.fit(X, y, sample_weight=counts * (1.0 if unit is None else unit), **fit_params)
     rows = np.repeat(np.arange(len(y)), counts)
@@ -140,9 +146,9 @@ def _fitted(
 
 
 def _takes_counts(member: Any) -> bool:
-    """Whether rows may be weighted by how often they were drawn, which saves copies and leaves no category unknown.
+    """Whether a fit takes how often each row was drawn as its weight, which saves copies and keeps all categories.
 
-    Not where parts of the data are fitted by themselves: all rows of a fold or a mini-batch might weigh nothing.
+    Not if parts of the data are fitted separately: all rows of a fold or a mini-batch might have weight 0.
     """
     parameters = member.get_params(deep=False)
     by_parts = "cv" in parameters or "batch_size" in parameters or parameters.get("early_stopping") is True
@@ -158,7 +164,7 @@ def _rows_by_label(labels: NDArray[Any]) -> list[Indices]:
 def _resample(
     rows_of: list[Indices], n_rows: int, weight: Floats | None, most: float, rng: np.random.Generator
 ) -> tuple[Indices, Floats | None]:
-    """How often each row is drawn, label by label, and what each draw of it weighs, None for 1."""
+    """How often each row is drawn, label by label, and the weight of each of these draws, None for 1."""
     if weight is None:
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of])
         return np.bincount(rows, minlength=n_rows), None
@@ -173,6 +179,93 @@ def _resample(
 
 
 def _draws_per_weight(weight: Floats, most: float) -> float:
-    """One, so that a row of weight 3 is as three rows; more of tiny weights, so that there is one a row, at least."""
+    """One, so that a row of weight 3 counts as three; more if weights are tiny, for at least one draw a row."""
     total = float(weight.sum())
     return min(max(1.0, np.count_nonzero(weight) / total), most / total)
+
+
+# Refits
+
+
+def fit_with(
+    estimator: Any, X: Any, y: Any, sample_weight: NDArray[np.float64] | None, fit_params: FitParams | None
+) -> Any:
+    """Fit with keywords, and with weights if there are any and the estimator takes them."""
+    keywords = dict(fit_params or {})
+    if sample_weight is not None:
+        keyword = weight_keyword(estimator)
+        if keyword is None:
+            warn(
+                f"`fit` of {type(estimator).__name__} takes no weights of rows: `sample_weight` is left out of it, and "
+                "each row counts once."
+            )
+        else:
+            keywords[keyword] = sample_weight
+    return estimator.fit(X, y, **keywords)
+
+
+def weight_keyword(estimator: Any) -> str | None:
+    """The keyword of ``fit`` for weights of rows, of an estimator that is fitted or not; None if there is none."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    if get_config()["enable_metadata_routing"]:
+        is_router = hasattr(estimator, "get_metadata_routing")
+        return "sample_weight" if is_router and _routes_weights(estimator) else None
+    part = part_to_fit(estimator)
+    if part is not None:
+        keyword = weight_keyword(part)
+        steps = getattr(estimator, "steps", None)
+        return keyword if keyword is None or steps is None else f"{steps[-1][0]}__{keyword}"
+    return "sample_weight" if _hands_on_to_members(estimator) else None
+
+
+def _routes_weights(estimator: Any) -> bool:
+    return bool(estimator.get_metadata_routing().consumes("fit", ["sample_weight"]))
+
+
+def _hands_on_to_members(estimator: Any) -> bool:
+    """Whether it is a voting or stacking ensemble, all of whose members take weights."""
+    members = getattr(estimator, "estimators", None)
+    if not isinstance(members, list) or not members or not hasattr(estimator, "fit"):
+        return False
+    kinds = {parameter.kind for parameter in inspect.signature(estimator.fit).parameters.values()}
+    final = getattr(estimator, "final_estimator", None)
+    parts = [*(part for _, part in members if part != "drop"), *([] if final is None else [final])]
+    return inspect.Parameter.VAR_KEYWORD in kinds and all(weight_keyword(part) == "sample_weight" for part in parts)
+
+
+def of_rows(fit_params: FitParams | None, rows: NDArray[np.int64], n_rows: int) -> dict[str, Any]:
+    """Keywords for a fit to some of the rows: arrays with an entry for each row are indexed like the rows.
+
+    As in scikit-learn's own refits; but lists are left alone: they are evaluation sets or names of columns.
+    """
+    return {
+        name: chunks.take_rows(value, rows) if _is_one_a_row(value, n_rows) else value
+        for name, value in (fit_params or {}).items()
+    }
+
+
+def _is_one_a_row(value: Any, n_rows: int) -> bool:
+    shape: tuple[Any, ...] = getattr(value, "shape", ())
+    return len(shape) > 0 and shape[0] == n_rows
+
+
+def check_can_be_refitted(estimator: Any) -> None:
+    """Refuse frozen models: all refits of one would be equal."""
+    part = without_searches(estimator)
+    while part is not None and not isinstance(part, FrozenEstimator):
+        part = _what_is_refitted(part)
+    if part is not None:
+        inside = type(part.estimator).__name__
+        raise ValueError(
+            f"`estimator` must be fitted anew, to resampled or fewer labels, and this {type(estimator).__name__} holds "
+            f"a FrozenEstimator, which stays as it is: all refits would be this {inside}. Give the {inside} without "
+            "FrozenEstimator."
+        )
+
+
+def _what_is_refitted(estimator: Any) -> Any:
+    """The model that is refitted in a pipeline, search, calibration or bagging ensemble; else None."""
+    if hasattr(estimator, "steps"):
+        return part_to_fit(estimator)
+    return next((getattr(estimator, name) for name in ("estimator", "regressor") if hasattr(estimator, name)), None)

@@ -1,8 +1,10 @@
-"""What enters the last layer of a model, and the probabilities that a classifier makes of it.
+"""Embeddings of rows, the probabilities that a classifier computes from them, and leaves of trees.
 
-`embed_by` finds the first for any fitted model: nets give the input of the linear layer that runs last, a model with a
-method ``embed`` what this returns. All others are linear models on their features, or are taken for such: the features
-are what the last step of a Pipeline gets. `represent_by` finds both at once, since a net makes both in one pass.
+The embedding of a net is the input of the linear layer that runs last; that of a model with a method ``embed`` is what
+this returns. All others are treated as linear models: their embedding is the input of a Pipeline's last step.
+`represent_by` returns embeddings and probabilities together, since a net computes both in one pass. For models made of
+trees, two rows that share a leaf in most trees are treated alike: the share of these trees is a kernel (Breiman and
+Cutler's proximity).
 """
 
 from __future__ import annotations
@@ -16,17 +18,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
 from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
-from ._checks import check_features
-from ._nets import Asked, SkorchNet, TorchModule
-from ._registry import PredictDraws, prediction_as_draw
-from ._unwrap import Through, inside
+from ._ensembles import FORESTS, of_trees
+from ._nets import NetAdapter, SkorchNet, TorchModule
+from ._registry import PredictDraws, check_features, prediction_as_draw
+from ._wrappers import Composed, unwrap
 
 Embed = Callable[[Any], Any]
 """``embed(X)`` is an array (n_points, n_units)."""
@@ -37,17 +46,21 @@ Represent = Callable[[Any], tuple[Any, Any]]
 Embedding = str | Callable[..., Any]
 """The model's own, "auto", or a function ``embedding(X)`` or ``embedding(estimator, X)``."""
 
+Leaves = Callable[[Any], NDArray[Any]]
+"""``leaves(X)`` is an array (n_rows, n_trees) of whole numbers, or of values: (n_rows, n_values) of float32."""
+
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "logistic": expit,
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
 }
+_WITHOUT_NUMBERS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _HALF = (torch.bfloat16, torch.float16)
 
 
 def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
-    """Find a function that returns embeddings of rows; they have no columns if a net ran no linear layer."""
+    """Return a function that embeds rows; embeddings have no columns if a net ran no linear layer."""
     if callable(embedding):
         takes_estimator = _count_required(embedding) == 2
         return lambda X: _on_host(embedding(estimator, X) if takes_estimator else embedding(X))
@@ -56,7 +69,7 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 
 
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
-    """Find a function that returns a classifier's probabilities for rows, and their embeddings."""
+    """Return a function that computes a classifier's probabilities of rows, and their embeddings."""
     check_one_target(estimator)
     represent = _represent(estimator)
     if callable(embedding):
@@ -67,24 +80,24 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
 
 
 def predictions_by(estimator: Any) -> PredictDraws:
-    """A classifier's own probabilities as a single draw; a net is asked in blocks of rows, as it is for draws."""
-    if not _asks_a_net(estimator):
+    """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws."""
+    if not _wraps_a_net(estimator):
         return prediction_as_draw(estimator)
-    return Through(represent_by(estimator), after=lambda both: both[0][np.newaxis])
+    return Composed(represent_by(estimator), after=lambda both: both[0][np.newaxis])
 
 
-def _asks_a_net(estimator: Any) -> bool:
+def _wraps_a_net(estimator: Any) -> bool:
     if hasattr(estimator, "embed") or _is_net(estimator):
         return True
-    wrapped = inside(estimator)
-    return wrapped is not None and _asks_a_net(wrapped.estimator)
+    wrapped = unwrap(estimator)
+    return wrapped is not None and _wraps_a_net(wrapped.estimator)
 
 
 def has_embeddings(estimator: Any) -> bool:
     """Whether a model has embeddings of its own: it is a net or a linear model, or embeds rows by a method."""
-    if _asks_a_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
+    if _wraps_a_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
         return True
-    wrapped = inside(estimator)
+    wrapped = unwrap(estimator)
     return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)
 
 
@@ -108,29 +121,29 @@ def _count_required(function: Callable[..., Any]) -> int:
 
 def _embed(estimator: Any) -> Embed:
     if hasattr(estimator, "embed"):
-        return _Asking(estimator, _own_embeddings)
+        return _ByMethods(estimator, _own_embeddings)
     if _is_net(estimator):
-        return TappedNet(_asked(estimator))
+        return TappedNet(_adapter(estimator))
     if isinstance(estimator, MLPClassifier | MLPRegressor):
         return partial(_hidden_layers, estimator)
-    wrapped = inside(estimator)
-    return (lambda X: X) if wrapped is None else Through(_embed(wrapped.estimator), before=wrapped.rows)
+    wrapped = unwrap(estimator)
+    return (lambda X: X) if wrapped is None else Composed(_embed(wrapped.estimator), before=wrapped.rows)
 
 
 def _represent(estimator: Any) -> Represent:
     if _is_net(estimator):
-        return RepresentedNet(_asked(estimator))
-    wrapped = None if hasattr(estimator, "embed") else inside(estimator)
+        return RepresentedNet(_adapter(estimator))
+    wrapped = None if hasattr(estimator, "embed") else unwrap(estimator)
     if wrapped is not None:
-        return Through(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
+        return Composed(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
             "CalibratedClassifierCV gives any classifier one."
         )
     embed = _embed(estimator)
-    if isinstance(embed, _Asking):
-        return _Asking(estimator, lambda model, X: (_probabilities(model, X), _own_embeddings(model, X)))
+    if isinstance(embed, _ByMethods):
+        return _ByMethods(estimator, lambda model, X: (_probabilities(model, X), _own_embeddings(model, X)))
     return lambda X: (_probabilities(estimator, X), embed(X))
 
 
@@ -143,7 +156,7 @@ def _is_net(estimator: Any) -> bool:
     return isinstance(estimator, NeuralNet | nn.Module) and not hasattr(estimator, "embed")
 
 
-def _asked(net: Any) -> Asked:
+def _adapter(net: Any) -> NetAdapter:
     return SkorchNet(net) if isinstance(net, NeuralNet) else TorchModule(net)
 
 
@@ -166,40 +179,40 @@ def _on_host(embeddings: Any) -> Any:
     return as_array(embeddings) if isinstance(embeddings, Tensor) else embeddings
 
 
-class _Asking:
-    """A function of rows by an estimator's own methods, and of how many rows it is to pass through a net at once."""
+class _ByMethods:
+    """A function of rows by an estimator's own methods, with the batch size of the net inside, if any."""
 
     def __init__(self, estimator: Any, answer: Callable[[Any, Any], Any]) -> None:
         self._estimator, self._answer = estimator, answer
         self.batch_size = getattr(estimator, "predict_batch_size", None)
 
-    def with_batch_size(self, n_rows: int) -> _Asking:
+    def with_batch_size(self, n_rows: int) -> _ByMethods:
         if self.batch_size is None:
             return self
         estimator = copy.copy(self._estimator)
         estimator.predict_batch_size = n_rows
-        return _Asking(estimator, self._answer)
+        return _ByMethods(estimator, self._answer)
 
     def __call__(self, X: Any) -> Any:
         return self._answer(self._estimator, X)
 
 
 class TappedNet(InBlocks):
-    """What enters the linear layer of a net that runs last, with dropout switched off."""
+    """Input of the linear layer of a net that runs last, with dropout switched off."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._net = FrozenNet(asked.module, asked.forward)
-        super().__init__(asked.batch_size)
+    def __init__(self, adapter: NetAdapter) -> None:
+        self._adapter = adapter
+        self._net = FrozenNet(adapter.module, adapter.forward)
+        super().__init__(adapter.batch_size)
         self._is_checked = False
 
     def __call__(self, X: Any) -> Any:
-        rows = self._asked.rows(X)
+        rows = self._adapter.rows(X)
         self._check(rows)
         return as_array(forward_rows(self._tapped, rows, self._size))
 
     def _check(self, rows: Rows) -> None:
-        """Check that the net answers each row by itself, until it was seen for rows that differ."""
+        """Check that outputs of a row do not depend on other rows, until this was seen for rows that differ."""
         n_block = min(len(rows), self.batch_size)
         if self._is_checked or n_block < 2:
             return
@@ -215,15 +228,15 @@ class TappedNet(InBlocks):
 
 
 class RepresentedNet(TappedNet):
-    """A net's probabilities, and what enters the linear layer that runs last, in one pass."""
+    """A net's probabilities, and the input of the linear layer that runs last, in one pass."""
 
     _has_looked = False
 
     def __call__(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        rows = self._asked.rows(X)
+        rows = self._adapter.rows(X)
         if not self._has_looked:
             with torch.no_grad():
-                self._asked.learn(self._net, rows)
+                self._adapter.learn(self._net, rows)
             self._has_looked = True
         self._check(rows)
         widths: list[int] = []
@@ -232,7 +245,7 @@ class RepresentedNet(TappedNet):
 
     def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
         outputs, masks = self._net.plain(rows.take(block), len(block))
-        probabilities = self._asked.answer(outputs.unsqueeze(0))[0]
+        probabilities = self._adapter.answer(outputs.unsqueeze(0))[0]
         if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32
             probabilities = probabilities.float()
             probabilities = probabilities / probabilities.sum(1, keepdim=True)
@@ -243,3 +256,72 @@ class RepresentedNet(TappedNet):
 def _input_of_last_linear(outputs: Tensor, masks: Pass, n_rows: int) -> Tensor:
     tapped = outputs.new_empty((n_rows, 0)) if masks.last_linear is None else masks.last_linear
     return row_by_row(tapped, n_rows)
+
+
+# Leaves of trees
+
+
+def leaves_by(estimator: Any) -> Leaves | None:
+    """Return a function that computes the leaves of rows; None for models that are not made of trees."""
+    leaves = _leaves(estimator)
+    if leaves is not None:
+        return leaves
+    wrapped = unwrap(estimator)
+    found = None if wrapped is None else leaves_by(wrapped.estimator)
+    return found if found is None or wrapped is None else Composed(found, before=wrapped.rows)
+
+
+def is_of_leaves(estimator: Any) -> bool:
+    """Whether `leaves_by` gives numbers of leaves, not values."""
+    wrapped = None if _leaves(estimator) else unwrap(estimator)
+    return is_of_leaves(wrapped.estimator) if wrapped else not isinstance(estimator, _WITHOUT_NUMBERS)
+
+
+def _leaves(estimator: Any) -> Leaves | None:
+    if isinstance(estimator, BaggingClassifier | BaggingRegressor):
+        return _of_members(estimator)
+    if isinstance(estimator, _WITHOUT_NUMBERS):
+        return lambda X: _values_of_stages(estimator, X)
+    if isinstance(estimator, FORESTS):
+        trees, dtype = estimator.estimators_, _dtype([estimator])
+        return lambda X: of_trees(estimator, trees, "apply", X).T.astype(dtype)
+    if hasattr(estimator, "apply") and not isinstance(estimator, nn.Module):  # whose `apply` is something else
+        dtype = _dtype([estimator])
+        return lambda X: _in_one_line(estimator.apply(X)).astype(dtype)
+    return None
+
+
+def _of_members(bagging: Any) -> Leaves | None:
+    members = list(zip(bagging.estimators_, bagging.estimators_features_, strict=True))
+    if not all(hasattr(member, "apply") for member, _ in members):
+        return None
+
+    dtype = _dtype([member for member, _ in members])
+
+    def leaves(X: Any) -> NDArray[Any]:
+        X = check_features(bagging, X, dtype=None)
+        X = X.tocsc() if sparse.issparse(X) else X
+        return np.hstack([_in_one_line(member.apply(X[:, features])) for member, features in members]).astype(dtype)
+
+    return leaves
+
+
+def _values_of_stages(boosting: Any, X: Any) -> NDArray[np.float32]:
+    """Contribution of each tree to the decision: equal for rows of one leaf."""
+    is_classifier = hasattr(boosting, "staged_decision_function")
+    stages = boosting.staged_decision_function(X) if is_classifier else boosting.staged_predict(X)
+    sums = np.stack([np.reshape(stage, (len(stage), -1)) for stage in stages], axis=1)
+    return np.diff(sums, axis=1, prepend=0).reshape(len(sums), -1).astype(np.float32)
+
+
+def _in_one_line(leaves: Any) -> NDArray[Any]:
+    """Leaves of each row on one axis, over trees and classes."""
+    leaves = np.asarray(leaves)
+    return leaves.reshape(len(leaves), -1)
+
+
+def _dtype(models: list[Any]) -> type[np.integer[Any]]:
+    """The narrowest integers that hold the numbers of all nodes, if these are known."""
+    trees = [tree for model in models for tree in np.ravel(getattr(model, "estimators_", model))]
+    counts = [tree.tree_.node_count if hasattr(tree, "tree_") else np.inf for tree in trees]
+    return np.int16 if max(counts, default=np.inf) < np.iinfo(np.int16).max else np.int32

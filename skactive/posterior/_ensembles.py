@@ -1,7 +1,7 @@
-"""Ensembles: every member is a draw, and where the ensemble averages, so do the draws.
+"""Ensembles: every member is a draw, and the mean of the draws is the ensemble's prediction.
 
-Members speak codes where the ensemble was fitted to labels, may not know every class, may see some of the columns only:
-each source says in what order its members' columns come, and `_aligned` puts them into that of the ensemble.
+Members may predict encoded classes, lack some classes, and use some of the columns only: `member_probabilities` aligns
+their columns with the ensemble's.
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ from .._checks import (
     is_integer,
     several_outputs_error,
 )
-from ._checks import check_features
-from ._registry import PredictDraws, has_source, innermost, sample_posterior, source
-from ._unwrap import Through
+from ._registry import PredictDraws, check_features, has_source, innermost, sample_posterior, source
+from ._wrappers import Composed
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
-"""Their draws, and members of a bootstrap, are functions by the way they are made; asking each takes time."""
+"""Their draws are fixed functions by construction, so that checking this would only take time."""
 
 _WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
 
@@ -70,7 +69,7 @@ def _tree_draws(forest: Any, method: str, n_draws: int | None, rng: np.random.Ge
 
 
 def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[Any]:
-    """What each tree answers, (n_trees, n_rows, ...).
+    """Outputs of each tree, (n_trees, n_rows, ...).
 
     The forest's own methods read Python's warning filters, which another thread may be changing at that moment.
     """
@@ -80,7 +79,7 @@ def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[
 
 
 def _plain_float32(X: Any) -> Any:
-    """What trees work on: they were fitted without feature names and warn if they get any."""
+    """Trees were fitted to float32 without feature names, and warn if they get any."""
     return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
 
 
@@ -102,7 +101,7 @@ def _bagging_draws(
     members = choose_members(list(zip(bagging.estimators_, bagging.estimators_features_, strict=True)), n_draws, rng)
 
     def predict_draws(X: Any) -> NDArray[np.float64]:
-        X = check_features(bagging, X, dtype=None)  # as bagging: values and their types are the members' business
+        X = check_features(bagging, X, dtype=None)  # as bagging does: members check values and dtypes
         return np.stack([answer(member, X[:, features]) for member, features in members])
 
     return predict_draws
@@ -125,7 +124,7 @@ def _voting_regressor(estimator: Any, n_draws: int | None, rng: np.random.Genera
 
 
 def _weighted_members(voting: Any, n_draws: int | None, rng: np.random.Generator) -> list[Any]:
-    """Members as often as they weigh: exactly for whole numbers, in proportion for others."""
+    """Members repeated by weight: exactly for integers, in proportion for others."""
     weights = voting._weights_not_none if voting.weights is not None else None
     if weights is None:
         return choose_members(voting.estimators_, n_draws, rng)
@@ -151,7 +150,7 @@ def _calibrated(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     members = estimator.calibrated_classifiers_
     if len(members) == 1 and _can_calibrate_draws(members[0]):
         predict_draws = sample_posterior(members[0].estimator, n_draws, rng)
-        return Through(predict_draws, after=partial(_calibrated_draws, members[0]))
+        return Composed(predict_draws, after=partial(_calibrated_draws, members[0]))
     chosen = choose_members(members, n_draws, rng)
     return lambda X: np.stack([member.predict_proba(X) for member in chosen])
 
@@ -162,7 +161,7 @@ def _can_calibrate_draws(member: Any) -> bool:
 
 
 class _Given(ClassifierMixin, BaseEstimator):
-    """A classifier in name, whose probabilities are the rows that it is given."""
+    """A classifier whose predicted probabilities are its input."""
 
     def __init__(self, classes: NDArray[Any]) -> None:
         self.classes_ = classes

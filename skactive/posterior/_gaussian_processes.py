@@ -15,7 +15,8 @@ at *two* rows hang together (what BatchBALD asks) depends on the kernel:
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
   another row is drawn for this row independently, from a seed made of the row's content (the FITC approximation,
   Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows only: far from them, two rows
-  that are alike but not equal count as independent.
+  that are alike but not equal count as independent. (Kernels that have features need them for this reason: on 9 to 60
+  training rows their correlations were off by 0.07 to 0.3 at most, and by 0.99 if drawn in this way.)
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
@@ -51,7 +52,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import check_n_draws, several_outputs_error
-from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
+from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
 
 Floats = NDArray[np.float64]
 
@@ -116,13 +117,13 @@ def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
 
 
 def _check_rows(estimator: Any, X: Any) -> Any:
-    """X as a fitted Gaussian process takes it: finite numbers in columns, or whatever its kernel compares."""
+    """Check X as the fitted estimator does: finite numbers in columns, or whatever its kernel compares."""
     vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
     return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
 
 
-@has_noise_variance(GaussianProcessRegressor)
-def noise_variance(estimator: GaussianProcessRegressor) -> float:
+@noise_variance.register(GaussianProcessRegressor)
+def _noise_variance(estimator: GaussianProcessRegressor) -> float:
     """Variance of a label around the function, in squared units of the labels: ``alpha`` and the kernel's white noise.
 
     Where it differs between training rows (an array of alphas), its mean.
@@ -134,7 +135,7 @@ def noise_variance(estimator: GaussianProcessRegressor) -> float:
 
 @dataclass(frozen=True)
 class _Posterior:
-    """What the data say about a function, as a Gaussian: enough for its values at any rows."""
+    """Gaussian posterior of a function, sufficient for its values at any rows."""
 
     kernel: Any
     """Of the function, without white noise."""
@@ -195,7 +196,7 @@ def _label_noise(estimator: Any) -> Floats:
 
 
 def _white_noise(kernel: Any, X: Any) -> Floats:
-    """(n,): what a kernel has on the diagonal that is not part of the function."""
+    """(n,): diagonal of the kernel's white noise, which is not part of the function."""
     return np.maximum(kernel.diag(X) - _without_noise(kernel).diag(X), 0)
 
 
@@ -292,7 +293,7 @@ def _sum_of_squares(array: Floats) -> Floats:
 
 
 def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
-    """Features whose products are the kernel wherever a training row is in the pair, and eigenvectors (n, F) of it.
+    """Nyström features, whose products are the kernel of pairs with a training row, and its eigenvectors (n, F).
 
     Signs of eigenvectors, the order of equal eigenvalues and how many of them count as 0 are left to the LAPACK at
     hand, and must not decide on draws: weights are random numbers of the training rows, times the eigenvectors. With
@@ -318,7 +319,7 @@ def _row_normals(X: Any, n: int, seed: bytes) -> Floats:
 
 
 class _NoFeaturesError(Exception):
-    """A kernel has no features that are known here, or too many."""
+    """No feature map is known for a kernel, or it has too many features."""
 
 
 @dataclass(frozen=True)

@@ -1,38 +1,38 @@
-"""Normal approximations to the posterior of logistic weights: arrays in, random weights out.
+"""The Laplace approximation to the posterior of logistic weights: arrays in, random weights out.
 
 For rows x_i of weight s_i with class probabilities p_i at the mode, and a normal prior on the coefficients, the
 negative log-posterior has the Hessian Σ_i S_i ⊗ x_i x_i' + prior precision, with S_i = s_i (diag(p_i) - p_i p_i') for
-a softmax over all classes, and s_i p_i (1 - p_i) for a binary model, which has one logit. Draws are normal with its
-inverse as covariance. They are taken from the Hessian, or, where that is larger than the rows are many, from the
-kernel of the rows, without any array of (features, features). The prior of an intercept is flat. A shift common to the
-intercepts of all classes changes no probability and has no curvature: it is pinned, which no prediction can see.
+a softmax over all classes, and s_i p_i (1 - p_i) for a binary model, which has one logit (MacKay 1992). Deviations from
+the mode are normal with its inverse as covariance: jointly for all classes while that is small, else class by class.
 
 Letters: n rows, m rows to predict, p features, C classes (one, for a binary model), K draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve, cholesky, lstsq, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.special import expit, softmax
 from sklearn.utils import gen_batches
 
 Floats = NDArray[np.float64]
-WeightLaw = Callable[[int, np.random.Generator], tuple[Floats, Floats]]
+Weights = tuple[Floats, Floats]
+"""Coefficients and intercepts: (C, p) and (C,) of the mode, (p, C, K) and (C, K) of draws."""
+WeightLaw = Callable[[int, np.random.Generator], Weights]
 
-_VAGUE = 1e8
-"""How much larger a vague prior's variance is than what the data leave of it: rounding errors are 1/_VAGUE as well."""
+MAX_ELEMENTS = 2**28  # 2 GiB of float64
 
-_SURE, _LEAST_LEAD = 0.9, 0.2
-_MAX_ODDS = 14.0  # e^14 is a million
+_SURE, _LEAST_LEAD = 0.9, 0.2  # mean probability of the right label, and lead over chance from 0 to 1
+_MAX_ROWS_TO_CHECK, _FEW_DRAWS = 1000, 10
 _BATCH = 1024  # features
+_BLOCK_ELEMENTS = 2**21  # 16 MiB of float64
 
 
 def linear(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
@@ -49,79 +49,81 @@ def probabilities(logits_mCK: Floats) -> Floats:
     return softmax(logits_mCK, axis=1).transpose(2, 0, 1)
 
 
+def predict_draws(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
+    """Probabilities (n_draws, n_points, n_classes) of rows under drawn weights; memory holds them and one block."""
+    n_rows, (n_classes, n_draws) = X.shape[0], intercept_CK.shape
+    parts = list(blocks(n_rows, coef_pCK))
+    if len(parts) == 1:
+        return probabilities(linear(X, coef_pCK, intercept_CK))
+    result = np.empty((n_draws, n_rows, max(2, n_classes)))
+    for block in parts:
+        result[:, block] = probabilities(linear(X[block], coef_pCK, intercept_CK))
+    return result
+
+
+def blocks(n_rows: int, coef_pCK: Floats) -> Iterator[slice]:
+    """Rows whose values under all weights take 16 MiB."""
+    return gen_batches(n_rows, max(1, _BLOCK_ELEMENTS // max(coef_pCK[0].size, len(coef_pCK))))
+
+
 def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
-    """Per row and class, the part of the curvature that `draw_weights` needs: s p, or s p (1 - p) if binary."""
+    """The part of the curvature that `weight_law` needs, for each row and class: s p, or s p (1 - p) if binary."""
     if logits_nC.shape[1] == 1:
         return weight_n[:, np.newaxis] * expit(logits_nC) * expit(-logits_nC)
     return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
 
 
-def draw_weights(
-    X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Draw deviations from the mode: coefficients (p, C, K) and intercepts (C, K), zero if there are none."""
-    return weight_law(X, D_nC, prior_p, intercept)(n_draws, rng)
+def posterior(
+    X: Any, mode: Weights, weight_n: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS
+) -> WeightLaw:
+    """A function ``draw(n_draws, rng)``: weights around the mode. Parameters are those of `weight_law`."""
+    logits_nC = linear(X, mode[0].T, mode[1])
+    law = weight_law(X, curvature(logits_nC, weight_n), prior_p, intercept, max_joint)
+    return partial(_draw_around, mode, law)
 
 
-def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
-    """``draw(n_draws, rng)`` as `draw_weights` has it, with all that draws share done once.
+def _draw_around(mode: Weights, law: WeightLaw, n_draws: int, rng: np.random.Generator) -> Weights:
+    coef_pCK, intercept_CK = law(n_draws, rng)
+    coef_pCK += mode[0].T[:, :, np.newaxis]  # in place: it may be large
+    return coef_pCK, intercept_CK + mode[1][:, np.newaxis]
 
-    ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature. The time is that of
-    factorising C + 1 matrices (n, n) or one of (C p, C p), the memory that of these matrices.
+
+def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS) -> WeightLaw:
+    """A function ``draw(n_draws, rng)``: coefficients (p, C, K) and intercepts (C, K), less the mode.
+
+    ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature; the prior of an
+    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements: from the
+    Hessian or, where the rows are fewer, from their kernel, without an array of (features, features).
     """
-    law = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
+    n_features = X.shape[1]
+    if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, n_features) > max_joint:
+        return _law_by_class(X, D_nC, prior_p, intercept)
+    law = _dual_law if _is_dual_cheaper(D_nC.shape, n_features) else _primal_law
     return law(X, D_nC, prior_p, intercept)
 
 
 def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
-    """Size of the arrays that `draw_weights` factorises for a ``D_nC`` of this shape."""
+    """Size of the matrices that a joint law factorises for a ``D_nC`` of this shape."""
     n, n_classes = shape
     return n_classes * n**2 if _is_dual_cheaper(shape, n_features) else (n_classes * n_features) ** 2
 
 
-def vague_variances(X: Any, D_nC: Floats) -> Floats:
-    """Prior variances of coefficients that the fit does not penalise: as good as flat where the data speak.
-
-    Directions that no labelled row has are left as uncertain as can be, which is how it is.
-    """
-    information_p = np.asarray(_squared(X).T @ D_nC.mean(axis=1))
-    return _VAGUE / np.where(information_p > 0, information_p, 1.0)
-
-
-def is_at_maximum(X: Any, logits_nC: Floats, codes_n: NDArray[np.int64], weight_n: Floats) -> bool:
-    """Whether the likelihood has a finite maximum without any prior, close to these logits.
-
-    Residuals after a Newton step, y - p - S step, are orthogonal to all features. If they still have the signs of y - p
-    everywhere, no weights can separate classes (Albert and Anderson 1984; Stiemke's lemma). Between separated classes
-    it never is so: where the likelihood rises for ever, each step goes on by about one logit.
-    """
-    binary = logits_nC.shape[1] == 1
-    logits_nC = np.hstack([0 * logits_nC, logits_nC]) if binary else logits_nC
-    # Any positive residuals will do to begin with: these keep their digits.
-    p_nC = softmax(np.maximum(logits_nC, logits_nC.max(axis=1, keepdims=True) - _MAX_ODDS), axis=1)
-    hess = hessian(X, weight_n[:, np.newaxis] * (p_nC[:, :1] * p_nC[:, 1:] if binary else p_nC))
-    gradient_pC = X.T @ (weight_n[:, np.newaxis] * (np.eye(p_nC.shape[1])[codes_n] - p_nC))
-    gradient = gradient_pC.T.ravel()[-len(hess) :]  # of the second class alone in a binary model
-    unit = 1 / np.sqrt(np.maximum(np.diag(hess), np.finfo(float).tiny))
-    step = unit * lstsq(unit[:, np.newaxis] * hess * unit, unit * gradient, cond=1e-13, lapack_driver="gelsy")[0]
-    change_nC = np.zeros_like(p_nC)
-    change_nC[:, -(len(step) // X.shape[1]) :] = X @ step.reshape(-1, X.shape[1]).T
-    relative_nC = change_nC - (p_nC * change_nC).sum(axis=1, keepdims=True)
-    relative_nC[np.arange(len(codes_n)), codes_n] = 0  # the right class loses what the others gain
-    return bool(relative_nC.min() > -0.5)  # -1 would do, but for rounding
-
-
-def are_too_wide(p_KnC: Floats, mode_nC: Floats, codes_n: NDArray[np.int64]) -> bool:
-    """Whether draws hardly do better than chance at the labelled rows, while the mode is sure of their labels.
+def are_too_wide(X: Any, codes_n: NDArray[np.int64], mode: Weights, draws: Weights) -> bool:
+    """Whether draws hardly do better than chance at labelled rows, while the mode is sure of their labels.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
-    separable data. The normal is then far wider than the posterior, and its draws are random functions. Fewer than ten
-    draws are not judged.
+    separable data. The normal is then far wider than the posterior, and its draws are random functions. Looks at a
+    block of rows, spread over all of them. Fewer than ten draws are not judged.
     """
-    is_sure = mode_nC[np.arange(len(codes_n)), codes_n].mean() > _SURE
-    chance = 1 / p_KnC.shape[2]
-    lead = ((p_KnC.argmax(axis=2) == codes_n).mean() - chance) / (1 - chance)
-    return bool(len(p_KnC) >= 10 and is_sure and lead < _LEAST_LEAD)
+    n_rows = min(_MAX_ROWS_TO_CHECK, next(blocks(len(codes_n), draws[0])).stop)
+    rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
+    mode_nC = predict_draws(X[rows], mode[0].T[:, :, np.newaxis], mode[1][:, np.newaxis])[0]
+    is_sure = mode_nC[np.arange(n_rows), codes_n[rows]].mean() > _SURE
+    if draws[0].shape[2] < _FEW_DRAWS or not is_sure:
+        return False
+    p_KnC, chance = predict_draws(X[rows], *draws), 1 / mode_nC.shape[1]
+    lead = ((p_KnC.argmax(axis=2) == codes_n[rows]).mean() - chance) / (1 - chance)
+    return bool(lead < _LEAST_LEAD)
 
 
 def with_column(X: Any, value: float) -> Any:
@@ -130,26 +132,67 @@ def with_column(X: Any, value: float) -> Any:
     return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
+# Class by class
+
+
+def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+    """Each class as a binary model, with the curvature s p (1 - p) C / (C - 1).
+
+    Probabilities depend on differences between classes alone. The factor C / (C - 1) makes the law of these exact for
+    two classes, and for rows whose classes are all equally probable.
+    """
+    n_classes = D_nC.shape[1]
+    parts_nC = _variances(D_nC) * n_classes / (n_classes - 1)
+    law_of = partial(_primal_law, X, prior_p=prior_p, intercept=intercept)
+    if _is_dual_cheaper((len(D_nC), 1), X.shape[1]):  # one kernel serves all classes
+        law_of = partial(_dual_law, X, prior_p=prior_p, intercept=intercept, kernel_nn=_kernel(X, prior_p))
+    kept = None
+    if n_classes * matrix_elements((len(D_nC), 1), X.shape[1]) <= MAX_ELEMENTS:
+        kept = [law_of(parts_nC[:, [c]]) for c in range(n_classes)]
+    return partial(_draw_by_class, X.shape[1], kept, law_of, parts_nC)
+
+
+def _draw_by_class(
+    n_features: int,
+    kept: list[WeightLaw] | None,
+    law_of: Callable[[Floats], WeightLaw],
+    parts_nC: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Weights:
+    """Draws of all classes; laws that would fill the memory are not kept, but made again one after the other."""
+    n_classes = parts_nC.shape[1]
+    coef_pCK, intercept_CK = np.empty((n_features, n_classes, n_draws)), np.empty((n_classes, n_draws))
+    for c, law in enumerate(kept or (law_of(part_n[:, np.newaxis]) for part_n in parts_nC.T)):
+        coef_1, intercept_1 = law(n_draws, rng)
+        coef_pCK[:, c], intercept_CK[c] = coef_1[:, 0], intercept_1[0]
+    return coef_pCK, intercept_CK
+
+
+def _variances(D_nC: Floats) -> Floats:
+    """Of labels, s p (1 - p)."""
+    # Of the largest p, 1 - p is summed up from the others: near 1, the difference would have no digits.
+    rows, top, total_n1 = np.arange(len(D_nC)), D_nC.argmax(axis=1), D_nC.sum(axis=1, keepdims=True)
+    rest_nC, others_nC = total_n1 - D_nC, D_nC.copy()
+    others_nC[rows, top] = 0
+    rest_nC[rows, top] = others_nC.sum(axis=1)
+    return D_nC * rest_nC / total_n1
+
+
 # By the Hessian
 
 
 def hessian(X: Any, D_nC: Floats) -> Floats:
     """Second derivatives (C p, C p) of the negative log-likelihood, class by class."""
     (_, n_classes), n_features = D_nC.shape, X.shape[1]
+    own_nC = D_nC if n_classes == 1 else _variances(D_nC)
     blocks = np.empty((n_classes, n_features, n_classes, n_features))
     for c in range(n_classes):
         for d in range(c + 1):
-            block = X.T @ _scaled_rows(X, _curvature_of_pair(D_nC, c, d))
+            pair_n = own_nC[:, c] if c == d else -D_nC[:, c] * D_nC[:, d] / D_nC.sum(axis=1)
+            block = X.T @ _scaled_rows(X, pair_n)
             blocks[c, :, d] = blocks[d, :, c] = block.toarray() if sparse.issparse(block) else block
     return blocks.reshape(n_classes * n_features, -1)
-
-
-def _curvature_of_pair(D_nC: Floats, c: int, d: int) -> Floats:
-    if D_nC.shape[1] == 1:
-        return D_nC[:, 0]
-    # 1 - p is summed up from the other classes: a difference from 1 would have no digits where p is nearly 1.
-    other_n = -D_nC[:, d] if c != d else np.delete(D_nC, c, axis=1).sum(axis=1)
-    return D_nC[:, c] * other_n / D_nC.sum(axis=1)
 
 
 def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
@@ -164,9 +207,7 @@ def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> Weigh
     return partial(_draw_primal, factor, n_classes, intercept)
 
 
-def _draw_primal(
-    factor: Floats, n_classes: int, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+def _draw_primal(factor: Floats, n_classes: int, intercept: bool, n_draws: int, rng: np.random.Generator) -> Weights:
     noise = rng.standard_normal((len(factor), n_draws))
     draws_CpK = solve_triangular(factor, noise, lower=True, trans="T").reshape(n_classes, -1, n_draws)
     n_features = draws_CpK.shape[1] - intercept
@@ -175,20 +216,21 @@ def _draw_primal(
 
 
 def _pin(diagonal_C: Floats) -> float:
-    """Curvature for the shift that has none, of the size of the others."""
+    """Curvature for a shift common to the intercepts of all classes: it has none, and changes no probability."""
     return float(diagonal_C.mean())
 
 
 # By the kernel of the rows
 
 
-def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
-    return partial(_draw_dual, X, _KernelSolver(_kernel(X, prior_p), D_nC), prior_p, intercept)
+def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, kernel_nn: Floats | None = None) -> WeightLaw:
+    kernel_nn = _kernel(X, prior_p) if kernel_nn is None else kernel_nn
+    return partial(_draw_dual, X, _KernelSolver(kernel_nn, D_nC), prior_p, intercept)
 
 
 def _draw_dual(
     X: Any, solver: _KernelSolver, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+) -> Weights:
     """Weights of the prior, moved to where they answer the labelled rows as the data want them to (up to noise).
 
     With kernel K = X prior X' and noise ε of covariance S⁻¹, a step back by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws
@@ -270,10 +312,6 @@ def _kernel(X: Any, prior_p: Floats) -> Floats:
 
 def _scaled_rows(X: Any, scale_n: Floats) -> Any:
     return X.multiply(scale_n[:, np.newaxis]).tocsr() if sparse.issparse(X) else X * scale_n[:, np.newaxis]
-
-
-def _squared(X: Any) -> Any:
-    return X.multiply(X) if sparse.issparse(X) else X**2
 
 
 def _is_dual_cheaper(shape: tuple[int, ...], n_features: int) -> bool:

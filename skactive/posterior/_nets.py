@@ -1,7 +1,7 @@
 """Draws from the user's nets: fitted skorch nets and torch modules with dropout layers.
 
-A net is called as its user calls it. A module gets a tensor of rows; a skorch net gets the batches that its dataset,
-iterator and collate function make, through its own evaluation step. `NetDraws` makes the draws of any net.
+A module is called with a tensor of rows, a skorch net with the batches of its own dataset, iterator and collate
+function, through its own evaluation step. `NetDraws` draws functions from either.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _IN_ORDER = {"shuffle": False, "drop_last": False, "persistent_workers": False, 
 _MOST_AT_ONCE = 4096  # rows, where a net's batches hold all rows there are
 
 
-class Asked(ABC):
-    """How a net is asked, and what its outputs mean."""
+class NetAdapter(ABC):
+    """How a net is called, and what its outputs mean."""
 
     module: nn.Module
     batch_size: int
 
     @abstractmethod
     def rows(self, X: Any) -> thinning.Rows:
-        """Rows as batches for `forward`."""
+        """Wrap rows so that batches for `forward` can be taken from them."""
 
     @abstractmethod
     def forward(self, module: nn.Module, batch: Any) -> Any:
-        """What a copy of the net's module returns for a batch."""
+        """Evaluate a copy of the net's module on a batch."""
 
     @abstractmethod
     def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
-        """Look once, at the first row, what outputs mean, or whether they are what the net predicts."""
+        """Determine once, from the first row, what outputs mean, or check that they are what the net predicts."""
 
     @abstractmethod
     def answer(self, outputs: Tensor) -> Tensor:
@@ -65,24 +65,24 @@ class NetDraws(thinning.InBlocks):
 
     checks_rows = True
 
-    def __init__(self, asked: Asked, n_draws: int, rng: np.random.Generator) -> None:
-        self._asked = asked
-        self._draws = thinning.FixedDraws(asked.module, n_draws, rng, asked.forward)
-        super().__init__(asked.batch_size)
+    def __init__(self, adapter: NetAdapter, n_draws: int, rng: np.random.Generator) -> None:
+        self._adapter = adapter
+        self._draws = thinning.FixedDraws(adapter.module, n_draws, rng, adapter.forward)
+        super().__init__(adapter.batch_size)
         self._lock, self._has_looked = Lock(), False
 
     def __call__(self, X: Any) -> Tensor:
-        rows = self._asked.rows(X)
+        rows = self._adapter.rows(X)
         with torch.no_grad(), self._lock:
             if not self._has_looked:
-                self._asked.learn(self._draws, rows)
+                self._adapter.learn(self._draws, rows)
                 self._draws.learn(rows)
                 self._has_looked = True
         return thinning.forward_rows(self._answers, rows, self._size, axis=1)
 
     def _answers(self, rows: thinning.Rows, block: range) -> Tensor:
         # The last step belongs into the block, too: vectorised functions round by position.
-        return self._asked.answer(self._draws(rows, block))
+        return self._adapter.answer(self._draws(rows, block))
 
 
 @source(NeuralNet, draws="a dropout mask", kind="approximate", cost=_COST)
@@ -96,15 +96,15 @@ def _torch_module(estimator: nn.Module, n_draws: int | None, rng: np.random.Gene
     return _net_draws(TorchModule(estimator), n_draws, rng)
 
 
-def _net_draws(asked: Asked, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
-    return NetDraws(asked, DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
+def _net_draws(adapter: NetAdapter, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
+    return NetDraws(adapter, DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
 
 
 # Modules
 
 
-class TorchModule(Asked):
-    """A bare module: whether it returns logits or probabilities shows in its first answer."""
+class TorchModule(NetAdapter):
+    """A bare module; whether it returns logits or probabilities is inferred from its first output."""
 
     batch_size = thinning.BLOCK
 
@@ -165,13 +165,13 @@ def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> 
 
 
 def first_floats(module: nn.Module) -> Tensor:
-    """The first parameter of numbers with a point: rows go where it is, and take its type."""
+    """The first floating-point parameter; inputs are moved to its device and dtype."""
     floats = (p for p in (*module.parameters(), *module.buffers()) if p.is_floating_point())
     return next(floats, torch.zeros(0, device="cpu"))
 
 
 def as_tensor(X: Any, like: Tensor) -> Tensor:
-    """The rows on the device, and of the float type, of the net; whole numbers stay whole (they may be embedded)."""
+    """Move rows to the net's device and float dtype; integers stay integers, since they may be embedded."""
     if isinstance(X, Mapping):
         raise TypeError(
             f"`X_pool` must be rows in one array for a torch module. Got a {type(X).__name__} of "
@@ -189,7 +189,7 @@ def _array_of(X: Any) -> Any:
 
 
 def _from_array(rows: Any) -> Tensor:
-    """A tensor in the array's memory, where torch can have that."""
+    """Share the array's memory where torch can."""
     is_plain = rows.flags.writeable and rows.dtype.isnative and rows.flags.c_contiguous
     return torch.from_numpy(rows if is_plain else np.array(rows, dtype=rows.dtype.newbyteorder("=")))
 
@@ -197,8 +197,8 @@ def _from_array(rows: Any) -> Tensor:
 # skorch nets
 
 
-class SkorchNet(Asked):
-    """A fitted skorch net, asked by its own batches and its own evaluation step, or its own method of prediction."""
+class SkorchNet(NetAdapter):
+    """A fitted skorch net, called through its own batches and evaluation step, or its overridden prediction method."""
 
     def __init__(self, net: NeuralNet) -> None:
         self.module = net.module_
@@ -229,14 +229,14 @@ class SkorchNet(Asked):
         return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
 
     def _around(self, module: nn.Module) -> NeuralNet:
-        """The net around a copy of its module: the same for all passes of the copy."""
+        """The skorch net with a copy of its module, created once per copy."""
         net = self._twin
         if net.module_ is not module:
             self._twin = net = _with_module(self._net, module)
         return net
 
     def _made_of_parts(self, outputs: Any) -> Any:
-        """What the nonlinearity makes of outputs of several parts, if it takes them; else they are left as they are."""
+        """Apply the nonlinearity to outputs of several parts if it accepts them; else leave them unchanged."""
         if self._takes_all is False:
             return outputs
         try:
@@ -248,7 +248,7 @@ class SkorchNet(Asked):
         return made if self._takes_all else outputs
 
     def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
-        """Compare what the draws are made of with what the net predicts."""
+        """Check that the outputs used for draws agree with the net's own prediction."""
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
         row = getattr(rows, "first_row", lambda: None)()
         if row is None or ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
@@ -280,7 +280,7 @@ class SkorchNet(Asked):
 
 
 def _without_last_axis(predictions: Tensor) -> Tensor:
-    """Predictions of a regressor, (n_draws, n_rows, 1) or (n_draws, n_rows), as the latter."""
+    """Reduce a regressor's predictions (n_draws, n_rows, 1) to (n_draws, n_rows)."""
     if predictions.ndim == 2:
         return predictions
     if predictions.ndim == 3 and predictions.shape[-1] == 1:
@@ -291,7 +291,7 @@ def _without_last_axis(predictions: Tensor) -> Tensor:
 
 
 class _RawRows:
-    """Rows as they are, for a method of prediction that knows what to do with them."""
+    """Unprocessed rows, for an overridden prediction method."""
 
     def __init__(self, X: Any) -> None:
         self.X = X
@@ -304,7 +304,7 @@ class _RawRows:
 
 
 class _PlainRows(thinning.TensorRows):
-    """What skorch's own batches of an array come to."""
+    """Batches equal to those that skorch makes of an array."""
 
     def take(self, rows: range | list[int]) -> Any:
         x = super().take(rows)
@@ -332,7 +332,7 @@ class _BatchRows(_RawRows):
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
-    """The net around another module, whose mode it leaves alone.
+    """A copy of the net with another module, whose training mode it does not change.
 
     Its batches hold all rows in their order, are made here, and draw nothing from torch's global generator.
     """
@@ -346,13 +346,13 @@ def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
 
 
 def _generator() -> torch.Generator:
-    """One for torch's DataLoader, which draws a number on the default device."""
+    """A generator for torch's DataLoader, which draws a number on the default device."""
     device = torch.get_default_device()
     return torch.Generator("cpu" if device.type == "meta" else device)
 
 
 def _leave_mode(training: bool = True) -> None:
-    """In the place of skorch's switch between training and evaluation."""
+    """Replaces skorch's switch between training and evaluation."""
 
 
 def _batch_size(net: NeuralNet) -> int:
@@ -361,13 +361,13 @@ def _batch_size(net: NeuralNet) -> int:
 
 
 def _is_skorchs(net: NeuralNet, name: str) -> bool:
-    """Whether a method is skorch's own, or ours."""
+    """Whether a method is skorch's or this package's, not overridden by the user."""
     method = getattr(net, name)
     return name not in vars(net) and method.__func__.__module__.partition(".")[0] in ("skorch", "skactive")
 
 
 def _has_plain_batches(net: NeuralNet) -> bool:
-    """Whether a batch of an array is just some rows of it."""
+    """Whether the net's batches of an array are plain slices of it."""
     options = net.get_params_for("iterator_valid").keys() - {"batch_size", "generator", "num_workers", "pin_memory"}
     is_usual = net.dataset is Dataset and net.iterator_valid is torch.utils.data.DataLoader
     own = all(_is_skorchs(net, name) for name in ("get_dataset", "get_iterator"))
@@ -375,7 +375,7 @@ def _has_plain_batches(net: NeuralNet) -> bool:
 
 
 def _rows_for_skorch(X: Any, like: Tensor) -> Any:
-    """Arrays of numbers as tensors, whose floats have the net's type; everything else as it is."""
+    """Convert numeric arrays to tensors of the net's float dtype; leave everything else unchanged."""
     if isinstance(X, Tensor):
         return X.to(like.dtype) if X.is_floating_point() else X
     if isinstance(X, Mapping | torch.utils.data.Dataset) or hasattr(X, "toarray"):

@@ -1,9 +1,9 @@
-"""Which function draws from which estimator: the registry behind `sample_posterior`.
+"""The registry behind `sample_posterior`: which function draws from which estimator.
 
 A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type. A source that needs the
 data the estimator was fitted to has two more keyword-only parameters, ``X_training`` and ``y_training``, and a third,
 ``sample_weight``, if it can use the weights of these rows. Wrappers need no source: the model inside is drawn from
-(`_unwrap`).
+(`_wrappers`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .. import _containers as chunks
 from .._checks import (
     NoPosteriorError,
+    ProbabilityError,
+    as_array,
+    check_draws_of,
     check_is_model,
     check_n_draws,
     check_one_output,
+    check_same_functions,
     committee_members,
     is_committee,
+    real_array,
+    shown,
+    sum_tolerance,
     warn,
 )
 from .._random import check_rng
-from ._checks import check_is_function, check_takes_n_draws_and_rng, none_explained
-from ._unwrap import inside
+from ._wrappers import unwrap
 
 PredictDraws = Callable[[Any], Any]
 
@@ -60,11 +67,11 @@ def _draw(
     y_training: Any = None,
     sample_weight: Any = None,
 ) -> PredictDraws:
-    wrapped = inside(estimator)
+    wrapped = unwrap(estimator)
     if wrapped is None:
         raise NoPosteriorError(estimator)
     training = {**wrapped.training_data(X_training, y_training), "sample_weight": sample_weight}
-    return wrapped.around(sample_posterior(wrapped.estimator, n_draws, rng, **training))
+    return wrapped.wrap(sample_posterior(wrapped.estimator, n_draws, rng, **training))
 
 
 def source(
@@ -122,7 +129,7 @@ def noise_variance(estimator: Any) -> Any:
     """
     if hasattr(estimator, "noise_variance_"):
         return estimator.noise_variance_
-    wrapped = inside(estimator)
+    wrapped = unwrap(estimator)
     if wrapped is not None and wrapped.answers is None:
         return noise_variance(wrapped.estimator)
     raise ValueError(
@@ -132,31 +139,20 @@ def noise_variance(estimator: Any) -> Any:
     )
 
 
-def has_noise_variance(*types: type) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Register the function that returns the variance of the noise, for some types of regressors."""
-
-    def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        for type_ in types:
-            noise_variance.register(type_, function)
-        return function
-
-    return register
-
-
 def has_source(estimator: Any) -> bool:
     """Whether the estimator has a method ``sample_posterior``, or its class a source. Wrappers are not looked into."""
     return hasattr(estimator, "sample_posterior") or _draw.dispatch(type(estimator)) is not _draw.dispatch(object)
 
 
 def innermost(estimator: Any) -> Any:
-    """The model that draws come from, inside of all wrappers."""
-    while not has_source(estimator) and (wrapped := inside(estimator)) is not None:
+    """The model inside all wrappers that draws are made from."""
+    while not has_source(estimator) and (wrapped := unwrap(estimator)) is not None:
         estimator = wrapped.estimator
     return estimator
 
 
 def members_of(estimator: Any) -> Any:
-    """All that an ensemble can be drawn from, or None for what is no ensemble with draws."""
+    """All members of an ensemble, each of which is a draw; None for other estimators."""
     if not has_source(estimator):
         return None
     if len(getattr(estimator, "calibrated_classifiers_", ())) == 1:
@@ -219,7 +215,7 @@ def sample_posterior(
         If ``n_draws`` is below 1, or more than an ensemble has members; if a net has no dropout, or the estimator has
         several outputs.
     TypeError
-        If a method ``sample_posterior`` takes other arguments, or a source of yours returns no function.
+        If a source of yours returns no function.
     sklearn.exceptions.NotFittedError
 
     See Also
@@ -248,14 +244,12 @@ def sample_posterior(
     check_is_model(estimator)
     check_rng(rng)
     if hasattr(estimator, "sample_posterior"):
-        check_takes_n_draws_and_rng(estimator)
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-        return check_is_function(estimator.sample_posterior(n_draws, rng), estimator)
+        return _check_is_function(estimator.sample_posterior(n_draws, rng), estimator)
     function = _draw.dispatch(type(estimator))
     asked = inspect.signature(function).parameters
     if "X_training" not in asked:
-        with none_explained(estimator, n_draws):
-            return check_is_function(function(estimator, n_draws, rng), estimator)
+        return _check_is_function(function(estimator, n_draws, rng), estimator)
     training = {"X_training": X_training, "y_training": y_training}
     if "sample_weight" in asked:
         training["sample_weight"] = sample_weight
@@ -264,8 +258,85 @@ def sample_posterior(
             f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
             'posterior="bootstrap" draws by weight from any model.'
         )
-    with none_explained(estimator, n_draws):
-        return check_is_function(function(estimator, n_draws, rng, **training), estimator)
+    return _check_is_function(function(estimator, n_draws, rng, **training), estimator)
 
 
 sample_posterior.register = _draw.register  # type: ignore[attr-defined]
+
+
+def check_features(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
+    """Check the number of columns and the feature names as the fitted estimator does; it may take missing values."""
+    finite = False if dtype is None else "allow-nan"
+    return validate_data(estimator, X, accept_sparse="csr", reset=False, ensure_all_finite=finite, dtype=dtype)
+
+
+def _check_is_function(predict_draws: Any, estimator: Any) -> Callable[[Any], Any]:
+    """Refuse what a source returned if it is no function."""
+    if callable(predict_draws):
+        return predict_draws
+    raise TypeError(
+        "`sample_posterior` must return a function predict_draws(X), which evaluates the draws for the rows that it is "
+        f"given. That of this {type(estimator).__name__} returned {shown(predict_draws)}."
+    )
+
+
+def check_posterior(
+    estimator: Any, X: Any, *, n_draws: int | None = None, X_training: Any = None, y_training: Any = None
+) -> None:
+    """Check that an estimator's draws keep what `sample_posterior` promises; for the tests of a new source.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : array-like of shape (n_points, ...)
+        Five rows or more, of which at least two differ.
+    n_draws : int, optional
+    X_training, y_training : array-like, optional
+        What the estimator was fitted to, for sources that need it.
+
+    Raises
+    ------
+    ValueError
+        If draws have the wrong axes, are not probabilities, change from call to call or with the rows passed along, or
+        are all alike.
+    TypeError
+        If draws are not real numbers, or the source returns no function.
+    NoPosteriorError
+        A TypeError: the estimator has no posterior draws.
+
+    See Also
+    --------
+    sample_posterior : Where draws of your own are registered.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skactive.posterior import check_posterior
+    >>> X, y = load_iris(return_X_y=True)
+    >>> check_posterior(RandomForestClassifier(random_state=0).fit(X, y), X)
+    """
+    training = {"X_training": X_training, "y_training": y_training}
+    X = chunks.prepare_pool(X)
+    predict_draws = sample_posterior(estimator, n_draws, np.random.default_rng(0), **training)
+    draws = predict_draws(X)
+    classes = getattr(estimator, "classes_", None)
+    check_draws_of(draws, chunks.count_rows(X), None if classes is None else len(classes), n_draws)
+    draws = real_array("draws", draws, objects=False)
+    if draws.ndim == 3:
+        _check_probabilities(draws)
+    check_same_functions(draws, as_array(predict_draws(X)), "a second call")
+    one_by_one = [as_array(predict_draws(row)) for row in chunks.iter_chunks(X, None, 1)]
+    check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one")
+    if len(draws) < 2 or np.ptp(as_array(draws).astype(np.float64), axis=0).max() == 0:
+        raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")
+
+
+def _check_probabilities(draws: Any) -> None:
+    tolerance = sum_tolerance(draws)  # of their own type: bfloat16 becomes float32 as an array
+    draws = as_array(draws)
+    sums = draws.sum(axis=-1, dtype=np.float64)
+    bad = ~((draws >= 0).all(axis=-1) & (np.abs(sums - 1) <= tolerance))
+    if bad.any():
+        draw, point = (int(position) for position in np.argwhere(bad)[0])
+        raise ProbabilityError("draws", draws[draw, point], f"draw {draw} of point {point}", tolerance)

@@ -14,7 +14,7 @@ from .. import _containers as containers
 from .._checks import failure_explained, numbers_in_place
 from .._types import Embedding
 from ..posterior._embeddings import embed_by
-from ..posterior._unwrap import bytes_on_the_way, in_batches
+from ..posterior._wrappers import bytes_on_the_way, in_batches
 from ._model import model_of
 from ._pool import Pool
 

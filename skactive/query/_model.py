@@ -20,7 +20,7 @@ from .._checks import (
     shown,
     warn,
 )
-from ..posterior._fits import weight_keyword
+from ..posterior._bootstrap import weight_keyword
 from ._limits import Limits
 from ._pool import Pool
 

@@ -19,10 +19,9 @@ from .. import _containers as containers
 from .._checks import PointError, Rules, as_array, check_classifier, check_one_output, name_or_callable
 from .._points import Leaves, PointSet, Residuals, Vectors
 from .._types import SpaceName
-from ..posterior._embeddings import embed_by, has_embeddings, represent_by
-from ..posterior._leaves import is_of_leaves, leaves_by
+from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, represent_by
 from ..posterior._registry import has_source, innermost
-from ..posterior._unwrap import Through, in_batches
+from ..posterior._wrappers import Composed, in_batches
 from ..samplers._repulsion import DIVERSITY
 from ._draws import PoolDraws
 from ._embeddings import as_numbers, check_ran_a_layer, collect
@@ -103,7 +102,7 @@ def _find(model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, 
         check_classifier(model, 'space="gradients"')
         if leaves is None:
             represent = in_batches(represent_by(model), batch_size)
-            return _Space(Through(represent, after=_check_ran), has_probabilities=True)
+            return _Space(Composed(represent, after=_check_ran), has_probabilities=True)
 
         def both(X: Any) -> tuple[Any, Any]:
             return check_one_output(model.predict_proba(X), model), leaves(X)
@@ -114,7 +113,7 @@ def _find(model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, 
     if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
         return _Space(_Drawn(draws))
     embed = in_batches(embed_by(model), batch_size)
-    return _Space(Through(embed, after=check_ran_a_layer))
+    return _Space(Composed(embed, after=check_ran_a_layer))
 
 
 def _check_ran(both: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from torch import nn
 
 from skactive import LastLayerClassifier, MCDropoutClassifier, MCDropoutRegressor
 from skactive.posterior._embeddings import embed_by, represent_by
-from skactive.posterior._unwrap import in_batches
+from skactive.posterior._wrappers import in_batches
 
 X, codes = load_iris(return_X_y=True)
 X32 = X.astype(np.float32)

@@ -20,7 +20,7 @@ from sklearn.linear_model import ARDRegression, BayesianRidge
 
 from skactive import sample_posterior
 from skactive.posterior import _gaussian_processes as gaussian_processes
-from skactive.posterior import _linear_models as linear_models
+from skactive.posterior import _linear as linear_models
 
 EPS = np.finfo(float).eps
 

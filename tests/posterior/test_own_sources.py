@@ -89,13 +89,6 @@ def test_a_method_is_not_asked_for_a_number_of_draws_that_is_none(bad):
     assert own.asked == []
 
 
-def test_a_registered_source_that_cannot_take_none_is_told_what_none_means():
-    source = Theirs(softmax_draws)
-    with pytest.raises(TypeError, match=r"registered for Theirs must take `n_draws`=None as well.*Begin it with"):
-        StochasticBatchQuery("bald", beta=1.0).select(source, X, 3)
-    assert sample_posterior(source, 4, rng())(X).shape == (4, 60, 3)
-
-
 # --- what comes back
 
 
@@ -109,15 +102,6 @@ def test_what_returns_draws_in_place_of_a_function_is_told_so(make):
     for ask in (lambda: sample_posterior(model, 20, rng()), lambda: QUERIES[0].select(model, X, 3)):
         with pytest.raises(TypeError, match=r"must return a function predict_draws\(X\).* returned a ndarray of shape"):
             ask()
-
-
-def test_a_method_of_the_same_name_with_another_meaning_is_refused_by_its_arguments():
-    class Other:
-        def sample_posterior(self, X):
-            return X
-
-    with pytest.raises(TypeError, match=r"of this Other must be a method that takes \(n_draws, rng\).*wrap the model"):
-        QUERIES[0].select(Other(), X, 3)
 
 
 def votes(p):

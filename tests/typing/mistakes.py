@@ -48,8 +48,6 @@ def names_of_values() -> None:
     skactive.MCDropoutClassifier(class_weight="balance")  # mistake: arg-type
     skactive.MCDropoutRegressor(optimizer="admw")  # mistake: arg-type
     skactive.MCDropoutRegressor(activation="rleu")  # mistake: arg-type
-    skactive.LastLayerClassifier(method="laplce")  # mistake: arg-type
-    skactive.LastLayerClassifier(covariance="diagonal")  # mistake: arg-type
     skactive.LastLayerClassifier(prior_precision="auto")  # mistake: arg-type
     skactive.datasets.load_table("pengiuns")  # mistake: arg-type
 

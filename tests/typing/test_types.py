@@ -18,7 +18,6 @@ from skactive.campaign._models import MODELS
 from skactive.campaign._state import RULES
 from skactive.causal import CausalBALDQuery
 from skactive.datasets import TABLES
-from skactive.last_layer._fit import COVARIANCES
 from skactive.mc_dropout._modules import ACTIVATIONS
 from skactive.mc_dropout._training import OPTIMIZERS
 from skactive.query import StochasticBatchQuery
@@ -93,7 +92,6 @@ def scores_of(*tasks):
         (types.SamplerName, SAMPLERS),
         (types.Activation, ACTIVATIONS),
         (types.Optimizer, OPTIMIZERS),
-        (types.Covariance, COVARIANCES),
         (types.LossName, LOSSES),
         (types.StoppingMeasure, STOPPING_MEASURES),
         (types.ModelName, MODELS),

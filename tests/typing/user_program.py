@@ -139,7 +139,7 @@ def rest(X: Floats, y: Rows) -> RiskEstimate:
 
 def heads_and_nets(X: Floats, y: Rows) -> None:
     net = skactive.MCDropoutClassifier((8,), activation="gelu", optimizer="sgd", output="logits", max_epochs=2)
-    head = skactive.LastLayerClassifier(net, method="laplace", prior_precision="scale", covariance="exact")
+    head = skactive.LastLayerClassifier(net, prior_precision="scale")
     proba: Floats = head.fit(X, y).predict_proba(X)
     accuracy: float = net.fit(X, y).score(X, y)
     assert proba.shape == (150, 3)

@@ -1,9 +1,8 @@
 """Linear models: random weights around a fit, or from the posterior that the model comes with.
 
 Logistic regression gets a Laplace approximation, by the curvature at the training data, each row as often as it weighs.
-An L1 penalty has no such approximation, since its corners have no curvature. Without any
-penalty, data that a hyperplane separates have no maximum to expand around; under a weak prior instead, draws would be
-random hyperplanes, wrong even for the labelled rows. BayesianRidge and ARDRegression keep their posterior.
+An L1 penalty has no such approximation, since its corners have no curvature, and without any
+penalty there is no prior. BayesianRidge and ARDRegression keep their posterior.
 LinearDiscriminantAnalysis (solver "svd") is a conjugate model with an exact posterior.
 
 SGDClassifier has no source here. With "log_loss" and L2 its objective is that of a logistic regression with
@@ -17,8 +16,7 @@ Letters: n labelled rows, m rows to predict, p features, C classes (one, for a b
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ import sklearn
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import LinAlgError, eigh, qr, solve_triangular
-from scipy.special import log_expit
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV
 from sklearn.utils import check_consistent_length
@@ -43,26 +40,15 @@ from .._checks import (
     warn_wide_draws,
 )
 from . import _laplace as laplace
-from ._registry import DEFAULT_DRAWS, PredictDraws, has_noise_variance, source
+from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
 
 Floats = NDArray[np.float64]
 
-_MAX_ELEMENTS = 2**28  # 2 GiB of float64
-_MAX_ROWS_TO_CHECK = 1000
 _BALANCED_BY_WEIGHT = "sample_weight" in inspect.signature(compute_class_weight).parameters
 _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7)
 
 
 # Logistic regression
-
-
-@dataclass(frozen=True)
-class _Mode:
-    """Where a fit ended: weights (C, p) and (C,), and the prior variance, infinite where nothing is penalised."""
-
-    coef: Floats
-    intercept: Floats
-    variance: float
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ class _Rows:
     LogisticRegressionCV,
     draws="weights from a Laplace approximation around the fit",
     kind="approximate",
-    cost="factorising the Hessian or, if smaller, the kernel of the labelled rows",
+    cost="factorising the Hessian or, if smaller, the kernel of the labelled rows; of many classes, one by one",
 )
 def _logistic_regression(
     estimator: Any,
@@ -91,63 +77,48 @@ def _logistic_regression(
     sample_weight: Any = None,
 ) -> PredictDraws:
     check_is_fitted(estimator)
-    modes = _modes(estimator)
-    if _is_penalised_by_l1(estimator) or (len(modes) > 1 and estimator.class_weight is not None):
-        raise NoPosteriorError(estimator)  # class weights one-vs-rest: each solver has its own idea of them
+    _check_scheme(estimator)
+    variance = _prior_variance(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     rows = _labelled_rows(estimator, X_training, y_training, sample_weight)
-    of_modes = zip(modes, _rows_of(modes, rows), strict=True)
-    weights = _joined([_draw_around(estimator, mode, n_draws, rng, its_rows) for mode, its_rows in of_modes])
-    answer = _one_vs_rest if len(modes) > 1 else _softmax
-    if _are_too_wide(answer, modes, weights, rows):
-        warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
-    return lambda X: answer(_check_rows(estimator, X), *weights)
-
-
-def _softmax(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
-    return laplace.probabilities(laplace.linear(X, coef_pCK, intercept_CK))
-
-
-def _one_vs_rest(X: Any, coef_pCK: Floats, intercept_CK: Floats) -> Floats:
-    """Binary probabilities made to sum to 1, as in ``predict_proba``; by logarithms, lest all of them are 0."""
-    return laplace.probabilities(log_expit(laplace.linear(X, coef_pCK, intercept_CK)))
-
-
-def _joined(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Weights of all models; one model's as they are, since they may be large."""
-    if len(parts) == 1:
-        return parts[0]
-    return np.hstack([coef_pCK for coef_pCK, _ in parts]), np.vstack([intercept_CK for _, intercept_CK in parts])
-
-
-def _are_too_wide(
-    answer: Callable[..., Floats], modes: list[_Mode], weights: tuple[Floats, Floats], rows: _Rows
-) -> bool:
-    X, codes_n = rows.X[:_MAX_ROWS_TO_CHECK], rows.codes[:_MAX_ROWS_TO_CHECK]
-    coef_pC1, intercept_C1 = _joined([(mode.coef.T[..., np.newaxis], mode.intercept[:, np.newaxis]) for mode in modes])
-    return laplace.are_too_wide(answer(X, *weights), answer(X, coef_pC1, intercept_C1)[0], codes_n)
-
-
-def _modes(estimator: Any) -> list[_Mode]:
-    """One softmax or binary model; in older versions of scikit-learn perhaps a binary model for each class."""
+    _check_size(estimator, *rows.X.shape)
     coef = estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else estimator.coef_
-    coef, intercept = np.asarray(coef, dtype=np.float64), np.asarray(estimator.intercept_, dtype=np.float64)
-    penalised = getattr(estimator, "penalty", "l2") is not None
-    strength = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # the former chosen by cross-validation
-    variance = np.broadcast_to(strength if penalised else np.inf, len(coef))
-    intercept = np.broadcast_to(intercept, len(coef))
-    scheme = getattr(estimator, "multi_class", None)
-    if len(coef) > 1 and (scheme == "ovr" or estimator.solver == "liblinear"):
-        return [_Mode(coef[[c]], intercept[[c]], float(variance[c])) for c in range(len(coef))]
-    if len(coef) == 1 and scheme == "multinomial":  # a softmax over the weights -w and w: its logit is 2 w
-        return [_Mode(2 * coef, 2 * intercept, 2 * float(variance[0]))]
-    return [_Mode(coef, intercept, float(variance[0]))]
+    coef = np.asarray(coef, dtype=np.float64)
+    mode = coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
+    try:
+        draws = _draw_weights(estimator, rows, mode, variance, n_draws, rng)
+    except LinAlgError as error:
+        raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
+    if laplace.are_too_wide(rows.X, rows.codes, mode, draws):
+        warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
+    return lambda X: laplace.predict_draws(_check_rows(estimator, X), *draws)
 
 
-def _rows_of(modes: list[_Mode], rows: _Rows) -> list[_Rows]:
-    if len(modes) == 1:
-        return [rows]
-    return [replace(rows, codes=(rows.codes == c).astype(np.int64)) for c in range(len(modes))]
+def _prior_variance(estimator: Any) -> float:
+    """That of the coefficients, under the prior whose logarithm is the penalty."""
+    if _is_penalised_by_l1(estimator):
+        raise NoPosteriorError(estimator, "corners of an L1 penalty have no curvature")
+    strength = float(
+        np.ravel(estimator.C_ if hasattr(estimator, "C_") else estimator.C)[0]
+    )  # the former by cross-validation
+    if getattr(estimator, "penalty", "l2") is None or np.isinf(strength):
+        raise NoPosteriorError(estimator, "without a penalty its weights have no prior")
+    return strength
+
+
+def _draw_weights(
+    estimator: Any, rows: _Rows, mode: laplace.Weights, variance: float, n_draws: int, rng: np.random.Generator
+) -> laplace.Weights:
+    X, (coef, intercept) = rows.X, mode
+    prior_p = np.full(X.shape[1], variance)
+    if not (estimator.fit_intercept and estimator.solver == "liblinear"):
+        return laplace.posterior(X, mode, rows.weight, prior_p, estimator.fit_intercept)(n_draws, rng)
+    # liblinear penalises the intercept like a coefficient, of a feature with the value `intercept_scaling`
+    scale = estimator.intercept_scaling
+    mode = np.column_stack([coef, intercept / scale]), np.zeros(len(coef))
+    X, prior_p = laplace.with_column(X, scale), np.append(prior_p, variance)
+    coef_pCK, _ = laplace.posterior(X, mode, rows.weight, prior_p, False)(n_draws, rng)
+    return coef_pCK[:-1], scale * coef_pCK[-1]
 
 
 def _is_penalised_by_l1(estimator: Any) -> bool:
@@ -157,6 +128,14 @@ def _is_penalised_by_l1(estimator: Any) -> bool:
     ratio = getattr(estimator, "l1_ratio_", None)  # "elasticnet", or what the default is since scikit-learn 1.8
     ratios = np.ravel(getattr(estimator, "l1_ratio", 0) if ratio is None else ratio)
     return any(ratio is not None and ratio > 0 for ratio in ratios)
+
+
+def _check_scheme(estimator: Any) -> None:
+    """Before scikit-learn 1.8 a model may be one-vs-rest, or a softmax of two classes."""
+    scheme, n_classes = getattr(estimator, "multi_class", "auto"), len(estimator.classes_)
+    is_one_vs_rest = n_classes > 2 and (scheme == "ovr" or estimator.solver == "liblinear")
+    if is_one_vs_rest or (n_classes == 2 and scheme == "multinomial"):
+        raise NoPosteriorError(estimator, "it is neither a binary model nor a softmax of three classes or more")
 
 
 def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any = None) -> _Rows:
@@ -183,44 +162,10 @@ def _check_rows(estimator: Any, X: Any, accept_sparse: Any = "csr") -> Any:
     return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
 
 
-def _draw_around(
-    estimator: Any, mode: _Mode, n_draws: int, rng: np.random.Generator, rows: _Rows
-) -> tuple[Floats, Floats]:
-    """Coefficients (p, C, K) and intercepts (C, K)."""
-    X, intercept = rows.X, estimator.fit_intercept
-    logits_nC = laplace.linear(X, mode.coef.T, mode.intercept)
-    D_nC = laplace.curvature(logits_nC, rows.weight)
-    _check_size(estimator, D_nC.shape, X.shape[1])
-    if np.isfinite(mode.variance):
-        prior_p = np.full(X.shape[1], mode.variance)
-    else:
-        _check_maximum(estimator, rows, logits_nC)
-        prior_p = laplace.vague_variances(X, D_nC)
-    as_feature = intercept and estimator.solver == "liblinear"  # which penalises it like a coefficient
-    if as_feature:
-        X, prior_p = laplace.with_column(X, estimator.intercept_scaling), np.append(prior_p, mode.variance)
-    try:
-        coef_pCK, intercept_CK = laplace.draw_weights(X, D_nC, prior_p, intercept and not as_feature, n_draws, rng)
-    except LinAlgError as error:
-        raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
-    if as_feature:
-        coef_pCK, intercept_CK = coef_pCK[:-1], estimator.intercept_scaling * coef_pCK[-1]
-    coef_pCK += mode.coef.T[:, :, np.newaxis]  # in place: it may be large
-    return coef_pCK, intercept_CK + mode.intercept[:, np.newaxis]
-
-
-def _check_maximum(estimator: Any, rows: _Rows, logits_nC: Floats) -> None:
-    """Weights without a penalty have a best value only if no hyperplane separates classes, as it does few rows."""
-    X = laplace.with_column(rows.X, 1.0) if estimator.fit_intercept else rows.X
-    if X.shape[0] <= X.shape[1] or not laplace.is_at_maximum(X, logits_nC, rows.codes, rows.weight):
-        reason = "without a penalty, weights that separate classes have no best value, and the fit has not found one"
-        raise NoPosteriorError(estimator, reason)
-
-
-def _check_size(estimator: Any, shape: tuple[int, ...], n_features: int) -> None:
-    n_elements = laplace.matrix_elements(shape, n_features)
-    if n_elements > _MAX_ELEMENTS:
-        reason = f"the covariance of its weights at {shape[0]} training rows would take {n_elements / 2**27:.1f} GiB"
+def _check_size(estimator: Any, n_rows: int, n_features: int) -> None:
+    n_elements = laplace.matrix_elements((n_rows, 1), n_features)
+    if n_elements > laplace.MAX_ELEMENTS:
+        reason = f"the covariance of a class at {n_rows} training rows would take {n_elements / 2**27:.1f} GiB"
         raise NoPosteriorError(estimator, reason)
 
 
@@ -271,7 +216,8 @@ def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
     return kept_p, (directions * np.sqrt(np.maximum(variances, 0))) @ directions.T
 
 
-@has_noise_variance(BayesianRidge, ARDRegression)
+@noise_variance.register(BayesianRidge)
+@noise_variance.register(ARDRegression)
 def _noise_variance(estimator: Any) -> float:
     check_is_fitted(estimator)
     return float(1 / estimator.alpha_)
@@ -303,7 +249,7 @@ def _discriminant_analysis(
     priors_C = None if estimator.priors is None else estimator.priors_
     parts = [_draw_discriminants(estimator.means_, factor_pp, counts_C, priors_C, rng) for _ in range(n_draws)]
     coef_pCK, intercept_CK = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
-    return lambda X: _softmax(_check_rows(estimator, X), coef_pCK, intercept_CK)
+    return lambda X: laplace.predict_draws(_check_rows(estimator, X), coef_pCK, intercept_CK)
 
 
 def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:

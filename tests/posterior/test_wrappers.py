@@ -32,7 +32,7 @@ from skactive._checks import NoPosteriorError
 from skactive.posterior import bootstrap, noise_variance
 from skactive.posterior._embeddings import represent_by
 from skactive.posterior._registry import innermost, members_of
-from skactive.posterior._unwrap import inside, labels_to_fit, without_searches
+from skactive.posterior._wrappers import labels_to_fit, unwrap, without_searches
 
 X, codes = load_iris(return_X_y=True)
 y = np.array(["virginica", "setosa", "versicolor"])[codes]  # sorted order is not the order of the codes
@@ -318,7 +318,7 @@ def test_one_calibration_for_all_folds_draws_from_its_model_and_several_are_draw
 
 def test_a_template_beside_members_is_no_model_inside():
     for ensemble in (BaggingClassifier(GaussianNB(), 3), FOREST, AdaBoostClassifier(n_estimators=3)):
-        assert inside(clone(ensemble).fit(X, y)) is None
+        assert unwrap(clone(ensemble).fit(X, y)) is None
     with pytest.raises(NoPosteriorError, match="AdaBoostClassifier"):
         draws_of(AdaBoostClassifier(n_estimators=3).fit(X, y))
 
@@ -332,13 +332,13 @@ def test_a_model_that_labelled_rows_by_itself_is_not_drawn_from():
 def test_steps_that_are_no_pairs_are_something_else():
     model = GaussianNB().fit(X, y)
     model.steps = [3, 4]
-    assert inside(model) is None
+    assert unwrap(model) is None
 
 
 def test_classes_that_have_nothing_to_do_with_each_other_are_not_matched():
     strange = Search(FOREST).fit(X, y)
     strange.classes_ = np.array(["p", "q", "r"])
-    assert inside(strange) is None
+    assert unwrap(strange) is None
 
 
 def test_a_pipeline_without_a_model_has_no_draws():

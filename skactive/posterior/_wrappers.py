@@ -1,4 +1,4 @@
-"""What a wrapper is: the model inside it, how rows and labels get to that model, and how its answers come out.
+"""Wrappers: the model inside, how its rows and labels are made, and how its outputs are converted back.
 
 Wrappers are recognised by what they carry once fitted, whoever wrote them:
 
@@ -35,17 +35,17 @@ Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Inside:
-    """The fitted model inside a wrapper, and the way to it and back.
+class Unwrapped:
+    """The fitted model inside a wrapper, and how its inputs and outputs are converted.
 
     Attributes
     ----------
     estimator : object
         The model, which may be a wrapper as well.
     rows, labels : callable, optional
-        What the model gets for rows X and labels y of the wrapper; None leaves them as they are.
+        Convert the wrapper's rows X and labels y to those of the model; None leaves them unchanged.
     answers : callable, optional
-        What the wrapper makes of the model's draws or probabilities; None leaves them as they are.
+        Convert the model's draws or probabilities to those of the wrapper; None leaves them unchanged.
     """
 
     estimator: Any
@@ -54,42 +54,42 @@ class Inside:
     answers: Function | None = None
 
     def training_data(self, X: Any, y: Any) -> dict[str, Any]:
-        """Labelled rows as the model got them, by the keywords of `sample_posterior`."""
+        """The training data of the model, as keywords of `sample_posterior`."""
         return {
             "X_training": X if X is None or self.rows is None else self.rows(X),
             "y_training": y if y is None or self.labels is None else self.labels(y),
         }
 
-    def around(self, function: Function) -> Function:
-        """A function of the wrapper's rows, from one of the model's rows."""
+    def wrap(self, function: Function) -> Function:
+        """Turn a function of the model's rows into one of the wrapper's rows."""
         if self.rows is None and self.answers is None:
             return function
-        return Through(function, before=self.rows, after=self.answers)
+        return Composed(function, before=self.rows, after=self.answers)
 
 
 @dataclass(frozen=True)
-class Through:
-    """A function of rows with steps before and after it; the batch size is that of a net inside."""
+class Composed:
+    """A function of rows with steps before and after it; its batch size is that of the net inside, if any."""
 
-    inside: Function
+    function: Function
     before: Function | None = None
     after: Function | None = None
 
     def __call__(self, X: Any) -> Any:
-        answer = self.inside(X if self.before is None else self.before(X))
+        answer = self.function(X if self.before is None else self.before(X))
         return answer if self.after is None else self.after(answer)
 
     @property
     def batch_size(self) -> int | None:
-        return getattr(self.inside, "batch_size", None)
+        return getattr(self.function, "batch_size", None)
 
-    def with_batch_size(self, n_rows: int) -> Through:
-        return replace(self, inside=in_batches(self.inside, n_rows))
+    def with_batch_size(self, n_rows: int) -> Composed:
+        return replace(self, function=in_batches(self.function, n_rows))
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Functions of rows, one after the other."""
+    """Functions of rows, applied one after the other."""
 
     functions: list[Function]
 
@@ -98,9 +98,9 @@ class Steps:
 
 
 def bytes_on_the_way(estimator: Any, X: Any) -> float:
-    """What a row takes at most between the parts of a model, as seen by the rows X: of a name, an image, say."""
+    """Largest number of bytes that a row takes between the steps of a model: a path may become an image."""
     most = 0.0
-    while (found := inside(estimator)) is not None:
+    while (found := unwrap(estimator)) is not None:
         for function in found.rows.functions if isinstance(found.rows, Steps) else [found.rows or _same]:
             X = function(X)
             most = max(most, containers.bytes_per_row(X) or 0.0)
@@ -113,14 +113,14 @@ def _same(X: Any) -> Any:
 
 
 def in_batches(function: Any, n_rows: int | None) -> Any:
-    """The same function, where a net answers with ``n_rows`` rows in a forward pass; other functions as they are."""
+    """The same function with ``n_rows`` rows in each forward pass, if it asks a net; others unchanged."""
     if n_rows is None or not hasattr(function, "with_batch_size"):
         return function
     return function.with_batch_size(n_rows)
 
 
-def inside(estimator: Any) -> Inside | None:
-    """Look one step into a fitted wrapper; None for what wraps no single model.
+def unwrap(estimator: Any) -> Unwrapped | None:
+    """Remove one wrapper from a fitted model; None if there is none around a single model.
 
     Raises
     ------
@@ -130,15 +130,15 @@ def inside(estimator: Any) -> Inside | None:
         If a search did not keep a fitted model.
     """
     if _is_pipeline(estimator):
-        return _at_the_end(estimator.steps)
+        return _last_step(estimator.steps)
     if isinstance(estimator, FrozenEstimator):
-        return Inside(estimator.estimator)
+        return Unwrapped(estimator.estimator)
     if isinstance(estimator, MetaEstimatorMixin | TransformedTargetRegressor):
         check_is_fitted(estimator)
     if hasattr(estimator, "best_estimator_"):
         return _with_classes_of(estimator, estimator.best_estimator_)
     if hasattr(estimator, "regressor_") and hasattr(estimator, "transformer_"):
-        return _behind_a_target(estimator.regressor_, estimator.transformer_)
+        return _target_model(estimator.regressor_, estimator.transformer_)
     if _answers_by_one_model(estimator):
         return _with_classes_of(estimator, estimator.estimator_)
     if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
@@ -152,12 +152,12 @@ def inside(estimator: Any) -> Inside | None:
 
 
 def _is_pipeline(estimator: Any) -> bool:
-    """Whether it has steps as those of a Pipeline are: pairs of a name and a part."""
+    """Whether it has steps like those of a Pipeline: pairs of a name and an estimator."""
     steps = getattr(estimator, "steps", None)
     return isinstance(steps, list) and bool(steps) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
 
 
-def _at_the_end(steps: list[tuple[str, Any]]) -> Inside | None:
+def _last_step(steps: list[tuple[str, Any]]) -> Unwrapped | None:
     *before, (_, last) = steps
     if _is_skipped(last):
         return None
@@ -165,7 +165,7 @@ def _at_the_end(steps: list[tuple[str, Any]]) -> Inside | None:
     # cannot answer, and has no `transform` where one of them resamples.
     transforms = [step.transform for _, step in before if not _is_skipped(step)]
     # Labelled rows are not resampled for draws that need them: copies of rows are no further evidence.
-    return Inside(last, rows=Steps(transforms) if transforms else None)
+    return Unwrapped(last, rows=Steps(transforms) if transforms else None)
 
 
 def _is_skipped(step: Any) -> bool:
@@ -173,7 +173,7 @@ def _is_skipped(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step == "passthrough") or is_sampler
 
 
-def _behind_a_target(regressor: Any, transformer: Any) -> Inside:
+def _target_model(regressor: Any, transformer: Any) -> Unwrapped:
     def as_fitted(y: Any) -> NDArray[Any]:
         return transformer.transform(np.asarray(y).reshape(-1, 1)).ravel()
 
@@ -181,7 +181,7 @@ def _behind_a_target(regressor: Any, transformer: Any) -> Inside:
         draws = as_array(draws)
         return transformer.inverse_transform(draws.reshape(-1, 1)).reshape(draws.shape)
 
-    return Inside(regressor, labels=as_fitted, answers=in_units_of_y)
+    return Unwrapped(regressor, labels=as_fitted, answers=in_units_of_y)
 
 
 def _answers_by_one_model(estimator: Any) -> bool:
@@ -191,23 +191,23 @@ def _answers_by_one_model(estimator: Any) -> bool:
     return hasattr(estimator, "estimator_") and hasattr(estimator, "predict") and not (is_template or made_labels)
 
 
-def _with_classes_of(wrapper: Any, model: Any) -> Inside | None:
-    """The model in a wrapper that may select features, and code the labels or know more of them."""
+def _with_classes_of(wrapper: Any, model: Any) -> Unwrapped | None:
+    """The model in a wrapper that may select features, and may encode the labels or know more classes."""
     rows = wrapper.transform if hasattr(wrapper, "get_support") else None
     theirs, ours = getattr(wrapper, "classes_", None), getattr(model, "classes_", None)
     if theirs is None or ours is None or theirs is ours or np.array_equal(theirs, ours):
-        return Inside(model, rows)
+        return Unwrapped(model, rows)
     theirs, ours = np.asarray(theirs), np.asarray(ours)
     are_numbers = ours.dtype.kind in "iu"
     if are_numbers == (theirs.dtype.kind in "iuf") and np.isin(ours, theirs).all():
-        return Inside(model, rows, answers=_to_columns(np.searchsorted(theirs, ours), len(theirs)))
+        return Unwrapped(model, rows, answers=_to_columns(np.searchsorted(theirs, ours), len(theirs)))
     if are_numbers and np.isin(ours, np.arange(len(theirs))).all():  # codes
-        return Inside(model, rows, lambda y: np.searchsorted(theirs, y), _to_columns(ours, len(theirs)))
+        return Unwrapped(model, rows, lambda y: np.searchsorted(theirs, y), _to_columns(ours, len(theirs)))
     return None
 
 
 def _to_columns(columns: NDArray[Any], n_classes: int) -> Function | None:
-    """Probabilities in the columns of the wrapper's classes; those that the model does not know get 0."""
+    """Align probabilities with the wrapper's classes; those unknown to the model get 0."""
     if np.array_equal(columns, np.arange(n_classes)):
         return None
 
@@ -221,7 +221,7 @@ def _to_columns(columns: NDArray[Any], n_classes: int) -> Function | None:
 
 
 def without_searches(estimator: Any) -> Any:
-    """The model that a fitted search found: refitting it does not search again."""
+    """The best estimator of a fitted search, so that refitting does not search again."""
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     return estimator
