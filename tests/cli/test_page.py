@@ -24,8 +24,8 @@ from page_browser import CHROMIUM, DRIVER, Keys, started
 
 from skactive.campaign import Campaign
 from skactive.cli import _page, main
-from skactive.cli._files import read_table
 from skactive.cli._page import labelling_page
+from skactive.cli._tables import read_table
 
 PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
 TWO = pd.DataFrame({"text": ["one", "two"]}, index=["03", "3"])
