@@ -193,7 +193,9 @@ def _naming(task: Any, place: int) -> Iterator[None]:
 
 
 def _annotator(completed_by: Any) -> str:
-    return str(completed_by["email"] if isinstance(completed_by, dict) else completed_by)
+    if isinstance(completed_by, dict):
+        completed_by = completed_by["email"]
+    return "" if completed_by is None else str(completed_by)
 
 
 def _label(results: list[dict[str, Any]], control: str) -> str:

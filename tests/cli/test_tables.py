@@ -627,7 +627,7 @@ def test_a_file_that_may_not_be_read_is_refused():
         read_table("a.csv")
 
 
-@pytest.mark.parametrize("library", ["pandas", "pyarrow", "openpyxl"])
+@pytest.mark.parametrize("library", ["pyarrow", "openpyxl"])
 def test_a_missing_library_is_named_with_what_to_install(library, here):
     write_table(pd.DataFrame({"id": ["a"]}), "a.xlsx")
     code = f"""
