@@ -232,7 +232,9 @@ def _decoded(content: bytes, notes: list[str]) -> str:
 # --- .csv and .tsv --------------------------------------------------------------------------------
 
 
-def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], first: str) -> tuple[list[str], Any]:
+def _read_delimited(
+    content: bytes, as_text: frozenset[str], notes: list[str], preferred: str | None = None
+) -> tuple[list[str], Any]:
     """Cells by Arrow, which refuses rows of another width; what it lacks is the delimiter and the types.
 
     pandas fills short rows with gaps and so does not see a missing delimiter.
@@ -244,7 +246,7 @@ def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], f
     text = _decoded(content, notes).lstrip("\r\n")
     if told := re.match(f"sep=([{DELIMITERS}])[\r\n]+", text):  # which some programs write for spreadsheets
         text = text[told.end() :]
-    delimiter = told[1] if told else _delimiter(text, first)
+    delimiter = told[1] if told else _delimiter(text, preferred)
     if not text:
         raise ValueError("the file is empty. It must begin with a header, the names of the columns.")
     if text.count('"') % 2:
@@ -259,6 +261,8 @@ def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], f
             column_types={f"f{i}": pa.string() for i in range(width)}, null_values=[""], strings_can_be_null=True
         ),
     )
+    if (table.columns[-1][-1].as_py() or "").endswith("\n"):  # the last quote may be open up to the end
+        _check_quotes(text, delimiter)
     names = [column[0].as_py() or "" for column in table.columns]
     filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns))
     body = table.slice(1).filter(filled.slice(1))  # spreadsheets leave rows of delimiters alone
@@ -268,17 +272,17 @@ def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], f
     ]
 
 
-def _delimiter(text: str, first: str) -> str:
-    """The one that gives the first rows the width of the header; of several, `first`, else that of most columns."""
+def _delimiter(text: str, preferred: str | None) -> str:
+    """Of those in the header: `preferred`, one that gives the first rows its width, or that of most columns."""
     sample = text[:100_000]
-    found: list[tuple[bool, bool, int, str]] = []
-    for mark in DELIMITERS:
+    found: list[tuple[bool, bool, int, int]] = []
+    for place, mark in enumerate(DELIMITERS):
         widths = [len(row) for row in csv.reader(io.StringIO(sample, newline=""), delimiter=mark) if row]
         if len(sample) < len(text) and len(widths) > 1:
             widths.pop()  # of a row that the sample may cut
         if widths and widths[0] > 1:
-            found.append((set(widths) == {widths[0]}, mark == first != ",", widths[0], mark))
-    return max(found)[-1] if found else ","
+            found.append((mark == preferred, set(widths) == {widths[0]}, widths[0], -place))
+    return DELIMITERS[-max(found)[-1]] if found else ","
 
 
 def _check_quotes(text: str, delimiter: str) -> None:
@@ -300,7 +304,7 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
     texts = compute.utf8_trim_whitespace(column)
     texts = compute.if_else(compute.is_in(texts, pa.array([*GAPS, ""])), missing, texts)
     if texts.null_count == len(texts):  # words for gaps alone are texts
-        return pa.nulls(len(column)) if column.null_count == len(column) else column
+        return pa.nulls(len(column)) if 0 < column.null_count == len(column) else column
     if compute.all(compute.or_kleene(compute.is_null(texts), compute.is_in(texts, pa.array(TRUE + FALSE)))).as_py():
         return compute.if_else(
             compute.is_null(texts), pa.scalar(None, pa.bool_()), compute.is_in(texts, pa.array(TRUE))
@@ -323,7 +327,8 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
             return column
     numbers = texts.cast(pa.float64())
     overflown = compute.and_(compute.is_inf(numbers), compute.match_substring_regex(texts, "[0-9]"))
-    return column if compute.any(overflown).as_py() else numbers
+    are_numbers = compute.any(compute.is_finite(numbers)).as_py() and not compute.any(overflown).as_py()
+    return numbers if are_numbers else column
 
 
 def _all_match(texts: Any, pattern: str) -> bool:
@@ -601,8 +606,8 @@ def check_target(path: Path, force: bool) -> None:
 
 
 FORMATS: dict[str, tuple[Callable[..., tuple[list[str], list[Any]]], Callable[[pd.DataFrame], bytes]]] = {
-    ".csv": (functools.partial(_read_delimited, first=","), functools.partial(_write_delimited, delimiter=",")),
-    ".tsv": (functools.partial(_read_delimited, first="\t"), functools.partial(_write_delimited, delimiter="\t")),
+    ".csv": (_read_delimited, functools.partial(_write_delimited, delimiter=",")),
+    ".tsv": (functools.partial(_read_delimited, preferred="\t"), functools.partial(_write_delimited, delimiter="\t")),
     ".jsonl": (_read_lines, _write_lines),
     ".ndjson": (_read_lines, _write_lines),
     ".parquet": (_read_parquet, _write_parquet),

@@ -487,6 +487,7 @@ EMPTY = "It must begin with a header"
         ("i,x,y\n1,2,3\n1,2\n", "Row #3: Expected 3 columns, got 2: 1,2"),
         ("i,x\n1,2\n  \n", "Expected 2 columns, got 1"),
         ('i,x\n1,2\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
+        ('i,x\n1,say "hi\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
         ('i,x\n1,2\n3,"a', "line 3: unexpected end of data. Is a quote never closed?"),
         ('i,"x\n1,2\n', "line 1: unexpected end of data. Is a quote never closed?"),
         ("i,x,i\n1,2,3\n", "several columns have the name 'i'"),
