@@ -468,45 +468,52 @@ def _write_batch(campaign: Campaign, batch: pd.DataFrame, output: Path, options:
     if not options.no_guess and batch["guess"].notna().any():
         guesses = list(zip(batch["guess"].tolist(), batch["guess_probability"].tolist(), strict=True))
     rows = batch.drop(columns=["guess", "guess_probability", "log_proba"])
-    id, target = campaign.id or "id", campaign.target
-    closed = campaign._settings["labels"]
-    known = campaign.to_frame()[target].dropna().unique().tolist() if campaign.kind == "classes" else []
-    labels = closed or sorted(known, key=str)
-    kind: Any = "number" if campaign.kind == "numbers" else "classes"
-    contents: dict[Path, bytes] = {}
-    if _is(output, ".html"):
-        from ._page import labelling_page
-
-        page = labelling_page(
-            rows,
-            id=id,
-            target=target,
-            labels=labels,
-            kind=kind,
-            closed=closed is not None,
-            guesses=guesses,
-            title=output.stem,
-            folder=output.absolute().parent,
-        )
-        contents[output] = page.encode()
-    elif _is(output, ".json"):
-        from ._label_studio import label_config, tasks
-
-        made = tasks(rows, id=id, target=target, guesses=guesses, kind=kind)
-        contents[output] = json.dumps(made, allow_nan=False, indent=1).encode()
-        contents[output.with_suffix(".xml")] = label_config(
-            rows, id=id, target=target, labels=labels, kind=kind
-        ).encode()
-    else:
-        frame = rows.copy()
-        frame.insert(0, target, None)
-        frame.insert(1, "skip", None)
-        if guesses is not None:
-            frame["guess"], frame["guess_probability"] = batch["guess"], batch["guess_probability"]
-        contents[output] = packed(frame.reset_index(names=id), output)
+    make = _page if _is(output, ".html") else _tasks if _is(output, ".json") else _to_fill_in
     with ExitStack() as files:  # all of them or none
-        for path, content in contents.items():
+        for path, content in make(campaign, rows, guesses, output).items():
             files.enter_context(atomic_write(path, force=options.force)).write_bytes(content)
+
+
+def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    from ._page import labelling_page
+
+    page = labelling_page(
+        rows,
+        **_questions(campaign),
+        closed=campaign._settings["labels"] is not None,
+        guesses=guesses,
+        title=output.stem,
+        folder=output.absolute().parent,
+    )
+    return {output: page.encode()}
+
+
+def _tasks(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    from ._label_studio import label_config, tasks
+
+    asked = _questions(campaign)
+    config = label_config(rows, **asked)
+    del asked["labels"]
+    made = json.dumps(tasks(rows, **asked, guesses=guesses), allow_nan=False, indent=1)
+    return {output: made.encode(), output.with_suffix(".xml"): config.encode()}
+
+
+def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    frame = rows.copy()
+    frame.insert(0, campaign.target, None)
+    frame.insert(1, "skip", None)
+    if guesses is not None:
+        frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
+    return {output: packed(frame.reset_index(names=campaign.id or "id"), output)}
+
+
+def _questions(campaign: Campaign) -> dict[str, Any]:
+    """What is asked of each row: the names of id and target, the kind of labels, and those known."""
+    names = {"id": campaign.id or "id", "target": campaign.target}
+    if campaign.kind == "numbers":
+        return {**names, "kind": "number", "labels": []}
+    known = campaign.to_frame()[campaign.target].dropna().unique().tolist()
+    return {**names, "kind": "classes", "labels": campaign._settings["labels"] or sorted(known, key=str)}
 
 
 def _limits(campaign: Campaign, options: argparse.Namespace) -> Limits | None:
