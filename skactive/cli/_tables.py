@@ -310,15 +310,18 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
             compute.is_null(texts), pa.scalar(None, pa.bool_()), compute.is_in(texts, pa.array(TRUE))
         )
     has_comma = semicolons and compute.any(compute.match_substring(texts, ",")).as_py()
+    has_plus = compute.any(compute.starts_with(texts, "+")).as_py()
     if not _all_match(texts, WITH_COMMA if has_comma else NUMBER):
         return column
-    if compute.any(compute.match_substring_regex(texts, TELEPHONE)).as_py():
+    if has_plus and compute.any(compute.match_substring_regex(texts, TELEPHONE)).as_py():
         return column
-    marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
-    if semicolons and len(marked) and _all_match(marked, PARTED_THOUSANDS):
-        shown = marked[0].as_py()
-        notes.append(f"column {name!r}: {shown} is read as {shown.replace(',', '.')}, with a decimal mark.")
-    texts = compute.replace_substring(compute.utf8_ltrim(texts, "+"), ",", ".")
+    if semicolons:
+        marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
+        if len(marked) and _all_match(marked, PARTED_THOUSANDS):
+            shown = marked[0].as_py()
+            notes.append(f"column {name!r}: {shown} is read as {shown.replace(',', '.')}, with a decimal mark.")
+    texts = compute.utf8_ltrim(texts, "+") if has_plus else texts
+    texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
     if _all_match(texts, WHOLE):
         try:
             return texts.cast(pa.int64())
@@ -326,7 +329,8 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
             notes.append(_too_long(name))
             return column
     numbers = texts.cast(pa.float64())
-    overflown = compute.and_(compute.is_inf(numbers), compute.match_substring_regex(texts, "[0-9]"))
+    # A number with digits that is infinite has overflown: "1e999" is a text, "inf" a number beside others.
+    overflown = compute.match_substring_regex(texts.filter(compute.is_inf(numbers)), "[0-9]")
     are_numbers = compute.any(compute.is_finite(numbers)).as_py() and not compute.any(overflown).as_py()
     return numbers if are_numbers else column
 
