@@ -251,9 +251,9 @@ def _read_delimited(
         raise ValueError("the file is empty. It must begin with a header, the names of the columns.")
     if text.count('"') % 2:
         _check_quotes(text, delimiter)
-    width = len(next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    width = len(next(csv.reader(io.StringIO(text[: 2**22], newline=""), delimiter=delimiter)))  # of the header
     table = arrow.read_csv(
-        io.BytesIO(f"\n{text}\n".encode()),  # after a line end, lest a second byte order mark be dropped
+        pa.BufferReader(f"\n{text}\n".encode()),  # after a line end, lest a second byte order mark be dropped
         # One thread numbers the rows in messages; blocks hold the longest row.
         arrow.ReadOptions(use_threads=False, block_size=2**26, autogenerate_column_names=True),
         arrow.ParseOptions(delimiter=delimiter, newlines_in_values='"' in text),
