@@ -20,11 +20,8 @@ from skactive.experiment._results import Failure, Round
 from skactive.experiment._summary import Summary
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
 
-LARGEST = 100_000
-"""Bytes of a card, however long the result is."""
-
 HOSTILE = "<b>\"a\" & 'b'</b> $x$ </td><script>alert(1)</script>"
-TEXTS = st.text(max_size=_html.LONGEST_CELL) | st.text("<>&;#/\"'ab", max_size=_html.LONGEST_CELL)
+TEXTS = st.text(max_size=80) | st.text("<>&;#/\"'ab", max_size=80)
 X, y = load_iris(return_X_y=True)
 
 
@@ -150,38 +147,20 @@ def test_any_text_comes_back_as_it_was(rows, text, is_sentences):
     assert read.lines == [text, text]
 
 
-def test_tables_of_any_length_say_how_many_rows_they_leave_out():
-    def left_out(n):
-        table = Card(_html.card("", [_html.Table([["a", "1"]] * n)])).tables[0]
-        return len(table.rows), table.left_out
-
-    assert left_out(_html.MOST_ROWS) == (_html.MOST_ROWS, "")
-    assert left_out(_html.MOST_ROWS + 1) == (_html.MOST_ROWS, f"1 more row is left out, of {_html.MOST_ROWS + 1}")
-    assert left_out(12_345)[1] == f"{12_345 - _html.MOST_ROWS:,} more rows are left out, of 12,345"
+def test_a_long_table_says_how_many_rows_it_leaves_out():
+    for n, said in ((20, ""), (12_345, "12,325 more of 12,345 rows")):
+        (table,) = Card(_html.card("", [_html.Table([["a", "1"]] * n)])).tables
+        assert (len(table.rows), table.left_out) == (20, said)
 
 
-def test_tables_that_are_left_out_are_counted():
-    def lines(n):
-        return Card(_html.card("", [_html.Table([["a", "1"]])] * n)).lines
-
-    assert lines(_html.MOST_TABLES) == []
-    assert lines(_html.MOST_TABLES + 1) == ["1 more table is left out."]
-    assert lines(_html.MOST_TABLES + 3) == ["3 more tables are left out."]
-
-
-def test_long_texts_are_cut_where_a_mark_says_so():
-    table = _html.Table([["x" * 500, "1"]])
-    assert Card(_html.card("", [table])).tables[0].rows[0][0] == "x" * (_html.LONGEST_CELL - 1) + "…"
-
-
-def test_a_card_has_no_script_no_address_and_no_colours_but_a_line_of_any_ground():
-    content = _html.card("title", [_html.Table([["a", "1"]], title="table")], note="note")
-    read = Card(content)
-    assert set(read.tags) <= {"div", "style", "p", "strong", "table", "caption", "tbody", "tr", "th", "td"}
-    assert {name for name, _ in read.attributes} <= {"class", "scope"}
-    assert re.search(r"https?:|url\(|@import|<script|background", content) is None
-    assert set(re.findall(r"color:(\w+)|(#\w+)", content)) == {("inherit", ""), ("", "#8886")}
-    assert "tex2jax_ignore mathjax_ignore" in content
+def test_a_card_has_no_script_no_address_and_no_colours():
+    read = Card(_html.card("title", [_html.Table([["a", "1"]], title="table")], note="note"))
+    assert set(read.tags) <= {"div", "p", "strong", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert {name for name, _ in read.attributes} <= {"class", "style"}
+    assert not [
+        style for name, style in read.attributes if name == "style" and re.search("color|url|background", style)
+    ]
+    assert ("class", "tex2jax_ignore mathjax_ignore") in read.attributes
 
 
 # --- experiments ----------------------------------------------------------------------------------
@@ -222,17 +201,6 @@ def test_a_result_shows_its_counts_and_the_tables_of_its_summary(result):
 )
 def test_results_with_little_in_them_are_shown_too(result):
     assert card(result).lines[0] == repr(result)
-
-
-def test_a_long_result_is_a_small_card():
-    scores = [f"score {i}" for i in range(8)]
-    result = ExperimentResult(rounds(queries=25, trials=2, scores=scores, name=lambda q: f"{q}" + '"' * 5000))
-    for shown in (result, result.summary(), result.label_savings()):
-        content = shown._repr_html_()
-        assert len(content.encode()) < LARGEST
-        read = Card(content)
-        assert "3 more tables are left out." in read.lines
-        assert all("more rows are left out" in table.left_out for table in read.tables)
 
 
 def test_an_empty_summary_is_its_note():

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ._parser import COMMANDS, parse, top_parser
+from ._parser import COMMANDS, in_shell, parse, top_parser
 
 __all__ = ["main"]
 
@@ -55,8 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: str, options: Any) -> int:
     """Run a command of campaigns; what goes wrong is one line on standard error."""
     from . import _commands
-    from ._outputs import keep_inputs
-    from ._words import in_shell
 
     def in_words(said: Any) -> str:
         return in_shell(str(said), command, vars(options))
@@ -65,7 +63,6 @@ def _run(command: str, options: Any) -> int:
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: _say(f"skactive {command}: note: {in_words(message)}")
         try:
-            keep_inputs(command, options)
             print(_commands.COMMANDS[command](options))
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
+import glob
 import json
 import os
+import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from .._types import Task
+from .._checks import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError
-from ..campaign._labels import Answer, answers_of, plain_label
-from ..campaign._models import guesses_of
-from ..campaign._settings import ONE_IN_TEN
+from ..campaign._labels import Answer, kind_of, plain_label, plain_labels
 from ..campaign._status import for_a_campaign
-from ..campaign._store import shown
-from ..query import StochasticBatchQuery
-from ._files import FileError, read_table, write_table, written_whole
-from ._pools import about, in_words, opened, pool_to_start, say_notes, typed, warn_of_words, with_labels
+from ..query import Limits, StochasticBatchQuery
+from ._tables import GAPS, FileError, atomic_write, check_target, packed, read_parquet_files, read_table, write_table
 
 FAILURES = (CampaignFileError, OSError)
-"""Nobody's mistake: exit code 1."""
+"""Errors of the environment: exit code 1."""
+
+UNIFORM_PICKS = 0.1
+"""One pick in ten is uniform, as by default in Python: accuracy can be estimated from these."""
+
+
+# --- commands -------------------------------------------------------------------------------------
 
 
 def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file, or in several."""
+    keep_inputs([options.campaign], {"the table": options.pool})
     path = Path(options.campaign)
-    frame, task = pool_to_start(options)
+    frame, task = labelled_table(options.pool, options.id, options.target, options.task)
     if path.exists():
         if not options.force:
             raise FileError(f"{path} exists. `skactive status` shows it, --force begins anew, or name another file.")
         Campaign.open(path)  # only a campaign is overwritten
     final = Path(os.path.realpath(path))
-    new = final.with_name(f".{final.name}.{os.getpid()}.start")  # takes the name once it is whole
+    new = final.with_name(f".{final.name}.{os.getpid()}.start")  # renamed once it is whole
     try:
-        with about(in_words(options.pool)):
+        with error_context(_in_words(options.pool)):
             _begin(new, frame, task, options)
         (os.replace if options.force else _link)(new, final)
     finally:
@@ -60,36 +67,32 @@ def start(options: argparse.Namespace) -> str:
     return _answer(
         options,
         facts,
-        f"{path} begins a campaign for the {status.n_rows:,} rows of {in_words(options.pool)}: {status.n_labels:,} "
+        f"{path} begins a campaign for the {status.n_rows:,} rows of {_in_words(options.pool)}: {status.n_labels:,} "
         f"have a label in {options.target!r}{_counts(status.by_label)}, {status.n_left:,} are to be labelled. Labels "
-        f"are {what}; "
-        f"the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv",
     )
 
 
-def _begin(path: Path, frame: pd.DataFrame | list[str], task: Task, options: argparse.Namespace) -> None:
-    """A campaign with the settings that options speak of."""
+def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespace) -> None:
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
+    query = StochasticBatchQuery(
+        options.score, options.sampler, options.beta, epsilon=UNIFORM_PICKS, diversity=options.diversity
+    )
     campaign = Campaign.start(
         path,
         frame,
         target=options.target,
         id=options.id,
         model=options.model,
-        query=StochasticBatchQuery(
-            options.score, options.sampler, options.beta, epsilon=ONE_IN_TEN, diversity=options.diversity
-        ),
+        query=query,
         task=task,
         labels=labels,
         rule=options.rule,
         first=options.first,
         random_state=options.seed,
     )
-    if isinstance(frame, pd.DataFrame):
-        campaign._store.note({"pool": os.path.abspath(options.pool[0])})
-    else:
-        warn_of_words(options.target, campaign._came.values())
+    _note_pool(campaign, options.pool)
 
 
 def _link(new: Path, final: Path) -> None:
@@ -106,13 +109,9 @@ def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
     campaign = opened(options, verbose=sys.stderr.isatty())
     output = None if options.output is None else Path(options.output)
-    if options.again:
-        batch = _out_again(campaign)
-        if output is not None:
-            with ExitStack() as files:
-                _prepare(files, campaign, batch, output, options)
-    else:
-        batch = _asked(campaign, output, options)
+    batch = _out_again(campaign) if options.again else _asked(campaign, output, options)
+    if options.again and output is not None:
+        _write_batch(campaign, batch, output, options)
     ids = batch.index.tolist()
     left = campaign.status(accuracy=False, report=False).n_left
     facts = {"ids": ids, "batch": batch.attrs.get("batch"), "output": options.output, "left": left}
@@ -127,52 +126,44 @@ def ask(options: argparse.Namespace) -> str:
 
 
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
-    """A batch, in a file that is complete, under another name, before the rows are written down as out."""
-    warnings.filterwarnings("ignore", "This batch is nearly random")  # whose remedy a campaign has at its start only
-    with _Prepared() as prepared:
-
-        def prepare(rows: pd.DataFrame) -> None:
-            prepared.give_up()  # what was written of a batch that another process has overtaken
-            if output is not None:
-                _prepare(prepared.files, campaign, rows, output, options)
-
-        return campaign._ask(options.n, _limits(campaign, options), before=prepare)
-
-
-class _Prepared:
-    """Files that take their names if all goes well, and are gone otherwise."""
-
-    def __init__(self) -> None:
-        self.files = ExitStack()
-
-    def give_up(self) -> None:
-        with suppress(_GivenUpError):
-            self.files.__exit__(_GivenUpError, _GivenUpError(), None)
-        self.files = ExitStack()
-
-    def __enter__(self) -> _Prepared:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.files.__exit__(*error)
+    """A batch; its rows are put back if they cannot be written."""
+    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy is an option of `start` only
+    targets = [] if output is None else [output, *([output.with_suffix(".xml")] if _is(output, ".json") else [])]
+    for target in targets:
+        check_target(target, options.force)
+    batch = campaign.ask(options.n, limits=_limits(campaign, options))
+    if output is not None:
+        try:
+            _write_batch(campaign, batch, output, options)
+        except BaseException:  # Ctrl-C as well
+            campaign.withdraw(batch.index.tolist())
+            raise
+    return batch
 
 
-class _GivenUpError(Exception):
-    pass
+def _out_again(campaign: Campaign) -> pd.DataFrame:
+    out = campaign.status(accuracy=False, report=False).out.index
+    if len(out) == 0:
+        raise CampaignError("No rows are out. `skactive ask` without --again asks for some.")
+    try:
+        frame = campaign.to_frame(guesses=True)
+    except CampaignError:  # there is no model yet
+        frame = campaign.to_frame().assign(guess=None, guess_probability=np.nan)
+    return frame.loc[out].drop(columns=campaign.target).assign(log_proba=np.nan)
 
 
 def _how_to_fill(output: Path, campaign: Campaign, path: str) -> str:
     tell = f"Next: skactive tell {shlex.quote(path)}"
-    if output.suffix.lower() == ".html":
+    if _is(output, ".html"):
         return f"Open it in a browser; it saves a file of labels.\n{tell} {shlex.quote(output.stem + '_labelled.csv')}"
-    if output.suffix.lower() == ".json":
+    if _is(output, ".json"):
         return (
             f"Import it in Label Studio, in a project with the labelling interface of {output.with_suffix('.xml')}; "
             f"export as JSON.\n{tell} export.json"
         )
     return (
         f"Fill in the column {campaign.target!r}, in any order and as far as you get; a mark x in `skip` is for rows "
-        f"that nobody can label.\n{tell} {shlex.quote(str(output))}"
+        f"that cannot be labelled.\n{tell} {shlex.quote(str(output))}"
     )
 
 
@@ -180,13 +171,11 @@ def tell(options: argparse.Namespace) -> str:
     """Take the labels of a file."""
     campaign = Campaign.open(options.campaign)
     path = options.labels
-    with about(path):
-        answers = _answers(campaign, path, options.annotator or "")
-        if all(answer.label is None and not answer.skipped for answer in answers):
-            raise CampaignError(
-                f"there is no label in the column {campaign.target!r} yet. Fill in some, and tell it again."
-            )
-        told = campaign._take(answers, options.unasked)
+    with error_context(path):
+        if _is(Path(path), ".json"):
+            told = campaign._take(_of_label_studio(campaign, path, options.annotator), options.unasked)
+        else:
+            told = campaign.tell(_filled(campaign, path), annotator=options.annotator, unasked=options.unasked)
     status = campaign.status(accuracy=False, report=False)
     facts = {**vars(told), "labels": status.n_labels, "out": status.n_out, "left": status.n_left}
     name = shlex.quote(options.campaign)
@@ -202,7 +191,7 @@ def tell(options: argparse.Namespace) -> str:
 
 
 def skip(options: argparse.Namespace) -> str:
-    """Note that nobody can label rows."""
+    """Note that cannot be labelled rows."""
     return _on_ids(options, Campaign.skip, "skipped")
 
 
@@ -216,7 +205,7 @@ def withdraw(options: argparse.Namespace) -> str:
 def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
     """Do something with the rows that are named, or with all that are out."""
     campaign = Campaign.open(options.campaign)
-    ids = typed(campaign, options.ids) or campaign.status().out.index.tolist()
+    ids = _typed(campaign, options.ids) or campaign.status().out.index.tolist()
     if not ids:
         raise CampaignError("No rows are out.")
     do(campaign, ids)
@@ -278,10 +267,10 @@ def report(options: argparse.Namespace) -> str:
     """Write a page about the campaign."""
     from ._report import report_page
 
-    if Path(options.output).suffix != ".html":
-        raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     campaign = opened(options, verbose=sys.stderr.isatty())
-    with written_whole(options.output, force=options.force) as temporary:
+    if not _is(Path(options.output), ".html"):
+        raise FileError(f"--output must be a file .html. Got {options.output!r}.")
+    with atomic_write(options.output, force=options.force) as temporary:
         temporary.write_text(report_page(campaign), encoding="utf-8")
     return _answer(options, {"output": options.output}, f"{options.output} shows where the campaign stands.")
 
@@ -290,23 +279,19 @@ def simulate(options: argparse.Namespace) -> str:
     """Try queries on a table whose labels are known."""
     from ._simulate import simulated
 
-    facts, text = simulated(options, *with_labels(options.labels, options.id, options.target, "auto"))
+    keep_inputs(_outputs(options), {"the table": [options.labels]})
+    facts, text = simulated(options, *labelled_table([options.labels], options.id, options.target, "auto"))
     return _answer(options, facts, text)
 
 
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
     campaign = opened(options)
-    guesses = options.guesses
-    frame = campaign.history() if options.history else campaign.to_frame(guesses=guesses).reset_index()
+    frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     if options.history:
-        frame["time"] = [moment.isoformat() for moment in frame["time"]]  # which a workbook cannot hold with a zone
+        frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
     write_table(frame, options.output, force=options.force)
-    return _exported(options, campaign, len(frame))
-
-
-def _exported(options: argparse.Namespace, campaign: Campaign, n: int) -> str:
-    n_labels = campaign.status(accuracy=False, report=False).n_labels
+    n, n_labels = len(frame), campaign.status(accuracy=False, report=False).n_labels
     what = f"{n:,} events" if options.history else f"{n:,} rows, {n_labels:,} of them with a label"
     if options.guesses:
         what += f", and what the model says of the {n - n_labels:,} others in the columns guess and guess_probability"
@@ -319,33 +304,146 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
 }
 
 
-# --- files --------------------------------------------------------------------------------------------
+# --- tables of campaigns --------------------------------------------------------------------------
 
 
-def _answers(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
-    if Path(path).suffix == ".html":
+def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
+    """The campaign with its table."""
+    bare = Campaign.open(options.campaign)
+    known = bare._settings.get("pool") or []
+    paths = options.pool or known
+    keep_inputs(_outputs(options), {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
+    if not paths:
+        raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
+    gone = [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]
+    if gone:
+        raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
+    as_text = [name for name in (bare.id, bare.target if bare.kind == "classes" else None) if name is not None]
+    frame = _with_columns(_pool(paths, as_text), paths, bare.id, bare.target)
+    if bare.id is not None:
+        frame[bare.id] = _typed(bare, frame[bare.id])
+    changes: Any = "take" if options.take_changes else "refuse"
+    with error_context(_in_words(paths)):
+        campaign = Campaign.open(options.campaign, frame, changes=changes, verbose=int(verbose))
+    if options.pool:
+        _note_pool(campaign, paths)
+    return campaign
+
+
+def _note_pool(campaign: Campaign, paths: Sequence[str]) -> None:
+    """Let the file of the campaign know its table."""
+    campaign._store.note({"pool": [os.path.abspath(path) for path in paths]})
+
+
+def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
+    """A table, and its task. Labels that are numbers to predict come as numbers, classes as texts, to the letter."""
+    ids = [id] if id is not None else []
+    if task != "classification":
+        frame = _with_columns(_pool(paths, ids), paths, id, target)
+        known = frame[target].dropna()
+        are_numbers = pd.api.types.is_numeric_dtype(known) and not pd.api.types.is_bool_dtype(known)
+        if task == "regression" or (are_numbers and kind_of(plain_labels(known, target, known.index)) == "numbers"):
+            return frame, "regression"
+    return _with_columns(_pool(paths, [*ids, target]), paths, id, target), "classification"
+
+
+def _pool(paths: list[str], text: Iterable[str]) -> pd.DataFrame:
+    """A table in a file, or in the Parquet files of a list, of folders, and of patterns."""
+    files: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            found = glob.glob(os.path.join(glob.escape(path), "*.parquet"))
+        elif os.path.exists(path) or not glob.has_magic(path):
+            found = [path]
+        else:
+            found = glob.glob(path, recursive=True)
+        if not found:
+            raise FileError(f"{path}: there is no file of this pattern, or no file .parquet in this folder.")
+        files += found
+    if len(files) == 1 and not os.path.isdir(paths[0]):
+        return read_table(files[0], text=text)
+    return read_parquet_files(sorted(files), text=text)
+
+
+def _with_columns(frame: pd.DataFrame, paths: list[str], id: str | None, target: str) -> pd.DataFrame:
+    """The table, if it has the columns that it must have; what there is to note of it is said."""
+    for note in frame.attrs["notes"]:
+        warn(note)
+    for name, remedy in ((id, ""), (target, f" If there are no labels yet, add an empty column {target!r}.")):
+        if name is not None and name not in frame.columns:
+            raise FileError(f"{_in_words(paths)} has no column {name!r}. Its columns are {_columns(frame)}.{remedy}")
+    words = sorted(set(GAPS).intersection(map(str, frame[target].dropna())))
+    if words:
+        warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
+    return frame
+
+
+def _columns(frame: pd.DataFrame) -> str:
+    return ", ".join(map(str, frame.columns[:12])) + (", ..." if frame.shape[1] > 12 else "")
+
+
+def _typed(campaign: Campaign, ids: Iterable[Any]) -> list[Any]:
+    """Ids of a file, which are texts, in the type of the campaign."""
+    if len(campaign._ids) and isinstance(campaign._ids[0], int | np.integer):
+        whole = re.compile("-?(0|[1-9][0-9]{0,17})")
+        return [int(id) if isinstance(id, str) and whole.fullmatch(id) else id for id in ids]
+    return list(ids)
+
+
+def keep_inputs(outputs: Sequence[str], inputs: Mapping[str, Sequence[str]]) -> None:
+    """Refuse an output that is an input of the command, by whatever name, or would become a part of its table."""
+    for output in outputs:
+        for what, given in ((what, path) for what, paths in inputs.items() for path in paths):
+            folder = sorted(map(str, Path(given).iterdir())) if os.path.isdir(given) else []
+            files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
+            if os.path.exists(output) and any(os.path.samefile(output, file) for file in [*files, *folder]):
+                raise FileError(f"{output} is {what}: it is not overwritten, --force or not. Name another file.")
+            if _would_belong(output, given):
+                raise FileError(f"{output} would be a part of {what}, {given}. Name a file somewhere else.")
+
+
+def _would_belong(output: str, given: str) -> bool:
+    """Whether a new file would be read as one of a folder or of a pattern."""
+    if os.path.isdir(given):
+        return Path(output).suffix.lower() == ".parquet" and Path(output).resolve().parent == Path(given).resolve()
+    pattern = os.path.join(os.path.realpath(os.path.dirname(given)), os.path.basename(given))
+    return glob.has_magic(given) and not os.path.exists(given) and fnmatch.fnmatch(os.path.realpath(output), pattern)
+
+
+def _outputs(options: argparse.Namespace) -> list[str]:
+    output = getattr(options, "output", None)
+    if output is None:
+        return []
+    interface = getattr(options, "again", None) is not None and _is(Path(output), ".json")  # of `ask`
+    return [output, str(Path(output).with_suffix(".xml"))] if interface else [output]
+
+
+# --- batches in files -----------------------------------------------------------------------------
+
+
+def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
+    """A file of a batch that somebody has filled in."""
+    if _is(Path(path), ".html"):
         raise FileError(
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
-    if Path(path).suffix == ".json":
-        return _of_label_studio(campaign, path, annotator)
-    as_text = [campaign.id or "id", "skip", *([campaign.target] if campaign.kind == "classes" else [])]
-    frame = read_table(path, text=as_text)
-    say_notes(frame)
-    id = campaign.id or "id"
-    for name in (id, campaign.target):
+    id, target = campaign.id or "id", campaign.target
+    frame = read_table(path, text=[id, "skip", *([target] if campaign.kind == "classes" else [])])
+    for note in frame.attrs["notes"]:
+        warn(note)
+    for name in (id, target):
         if name not in frame.columns:
-            raise CampaignError(
-                f"there is no column {name!r}. The columns are {', '.join(map(str, frame.columns[:12]))}."
-            )
+            raise CampaignError(f"there is no column {name!r}. The columns are {_columns(frame)}.")
     if len(frame) == 0:
         raise CampaignError("there are no rows. Fill in a file of `skactive ask`.")
-    frame[id] = pd.Series(typed(campaign, frame[id]), dtype=object, index=frame.index)
-    return answers_of(frame, id=id, target=campaign.target, annotator=annotator)
+    if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
+        raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
+    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object, index=frame.index)
+    return frame
 
 
-def _of_label_studio(campaign: Campaign, path: str, annotator: str) -> list[Answer]:
+def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:
     from ._label_studio import answers
 
     try:
@@ -353,78 +451,75 @@ def _of_label_studio(campaign: Campaign, path: str, annotator: str) -> list[Answ
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise FileError(f"{path} is no JSON: {error}. Export as JSON or JSON-MIN from Label Studio.") from None
+        raise FileError(f"{path} is no JSON: {error}. Export as JSON from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
-    ids = typed(campaign, [answer.id for answer in found])
+    if not found:
+        raise CampaignError("there is no label in it yet. Label some, and export again.")
+    ids = _typed(campaign, [answer.id for answer in found])
     return [
         Answer(id, plain_label(one.label, f"the label of {id!r}"), annotator or one.annotator, one.skipped)
         for id, one in zip(ids, found, strict=True)
     ]
 
 
-def _prepare(
-    files: ExitStack, campaign: Campaign, batch: pd.DataFrame, output: Path, options: argparse.Namespace
-) -> None:
-    """Write a batch to a file that takes its name when ``files`` is left without an error."""
+def _write_batch(campaign: Campaign, batch: pd.DataFrame, output: Path, options: argparse.Namespace) -> None:
+    """Write a batch: a table to fill in, a page, or tasks with their labelling interface."""
     guesses = None
     if not options.no_guess and batch["guess"].notna().any():
         guesses = list(zip(batch["guess"].tolist(), batch["guess_probability"].tolist(), strict=True))
     rows = batch.drop(columns=["guess", "guess_probability", "log_proba"])
-    id, target = campaign.id or "id", campaign.target
-    labels = campaign._settings["labels"] or sorted(set(campaign._state().labels.values()), key=str)
-    kind: Any = "number" if campaign.kind == "numbers" else "classes"
-    if output.suffix.lower() == ".html":
-        from ._page import labelling_page
-
-        page = labelling_page(
-            rows,
-            id=id,
-            target=target,
-            labels=None if kind == "number" else labels,
-            closed=campaign._settings["labels"] is not None,
-            kind=kind,
-            guesses=guesses,
-            title=output.stem,
-            folder=output.absolute().parent,
-        )
-        files.enter_context(written_whole(output, force=options.force)).write_text(page, encoding="utf-8")
-    elif output.suffix.lower() == ".json":
-        from ._label_studio import label_config, tasks
-
-        text = json.dumps(tasks(rows, id=id, target=target, guesses=guesses, kind=kind), allow_nan=False, indent=1)
-        config = label_config(rows, id=id, target=target, labels=labels, kind=kind)
-        files.enter_context(written_whole(output, force=options.force)).write_text(text, encoding="utf-8")
-        interface = output.with_suffix(".xml")
-        files.enter_context(written_whole(interface, force=options.force)).write_text(config, encoding="utf-8")
-    else:
-        frame = rows.copy()
-        frame.insert(0, target, None)
-        frame.insert(1, "skip", None)
-        if guesses is not None:
-            frame["guess"], frame["guess_probability"] = batch["guess"], batch["guess_probability"]
-        temporary = files.enter_context(written_whole(output, force=options.force))
-        write_table(frame.reset_index(names=id), temporary, force=True)
+    make = _page if _is(output, ".html") else _tasks if _is(output, ".json") else _to_fill_in
+    with ExitStack() as files:  # all of them or none
+        for path, content in make(campaign, rows, guesses, output).items():
+            files.enter_context(atomic_write(path, force=options.force)).write_bytes(content)
 
 
-def _out_again(campaign: Campaign) -> pd.DataFrame:
-    state = campaign._state()
-    if not state.out:
-        raise CampaignError("No rows are out. `skactive ask` without --again asks for some.")
-    rows = campaign._table().take(state.out)
-    batch = rows.copy()
-    batch["guess"], batch["guess_probability"], batch["log_proba"] = None, float("nan"), float("nan")
-    if campaign._can_fit(state):
-        batch["guess"], batch["guess_probability"] = guesses_of(campaign._fitted(state), rows, campaign.kind)
-    return batch
+def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    from ._page import labelling_page
+
+    page = labelling_page(
+        rows,
+        **_questions(campaign),
+        closed=campaign._settings["labels"] is not None,
+        guesses=guesses,
+        title=output.stem,
+        folder=output.absolute().parent,
+    )
+    return {output: page.encode()}
 
 
-def _limits(campaign: Campaign, options: argparse.Namespace) -> Any:
-    """The limits that options speak of; None without any."""
+def _tasks(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    from ._label_studio import label_config, tasks
+
+    asked = _questions(campaign)
+    config = label_config(rows, **asked)
+    del asked["labels"]
+    made = json.dumps(tasks(rows, **asked, guesses=guesses), allow_nan=False, indent=1)
+    return {output: made.encode(), output.with_suffix(".xml"): config.encode()}
+
+
+def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    frame = rows.copy()
+    frame.insert(0, campaign.target, None)
+    frame.insert(1, "skip", None)
+    if guesses is not None:
+        frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
+    return {output: packed(frame.reset_index(names=campaign.id or "id"), output)}
+
+
+def _questions(campaign: Campaign) -> dict[str, Any]:
+    """What is asked of each row: the names of id and target, the kind of labels, and those known."""
+    names = {"id": campaign.id or "id", "target": campaign.target}
+    if campaign.kind == "numbers":
+        return {**names, "kind": "number", "labels": []}
+    known = campaign.to_frame()[campaign.target].dropna().unique().tolist()
+    return {**names, "kind": "classes", "labels": campaign._settings["labels"] or sorted(known, key=str)}
+
+
+def _limits(campaign: Campaign, options: argparse.Namespace) -> Limits | None:
     given = (options.group_by, options.max_per_group, options.at_least, options.cost, options.budget, options.must)
     if all(value is None for value in given):
         return None
-    from ..query import Limits
-
     at_least = None
     if options.at_least is not None:
         try:
@@ -432,24 +527,25 @@ def _limits(campaign: Campaign, options: argparse.Namespace) -> Any:
             at_least = {name: int(n) for name, _, n in pairs}
         except ValueError:
             raise CampaignError(f"--at-least must be like north=2,south=1. Got {options.at_least!r}.") from None
-    must = None
-    if options.must is not None:
-        ids = typed(campaign, options.must.split(","))
-        must = campaign._rows_of(ids)
-        free = campaign._state().candidates()
-        taken = [id for id, row in zip(ids, must, strict=True) if not free[row]]
-        if taken:
-            raise CampaignError(
-                f"--must names {shown(taken)}, which cannot be asked for: labelled, out or skipped. Leave out."
-            )
     return Limits(
         groups=options.group_by,
         max_per_group=options.max_per_group,
         at_least=at_least,
         costs=options.cost,
         budget=options.budget,
-        must=must,
+        must=None if options.must is None else _must(campaign, options.must.split(",")),
     )
+
+
+def _must(campaign: Campaign, ids: list[str]) -> list[int]:
+    """The places of rows in the order of the campaign."""
+    rows = campaign._rows_of(_typed(campaign, ids))
+    free = campaign._state().candidates()
+    if taken := [id for id, row in zip(ids, rows, strict=True) if not free[row]]:
+        raise CampaignError(
+            f"--must names {taken[:5]}, which cannot be asked for: labelled, out or skipped. Leave out."
+        )
+    return rows
 
 
 # --- words --------------------------------------------------------------------------------------------
@@ -457,6 +553,30 @@ def _limits(campaign: Campaign, options: argparse.Namespace) -> Any:
 
 def _answer(options: argparse.Namespace, facts: Mapping[str, Any], text: str) -> str:
     return json.dumps(facts, default=_plain) if options.json else text
+
+
+@contextmanager
+def error_context(path: str) -> Iterator[None]:
+    """Errors of a campaign name the file, and the row where one is at fault."""
+    try:
+        yield
+    except CampaignFileError:
+        raise
+    except CampaignError as error:
+        if "`path`" in str(error):
+            raise
+        places = ", ".join(str(entry + 1) for entry in error.entries[:5])
+        more = f" and {len(error.entries) - 5} more" if len(error.entries) > 5 else ""
+        where = f", row{'s' * (len(error.entries) > 1)} {places}{more}" if error.entries else ""
+        raise CampaignError(f"{path}{where}: {error}", error.entries) from None
+
+
+def _in_words(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{len(paths)} files"
+
+
+def _is(path: Path, suffix: str) -> bool:
+    return path.suffix.lower() == suffix
 
 
 def _plain(value: Any) -> Any:

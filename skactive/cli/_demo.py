@@ -26,7 +26,7 @@ from .._types import SamplerName
 from ..datasets import make_repeated
 from ..scores import SCORES
 from ._parser import Parser
-from ._picture import PICTURES, save_curves
+from ._tables import atomic_write
 
 if TYPE_CHECKING:
     from ..experiment import ExperimentResult
@@ -59,7 +59,7 @@ RULES: Rules = {
     "seed": number(0, 2**31, text=f"a number from 0 to {2**31}"),
 }
 N_CLEAN, N_TEST = 1797, 500  # digits in all, and in a test set
-MOST_HOURS = 24.0
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -115,28 +115,13 @@ def check_picture(options: argparse.Namespace, error: Callable[[str], NoReturn])
 
 
 def check_size(options: argparse.Namespace, error: Callable[[str], NoReturn]) -> None:
-    """The pool has enough rows, and the end can be waited for."""
+    """The pool has enough rows."""
     n_pool = (N_CLEAN - N_TEST) * options.repeats
     n_labels = options.initial + options.rounds * options.batch_size
     if n_labels > n_pool:
         error(
             f"--initial and --rounds times --batch-size must be at most the rows of the pool, {n_pool}. Got {n_labels}."
         )
-    hours = estimated_hours(options)
-    if hours > MOST_HOURS:
-        error(
-            f"This would take about {hours:,.0f} hours, more than {MOST_HOURS:.0f}: lower --trials, --rounds, --draws "
-            "or --epochs, or call skactive.run_experiment, which can go on after a break."
-        )
-
-
-def estimated_hours(options: argparse.Namespace) -> float:
-    """How long all trials take, on the order of magnitude: measured on a processor of 2020."""
-    n_labels = options.initial + options.rounds * options.batch_size / 2
-    fit = options.epochs * (5e-4 + 1e-5 * n_labels)
-    query = 2e-6 * options.draws * (N_CLEAN - N_TEST) * options.repeats
-    n_runs = len(STRATEGIES) * options.trials
-    return n_runs * options.rounds * (fit + query) / min(n_runs, joblib.effective_n_jobs(options.jobs)) / 3600
 
 
 def repeated_digits(options: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -192,6 +177,23 @@ def table_of(result: ExperimentResult) -> str:
     n_trials = result.settings["n_trials"]
     missing = " One trial has no intervals." if n_trials == 1 else ""
     return f"{result.summary(reference='topk')}\n{n_trials} paired trials.{missing} --trials 8 tells more."
+
+
+def save_curves(result: ExperimentResult, output: Path, *, force: bool, title: str | None = None) -> str:
+    """Draw the curves of all queries, and tell in a sentence what the file holds, or why there is none."""
+    try:
+        import matplotlib
+    except ImportError:
+        return 'No picture: matplotlib is not installed. Install it by python -m pip install "skactive[plot]".'
+    from ..plotting import LearningCurveDisplay
+
+    matplotlib.use("Agg")
+    display = LearningCurveDisplay.from_result(result)
+    if title is not None:
+        display.ax_.set_title(title, fontsize="medium")
+    with atomic_write(output, force=force) as temporary:
+        display.figure_.savefig(temporary, dpi=150)
+    return f"{output} shows the learning curves."
 
 
 def main(arguments: list[str] | None = None) -> None:

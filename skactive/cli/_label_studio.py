@@ -22,13 +22,13 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from contextlib import contextmanager
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
 
-from .._checks import is_number
 from ..campaign._labels import Answer
 
 Kind = Literal["classes", "number"]
@@ -49,59 +49,36 @@ def tasks(
     *,
     id: str,
     target: str,
-    guesses: Sequence[tuple[Any, float | None] | None] | None = None,
-    model_version: str = "skactive",
+    guesses: Sequence[tuple[Any, float | None]] | None = None,
     kind: Kind = "classes",
 ) -> list[dict[str, Any]]:
-    """Rows of a table as tasks to import into Label Studio.
-
-    The labelling interface that they fit is that of `label_config`, of the same ``kind``.
+    """Rows of a table as tasks to import into Label Studio, in a project with the interface of `label_config`.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        The rows, their ids as index: texts or whole numbers.
+        The rows, their ids as index.
     id, target : str
         What the ids and the labels are called.
-    guesses : sequence of (guess, probability) or None, optional
-        A model's guess for each row, for Label Studio to show as a prediction. A gap, None or NaN, in place of the
-        guess is no guess; a probability may be a gap, too. Numbers with a fraction are rounded to six digits.
-    model_version : str, default="skactive"
-        What Label Studio calls the model.
+    guesses : sequence of (guess, probability), optional
+        A model's guess for each row, shown as a prediction. Either may be missing, None or NaN. Numbers with a fraction
+        are rounded to six digits.
     kind : {"classes", "number"}, default="classes"
-        Whether labels are classes or numbers, as in `label_config`.
+        Whether labels are classes or numbers.
 
     Returns
     -------
     list of dict
-        One a row, of values that JSON has. A missing value is null; in a column of texts it is an empty text, for Label
-        Studio takes no null where it is to show an image.
-
-    Raises
-    ------
-    ValueError
-        If ids are neither texts nor whole numbers or come twice, names of columns are the same as text, or a guess is
-        not as described.
+        One a row, of values that JSON has. A missing value is null; in a column of texts it is an empty text, as Label
+        Studio takes no null where it shows an image.
     """
-    keys = _keys(frame)
-    names = [id, *map(str, frame.columns)]
-    if guesses is None:
-        guesses = [None] * len(frame)
-    if len(guesses) != len(frame):
-        raise ValueError(f"`guesses` must have one entry a row, {len(frame)}. Got {len(guesses)}.")
+    keys, names = [_key(str(name)) for name in frame.columns], [id, *map(str, frame.columns)]
     columns = [_values(frame.iloc[:, place]) for place in range(frame.shape[1])]
-    ids = _ids(frame.index)
     made = []
-    for row, guess in enumerate(guesses):
+    for row, (name, guess) in enumerate(zip(frame.index.tolist(), guesses or [(None, None)] * len(frame), strict=True)):
         values = [column[row] for column in columns]
-        data = {
-            _id_key(id): ids[row],
-            **dict(zip(keys, values, strict=True)),
-            ROW: _table(names, [ids[row], *values]),
-        }
-        predictions = []
-        if guess is not None and not _is_gap(guess[0]):
-            predictions.append(_prediction(*guess, target, model_version, kind, ids[row]))
+        data = {_id_key(id): name, **dict(zip(keys, values, strict=True)), ROW: _table(names, [name, *values])}
+        predictions = [] if pd.isna(guess[0]) else [_prediction(*guess, target, kind)]
         made.append({"data": data, "predictions": predictions})
     return made
 
@@ -136,9 +113,10 @@ def label_config(
     ElementTree.SubElement(
         view, "HyperText", name=ROW, value=f"${ROW}", valueType="text", inline="true", selectionEnabled="false"
     )
-    for place, key in enumerate(_keys(frame)):
+    for place, name in enumerate(map(str, frame.columns)):
         if _is_image(frame.iloc[:, place]):
-            ElementTree.SubElement(view, "Header", value=_literal(str(frame.columns[place])), size="5")
+            key = _key(name)
+            ElementTree.SubElement(view, "Header", value=_literal(name), size="5")
             ElementTree.SubElement(view, "Image", name=key, value=f"${key}")
     ElementTree.SubElement(view, "Header", value=_literal(target))
     asks = {"name": _control(target), "toName": ROW, "required": "true"}
@@ -158,10 +136,10 @@ def label_config(
 
 
 def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
-    """The answers in an export of Label Studio, in JSON or JSON_MIN, of any version.
+    """The answers in an export of Label Studio, in its format JSON.
 
-    Drafts, predictions and tasks that nobody has annotated hold no answers. Where an annotator has answered for a row
-    more than once, the answer changed last counts, and the others are not looked at. JSON_MIN leaves skips out.
+    Drafts, predictions and tasks without annotation hold no answers. Where an annotator has answered for a row more
+    than once, the answer changed last counts, and the others are not looked at.
 
     Parameters
     ----------
@@ -174,222 +152,83 @@ def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
     -------
     list of Answer
         In the order of the file. Labels are texts; an annotator is an e-mail address if the export has it, else Label
-        Studio's number of the user, and "" in exports of the first versions, which knew no users.
+        Studio's number of the user.
 
     Raises
     ------
     ValueError
         If something in it is no export of such tasks, or an annotation has no answer or several.
     """
-    if not isinstance(exported, list) or not all(isinstance(task, dict) for task in exported):
-        raise ValueError(
-            "This is not an export of Label Studio that can be read: it must be a list of tasks. Export as JSON."
-        )
-    control = _control(target)
-    last: dict[tuple[str | int, str], _Annotation] = {}
+    if not isinstance(exported, list):
+        raise ValueError("This is no export of Label Studio in its format JSON: it must be a list of tasks.")
+    latest: dict[tuple[str | int, str], tuple[tuple[datetime.datetime, int], int, dict[str, Any]]] = {}
     for place, task in enumerate(exported, start=1):
-        for annotation in _annotations(task, place, _id_key(id), control):
-            whose = (annotation.id, annotation.annotator)
-            if whose in last:
-                annotation = _later(last.pop(whose), annotation, control)
-            last[whose] = annotation
-    kept = sorted(last.values(), key=lambda annotation: annotation.place)
-    return [Answer(one.id, None if one.skipped else _label(one, control), one.annotator, one.skipped) for one in kept]
-
-
-class _Annotation(NamedTuple):
-    """What one annotator did with one task, at one time."""
-
-    place: tuple[int, int]
-    task: str
-    id: str | int
-    annotator: str
-    skipped: bool
-    when: tuple[float, int]
-    results: list[Any]
-
-
-def _annotations(task: dict[str, Any], place: int, id_key: str, control: str) -> Iterator[_Annotation]:
-    """All of a task, in whichever format; drafts and predictions are none."""
-    flat = id_key in task
-    data = task if flat else task.get("data")
-    name = f"task {task['id']}" if task.get("id") is not None else f"task without a number, no. {place} of the file"
-    if not isinstance(data, dict) or id_key not in data:
-        raise ValueError(
-            f"Label Studio's {name} is none that this campaign asks: its data have no `{id_key}`. Export the project "
-            "that holds the campaign's tasks, and take tasks of other origin out of it."
-        )
-    row = data[id_key]
-    if not isinstance(row, str | int) or isinstance(row, bool):
-        raise ValueError(
-            f"`{id_key}` of Label Studio's {name} must be a text or a whole number. Got {row!r}: import the tasks as "
-            "they were written, and export again."
-        )
-    if flat:
-        if task.get("annotation_id", "") is None and control not in task:
-            return  # nobody has annotated it
-        kept: Any = [_unfolded(task, control)]
-    else:
-        kept = task.get("annotations", task.get("completions"))
-    if not isinstance(kept, list) or not all(isinstance(one, dict) for one in kept):
-        raise ValueError(
-            f"Label Studio's {name} has no list of `annotations`, so the file is no export of labels: export the "
-            "project as JSON."
-        )
-    for turn, one in enumerate(kept):
-        results = one.get("result")
-        yield _Annotation(
-            place=(place, turn),
-            task=name,
-            id=row,
-            annotator=_annotator(one.get("completed_by")),
-            skipped=bool(one.get("was_cancelled") or one.get("skipped")),
-            when=(_moment(one, name), one["id"] if isinstance(one.get("id"), int) else -1),
-            results=results if isinstance(results, list) else [],
-        )
-
-
-def _unfolded(task: dict[str, Any], control: str) -> dict[str, Any]:
-    """The annotation that JSON_MIN mixes with a task's data, in the form that JSON has."""
+        with _naming(task, place):
+            row = task["data"][_id_key(id)]
+            for one in task["annotations"]:
+                changed = datetime.datetime.fromisoformat(one["updated_at"]), one["id"]
+                whose = row, _annotator(one["completed_by"])
+                if whose not in latest or latest[whose][0] < changed:
+                    latest[whose] = changed, place, one
     found = []
-    for name, value in task.items():
-        if name.startswith(OURS + "answer_"):
-            for one in value if isinstance(value, list) else [value]:
-                found.append({"from_name": name, "value": one if isinstance(one, dict) else {"choices": [one]}})
-    return {
-        "id": task.get("annotation_id"),
-        "completed_by": task.get("annotator"),
-        "created_at": task.get("created_at"),
-        "updated_at": task.get("updated_at"),
-        "result": found,
-    }
+    for (row, annotator), (_, place, one) in latest.items():
+        with _naming(exported[place - 1], place):
+            skipped = bool(one["was_cancelled"])
+            found.append(Answer(row, None if skipped else _label(one["result"], _control(target)), annotator, skipped))
+    return found
+
+
+@contextmanager
+def _naming(task: Any, place: int) -> Iterator[None]:
+    """Whatever is missing in a task, under one sentence that says which task it is."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        name = f"task {task['id']}" if isinstance(task, dict) and "id" in task else f"no. {place} of the tasks"
+        what = f"there is no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(
+            f"Label Studio's {name} cannot be read: {what}. Export the project of the campaign as JSON, without "
+            "tasks of other origin."
+        ) from error
 
 
 def _annotator(completed_by: Any) -> str:
     if isinstance(completed_by, dict):
-        completed_by = completed_by.get("email") or completed_by.get("id")
+        completed_by = completed_by["email"]
     return "" if completed_by is None else str(completed_by)
 
 
-def _moment(annotation: dict[str, Any], name: str) -> float:
-    """When it was changed last, in seconds since 1970; long ago if that is not said."""
-    time = annotation.get("updated_at") or annotation.get("created_at")
-    if time is None:
-        return -math.inf
-    if isinstance(time, int | float):
-        return float(time)
-    try:
-        moment = datetime.datetime.fromisoformat(time)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"An annotation of Label Studio's {name} must have been changed at a time like 2026-01-31T12:00:00Z. Got "
-            f"{time!r}: export the project again."
-        ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
-
-
-def _later(one: _Annotation, other: _Annotation, control: str) -> _Annotation:
-    """Of two annotations of one row by one annotator, the one that was changed last."""
-    if one.when != other.when:
-        return max(one, other, key=lambda annotation: annotation.when)
-    if one.skipped != other.skipped or (not one.skipped and _label(one, control) != _label(other, control)):
-        raise ValueError(
-            f"Two answers of one annotator for {one.id!r}, in Label Studio's {other.task}, differ, and nothing says "
-            "which is the later: delete one of them there, and export again."
-        )
-    return one
-
-
-def _label(annotation: _Annotation, control: str) -> str:
+def _label(results: list[dict[str, Any]], control: str) -> str:
     """The one label, as text."""
-    task = f"Label Studio's {annotation.task}"
-    for result in annotation.results:
-        name = result.get("from_name") if isinstance(result, dict) else None
-        if name != control:
-            raise ValueError(
-                f"An annotation of {task} has a result of {name!r}, and the campaign reads those of {control!r} only: "
-                "use the labelling interface made for it, delete the annotation's other results, and export again."
-            )
-    values = [value for result in annotation.results for value in _values_in(result.get("value"))]
-    if len(values) != 1 or not isinstance(values[0], str | int | float):
-        got = f"{len(values)} answers, {', '.join(map(repr, values[:5]))}" if values else "no answer"
-        raise ValueError(
-            f"An annotation of {task} must have one answer. Got {got}: choose one there, or skip the task, and export "
-            "again."
-        )
-    return _text(values[0])
+    names = sorted({result["from_name"] for result in results} - {control})
+    if names:
+        raise ValueError(f"an annotation has a result of {names[0]!r}, and only those of {control!r} are read")
+    values = [result["value"].get("choices", result["value"].get("text")) for result in results]
+    texts = [text for value in values for text in ([value] if isinstance(value, str) else value) if text != ""]
+    if len(texts) != 1 or not isinstance(texts[0], str):
+        raise ValueError(f"an annotation must have one answer, and has {len(texts)}: {texts[:5]}")
+    return texts[0]
 
 
-def _values_in(value: Any) -> list[Any]:
-    """What was chosen or entered, by the ways of all controls that a label can come from."""
-    if not isinstance(value, dict):
-        return []
-    found = next((value[name] for name in ("choices", "text", "number") if name in value), None)
-    return [one for one in (found if isinstance(found, list) else [found]) if one is not None and one != ""]
-
-
-def _prediction(
-    label: Any, probability: float | None, target: str, model_version: str, kind: Kind, row: str | int
-) -> dict[str, Any]:
-    score = None if _is_gap(probability) else probability
-    if score is not None and not (is_number(score) and 0 <= score <= 1):
-        raise ValueError(f"A guess must have a probability from 0 to 1, or None. Got {probability!r} for {row!r}.")
+def _prediction(label: Any, probability: float | None, target: str, kind: Kind) -> dict[str, Any]:
     if kind == "number":
-        if not (is_number(label) and math.isfinite(label)):
-            raise ValueError(f"A guess must be a finite number. Got {label!r} for {row!r}.")
         plain = _value(label)
         rounded = float(f"{plain:.6g}") if isinstance(plain, float) else plain
         result = {"type": "textarea", "value": {"text": [_text(rounded)]}}
     else:
         result = {"type": "choices", "value": {"choices": [_text(label)]}}
-    made = {"model_version": model_version, "result": [{"from_name": _control(target), "to_name": ROW, **result}]}
-    return made if score is None else {**made, "score": float(score)}
-
-
-def _is_gap(value: Any) -> bool:
-    return pd.api.types.is_scalar(value) and pd.isna(value)
+    made = {"model_version": "skactive", "result": [{"from_name": _control(target), "to_name": ROW, **result}]}
+    return made if probability is None or pd.isna(probability) else {**made, "score": float(probability)}
 
 
 def _label_texts(labels: Sequence[Any] | None) -> list[str]:
-    texts = [] if labels is None else [_text(label) for label in labels]
+    texts = [_text(label) for label in labels or ()]
     if not texts:
-        raise ValueError(
-            "`labels` must hold the classes to choose from. Got none: name them at the start of the campaign."
-        )
+        raise ValueError("There are no classes to choose from yet: name them by `labels` at the start of the campaign.")
     bad = [text for text in texts if not text.strip() or NOT_IN_XML.search(text)]
     if bad:
-        raise ValueError(
-            f"`labels` must be texts that can be shown. Got {bad[0]!r}: rename it, Label Studio could not give it back."
-        )
-    twice = [text for text in texts if texts.count(text) > 1]
-    if twice:
-        raise ValueError(f"`labels` must differ as texts. Got {twice[0]!r} more than once: rename one of them.")
+        raise ValueError(f"The label {bad[0]!r} could not be given back by Label Studio: rename it.")
     return texts
-
-
-def _ids(index: pd.Index) -> list[str | int]:
-    ids: list[str | int] = []
-    for value in index.tolist():
-        if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
-            raise ValueError(
-                f"The index of `frame` must hold texts or whole numbers. Got {value!r}: `.astype(str)` makes texts of "
-                "them."
-            )
-        ids.append(str(value) if isinstance(value, str) else int(value))
-    if not index.is_unique:
-        raise ValueError(
-            f"The index of `frame` must hold every id once. Got {index[index.duplicated()][0]!r} more than once."
-        )
-    return ids
-
-
-def _keys(frame: pd.DataFrame) -> list[str]:
-    """The columns' names in the data of tasks."""
-    keys = [_key(str(name)) for name in frame.columns]
-    twice = [str(name) for name, key in zip(frame.columns, keys, strict=True) if keys.count(key) > 1]
-    if twice:
-        raise ValueError(f"`frame` must have columns whose names differ as texts. Got {twice[0]!r} more than once.")
-    return keys
 
 
 def _key(name: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -13,7 +14,7 @@ COMMANDS = {
     "start": "begin a campaign for a table with ids and a column with gaps",
     "ask": "choose the rows to label next, and write them to a file to fill in",
     "tell": "take the labels of a file, filled in as far as it is",
-    "skip": "note that nobody can label some rows",
+    "skip": "note that some rows cannot be labelled",
     "withdraw": "put rows back that are out, skipped or wrongly labelled",
     "recheck": "list labelled rows that are most worth a second look",
     "status": "say what is labelled, what is out, how good the model is, and whether to go on",
@@ -114,7 +115,7 @@ def _start(parser: Parser) -> None:
         choices=["power", "softmax", "softrank", "topk", "uniform"],
         help="how scores choose",
     )
-    parser.add_argument("--beta", type=_beta, default=4.0, help='coldness of the sampler, or "auto"')
+    parser.add_argument("--beta", type=float, default=4.0, help="coldness of the sampler")
     parser.add_argument("--diversity", type=float, default=0.0, help="how rows of a batch keep apart; 1 or 2 is usual")
     parser.add_argument(
         "--rule", default="latest", choices=["latest", "majority", "open"], help="what counts if annotators disagree"
@@ -131,7 +132,7 @@ def _start(parser: Parser) -> None:
 
 def _ask(parser: Parser) -> None:
     _campaign(parser)
-    parser.add_argument("-n", type=_size, default=20, help='rows to ask for, or "auto"')
+    parser.add_argument("-n", type=int, default=20, help="rows to ask for")
     _output(parser, "csv, tsv, xlsx, parquet or jsonl to fill in; html to label in a browser; json for Label Studio")
     parser.add_argument("--no-guess", action="store_true", help="leave out what the model says of the rows")
     parser.add_argument("--again", action="store_true", help="write the rows that are out once more, and ask for none")
@@ -150,7 +151,7 @@ def _tell(parser: Parser) -> None:
     parser.add_argument("--unasked", action="store_true", help="take labels of rows that were not asked for")
 
 
-def _ids(parser: Parser) -> None:
+def _skip(parser: Parser) -> None:
     _campaign(parser, pool=False)
     parser.add_argument("ids", metavar="ID", nargs="+")
 
@@ -209,7 +210,7 @@ _OPTIONS: dict[str, Any] = {
     "start": _start,
     "ask": _ask,
     "tell": _tell,
-    "skip": _ids,
+    "skip": _skip,
     "withdraw": _withdraw,
     "recheck": _recheck,
     "status": _status,
@@ -219,16 +220,60 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _size(text: str) -> int | str:
-    if text == "auto":
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'must be a whole number, 1 or more, or "auto". Got {text!r}')
-    return int(text)
+# --- messages of the package, with options in the place of parameters ---------------------------------
+
+PHRASES = {
+    r"\S+, in the shell (--[a-z-]+)": r"\1",
+    r"`Campaign\.start` begins a campaign, in the shell `skactive start`": "`skactive start` begins one",
+    r"Go on with it by `Campaign\.open`, or give a new path": "Go on with it by the other commands, or name a new file",
+    r"(and its file holds no code\. ).*": r"\1Go on with it in Python, by `Campaign.open`.",
+    r"`path`=": "",
+    r"(^|: )`frame`: ": r"\1",
+    r"`frame` must be the table of the campaign": "the table must be that of the campaign",
+    r": read them as the campaign did, dtype=\{id: str\} in pandas\.": ". Bring back the old table.",
+    r"`\.astype\(str\)` makes": "make",
+    r"`(id|target)` must name": r"--\1 must name",
+    r"`labels` at the start": "--labels at the start",
+    r"Give id=\"id\", or name the index": "Give --id id",
+    r"`model` could not be fitted": "the model could not be fitted",
+    r"\b(first|beta)=\"?([a-z0-9]+)\"?": r"--\1 \2",
+}
+NAMES = {
+    "frame": "the table",
+    "path": "the file",
+    "id": "the id",
+    "target": "the target",
+    "ids": "ids",
+    "query": "the query",
+    "labels": "labels",
+    "model": "the model",
+    "limits": "limits",
+    "limits.groups": "--group-by",
+    "limits.costs": "--cost",
+    "groups": "--group-by",
+    "costs": "--cost",
+    "n_instances": "-n",
+    "n": "-n",
+    "random_state": "--seed",
+}
+"""What parameters are called, where they are not options of the same name."""
+
+NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
+METHODS = {"withdraw", "recheck", "ask"}
 
 
-def _beta(text: str) -> float | str:
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'must be a number, 0 or more, or "auto". Got {text!r}') from None
+def in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
+    """A message on one line, with options in the place of parameters."""
+    text = " ".join(text.split())
+    for pattern, words in PHRASES.items():
+        text = re.sub(pattern, words, text)
+    known = options.keys() - NO_OPTIONS - ({"labels"} if command in ("tell", "simulate") else set())
+
+    def named(found: re.Match[str]) -> str:
+        name, equals = found.groups()
+        if name in METHODS:
+            return f"`skactive {name}`"
+        word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else NAMES.get(name, found[0])
+        return word if not equals or word == found[0] else f"{word} "
+
+    return re.sub(r"`([a-z_.]+)`(=?)", named, text)

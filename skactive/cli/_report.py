@@ -145,19 +145,21 @@ def _labels_in_words(by_label: Any) -> str:
 
 def _last_batch(campaign: Campaign) -> str:
     """The rows, with what is known of them by now."""
-    state = campaign._state()
-    if not state.asked:
+    history, table = campaign.history(), campaign.to_frame()
+    asked = history[history["kind"] == "ask"]
+    if asked.empty:
         return "<p>No row was asked for yet.</p>"
-    last = max(state.asked.values())
-    rows = [row for row, batch in state.asked.items() if batch == last]
-    frame = campaign._table().take(rows)
-    shown = frame.iloc[:, :SHOWN_COLUMNS].copy()
-    fate = ["out" if row in set(state.out) else "skipped" if row in set(state.skipped) else "" for row in rows]
-    shown.insert(0, campaign.target, [state.labels.get(row, what) for row, what in zip(rows, fate, strict=True)])
-    more = (
-        f"<p>{frame.shape[1] - SHOWN_COLUMNS} more columns are left out.</p>" if frame.shape[1] > SHOWN_COLUMNS else ""
-    )
-    return f"<p>Batch {last}, {len(rows)} rows.</p>{_table(shown)}{more}"
+    last = int(asked["batch"].max())
+    ids = asked["id"][asked["batch"] == last]
+    frame = table.loc[[id for id in ids if id in table.index]]  # others are gone from the table
+    labels = frame.pop(campaign.target)
+    events = history.drop_duplicates("id", keep="last").set_index("id")["kind"]
+    fates = events.map({"ask": "out", "skip": "skipped", "withdraw": "put back"}).reindex(frame.index)
+    shown = frame.iloc[:, :SHOWN_COLUMNS]
+    shown.insert(0, campaign.target, labels.astype(object).where(labels.notna(), fates))
+    n_more = frame.shape[1] - SHOWN_COLUMNS
+    more = f"<p>{n_more} more columns are left out.</p>" if n_more > 0 else ""
+    return f"<p>Batch {last}, {len(shown)} rows.</p>{_table(shown)}{more}"
 
 
 def _table(frame: pd.DataFrame) -> str:

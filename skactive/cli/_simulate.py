@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..campaign._labels import converted, plain_labels
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model, rows_to_look_at
-from ..campaign._settings import default_query
 from ..experiment import run_experiment
 from ..query import StochasticBatchQuery
-from ._files import FileError
-from ._picture import PICTURES, save_curves
+from ._demo import PICTURES, save_curves
+from ._tables import FileError
 
 
 def queries_for(kind: str, model: str) -> dict[str, Any]:
     """The default of campaigns, uniform choice, the top of the ranking, and sampling by disagreement."""
     queries = {
-        "default": default_query(),
+        "default": StochasticBatchQuery(epsilon=0.1),  # as campaigns have it
         "top of the ranking": StochasticBatchQuery(sampler="topk"),
         "uniform": StochasticBatchQuery(sampler="uniform"),
     }
@@ -41,9 +39,9 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tu
     if output is not None and output.suffix not in PICTURES:
         raise FileError(f"--output must be a file {', '.join(PICTURES)}. Got {options.output!r}.")
     frame = frame[frame[options.target].notna()].reset_index(drop=True)
-    labels = plain_labels(frame[options.target], options.target, list(range(len(frame))))
     kind = "numbers" if task == "regression" else "classes"
-    y = np.array([converted(label, {label}, kind) for label in labels])
+    labels = frame[options.target]
+    y = labels.to_numpy(dtype=float) if kind == "numbers" else labels.str.strip().to_numpy(dtype=str)
     X = frame.drop(columns=[name for name in (options.target, options.id) if name is not None])
     needed = options.initial + options.rounds * options.n
     n_test = max(1, len(y) // 3)

@@ -15,8 +15,8 @@ import pytest
 import skactive
 from skactive.campaign import _store
 from skactive.cli import main
-from skactive.cli._files import read_table, write_table
 from skactive.cli._parser import COMMANDS
+from skactive.cli._tables import read_table, write_table
 
 N = 90
 
@@ -310,7 +310,7 @@ BAD_POOLS = {
     "a full target": (csv("id,age,churn\n1,3,yes\n2,4,no\n"), r"pool\.csv: the target must have gaps"),
     "an empty file": (csv(""), r"pool\.csv"),
     "a header only": (csv("id,age,churn\n"), r"pool\.csv: the table must have at least one row"),
-    "a short line": (csv("id,age,churn\n1,3\n"), r"pool\.csv, line 2"),
+    "a short line": (csv("id,age,churn\n1,3\n"), r"pool\.csv cannot be read: .*Expected 3 columns, got 2"),
     "no file": (lambda: None, r"pool\.csv"),
 }
 
@@ -503,9 +503,8 @@ def test_every_command_has_help(capsys, command):
     [
         ("nope", "argument COMMAND: invalid choice: 'nope'"),
         ("ask", "the following arguments are required: DB"),
-        ("ask c.db -n 0", "must be a whole number, 1 or more"),
-        ("ask c.db -n 1.5", "must be a whole number, 1 or more"),
-        ("start c.db --beta x", "must be a number, 0 or more"),
+        ("ask c.db -n auto", "argument -n: invalid int value"),
+        ("start c.db --beta auto", "argument --beta: invalid float value"),
         ("ask c.db --nope", "unrecognized arguments: --nope"),
     ],
 )
@@ -517,6 +516,11 @@ def test_options_that_there_are_not_end_with_two(capsys, line, message):
     assert out == ""
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_batch_of_no_rows_is_refused(capsys):
+    started(capsys)
+    assert "-n must be" in run(capsys, "ask c.db -n 0", 2).err
 
 
 def test_version_is_that_of_the_package(capsys):

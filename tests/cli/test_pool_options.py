@@ -11,7 +11,7 @@ import pytest
 
 from skactive import Campaign
 from skactive.cli import main
-from skactive.cli._files import write_table
+from skactive.cli._tables import write_table
 
 N = 80
 PARTS = [f"pool/p{i}.parquet" for i in range(4)]
@@ -118,12 +118,12 @@ def test_a_file_that_has_vanished_is_told_and_nothing_is_asked(capsys):
 @pytest.mark.parametrize(
     ("pool", "message"),
     [
-        (["empty"], "the folder empty holds no file .parquet"),
-        (["pool/*.pq"], "no file matches"),
+        (["empty"], "empty: there is no file"),
+        (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "does not exist"),
-        ([*PARTS, "other.parquet"], "must have the same columns in all files"),
-        ([*PARTS, "pool.csv"], "pool.csv is no Parquet file"),
-        ([*PARTS, "twice.parquet"], "Got '00' again in row 1 of"),
+        ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
+        ([*PARTS, "pool.csv"], "pool.csv cannot be read: Parquet"),
+        ([*PARTS, "twice.parquet"], "Got '00' again in row 81"),
     ],
 )
 def test_what_is_no_pool_is_one_message_and_no_file(capsys, pool, message):

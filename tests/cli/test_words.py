@@ -8,8 +8,7 @@ import pytest
 
 from skactive import campaign as package
 from skactive.cli import main
-from skactive.cli._parser import parse
-from skactive.cli._words import in_shell
+from skactive.cli._parser import in_shell, parse
 
 OPTIONS = {
     "start": "c.db --pool pool.csv --id id --target kind",

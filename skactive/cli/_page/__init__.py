@@ -7,43 +7,26 @@ forbids to. All of it is ASCII, so that no encoding can spoil it. Rows become te
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import html
 import json
-import math
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 
-from ..._checks import (
-    FLAG,
-    ParameterError,
-    Rule,
-    check_parameters,
-    is_integer,
-    is_number,
-    mixed_labels_error,
-    one_of,
-    shown,
-)
-from ._cells import cells_of
+Cell = str | dict[str, str] | None
 
-_NAME = Rule(lambda value: isinstance(value, str) and bool(value.strip()) and _can_be_saved(value), "a name, as text")
-_RULES = {
-    "frame": Rule(lambda value: isinstance(value, pd.DataFrame) and len(value) > 0, "a DataFrame of one row or more"),
-    "id": _NAME,
-    "target": _NAME,
-    "kind": one_of(["classes", "number"]),
-    "closed": FLAG,
-    "title": Rule(lambda value: isinstance(value, str) and bool(value.strip()), "text").or_none(),
-    "folder": Rule(lambda value: isinstance(value, str | os.PathLike), "the path of a folder").or_none(),
-}
+_IMAGE = re.compile(r"[^\x00-\x1f\x7f]{1,1000}\.(png|jpe?g|gif|webp|svg)", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:|//", re.IGNORECASE)  # a drive has one letter: C:
 
 
 def labelling_page(
@@ -51,12 +34,12 @@ def labelling_page(
     *,
     id: str,
     target: str,
-    labels: Iterable[Any] | None = None,
-    kind: str = "classes",
+    labels: Sequence[Any] = (),
+    kind: Literal["classes", "number"] = "classes",
     closed: bool = False,
     guesses: Sequence[tuple[Any, float | None]] | None = None,
-    title: str | None = None,
-    folder: str | os.PathLike[str] | None = None,
+    title: str,
+    folder: Path | None = None,
 ) -> str:
     """The text of an HTML page by which a person labels the rows of a table.
 
@@ -64,8 +47,7 @@ def labelling_page(
     can be undone. The browser keeps the labels over a reload, apart for each batch. *Save* downloads a CSV that is
     named like the page, week1_labelled.csv of week1.html, in UTF-8 and as RFC 4180 has it, with the columns ``id``,
     ``target`` and ``skip``: ids and labels as they were given, nothing in ``target`` for a row that is open, 1 in
-    ``skip`` for a row that was skipped. Read it as text: ``pd.read_csv(path, dtype=str, keep_default_na=False)``,
-    or the id "03" becomes 3 and the label "NA" is lost. Values that a spreadsheet takes for formulas stay as they are.
+    ``skip`` for a row that was skipped. Values that a spreadsheet takes for formulas stay as they are.
 
     Keys 1 to 9 are those of the first nine labels; a label that is a digit has its own digit as its key. Further labels
     are found by typing a part of them into a field.
@@ -75,141 +57,128 @@ def labelling_page(
     frame : DataFrame of shape (n_rows, n_columns)
         What is shown of each row: text, numbers, booleans, dates, gaps, and the paths of images (.png, .jpg, .jpeg,
         .gif, .webp, .svg). An image is shown from its file, which has to be where the page is opened; web addresses
-        are shown as text. The index holds the ids, text or integers, each once.
+        are shown as text. The index holds the ids, each once.
     id, target : str
         Names of the columns with the ids and with the labels in the CSV.
-    labels : iterable of str, int, float or bool, default=None
+    labels : sequence of str, int, float or bool
         The labels known, in the order of their buttons.
     kind : {"classes", "number"}, default="classes"
         "number": a number is typed for each row, and there are no ``labels``.
     closed : bool, default=False
         Whether other labels than ``labels`` are refused. Of booleans there are no others.
-    guesses : sequence of (guess, probability), default=None
+    guesses : sequence of (guess, probability), optional
         What a model says of each row. A missing probability (None, NaN) is not shown; a missing guess is none. Guesses
-        are hidden until the person asks, at each row anew: who sees a guess first tends to agree with it, and labels
-        that repeat the model teach it nothing.
-    title : str, default=None
-        Heading of the page; "Label 20 rows" if None. Pages of the same rows with other titles, to label them a second
-        time, do not know each other's labels.
-    folder : str or path, default=None
-        Where the page will lie. Absolute paths of images are then shown relative to it, so that the folder can be moved
+        are hidden until the person asks, at each row anew: a guess seen first biases the label towards the model, and
+        such labels teach it nothing.
+    title : str
+        Heading of the page. Pages of the same rows with other titles do not share labels.
+    folder : Path, optional
+        Where the page will be. Absolute paths of images are then shown relative to it, so that the folder can be moved
         with its images; relative ones are taken as they are.
 
     Returns
     -------
-    page : str
+    str
         The page, ASCII characters only.
 
     Raises
     ------
-    ParameterError
-        A parameter that breaks its rule: a ``ValueError`` and a ``TypeError``.
     ValueError
-        Ids or labels that are missing, no text or number, or the same once written.
+        If two of ``id``, ``target`` and "skip" are one name, or an id or a label could not be saved in a CSV.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from skactive.cli._page import labelling_page
     >>> rows = pd.DataFrame({"message": ["Free money!", "See you at five"]}, index=["03", "17"])
-    >>> page = labelling_page(rows, id="message_id", target="kind", labels=["spam", "no spam"])
+    >>> page = labelling_page(rows, id="message_id", target="kind", labels=["spam", "no spam"], title="week1")
     >>> page.splitlines()[0], page.isascii()
     ('<!doctype html>', True)
     """
-    check_parameters(_RULES, locals())
     if len({id, target, "skip"}) < 3:
-        raise ValueError(
-            f'`id`, `target` and "skip" must be three names, of columns of the CSV. Got {id!r}, {target!r}.'
-        )
-    known = _labels(labels, kind, closed)
-    lies_in = None if folder is None else Path(folder)
-    columns = [cells_of(frame.iloc[:, j], lies_in) for j in range(frame.shape[1])]
-    guessed = _guesses(guesses, len(frame))
+        raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')
+    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    columns = [_cells(frame.iloc[:, j], folder) for j in range(frame.shape[1])]
     batch = {
-        "title": title or f"Label {len(frame)} {'row' if len(frame) == 1 else 'rows'}",
+        "title": title,
         "id": id,
         "target": target,
         "kind": kind,
         "open": not closed and not (known and all(isinstance(label, bool) for label in known)),
         "numeric": bool(known) and not any(isinstance(label, str | bool) for label in known),
-        "labels": _distinct_texts(known, "labels"),
+        "labels": _saved_texts(known),
         "columns": [str(name) for name in frame.columns],
         "rows": [
-            {"id": text, "cells": [column[i] for column in columns], "guess": guessed[i]}
-            for i, text in enumerate(_distinct_texts(_ids(frame.index), "frame"))
+            {"id": text, "cells": [column[i] for column in columns], "guess": _guess(*guess)}
+            for i, (text, guess) in enumerate(
+                zip(_saved_texts(frame.index.tolist()), guesses or [(None, None)] * len(frame), strict=True)
+            )
         ],
     }
     batch["key"] = _key(batch)
     return _assembled(batch)
 
 
-# --- ids, labels and guesses as text --------------------------------------------------------------
-
-
-def _can_be_saved(text: str) -> bool:
-    """Whether a table of text can hold it: half a surrogate pair is nothing in UTF-8, and NUL ends texts."""
-    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
-
-
-def _ids(index: pd.Index) -> list[Any]:
-    for value in index:
-        if not (isinstance(value, str) or is_integer(value)):
-            raise ParameterError(f"The index of `frame` must hold ids, text or integers. Got {shown(value)} instead.")
-    return list(index)
-
-
-def _labels(labels: Iterable[Any] | None, kind: str, closed: bool) -> list[Any]:
-    """The labels as Python's own text, numbers and booleans."""
-    if isinstance(labels, str) or not (labels is None or isinstance(labels, Iterable)):
-        raise ParameterError(f"`labels` must be a sequence of labels. Got {shown(labels)} instead.")
-    known = [label.item() if isinstance(label, np.generic) else label for label in (() if labels is None else labels)]
-    for label in known:
-        if not (isinstance(label, str | bool | int) or (isinstance(label, float) and math.isfinite(label))):
-            raise ParameterError(f"`labels` must hold text, finite numbers or booleans. Got {shown(label)} instead.")
-    if kind == "number" and (known or closed):
-        raise ValueError('`labels` and `closed` are for kind="classes". Got them with kind="number": leave them out.')
-    if closed and not known:
-        raise ValueError("`labels` must name the labels that can be chosen if `closed` is True. Got none.")
-    if len({isinstance(label, str) for label in known}) == 2:
-        of_each_kind = [next(label for label in known if isinstance(label, str) is text) for text in (True, False)]
-        raise mixed_labels_error("labels", of_each_kind)
-    return known
-
-
-def _distinct_texts(values: list[Any], name: str) -> list[str]:
+def _saved_texts(values: list[Any]) -> list[str]:
     """Ids or labels as the CSV will hold them."""
-    of = "ids in its index" if name == "frame" else "labels"
-    texts: dict[str, Any] = {}
-    for value in values:
-        text = str(value)
-        if not text.strip() or not _can_be_saved(text):
-            raise ValueError(f"`{name}` must have {of} that are more than spaces, without NUL. Got {value!r}.")
-        if text in texts:
-            raise ValueError(f"`{name}` must have {of} that differ as text. Got {texts[text]!r} and {value!r}.")
-        texts[text] = value
-    return list(texts)
+    texts = [str(value) for value in values]
+    for text in texts:
+        # UTF-8 has no half of a surrogate pair, tables of text have no NUL.
+        if not text.strip() or re.search("[\0\ud800-\udfff]", text):
+            raise ValueError(f"The page cannot save {text!r} as an id or a label. Rename it.")
+    return texts
 
 
-def _guesses(guesses: Sequence[tuple[Any, float | None]] | None, n_rows: int) -> list[str | None]:
-    if guesses is None:
-        return [None] * n_rows
-    if not isinstance(guesses, Sequence) or len(guesses) != n_rows:
-        raise ParameterError(
-            f"`guesses` must be a sequence of {n_rows} pairs, one a row. Got {shown(guesses)} instead."
-        )
-    return [_guess(pair) for pair in guesses]
-
-
-def _guess(pair: Any) -> str | None:
-    if not (isinstance(pair, Sequence) and len(pair) == 2 and not isinstance(pair, str)):
-        raise ParameterError(f"`guesses` must hold pairs (guess, probability). Got {shown(pair)} instead.")
-    guess, probability = (None if pd.api.types.is_scalar(value) and pd.isna(value) else value for value in pair)
-    if probability is not None and not (is_number(probability) and 0 <= probability <= 1):
-        raise ParameterError(f"Probabilities in `guesses` must be missing or 0 to 1. Got {shown(probability)} instead.")
-    if guess is None:
+def _guess(guess: Any, probability: float | None) -> str | None:
+    if pd.isna(guess):
         return None
     text = f"{guess:.6g}" if isinstance(guess, float | np.floating) else str(guess)
-    return text if probability is None else f"{text} ({probability:.0%})"
+    return text if pd.isna(probability) else f"{text} ({probability:.0%})"
+
+
+# --- cells: None for a gap, text, or an image with the text it came from ---------------------------
+
+
+def _cells(column: pd.Series, folder: Path | None) -> list[Cell]:
+    """The values of a column as they are shown, on a page that lies in ``folder``."""
+    is_float = getattr(column.dtype, "kind", "") == "f"
+    return [_cell(value, folder) for value in (column.to_numpy() if is_float else column.tolist())]
+
+
+def _cell(value: Any, folder: Path | None) -> Cell:
+    if isinstance(value, str | os.PathLike):
+        text = os.fspath(value)
+        src = _source(text, folder) if isinstance(text, str) else None
+        return str(text) if src is None else {"src": src, "text": text}
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return None
+    if isinstance(value, float | np.floating):
+        return _number(value)
+    if isinstance(value, datetime.datetime):
+        return str(value.date() if value.time() == datetime.time() and value.tzinfo is None else value)
+    return str(value)
+
+
+def _number(value: float | np.floating[Any]) -> str:
+    """All digits of a number, and none that only binary fractions have: 0.1 of float32 is 0.1, and 3.0 is 3."""
+    return format(float(str(value)), ".15g") if isinstance(value, np.floating) else format(value, ".15g")
+
+
+def _source(text: str, folder: Path | None) -> str | None:
+    """The address of an image file, relative to the page where that is possible; None for all else.
+
+    Addresses with a scheme, and of other machines (``//machine/...``), are no files here.
+    """
+    path = text.replace("\\", "/") if os.name == "nt" else text
+    if not _IMAGE.fullmatch(text) or _ADDRESS.match(path.replace("\\", "/")):
+        return None
+    try:
+        if os.path.isabs(path):
+            path = os.path.relpath(path, folder.absolute()) if folder else path
+        encoded = quote(path.replace(os.sep, "/"))
+    except ValueError:  # another drive than that of the page; half a surrogate pair
+        return None
+    return f"file://{encoded}" if os.path.isabs(path) else f"./{encoded}"
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -327,22 +327,14 @@ def label_numbers(project: Project) -> list[Answer]:
 
 
 def check(project: Project, said: list[Answer], users: dict[str, str]) -> dict[str, list[dict]]:
-    """All exports, in which `answers` finds what was said; in JSON_MIN, what is left without skips."""
-    exports = {
-        "json": project.export("JSON"),
-        "json_emails": project.snapshot(),
-        "json_min": project.export("JSON_MIN"),
-    }
+    """All exports, in which `answers` finds what was said."""
+    exports = {"json": project.export("JSON"), "json_emails": project.snapshot()}
     for everything in (True, False):
-        for form in ("JSON", "JSON_MIN"):
-            got = {
-                one._replace(annotator=users.get(one.annotator, one.annotator))
-                for one in answers(project.export(form, everything), **NAMES)
-            }
-            want = set(said)
-            if form == "JSON_MIN":  # the answer that a skip replaced is all that it has of that row
-                want = {one for one in said if not one.skipped} | ({Answer("i", "true", ANN, False)} & got)
-            assert got == want, (form, everything, got ^ want)
+        got = {
+            one._replace(annotator=users.get(one.annotator, one.annotator))
+            for one in answers(project.export("JSON", everything), **NAMES)
+        }
+        assert got == set(said), (everything, got ^ set(said))
     got = set(answers(exports["json_emails"], **NAMES))
     assert got == set(said), got ^ set(said)
     return exports
@@ -367,9 +359,11 @@ def main() -> None:
         print(server.ask("GET", "/api/version")["release"])
         users = {str(user["id"]): user["email"] for user in server.ask("GET", "/api/users")}
         assert set(users.values()) >= {ANN, BOB}
-        guesses = [(label, 0.5) for label in LABELS] + [None]
+        guesses = [(label, 0.5) for label in LABELS] + [(None, None)]
         classes = Project(server, "classes", frame, "classes", guesses)
-        numbers = Project(server, "numbers", frame.iloc[:4], "number", [(3, 0.5), (-1.5, None), (1e300, 1), None])
+        numbers = Project(
+            server, "numbers", frame.iloc[:4], "number", [(3, 0.5), (-1.5, None), (1e300, 1), (None, None)]
+        )
         said = label_classes(classes), label_numbers(numbers)
         with Page(server) as page:
             page.label_classes(classes)
