@@ -42,7 +42,7 @@ from ._progress import progress
 from ._random import check_random_state, seeded_clone
 from ._statistics import area
 from ._types import Posterior, Score
-from .batchbald._joint import joint_information
+from .batchbald._outcomes import joint_information
 from .posterior._unwrap import labels_to_fit
 from .query import score_pool
 from .scores import SCORES

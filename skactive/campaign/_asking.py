@@ -13,7 +13,7 @@ from .._random import check_random_state
 from ..query import Limits
 from ..query._pool import Pool as Candidates
 from ..query._scoring import name_of
-from ..samplers._limited import draw_uniform
+from ..samplers._law import draw_batch
 from ._errors import CampaignError, shown
 from ._first import first_rows
 from ._settings import ready
@@ -119,8 +119,8 @@ def _first(
         )
     if limits is not None:
         pool = Candidates.of(campaign._table().pool(), free, pending=np.array(state.out, dtype=np.int64), limits=limits)
-        batch: Any = draw_uniform(pool.allowance(k), rng)  # type: ignore[arg-type] # there are limits
-        return pool.positions(batch.indices), batch.log_proba()
+        chosen, law = draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=pool.allowance(k))
+        return pool.positions(chosen), law.log_proba()  # type: ignore[union-attr] # a sampler of ours has a law
     if how == "uniform":
         rows = rng.choice(candidates, k, replace=False)
         return rows, -np.log(len(candidates) - np.arange(k))

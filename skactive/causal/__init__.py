@@ -39,7 +39,7 @@ from .._checks import (
 )
 from .._random import check_random_state, seeded_clone, spawn
 from .._types import Beta, CausalScore, Posterior, Sampler
-from ..query import BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
+from ..query import Batch, BatchQuery, Pool, PoolDraws, Streams, draws_of, model_of, score_rows
 from ..query._base import RULES
 from ..query._batch_size import suggested_batch_size
 from ..query._draws import explained, options_of
@@ -48,7 +48,6 @@ from ..query._sampling import RULES as SAMPLING_RULES
 from ..query._sampling import RowScorer, check_coldness, choose_by_scores
 from ..query._scored import ScoringQuery
 from ..query._scoring import Source, name_of, ready_scores
-from ..samplers import Batch
 from ..scores import SCORES
 from ._checks import (
     check_binary,

@@ -7,6 +7,7 @@ is the base for queries of your own, which are made of `draws_of`, `embeddings_o
 from __future__ import annotations
 
 from ._base import BatchQuery, Streams
+from ._batch import Batch
 from ._draws import PoolDraws, draws_of
 from ._embeddings import embeddings_of
 from ._limits import Limits
@@ -17,6 +18,7 @@ from ._scoring import score_pool, score_rows
 from ._stochastic import StochasticBatchQuery
 
 __all__ = [
+    "Batch",
     "BatchQuery",
     "Limits",
     "Pool",

@@ -37,8 +37,8 @@ from .._checks import (
 )
 from .._random import check_random_state, spawn
 from .._types import PosteriorName, Size
-from ..samplers import Batch, uniform
-from ..samplers._limited import draw_uniform
+from ..samplers._law import draw_batch
+from ._batch import Batch
 from ._limits import Limits
 from ._memory import Memory
 from ._model import check_fits, pool_for
@@ -172,9 +172,8 @@ class BatchQuery(BaseEstimator, ABC):
         Returns
         -------
         Batch
-            Positions among the candidates, most preferred first. The method sets ``self.scores_``, one float64 for
-            each row of the pool (`Pool.of_pool`), and may set other attributes that end in an underscore: ``self`` is
-            a copy of the query that is made for this call.
+            Positions among the candidates, most preferred first, and the scores of all candidates. The method sets
+            nothing on the query.
         """
 
     def check_parameters(self) -> None:
@@ -321,10 +320,10 @@ class BatchQuery(BaseEstimator, ABC):
 
         With `Limits` that is its probability among the rows still allowed: 0 for rows that must be in the batch.
         """
-        law = self._last_batch("log_proba_").log_proba
+        law = self._last_batch("log_proba_").law
         if law is None:
             raise AttributeError(_no_law(self, "log_proba_"))
-        return law()
+        return law.log_proba()
 
     @property
     def n_unreachable_(self) -> int:
@@ -332,10 +331,10 @@ class BatchQuery(BaseEstimator, ABC):
 
         With `Limits`, of being the first after the rows that must be in the batch: those not allowed then are counted.
         """
-        log_weights = self._last_batch("n_unreachable_").log_weights
-        if log_weights is None:
+        law = self._last_batch("n_unreachable_").law
+        if law is None:
             raise AttributeError(_no_law(self, "n_unreachable_"))
-        return int(np.count_nonzero(log_weights() == -np.inf))
+        return int(np.count_nonzero(law.first_log_proba() == -np.inf))
 
     @property
     def concentration_(self) -> float:
@@ -351,12 +350,10 @@ class BatchQuery(BaseEstimator, ABC):
     @property
     def first_log_proba_(self) -> NDArray[np.float64]:
         """Log-probability that each row that might be chosen had of being the first pick, shape (n_candidates,)."""
-        log_weights = self._last_batch("first_log_proba_").log_weights
-        if log_weights is None:
+        law = self._last_batch("first_log_proba_").law
+        if law is None:
             raise AttributeError(_no_law(self, "first_log_proba_"))
-        logs = log_weights()
-        log_sum = np.logaddexp.reduce(logs)
-        return logs - log_sum if log_sum > -np.inf else np.full(len(logs), -np.log(len(logs)))
+        return law.first_log_proba()
 
     def _known(self, name: str) -> Memory:
         if "memory_" not in self.__dict__:
@@ -415,12 +412,13 @@ class BatchQuery(BaseEstimator, ABC):
 
     def keep_batch(self, pool: Pool, k: int, batch: Batch) -> None:
         """Take over a batch of a pool as the last one, once it is seen to keep to the limits."""
-        _check_keeps_to_limits(self, pool, k, batch.indices)
+        _check_keeps_to_limits(self, pool, k, batch.positions)
+        self.scores_ = pool.of_pool(batch.scores)
         self.scores_.flags.writeable = False  # they are a record of the batch
         self._batch = batch
-        self.indices_ = pool.positions(batch.indices)
+        self.indices_ = pool.positions(batch.positions)
         self.indices_.flags.writeable = False
-        self.memory_ = self.memory_.with_batch(len(batch.indices))
+        self.memory_ = self.memory_.with_batch(len(batch.positions))
 
     def _choice(self, learner: Any, model: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """What `choose` chooses; a uniform batch where the model is not fitted, or its fit has failed."""
@@ -431,11 +429,8 @@ class BatchQuery(BaseEstimator, ABC):
                 return self.choose(learner, pool, k, rngs)
         except UnfittedError as error:
             warn(f"{error.why}, so there are no scores: the batch is uniform at random.")
-        self.scores_ = np.full(pool.n_points, np.nan)
-        allowance = pool.allowance(k)
-        if allowance is not None:
-            return draw_uniform(allowance, rngs.batch)
-        return uniform.draw(np.zeros(len(pool)), k, rngs.batch)
+        positions, law = draw_batch("uniform", np.zeros(len(pool)), k, rngs.batch, allowance=pool.allowance(k))
+        return Batch(positions, np.full(len(pool), np.nan), law)
 
     def _suggested(self, learner: Any, X_pool: Any, **given: Any) -> int:
         if not hasattr(self, "suggest_batch_size"):
@@ -453,7 +448,7 @@ class BatchQuery(BaseEstimator, ABC):
         allowance = pool.allowance(k)
         if allowance is None or most is None or most >= len(pool):
             return pool.at_most(most, rng)
-        return pool.at_most(most, rng, kept=draw_uniform(allowance, rng).indices)
+        return pool.at_most(most, rng, kept=draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=allowance)[0])
 
     def streams(self) -> Streams:
         """Random numbers for one call: the next of the query's stream."""

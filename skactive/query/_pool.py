@@ -18,7 +18,7 @@ from .. import _containers as containers
 from .._checks import plain_labels
 from .._progress import progress
 from ..posterior._fits import of_rows
-from ..samplers._allowance import Allowance
+from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits
 from ._rows import distinct_rows
 

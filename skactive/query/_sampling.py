@@ -23,13 +23,12 @@ from .._checks import (
     number,
     warn,
 )
-from .._points import PointSet
 from .._random import beside
-from ..samplers import SAMPLERS, Batch
-from ..samplers._limited import draw_limited
-from ..samplers._mixture import check_has_law, draw_mixture
-from ..samplers._repulsion import draw_apart
+from ..samplers import SAMPLERS
+from ..samplers._distances import PointSet
+from ..samplers._law import check_has_law, draw_batch
 from ._base import Streams
+from ._batch import Batch
 from ._coldness import measured_coldness
 from ._draws import PoolDraws
 from ._memory import Memory
@@ -163,7 +162,7 @@ def choose_by_scores(
     See Also
     --------
     query.score_rows : Makes the scores.
-    samplers.Batch : What it returns.
+    query.Batch : What it returns.
     """
     check_keeps_limits(query, pool)
     score_rows = query.row_scorer(learner, pool, rngs.draws)
@@ -195,24 +194,20 @@ def batch_by_scores(
     try:
         scores = check_scores(scores, minus_inf=True)
         scores.flags.writeable = False  # log-probabilities may be asked of them later
+        options: dict[str, Any] = {"beta": beta, "epsilon": query.epsilon, "allowance": allowance}
         if apart is not None:
-            points, limited = apart.points(score_rows.draws), {"allowance": allowance}
-            batch = draw_apart(sampler, scores, points, k, rngs.batch, beta, apart.diversity, query.epsilon, **limited)
-        elif allowance is not None:
-            batch = draw_limited(sampler, scores, allowance, rngs.batch, beta, query.epsilon)
-        else:
-            batch = _draw(sampler, scores, k, rngs.batch, beta, query.epsilon)
+            options |= {"points": apart.points(score_rows.draws), "diversity": apart.diversity}
+        positions, law = draw_batch(sampler, scores, k, rngs.batch, **options)
     except ScoreError as error:
         raise error.of_rows(pool.rows) from None
     if not is_measured:
         _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
-    query.scores_ = pool.of_pool(scores)
-    reference = None if kept is None else Reference.not_chosen(pool, scores, batch.indices, kept, name_of(query.score))
+    reference = None if kept is None else Reference.not_chosen(pool, scores, positions, kept, name_of(query.score))
     query.memory_ = replace(query.memory_, reference=reference)
     if is_measured:
         query.memory_ = replace(query.memory_, betas=(*query.memory_.betas, beta))
         query.beta_ = beta
-    return batch
+    return Batch(positions, scores, law)
 
 
 def kept_for_beta(query: Any, pool: Pool, k: int, rng: np.random.Generator) -> Indices | None:
@@ -274,24 +269,3 @@ def _preference(log_weights: Values, scores: Values) -> float:
     """The mean score of a pick, over that of the rows."""
     weights = np.exp(log_weights - log_weights.max())
     return float(weights @ scores / weights.sum() / scores.mean())
-
-
-def _draw(
-    sampler: Callable[..., Any], scores: Values, k: int, rng: np.random.Generator, beta: float, epsilon: float
-) -> Batch:
-    if epsilon > 0:
-        return draw_mixture(sampler, scores, k, rng, beta, epsilon)
-    if hasattr(sampler, "draw"):
-        return sampler.draw(scores, k, rng, beta=beta)
-    return Batch(_checked(sampler(scores, k, rng, beta=beta), k, len(scores)))
-
-
-def _checked(indices: Any, k: int, n_points: int) -> NDArray[np.int64]:
-    """What a sampler of the user's own returned."""
-    indices = np.asarray(indices)
-    distinct = indices.ndim == 1 and len(np.unique(indices)) == len(indices) == k
-    if not (distinct and indices.dtype.kind in "iu" and indices.min() >= 0 and indices.max() < n_points):
-        raise ValueError(
-            f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {indices!r} instead."
-        )
-    return indices.astype(np.int64)

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Rules, look_up, name_or_callable, task
-from .._points import PointSet
 from .._types import Auto, Beta, Posterior, Sampler, Score, Space
-from ..samplers import Batch
+from ..samplers._distances import PointSet
 from ..scores import SCORES
 from ._base import BatchQuery, Streams
+from ._batch import Batch
 from ._batch_size import suggested_batch_size
 from ._draws import PoolDraws, draws_of, options_of
 from ._model import model_of

@@ -6,14 +6,14 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import BETA, check_k, check_scores, warn
 from .._random import check_rng
-from ._law import Batch, Law, RankLaw, minus_log
+from ._plackett_luce import Law, RankLaw, minus_log
 from ._ranks import draw_ranks
 from ._selection import Indices, Scores, Weights
 
@@ -27,9 +27,6 @@ class Sampler(Protocol):
     def __call__(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
         """Rows, most preferred first."""
 
-    def draw(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
-        """The same, with their probabilities."""
-
     def log_weights(self, scores: ArrayLike, beta: float = 1.0) -> Scores:
         """Log-weights of the first pick, not normalised."""
 
@@ -38,8 +35,8 @@ class Sampler(Protocol):
 
 
 SAMPLERS: dict[str, Sampler] = {}
-"""Samplers by name. Each has companions: ``draw(scores, k, rng, *, beta)`` returns the whole `Batch`, ``log_weights(
-scores, beta)`` the log-weights of the first pick; ``uses_beta`` says whether beta has an effect."""
+"""Samplers by name. Each has companions: ``log_weights(scores, beta)`` are the log-weights of the first pick;
+``uses_beta`` says whether beta has an effect."""
 
 
 def _sampler(
@@ -53,10 +50,10 @@ def _sampler(
             return state(scores, float(BETA.check("beta", beta)))
 
         def sampler(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
-            return _draw(law(scores, beta), k, rng).indices
-
-        def draw(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
-            return _draw(law(_kept(scores), beta), k, rng)
+            of_scores = law(scores, beta)
+            k = check_k(k, len(of_scores))
+            check_rng(rng)
+            return of_scores.draw(k, rng)
 
         def log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
             return law(scores, beta).log_weights()
@@ -64,27 +61,12 @@ def _sampler(
         signature = inspect.signature(sampler)
         functools.update_wrapper(sampler, state).__module__ = __package__  # where users, pickles and doctest find it
         sampler.__signature__ = signature  # type: ignore[attr-defined]
-        sampler.law, sampler.draw, sampler.log_weights = law, draw, log_weights  # type: ignore[attr-defined]
+        sampler.law, sampler.log_weights = law, log_weights  # type: ignore[attr-defined]
         sampler.uses_beta = uses_beta  # type: ignore[attr-defined]
         SAMPLERS[state.__name__] = cast(Sampler, sampler)
         return SAMPLERS[state.__name__]
 
     return register
-
-
-def _draw(law: Law, k: int, rng: np.random.Generator) -> Batch:
-    k = check_k(k, len(law.scores))
-    check_rng(rng)
-    return law.draw(k, rng)
-
-
-def _kept(scores: Any) -> Any:
-    """The scores that a batch keeps for its probabilities: a copy, unless nobody can change them."""
-    if hasattr(scores, "detach"):
-        return scores.detach().clone()
-    if isinstance(scores, np.ndarray) and not scores.flags.writeable:
-        return scores
-    return scores.copy() if hasattr(scores, "copy") else scores
 
 
 class _PowerLaw(Law):
@@ -98,11 +80,11 @@ class _PowerLaw(Law):
         top = float(self.scores.max()) or 1.0
         return lambda rows: raised(self.scores[rows] / top, self.beta)
 
-    def draw(self, k: int, rng: np.random.Generator) -> Batch:
-        batch = super().draw(k, rng)
+    def draw(self, k: int, rng: np.random.Generator) -> Indices:
+        picks = super().draw(k, rng)
         if self.beta > 0:  # a score of 0 is picked only when no other is left
-            _warn_few_positive(int(np.count_nonzero(self.scores[batch.indices])), k)
-        return batch
+            _warn_few_positive(int(np.count_nonzero(self.scores[picks])), k)
+        return picks
 
 
 @_sampler(non_negative=True)
