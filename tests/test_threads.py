@@ -31,12 +31,11 @@ from skactive import (
     MCDropoutClassifier,
     StochasticBatchQuery,
     sample_posterior,
-    samplers,
     scores,
 )
 from skactive import _random as global_random
 from skactive._threads import one_thread
-from skactive.query import BatchQuery
+from skactive.query import Batch, BatchQuery
 from skactive.risk import ActiveTester
 
 X, y = load_digits(return_X_y=True)
@@ -297,11 +296,10 @@ class Counting(BatchQuery):
         self._notes = ["kept"]
 
     def choose(self, learner, pool, k, rngs):
-        self.scores_ = np.arange(float(len(pool)))
         self.n_calls_ = vars(self).get("n_calls_", 0) + 1
         self.sizes_history_ = [*vars(self).get("sizes_history_", ()), k]
         self._last = k
-        return samplers.Batch(rngs.batch.permutation(len(pool))[:k])
+        return Batch(rngs.batch.permutation(len(pool))[:k], np.arange(float(len(pool))))
 
 
 def test_a_query_of_ones_own_keeps_what_it_sets():

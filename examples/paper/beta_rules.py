@@ -21,8 +21,7 @@ from scipy.optimize import brentq
 from skactive import StochasticBatchQuery
 from skactive import query as query_module
 from skactive.plotting import _drawing as drawing
-from skactive.query import Pool, Streams, choose_by_scores, draws_of
-from skactive.samplers import Batch
+from skactive.query import Batch, Pool, Streams, choose_by_scores, draws_of
 from skactive.scores import bald
 
 TITLE = "Automatic beta: other rules"

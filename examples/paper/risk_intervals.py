@@ -20,8 +20,7 @@ from sklearn.model_selection import train_test_split
 from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.risk import estimate_risk, largest_weight
-from skactive.samplers import power
-from skactive.samplers._mixture import draw_mixture
+from skactive.samplers._law import draw_batch
 
 TITLE = "How often intervals of a risk hold it"
 ALT = (
@@ -73,14 +72,13 @@ def repeated(
     width: dict[str, list[float]] = {"gamma": [], "student": []}
     too_low: dict[str, list[int]] = {"gamma": [], "student": []}
     for _ in range(n_trials):
-        batch = draw_mixture(power, scores, n_labelled, rng, beta, epsilon)
-        log_weights = batch.log_weights()
+        batch, law_of_batch = draw_batch("power", scores, n_labelled, rng, beta=beta, epsilon=epsilon)
         found = estimate_risk(
-            losses[batch.indices],
-            batch.log_proba(),
+            losses[batch],
+            law_of_batch.log_proba(),
             len(losses),
             largest_loss=largest or np.inf,
-            largest_weight=largest_weight(log_weights - np.logaddexp.reduce(log_weights), n_labelled),
+            largest_weight=largest_weight(law_of_batch.first_log_proba(), n_labelled),
         )
         half = stats.t.isf(0.025, n_labelled - 1) * found.standard_error
         ends = {"gamma": found.interval(), "student": (found.value - half, found.value + half)}

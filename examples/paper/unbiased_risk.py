@@ -21,8 +21,7 @@ from sklearn.model_selection import train_test_split
 from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.risk import LOSSES, estimate_risk
-from skactive.samplers import SAMPLERS
-from skactive.samplers._mixture import draw_mixture
+from skactive.samplers._law import draw_batch
 
 TITLE = "Unbiased risk from chosen labels"
 ALT = (
@@ -61,14 +60,10 @@ def purchases(scores: Any, sampler: str, beta: float, epsilon: float, rng: np.ra
     left = np.arange(len(scores))
     bought, log_proba = [], []
     for _ in range(N_ROUNDS):
-        batch = (
-            draw_mixture(SAMPLERS[sampler], scores[left], BATCH_SIZE, rng, beta, epsilon)
-            if epsilon > 0
-            else SAMPLERS[sampler].draw(scores[left], BATCH_SIZE, rng, beta=beta)  # type: ignore[attr-defined]
-        )
-        bought.append(left[batch.indices])
-        log_proba.append(batch.log_proba())
-        left = np.delete(left, batch.indices)
+        batch, law = draw_batch(sampler, scores[left], BATCH_SIZE, rng, beta=beta, epsilon=epsilon)
+        bought.append(left[batch])
+        log_proba.append(law.log_proba())
+        left = np.delete(left, batch)
     return np.concatenate(bought), np.concatenate(log_proba)
 
 

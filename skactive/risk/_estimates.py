@@ -277,14 +277,14 @@ def estimate_risk(
     --------
     >>> import numpy as np
     >>> from skactive.risk import estimate_risk
-    >>> from skactive.samplers import power
+    >>> from skactive.samplers import log_proba, power
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.random(500) + 0.1
     >>> losses = scores * rng.random(500)  # rows of high scores, which are picked more often, have high losses
-    >>> batch = power.draw(scores, 50, rng)
-    >>> print(f"pool {losses.mean():.3f}, picks {losses[batch.indices].mean():.3f}")
+    >>> batch = power(scores, 50, rng)
+    >>> print(f"pool {losses.mean():.3f}, picks {losses[batch].mean():.3f}")
     pool 0.312, picks 0.413
-    >>> print(estimate_risk(losses[batch.indices], batch.log_proba(), n_pool=500))
+    >>> print(estimate_risk(losses[batch], log_proba(power.log_weights(scores), batch), n_pool=500))
     0.3459 ± 0.024 (95 % interval 0.301 to 0.429), from 50 labels, for a pool of 500 rows
     """
     log_proba = check_log_proba(log_proba, n_pool)

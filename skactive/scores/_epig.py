@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ _PRODUCT_ELEMENTS = 2**18  # 2 MiB of float64
 
 
 @register("classifier")
-def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None = None) -> Tensor:
+def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Tensor:
     r"""Expected predictive information gain: what a point's label tells about the labels of target points.
 
     The mean over targets :math:`x_*` of the mutual information of the two labels, :math:`KL(\frac1K \sum_k p_k(y|x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from ._registry import register
 
 
 @register("outcomes")
-def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
+def mu(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""Variance of the outcome that a label would show, :math:`Var_k\, \mu_k(x, t)`.
 
     Parameters
@@ -50,7 +52,7 @@ def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
 
 
 @register("outcomes")
-def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
+def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     r"""`mu` times the probability of the other treatment, :math:`Var_k\, \mu_k(x, t) \, P(1 - t | x)`.
 
     So it prefers rows that have similar rows with the other treatment.
@@ -90,7 +92,7 @@ def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
 
 
 @register("outcomes")
-def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""`mu` times `rho`: prefers an uncertain outcome where the other outcome is known and the effect is not.
 
     Parameters
@@ -127,7 +129,7 @@ def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
 
 
 @register("outcomes")
-def rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+def rho(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""Variance of the effect over that of the outcome that no label can show, :math:`tau / Var_k\, \mu_k(x, 1 - t)`.
 
     0/0 counts as 0, and no ratio as more than 4.5e15, where the other outcome is known but for rounding.

@@ -41,7 +41,7 @@ from skactive.experiment import ExperimentResult, Round, run_experiment
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, largest_weight, lure_weights, pure_weights
-from skactive.samplers import SAMPLERS, gumbel_top_k, log_proba, repulsive
+from skactive.samplers import SAMPLERS, log_proba, repulsive
 from skactive.scores import SCORES
 
 # --- good values ----------------------------------------------------------------------------------
@@ -434,7 +434,6 @@ CALLS: dict[str, Entry] = {
             "diversity": P("not negative", 2.0),
         },
     ),
-    "samplers.gumbel_top_k": Entry(gumbel_top_k, {"values": P("log weights", SIX), "k": K, "rng": RNG_P, "beta": BETA}),
     "samplers.log_proba": Entry(
         log_proba, {"values": P("log weights", SIX), "positions": P("positions", np.array([3, 2])), "beta": BETA}
     ),

@@ -182,16 +182,6 @@ def test_the_container_of_the_pool_makes_no_difference(name, container, models):
 
 
 @every_query
-@pytest.mark.parametrize("kind", ["forest", "linear"])
-def test_no_more_rows_are_looked_at_than_max_candidates_and_one_is_enough(name, kind, models):
-    for n in (1, 9):
-        query = make(name, random_state=0, max_candidates=n)
-        rows = select(query, models(name, kind), k=1, **training(name))
-        assert (~np.isnan(query.scores_)).sum() == n
-        assert not np.isnan(query.scores_[rows]).any()
-
-
-@every_query
 def test_the_scores_are_a_record_that_cannot_be_changed(name, models):
     query = make(name, random_state=0)
     rows = select(query, models(name))

@@ -35,7 +35,7 @@ from skactive.plotting import (
     ScoreDistributionDisplay,
 )
 from skactive.plotting._drawing import COLOURS, styles
-from skactive.samplers import SAMPLERS, gumbel_top_k
+from skactive.samplers import SAMPLERS, softmax
 
 X, Y = load_iris(return_X_y=True)
 QUERIES = ["power, beta = 4", "topk", "uniform"]
@@ -218,7 +218,7 @@ def test_laws_are_in_sight_where_they_are_above_uniform(rng):
 
 def test_any_sampler_with_a_law_can_be_shown():
     def sampler(scores, k, rng, *, beta):
-        return gumbel_top_k(scores, k, rng, beta=beta)
+        return softmax(scores, k, rng, beta=beta)
 
     with pytest.raises(TypeError, match=r"`samplers` must have a law.*Got <function"):
         ScoreDistributionDisplay.from_scores([1.0, 2.0], samplers=[sampler])

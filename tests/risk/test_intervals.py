@@ -30,8 +30,7 @@ from skactive.risk import (
 )
 from skactive.risk._estimates import estimate_difference
 from skactive.risk._intervals import at_every_look, gamma_end
-from skactive.samplers import power
-from skactive.samplers._mixture import draw_mixture
+from skactive.samplers._law import draw_batch
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -166,10 +165,9 @@ def held(losses, scores, beta, epsilon, n_labelled, n_repetitions, **options):
     """How many of the intervals hold the risk of the pool."""
     rng, truth, n_held = np.random.default_rng(0), losses.mean(), 0
     for _ in range(n_repetitions):
-        batch = draw_mixture(power, scores, n_labelled, rng, beta, epsilon)
-        log_weights = batch.log_weights()
-        weight = largest_weight(log_weights - np.logaddexp.reduce(log_weights), n_labelled)
-        found = estimate_risk(losses[batch.indices], batch.log_proba(), len(losses), largest_weight=weight, **options)
+        batch, law = draw_batch("power", scores, n_labelled, rng, beta=beta, epsilon=epsilon)
+        weight = largest_weight(law.first_log_proba(), n_labelled)
+        found = estimate_risk(losses[batch], law.log_proba(), len(losses), largest_weight=weight, **options)
         low, high = found.interval()
         n_held += low <= truth <= high
     return n_held
@@ -245,9 +243,9 @@ def test_intervals_of_differences_hold_the_difference_on_the_pool(models):
     margin = np.sort(models[0].predict_proba(X[100:]), axis=1)
     scores, rng, n_held = 1 - (margin[:, -1] - margin[:, -2]), np.random.default_rng(0), 0
     for _ in range(n):
-        batch = draw_mixture(power, scores, 100, rng, 1.0, 0.2)
-        losses = tuple(of[batch.indices] for of in wrong)
-        low, high = estimate_difference(losses, batch.log_proba(), n_pool).interval()
+        batch, law = draw_batch("power", scores, 100, rng, epsilon=0.2)
+        losses = tuple(of[batch] for of in wrong)
+        low, high = estimate_difference(losses, law.log_proba(), n_pool).interval()
         n_held += low <= truth <= high
     assert stats.binom.cdf(n_held, n, 0.95) > 1e-6
 

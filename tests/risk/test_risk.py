@@ -7,6 +7,7 @@ import math
 import warnings
 from collections import Counter
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from sklearn.metrics import log_loss
 
 from skactive import StochasticBatchQuery
 from skactive.risk import LOSSES, ActiveTester, RiskEstimate, estimate_risk, lure_weights, pure_weights
-from skactive.samplers import SAMPLERS, power
+from skactive.samplers import SAMPLERS, log_proba, power
 
 ALL_DIGITS, DIGITS = load_digits(return_X_y=True)
 X_TRAIN, Y_TRAIN, POOL, LABELS = ALL_DIGITS[:100], DIGITS[:100], ALL_DIGITS[100:], DIGITS[100:]
@@ -162,9 +163,10 @@ def law_of(sampler, beta):
 
 
 def mixed(scores, k, rng, *, sampler, beta, epsilon):
-    from skactive.samplers._mixture import draw_mixture
+    from skactive.samplers._law import draw_batch
 
-    return draw_mixture(SAMPLERS[sampler], np.asarray(scores, dtype=float), k, rng, beta, epsilon)
+    indices, law = draw_batch(sampler, np.asarray(scores, dtype=float), k, rng, beta=beta, epsilon=epsilon)
+    return SimpleNamespace(indices=indices, log_proba=law.log_proba, first_log_proba=law.first_log_proba)
 
 
 @pytest.mark.parametrize(("sampler", "epsilon"), [*((name, 0.25) for name in SAMPLERS), ("power", 1.0)])
@@ -529,9 +531,10 @@ def test_string_labels_and_frames_are_tested_too():
 
 def test_power_alone_serves_where_all_scores_are_positive(rng):
     scores = rng.random(300) + 0.01
-    batch = power.draw(scores, 50, rng)
-    assert not np.isneginf(batch.log_weights()).any()
-    assert estimate_risk(scores[batch.indices], batch.log_proba(), 300).value == pytest.approx(scores.mean(), rel=0.05)
+    batch, log_weights = power(scores, 50, rng), power.log_weights(scores)
+    assert not np.isneginf(log_weights).any()
+    log_q = log_proba(log_weights, batch)
+    assert estimate_risk(scores[batch], log_q, 300).value == pytest.approx(scores.mean(), rel=0.05)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, "95 %"])
