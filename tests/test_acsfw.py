@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skactive import ACSFWQuery, MCDropoutClassifier, sample_posterior
 from skactive.acsfw import _core_set, _project, acs_fw
+from skactive.samplers._feasibility import Allowance
 
 quietly = pytest.mark.filterwarnings("ignore:ACS-FW found:UserWarning")
 
@@ -127,7 +128,7 @@ def test_without_ties_an_rng_changes_nothing():
 
 def test_a_short_row_that_points_where_the_pool_does_comes_first_and_weighs_as_much_as_it_takes():
     vectors = np.array([[3.0, 0.0]] * 50 + [[0.0, 3.0]] * 50 + [[0.01, 0.01]])
-    core = _core_set(vectors, 1, None)
+    core = _core_set(vectors, Allowance(len(vectors), 1), None)
     assert core.indices[0] == 100
     assert core.weights[0] == pytest.approx(15_001)
 

@@ -261,7 +261,7 @@ def _log_masses(values: Scores, left_at: Indices, k: int, beta: float) -> tuple[
     tops = np.full(k + 1, -np.inf)
     np.maximum.at(tops, some_left_at, some)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        relative = np.where(some > -np.inf, np.exp(beta * (some - tops[some_left_at])), 0.0)
+        relative = np.exp(beta * (some - tops[some_left_at]))  # NaN where no row of that time has mass: not looked at
         log_sums = np.log(np.bincount(some_left_at, relative, k + 1))
     tops[k], log_sums[k] = _log_mass(values[is_last], beta)
     return tops, log_sums

@@ -132,8 +132,7 @@ def power(scores: Scores, beta: float) -> Law:
     return _PowerLaw(scores, beta)
 
 
-_WIDE = 4e307
-"""Differences of larger scores may be none that a float can hold; those of a quarter of them are."""
+_WIDE = 4e307  # differences of larger scores may overflow; those of a quarter of them do not
 
 
 @_sampler()
@@ -146,21 +145,15 @@ def softmax(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Any real numbers; -inf is taken only when nothing else is left.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
+    k, rng
+        As for `power`.
     beta : float, default=1.0
         Coldness, in units of 1 / score.
 
     Returns
     -------
     ndarray of shape (k,), int64
-        Distinct rows, most preferred first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+        As `power` does.
 
     See Also
     --------
@@ -178,7 +171,8 @@ def softmax(scores: Scores, beta: float) -> Law:
     >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
     array([0, 1])
     """
-    is_wide = np.abs(scores, where=scores > -np.inf, out=np.zeros(len(scores))).max(initial=0) > _WIDE
+    finite = scores if scores.min(initial=0) > -np.inf else scores[scores > -np.inf]
+    is_wide = max(finite.max(initial=0), -finite.min(initial=0)) > _WIDE
     return Law(scores / 4, 4 * beta) if is_wide and 4 * beta < np.inf else Law(scores, beta)
 
 
@@ -193,21 +187,15 @@ def softrank(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Any real numbers; -inf is taken only when nothing else is left.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
+    k, rng
+        As for `power`.
     beta : float, default=1.0
         Coldness.
 
     Returns
     -------
     ndarray of shape (k,), int64
-        Distinct rows, most preferred first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+        As `power` does.
 
     See Also
     --------
@@ -236,22 +224,15 @@ def topk(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Any real numbers; -inf is taken only when nothing else is left.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
-        Breaks ties.
+    k, rng
+        As for `power`; ``rng`` breaks ties.
     beta : float, default=1.0
         Has no effect: this is the limit of the other samplers as beta grows.
 
     Returns
     -------
     ndarray of shape (k,), int64
-        Distinct rows, highest score first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+        As `power` does.
 
     See Also
     --------
@@ -276,21 +257,15 @@ def uniform(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Only their number matters.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
+    k, rng
+        As for `power`.
     beta : float, default=1.0
         Has no effect: this is the limit of the other samplers as beta goes to 0.
 
     Returns
     -------
     ndarray of shape (k,), int64
-        Distinct rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+        As `power` does.
 
     See Also
     --------

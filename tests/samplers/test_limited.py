@@ -404,6 +404,17 @@ def test_log_probabilities_of_all_batches_are_those_of_the_law_and_sum_to_one(na
 
 
 @every_limit
+def test_at_beta_0_rows_of_score_0_are_counted_like_all_others(limits):
+    scores, replay = [0.0, 0.5, 0.0, 0.0, 0.0, 0.2], allowance_of(6, 3, **limits)
+    batch, said = draw_limited("power", scores, allowance_of(6, 3, **limits), np.random.default_rng(0), 0.0)
+    n_must, expected = len(replay.must), []
+    for row in batch[n_must:].tolist():
+        expected.append(-math.log(replay.allowed.sum()))
+        replay.take(row)
+    np.testing.assert_allclose(said.log_proba()[n_must:], expected, rtol=1e-12)
+
+
+@every_limit
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
 def test_log_probabilities_of_batches_that_keep_apart_sum_to_one(epsilon, limits):
     rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, 2, epsilon)
