@@ -242,6 +242,7 @@ def _project_block(block_KCn: Tensor) -> Tensor:
     n_draws, n_classes, _ = block_KCn.shape
     mean_Cn = mean(block_KCn)
     log_ratios_KCn = block_KCn.clamp_min(_FLOOR).log_().sub_(mean_Cn.clamp_min(_FLOOR).log_())
+    # Sums of n_draws * n_classes terms that are off by rounding alone count as 0: these draws agree.
     L_Kn = fold(log_ratios_KCn.mul_(mean_Cn).transpose(0, 1))
     return L_Kn.masked_fill_(L_Kn.abs() < n_draws * n_classes * torch.finfo(L_Kn.dtype).eps, 0.0).T / n_draws**0.5
 

@@ -113,7 +113,7 @@ def _farthest_first(
     if len(allowance.must):
         np.minimum(distances_N, _distances(points, points[allowance.must]), out=distances_N)
     while len(allowed := np.flatnonzero(allowance.allowed)):
-        farthest = distances_N[allowed].max()
+        farthest = distances_N[allowed].max()  # exact distances: rows that tie are equally far
         row = int(rng.choice(allowed[distances_N[allowed] == farthest]))
         allowance.take(row)
         np.minimum(distances_N, _distances(points, points[np.array([row])]), out=distances_N)

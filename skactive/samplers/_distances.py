@@ -66,9 +66,9 @@ class Factor(ABC):
     def rows(self, rows: Rows, *, check: bool = False) -> Tensor:
         """Some rows, a copy; checked, if they are a slice, for what no norm would show."""
 
-    @abstractmethod
     def products(self, x_mD: Tensor, y_cD: Tensor) -> Tensor:
         """Inner products (m, c) of rows."""
+        return x_mD @ y_cD.T
 
     def squares(self, x_mD: Tensor) -> Tensor:
         """Inner products of rows with themselves, (m,)."""
@@ -79,7 +79,7 @@ class Factor(ABC):
         return
 
     def choose_unit(self, blocks: Iterable[slice]) -> None:
-        """Find a unit, as norms were too small, too large, or no numbers."""
+        """Rescale, because squared norms under- or overflowed, or are not finite."""
         return
 
 
@@ -102,9 +102,6 @@ class Vectors(Factor):
         if self._mean_D is not None:
             x -= self._mean_D
         return x if self.unit == 1 else x.div_(self.unit)
-
-    def products(self, x_mD: Tensor, y_cD: Tensor) -> Tensor:
-        return x_mD @ y_cD.T
 
     def choose_unit(self, blocks: Iterable[slice]) -> None:
         """A power of two just below the largest absolute number: nothing is rounded by it."""
@@ -130,9 +127,6 @@ class Residuals(Factor):
             self._check(p, rows.start)
         p[torch.arange(len(p), device=p.device), p.argmax(1)] -= 1
         return p
-
-    def products(self, x_mD: Tensor, y_cD: Tensor) -> Tensor:
-        return x_mD @ y_cD.T
 
     def _check(self, p: Tensor, first: int) -> None:
         off = (p.sum(1) - 1).abs()
@@ -256,6 +250,7 @@ class PointSet:
     def check_unchanged(self, rows: slice) -> None:
         """Check that the norms of rows are those that were measured: an array may have been written into since."""
         now = self._squares(self._rows(rows)).cpu().numpy()
+        # Sums of squares in another block may differ in their last digits; rows that were written into differ by more.
         if not np.allclose(now, self.squared_norms[rows], rtol=1e-9, atol=0):
             raise ValueError(
                 f"The pool has changed since the batch was chosen, in rows {rows.start} to {rows.stop - 1}: ask for "

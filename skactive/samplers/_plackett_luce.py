@@ -69,7 +69,7 @@ class Law:
 
     def weights(self) -> Weights:
         """A function that computes the weights of some rows, relative to the largest of all."""
-        top = float(self.scores.max())
+        top = float(self.scores.max())  # weights relative to the largest: no exponential overflows
 
         def weights(rows: slice | Indices) -> Scores:
             some = self.scores[rows]
@@ -116,6 +116,7 @@ class Law:
         if self.beta == math.inf:
             return np.where(values == top, 0.0, -np.inf)
         with np.errstate(over="ignore"):
+            # beta * top may overflow; relative to the top it cannot, and only differences count.
             if math.isfinite(top) and not math.isfinite(self.beta * top):
                 return self.beta * (values - top)
             return self.beta * values

@@ -28,6 +28,7 @@ from ._rejection import Bounds, log_weights_apart, nearest_distances
 from ._samplers import power, raised
 from ._selection import LITTLE_MASS, Indices, Scores
 
+# Near 100 a power of distances takes the farthest row, but for rows that are nearly as far.
 DIVERSITY = number(0, 100, text="a number from 0 (the sampler alone) to 100", remedy="Try 1 or 2.")
 
 
@@ -236,6 +237,7 @@ class Repulsion:
                 log_picked[at] = log_weights_apart(log_weights_n[row], nearest_nk[row, at], self.power)
             gone = np.flatnonzero(left_at[rows] < k)
             nearest_nk[gone] *= np.arange(k) < left_at[rows][gone, None]
+            # Blocks are added up as logarithms: weights of a block may be all below the least float.
             log_mass = np.logaddexp(log_mass, _log_sums(log_weights_n, nearest_nk, self.power))
         return log_mass, log_picked
 
@@ -260,7 +262,7 @@ def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores
     top, farthest = float(log_weights_n.max()), float(nearest_nk.max())
     if top == -np.inf or farthest == 0:
         return np.full(nearest_nk.shape[1], -np.inf)
-    relative = nearest_nk / farthest
+    relative = nearest_nk / farthest  # at most 1: no power overflows
     sums = np.exp(log_weights_n - top) @ raised(relative, power)
     with np.errstate(divide="ignore"):
         logs = top + power * math.log(farthest) + np.log(sums)

@@ -77,7 +77,7 @@ class _PowerLaw(Law):
             return np.log(self.scores)
 
     def weights(self) -> Weights:
-        top = float(self.scores.max()) or 1.0
+        top = float(self.scores.max()) or 1.0  # relative to the largest: no power overflows
         return lambda rows: raised(self.scores[rows] / top, self.beta)
 
     def draw(self, k: int, rng: np.random.Generator) -> Indices:
@@ -120,7 +120,7 @@ def power(scores: Scores, beta: float) -> Law:
 
     References
     ----------
-    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, power acquisition.
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, for power, softmax and soft-rank acquisition.
 
     Examples
     --------
@@ -150,19 +150,10 @@ def softmax(scores: Scores, beta: float) -> Law:
     beta : float, default=1.0
         Coldness, in units of 1 / score.
 
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        As `power` does.
-
     See Also
     --------
     samplers.power : Takes zero for nothing to learn.
     samplers.softrank : Goes by the order of the scores alone.
-
-    References
-    ----------
-    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, softmax acquisition.
 
     Examples
     --------
@@ -190,21 +181,12 @@ def softrank(scores: Scores, beta: float) -> Law:
     k, rng
         As for `power`.
     beta : float, default=1.0
-        Coldness.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        As `power` does.
+        Coldness; 0 is uniform over all rows.
 
     See Also
     --------
     samplers.power : Goes by the values of the scores.
     samplers.topk : The limit of a large ``beta``.
-
-    References
-    ----------
-    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, soft-rank acquisition.
 
     Examples
     --------
@@ -228,11 +210,6 @@ def topk(scores: Scores, beta: float) -> Law:
         As for `power`; ``rng`` breaks ties.
     beta : float, default=1.0
         Has no effect: this is the limit of the other samplers as beta grows.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        As `power` does.
 
     See Also
     --------
@@ -261,11 +238,6 @@ def uniform(scores: Scores, beta: float) -> Law:
         As for `power`.
     beta : float, default=1.0
         Has no effect: this is the limit of the other samplers as beta goes to 0.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        As `power` does.
 
     See Also
     --------

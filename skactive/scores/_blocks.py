@@ -126,7 +126,7 @@ def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor
             points = slice(start, min(start + step, n_points))
             scores_n[points] = kernel(_checked_mean(array[:, points], start, tolerance))
 
-    n_threads = min(torch.get_num_threads(), array.size // 2**20)
+    n_threads = min(torch.get_num_threads(), array.size // 2**20)  # a thread for each million numbers at most
     if n_threads < 2:
         return fill(starts)
     with ThreadPoolExecutor(n_threads) as threads:

@@ -83,6 +83,7 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
             information_HG = _divergence(covariance_HG, mean_TC[targets].reshape(-1, 1) * mean_G)
             information_Tn = information_HG.view(targets.stop - targets.start, n_classes**2, -1).sum(1)
             scores_n[points] += weights_T[targets] @ information_Tn
+    # What is left of rounding where all draws agree; power sampling would choose such rows.
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
 
 
@@ -110,5 +111,6 @@ def _divergence(covariance: Tensor, independent: Tensor) -> Tensor:
     With u = covariance / independent, a term is (1 + u) log(1 + u) - u times the probability: no difference of
     entropies is taken, so that small information keeps its digits.
     """
+    # u is at least -1, where one label rules out the other; log1p needs a little more than that.
     u = (covariance / independent.clamp_min(tiny(independent))).clamp_min_(eps(independent) - 1)
     return torch.log1p(u).mul_(u + 1).sub_(u).mul_(independent)

@@ -64,10 +64,6 @@ def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     propensity : array-like of shape (n_points,)
         Probability of treatment 1, above 0 and below 1.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
     Raises
     ------
     ValueError
@@ -77,10 +73,6 @@ def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     --------
     scores.mu : Without the propensity.
     scores.mu_rho : Without a model of the treatment.
-
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
 
     Examples
     --------
@@ -100,24 +92,11 @@ def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
     draws, treatment
         As for `mu`.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        As `mu` does.
-
     See Also
     --------
     scores.mu : Its first factor.
     scores.rho : Its second factor.
     CausalBALDQuery : The query, whose default this is.
-
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
 
     Examples
     --------
@@ -139,23 +118,10 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
     draws, treatment
         As for `mu`.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        As `mu` does.
-
     See Also
     --------
     scores.tau : Its numerator.
     scores.mu_rho : Times the uncertainty of the outcome.
-
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
 
     Examples
     --------
@@ -190,10 +156,6 @@ def tau(draws: Tensor) -> Tensor:
     scores.rho : Divided by the uncertainty of the counterpart.
     scores.mu : The uncertainty of the outcome.
 
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
-
     Examples
     --------
     >>> from skactive.scores import tau
@@ -213,6 +175,7 @@ def _variance_of_effect(outcomes: Tensor) -> Tensor:
 
 def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
     effect = _variance_of_effect(outcomes)
+    # No ratio above 1 / eps, where the other outcome is known but for rounding; the tiny floor makes 0 / 0 a 0.
     return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * eps(effect)).clamp_min(
         tiny(effect)
     )
