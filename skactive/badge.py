@@ -89,7 +89,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     >>> probabilities = [[0.5, 0.5], [1.0, 0.0], [0.9, 0.1], [0.9, 0.1]]
     >>> embeddings = [[2.0, 0.0], [9.0, 9.0], [0.0, 1.0], [0.0, 1.0]]
     >>> badge(probabilities, embeddings, 2, np.random.default_rng(0))
-    array([0, 1])
+    array([0, 2])
     """
     points = _points(probabilities, embeddings)
     k = check_k(k, len(points), of="rows")

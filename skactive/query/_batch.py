@@ -22,6 +22,10 @@ class Batch:
     law : object or None
         ``law.log_proba()`` are the log-probabilities (k,) of each pick given those before it, ``law.first_log_proba()``
         those of each candidate to be the first, (n_candidates,). None where the law is not known.
+
+    See Also
+    --------
+    query.BatchQuery : Its ``choose`` returns one.
     """
 
     positions: NDArray[np.int64]

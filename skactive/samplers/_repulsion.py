@@ -86,7 +86,7 @@ def repulsive(
     >>> from skactive.samplers import repulsive
     >>> points = [[0.0, 0.0], [0.0, 0.1], [9.0, 0.0], [0.0, 9.0]]
     >>> repulsive([0.9, 0.8, 0.3, 0.3], points, 3, np.random.default_rng(0), diversity=4)
-    array([1, 3, 2])
+    array([0, 3, 2])
     """
     scores = check_scores(scores, "scores", non_negative=True)
     diversity = float(DIVERSITY.check("diversity", diversity))
