@@ -136,8 +136,8 @@ def test_one_query_finds_scores_indices_and_probabilities_of_a_single_call_behin
     in_threads(lambda number: [query.select(FOREST, POOL[: 200 - 20 * number], 5) for _ in range(10)])
     assert query.indices_.max() < len(query.scores_)
     batch = query._batch
-    np.testing.assert_array_equal(query.log_proba_, batch.log_proba())
-    np.testing.assert_array_equal(batch.indices, query.indices_)
+    np.testing.assert_array_equal(query.log_proba_, batch.law.log_proba())
+    np.testing.assert_array_equal(batch.positions, query.indices_)
 
 
 @pytest.mark.usefixtures("switching")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,26 +75,9 @@ class BatchBALDResult:
         return min(float(self.gains.sum()), self.ceiling)
 
 
-class _Candidates(Protocol):
-    """Rows to choose from: their BALD scores, and bounds on what they add to the batch, lowered as it grows."""
-
-    @property
-    def scores(self) -> Floats: ...
-
-    @property
-    def bounds(self) -> Floats: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n_draws, n_rows, n_classes)."""
-
-    def take(self, rows: Indices) -> Tensor:
-        """Draws of some rows, (n_draws, n_rows, n_classes)."""
-
-
 @dataclass(frozen=True)
 class ArrayDraws:
-    """Candidates whose draws are all there."""
+    """Candidates whose draws are all there: BALD scores, and bounds on what they add, lowered as a batch grows."""
 
     draws: Any
     scores: Floats
@@ -102,9 +85,11 @@ class ArrayDraws:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """(n_draws, n_rows, n_classes)."""
         return tuple(self.draws.shape)
 
     def take(self, rows: Indices) -> Tensor:
+        """Draws of some rows, (n_draws, n_rows, n_classes)."""
         if isinstance(self.draws, Tensor):
             return as_tensor(self.draws[:, torch.from_numpy(rows).to(self.draws.device)])
         return as_tensor(self.draws[:, rows])
@@ -135,7 +120,7 @@ class KeptDraws:
 
     def add(self, rows: slice, chunk: Any) -> None:
         """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""
-        drawn = self._predict(chunk, rows.stop - rows.start)
+        drawn = self._draws.of(chunk, rows.stop - rows.start)
         self.scores[rows] = self.bounds[rows] = as_array(bald(drawn))
         draws = as_tensor(drawn)
         if rows.start == 0:
@@ -156,13 +141,10 @@ class KeptDraws:
             self._put(places, missing, self._draw_again(missing))
         return self._store[:, self._on_device(self._place_of[rows])]
 
-    def _predict(self, X: Any, n_rows: int) -> Any:
-        return self._draws.of(X, n_rows)
-
     def _draw_again(self, rows: Indices) -> Tensor:
         with failure_explained(f"Drawing predictions again for {len(rows)} rows"):
             parts = [
-                as_tensor(self._predict(chunk, places.stop - places.start))
+                as_tensor(self._draws.of(chunk, places.stop - places.start))
                 for places, chunk in self._pool.only(rows).blocks(self._chunk_size)
             ]
         return torch.cat(parts, dim=1)
@@ -170,7 +152,7 @@ class KeptDraws:
     def _check_last_row_alone(self, draws: Any) -> None:
         """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
         last = draws.shape[1] - 1
-        alone = self._predict(self._pool.take(np.array([last])), 1)
+        alone = self._draws.of(self._pool.take(np.array([last])), 1)
         row = self._pool.positions(np.array([last]))[0]
         check_same_functions(draws[:, last:], alone, f"row {row} by itself")
 
@@ -189,8 +171,11 @@ class KeptDraws:
         return torch.from_numpy(places).to(self._store.device)
 
 
+Candidates = ArrayDraws | KeptDraws
+
+
 def choose_greedily(
-    candidates: _Candidates,
+    candidates: Candidates,
     allowance: Allowance,
     max_outcomes: int,
     rng: np.random.Generator,
@@ -226,7 +211,7 @@ def choose_greedily(
 
 
 def _informative_picks(
-    candidates: _Candidates,
+    candidates: Candidates,
     allowance: Allowance,
     max_outcomes: int,
     rng: np.random.Generator,
@@ -261,7 +246,7 @@ def _informative_picks(
 
 
 def _with_row(
-    outcomes: Outcomes, candidates: _Candidates, row: int, max_outcomes: int, rng: np.random.Generator
+    outcomes: Outcomes, candidates: Candidates, row: int, max_outcomes: int, rng: np.random.Generator
 ) -> tuple[Outcomes, float, float]:
     """Outcomes of a batch of one more row, its gain, and the standard error of that."""
     draws_KC = candidates.take(np.array([row]))[:, 0]
@@ -269,7 +254,7 @@ def _with_row(
     return more, outcomes.left - more.left, outcomes.standard_error(draws_KC)
 
 
-def _best_rows(outcomes: Outcomes, candidates: _Candidates) -> Indices:
+def _best_rows(outcomes: Outcomes, candidates: Candidates) -> Indices:
     """The row of the largest gain, and those that tie with it; none if no gain exceeds rounding."""
     rows = _contenders(outcomes, candidates)
     if not len(rows):
@@ -280,7 +265,7 @@ def _best_rows(outcomes: Outcomes, candidates: _Candidates) -> Indices:
     return rows[gains >= max(gains.max() - tie, tie)]
 
 
-def _contenders(outcomes: Outcomes, candidates: _Candidates) -> Indices:
+def _contenders(outcomes: Outcomes, candidates: Candidates) -> Indices:
     """Rows whose gains in float32 are too close to the largest to tell which is larger.
 
     Bounds are lowered of all rows that might have been among them: to those from merged outcomes first, and of a few
@@ -321,7 +306,7 @@ def _rounding_of_bounds(shape: tuple[int, ...]) -> float:
     return (n_draws + 64) * torch.finfo(torch.float32).eps / 2 * (1 + math.log(n_classes))
 
 
-def _gains(outcomes: Outcomes, candidates: _Candidates, rows: Indices, dtype: torch.dtype) -> Floats:
+def _gains(outcomes: Outcomes, candidates: Candidates, rows: Indices, dtype: torch.dtype) -> Floats:
     """Gains of rows, those of twins computed once."""
     draws_KnC = candidates.take(rows)
     if len(np.unique(candidates.scores[rows])) == len(rows):
@@ -330,7 +315,7 @@ def _gains(outcomes: Outcomes, candidates: _Candidates, rows: Indices, dtype: to
     return outcomes.gains(distinct_KmC, dtype)[which].cpu().numpy()
 
 
-def _rows_at_once(candidates: _Candidates) -> int:
+def _rows_at_once(candidates: Candidates) -> int:
     n_draws, _, n_classes = candidates.shape
     return int(np.clip(_DRAWS_AT_ONCE // (n_draws * n_classes), 16, _ROWS_AT_ONCE))
 

@@ -114,12 +114,9 @@ def check_has_law(sampler: Any, wanted_by: str) -> None:
 
 
 def _kept(scores: Any) -> Scores:
-    """Scores that cannot change before probabilities are asked for."""
-    scores = check_scores(scores, minus_inf=True)
-    if scores.flags.writeable:
-        scores = scores.copy()
-        scores.flags.writeable = False
-    return scores
+    """Scores that cannot change before probabilities are asked for: a copy, unless they are a read-only array."""
+    checked = check_scores(scores, minus_inf=True)
+    return checked if isinstance(scores, np.ndarray) and not scores.flags.writeable else checked.copy()
 
 
 def _checked(positions: Any, k: int, n_points: int) -> Indices:

@@ -165,15 +165,6 @@ def std_dev(draws: Tensor) -> Tensor:
     draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes) or (n_draws, n_points)
         Probabilities whose rows sum to 1, or predicted values; of any float dtype.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
-
     See Also
     --------
     scores.variance : Its square, for regression.
@@ -206,11 +197,6 @@ def variance(draws: Tensor) -> Tensor:
     -------
     ndarray or torch.Tensor of shape (n_points,), float64
         In the target's units squared.
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes or is not finite.
 
     See Also
     --------

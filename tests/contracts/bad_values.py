@@ -912,7 +912,6 @@ _QUERY = "a query, checked by its table of rules: tests/contracts/test_queries.p
 _ESTIMATOR = "an estimator: tests of its room and scikit-learn's own checks"
 _INSIDE = "a building block of queries, which gets what was checked: tests/query"
 NOT_HERE = {
-    "samplers.Batch": _RECORD,
     "campaign.Accuracy": _RECORD,
     "campaign.Status": _RECORD,
     "campaign.Told": _RECORD,
@@ -929,6 +928,7 @@ NOT_HERE = {
     "experiment.Summary": _RECORD,
     "query.PoolDraws": _RECORD,
     "query.Streams": _RECORD,
+    "query.Batch": _RECORD,
     "query.BatchQuery": _QUERY,
     "batchbald.BatchBALDQuery": _QUERY,
     "badge.BADGEQuery": _QUERY,
