@@ -201,6 +201,12 @@ def test_with_epsilon_rows_without_a_weight_are_picked_by_chance():
     assert_fits(counts, law)
 
 
+def test_rows_picked_by_chance_keep_those_near_them_away_as_well():
+    places = np.array([[0.0, 0.0], [0.05, 0.0], [3.0, 0.0], [3.0, 0.05], [0.0, 3.0]])
+    law = reference.repulsive_law(np.ones(5), reference.exactly(places), 3, 1, 1, epsilon=0.5)
+    assert_fits(count(vectors(places), np.ones(5), 3, 1, 1, epsilon=0.5, n_trials=3000), law)
+
+
 def test_with_epsilon_1_a_batch_is_uniform():
     law = dict.fromkeys(itertools.permutations(range(5), 2), 1 / 20)
     assert_fits(count(vectors(PLACES), SCORES, 2, 4, 4, epsilon=1.0), law)
