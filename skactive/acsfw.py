@@ -18,19 +18,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ._checks import (
-    check_draws_shape,
-    check_joint_draws,
-    check_k,
-    warn,
-    why_filled_up,
-)
+from ._checks import check_draws_shape, check_joint_draws, check_k, warn, why_filled_up
 from ._random import check_rng
 from ._types import Posterior
 from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
-from .samplers._allowance import Allowance
-from .samplers._limited import batch_of
+from .samplers._feasibility import Allowance
 from .scores._blocks import blocks, fold, mean
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
@@ -136,7 +129,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     if rng is not None:
         check_rng(rng)
     vectors_NK = _project(draws_KNC)
-    core = _core_set(vectors_NK, k, rng)
+    core = _core_set(vectors_NK, Allowance(len(vectors_NK), k), rng)
     if core.n_informative < k:
         why = why_filled_up(all_agree=not vectors_NK.any(), exhausted=True)
         _warn_residual_gone(core.n_informative, k, why)
@@ -152,24 +145,9 @@ class ACSFWQuery(BatchQuery):
     Parameters
     ----------
     n_draws : int, optional
-        Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
-        Batches much larger than this are filled up by norm.
-    posterior : {"auto", "bootstrap"} or estimator, default="auto"
-        Where draws come from, as in `StochasticBatchQuery`.
-    chunk_size : int, optional
-        Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
-    predict_batch_size : int, optional
-        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
-        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
-        with a warning. Models that are no nets do not look at it.
-    max_candidates : int, optional
-        Look at no more than this many rows, chosen uniformly at random; the batch then stands for these.
-    n_jobs : int, optional
-        Members of a bootstrap fitted at once.
-    random_state : None, int, numpy Generator or RandomState
-        For draws and ties; one stream for all queries made.
-    verbose : int, default=0
-        Whether to show a progress bar over the pool.
+        As in `StochasticBatchQuery`. Batches much larger than the number of draws are filled up by norm.
+    posterior, chunk_size, predict_batch_size, n_jobs, random_state, verbose
+        As in `StochasticBatchQuery`.
 
     Attributes
     ----------
@@ -181,27 +159,20 @@ class ACSFWQuery(BatchQuery):
         How many rows like it each row of it stands for; 0 for rows that fill up the batch.
     n_informative_ : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
-    n_features_in_ : int
-        Columns of the last pool.
 
     See Also
     --------
-    acsfw.acs_fw : The same for arrays of draws.
+    acsfw.acs_fw : The same for arrays of draws, with the weights of the rows.
     BatchBALDQuery : Asks what a batch says about the model, rather than how well it stands for the pool.
 
     Notes
     -----
-    The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``; what they mean,
-    and how large they may be, `acsfw.acs_fw` says. Neither modAL's ``teach`` nor `run_experiment` passes them on: there
-    all labels count alike, and the batch is just a choice of rows.
+    The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``, which neither
+    modAL's ``teach`` nor `run_experiment` passes on: there all labels count alike, and the batch is just a choice of
+    rows.
 
     Given the draws, the batch is determined but for ties. Noise on the choice of a row, as samplers add it, would have
     later steps make up for it, and their rows would be none that the pool calls for.
-
-    References
-    ----------
-    Pinsler, Gordon, Nalisnick and Hernández-Lobato (2019), Bayesian Batch Active Learning as Sparse Subset
-    Approximation.
 
     Examples
     --------
@@ -210,9 +181,8 @@ class ACSFWQuery(BatchQuery):
     >>> from skactive import ACSFWQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
-    >>> query = ACSFWQuery(random_state=0)
-    >>> query.select(forest, X, n_instances=3).shape, query.weights_.shape
-    ((3,), (3,))
+    >>> ACSFWQuery(random_state=0).select(forest, X, n_instances=3).shape
+    (3,)
     """
 
     def __init__(
@@ -236,23 +206,17 @@ class ACSFWQuery(BatchQuery):
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""
-        draws = joint_draws_of(
-            pool,
-            learner,
-            rngs.draws,
-            "ACS-FW",
-            **options_of(self),
-        )
+        draws = joint_draws_of(pool, learner, rngs.draws, "ACS-FW", **options_of(self))
         vectors_NK = self._vectors(pool, draws)
-        pending_NK = self._vectors(pool.in_flight(), draws) if len(pool.pending) else None
-        allowance = pool.allowance(k)
-        n_must = 0 if allowance is None else len(allowance.must)
-        core = _core_set(vectors_NK, k, rngs.batch, allowance, pending_NK)
-        if n_must + core.n_informative < len(core.indices):
-            all_agree, is_limited = not vectors_NK.any(), allowance is not None
+        pending_NK = self._vectors(pool.in_flight(), draws) if len(pool.pending) else vectors_NK[:0]
+        limited = pool.allowance(k)
+        allowance = Allowance(len(pool), k) if limited is None else limited
+        core = _core_set(vectors_NK, allowance, rngs.batch, pending_NK)
+        if core.n_informative < len(allowance.picks):
+            all_agree, is_limited = not vectors_NK.any(), limited is not None
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
             why = "" if is_limited and not all_agree else why  # then it is the limits
-            _warn_residual_gone(core.n_informative, len(core.indices) - n_must, why, is_limited=is_limited)
+            _warn_residual_gone(core.n_informative, len(allowance.picks), why, is_limited=is_limited)
         attributes = {"weights_": core.weights, "n_informative_": core.n_informative}
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
 
@@ -280,6 +244,7 @@ def _project_block(block_KCn: Tensor) -> Tensor:
     n_draws, n_classes, _ = block_KCn.shape
     mean_Cn = mean(block_KCn)
     log_ratios_KCn = block_KCn.clamp_min(_FLOOR).log_().sub_(mean_Cn.clamp_min(_FLOOR).log_())
+    # Sums of n_draws * n_classes terms that are off by rounding alone count as 0: these draws agree.
     L_Kn = fold(log_ratios_KCn.mul_(mean_Cn).transpose(0, 1))
     return L_Kn.masked_fill_(L_Kn.abs() < n_draws * n_classes * torch.finfo(L_Kn.dtype).eps, 0.0).T / n_draws**0.5
 
@@ -289,72 +254,71 @@ def _norms(vectors_NK: Floats) -> Floats:
 
 
 def _core_set(
-    vectors_NK: Floats,
-    k: int,
-    rng: np.random.Generator | None,
-    allowance: Allowance | None = None,
-    pending_NK: Floats | None = None,
+    vectors_NK: Floats, allowance: Allowance, rng: np.random.Generator | None, pending_NK: Floats | None = None
 ) -> CoreSet:
     """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng.
 
-    With an allowance, rows that have to be in the batch come first, and others are taken from it, while it allows any.
-    Rows in flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
+    Rows that have to be in the batch come first, and others are taken from the allowance, while it allows any. Rows in
+    flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
     """
     norms_N = _norms(vectors_NK)
     order = np.arange(len(norms_N)) if rng is None else rng.permutation(len(norms_N))
-    if pending_NK is not None:
-        allowance = Allowance(len(norms_N), k) if allowance is None else allowance
-        vectors_NK = np.concatenate([vectors_NK, pending_NK])
-        norms_N = np.concatenate([norms_N, _norms(pending_NK)])
-    if allowance is not None:
-        return _core_set_among(vectors_NK, norms_N, order, allowance)
-    long = order[norms_N[order] > 0]
-    found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], k)
-    indices = long[found]
-    if len(found) < k:
-        left = order[~np.isin(order, indices)]
-        by_norm = left[np.argsort(-norms_N[left], kind="stable")]
-        indices = np.concatenate([indices, by_norm[: k - len(found)]])
-    return CoreSet(indices, np.pad(weights, (0, k - len(found))), len(found))
-
-
-def _core_set_among(vectors_NK: Floats, norms_N: Floats, order: Indices, allowance: Allowance) -> CoreSet:
-    """The same where some rows come first; those behind the ones in ``order`` are in flight."""
-    in_flight = np.arange(len(order), len(norms_N))
-    long = np.concatenate([order, in_flight])
-    long = long[norms_N[long] > 0]
-    among = _Among(long, allowance, in_flight)
-    found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], len(among.must) + allowance.n_left, among)
+    among, n = order, len(order)
+    if pending_NK is not None and len(pending_NK):
+        vectors_NK, norms_N = np.concatenate([vectors_NK, pending_NK]), np.concatenate([norms_N, _norms(pending_NK)])
+        among = np.concatenate([order, np.arange(n, len(norms_N))])
+    long = among[norms_N[among] > 0]
+    steps = _Steps(long, allowance)
+    found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], steps)
     n_informative = len(allowance.picks)
+    _take_by_norm(norms_N, order, allowance)
+    of_rows = np.zeros(len(norms_N))
+    of_rows[long[found]] = weights
+    return CoreSet(allowance.batch, of_rows[allowance.batch], n_informative)
+
+
+def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None:
+    """Fill up with the rows of the largest norms."""
+    if not allowance.n_left:
+        return
     left = order[allowance.allowed[order]]
     for row in left[np.argsort(-norms_N[left], kind="stable")].tolist():
         if allowance.allows_row(row):
             allowance.take(row)
-    indices = batch_of(allowance)
-    of_rows = np.zeros(len(norms_N))
-    of_rows[long[found]] = weights
-    return CoreSet(indices, of_rows[indices], n_informative)
+        if not allowance.n_left:
+            return
 
 
-class _Among:
-    """Which of some rows, by their places, Frank-Wolfe steps may go to besides those that they found before."""
+class _Steps:
+    """Where Frank-Wolfe steps may go to, by places in an array of rows; rows in flight are beyond those of the pool.
 
-    def __init__(self, rows: Indices, allowance: Allowance, in_flight: Indices) -> None:
-        self._rows, self._allowance, self._n_in_flight = rows, allowance, len(in_flight)
-        place = {row: i for i, row in enumerate(rows.tolist())}
-        self.must = [place[row] for row in [*in_flight.tolist(), *allowance.must.tolist()] if row in place]
-        """Rows in flight, and those that have to be in the batch."""
+    Attributes
+    ----------
+    must : list of int
+        Rows in flight, and those that have to be in the batch, which are gone to first.
+    n : int
+        Rows that can be found in all.
+    """
+
+    def __init__(self, rows: Indices, allowance: Allowance) -> None:
+        self._rows, self._allowance = rows, allowance
+        self._in_flight = rows >= allowance.n_rows
+        place = np.full(int(rows.max(initial=allowance.n_rows - 1)) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        must = place[allowance.must]
+        self.must: list[int] = [*np.flatnonzero(self._in_flight).tolist(), *must[must >= 0].tolist()]
+        self.n = len(self.must) + allowance.n_left
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
-        return np.pad(self._allowance.allowed, (0, self._n_in_flight))[self._rows]
+        return ~self._in_flight & self._allowance.allowed.take(self._rows, mode="clip")
 
     def take(self, place: int) -> None:
         self._allowance.take(int(self._rows[place]))
 
 
-def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, k: int, among: _Among | None = None) -> tuple[list[int], Floats]:
-    """Up to k distinct rows in the order they were found, and their weights; the vectors are overwritten.
+def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, steps: _Steps) -> tuple[list[int], Floats]:
+    """Distinct rows in the order they were found, and their weights; the vectors are overwritten.
 
     Where steps may go to some rows only, these are not enough to reach the target: they end once none goes nearer.
     """
@@ -362,39 +326,44 @@ def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, k: int, among: _Among | No
     directions_NK = np.divide(vectors_NK, norms_N[:, np.newaxis], out=vectors_NK)
     reached_K = np.zeros_like(target_K)
     weights: dict[int, float] = {}
-    must = [] if among is None else among.must
     idle = 0
-    while len(weights) < k and idle < _MAX_IDLE:
+    while len(weights) < steps.n and idle < _MAX_IDLE:
         residual_K = target_K - reached_K
         length = float(np.linalg.norm(residual_K))
         if length <= _CLOSE * np.linalg.norm(target_K):
             break
-        is_forced = len(weights) < len(must)
-        if is_forced:
-            row = must[len(weights)]
-        else:
-            values_N = directions_NK @ residual_K
-            if among is not None:
-                allowed_N = among.allowed
-                if not allowed_N.any():
-                    break
-                allowed_N[list(weights)] = True
-                values_N[~allowed_N] = -np.inf
-            row = _first_of_largest(values_N, _TIE * length)
+        is_forced = len(weights) < len(steps.must)
+        row = (
+            steps.must[len(weights)] if is_forced else _vertex(directions_NK, residual_K, length, list(weights), steps)
+        )
+        if row is None:
+            break
         step_K = total * directions_NK[row] - reached_K
-        # Between 0 and 1: the vertex is no less far along the residual than the target is.
-        size = float(step_K @ residual_K / (step_K @ step_K))
-        if among is not None:  # where other vertices would be
-            if not is_forced and not size > 0:
+        # An exact line search: 1 is at the vertex, which is no less far along the residual than the target is, unless
+        # some rows may not be gone to.
+        size = min(float(step_K @ residual_K / (step_K @ step_K)), 1.0)
+        if not size > 0:
+            if not is_forced:
                 break
-            size = min(size, 1.0) if size > 0 else 0.0
-            if not is_forced and row not in weights:
-                among.take(row)
+            size = 0.0
+        if not is_forced and row not in weights:
+            steps.take(row)
         reached_K += size * step_K
         idle = idle + 1 if row in weights else 0
         weights = {found: (1 - size) * weight for found, weight in weights.items()}
         weights[row] = weights.get(row, 0.0) + size * total / norms_N[row]
     return list(weights), np.array(list(weights.values()))
+
+
+def _vertex(directions_NK: Floats, residual_K: Floats, length: float, found: list[int], steps: _Steps) -> int | None:
+    """The row whose direction goes farthest along the residual, among those found and those allowed; or None."""
+    values_N = directions_NK @ residual_K
+    allowed_N = steps.allowed
+    if not allowed_N.any():
+        return None
+    allowed_N[found] = True
+    values_N[~allowed_N] = -np.inf
+    return _first_of_largest(values_N, _TIE * length)
 
 
 def _first_of_largest(values: Floats, slack: float) -> int:

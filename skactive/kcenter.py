@@ -18,7 +18,7 @@ from scipy import sparse
 from ._checks import Rules, as_array, name_or_callable
 from ._types import Embedding
 from .query import Batch, BatchQuery, Pool, Streams, embeddings_of
-from .samplers._allowance import Allowance
+from .samplers._feasibility import Allowance
 
 __all__ = ["KCenterQuery"]
 
@@ -36,10 +36,10 @@ class KCenterQuery(BatchQuery):
 
     Parameters
     ----------
-    embedding, chunk_size, predict_batch_size, max_candidates, verbose
+    embedding : "auto" or callable, default="auto"
         As in `BADGEQuery`. Regressors have embeddings, too.
-    random_state : None, int, numpy Generator or RandomState
-        For ties, and for the first row where no labelled rows are known.
+    chunk_size, predict_batch_size, random_state, verbose
+        As in `StochasticBatchQuery`. Random numbers break ties, and choose the first row if no labelled one is known.
 
     Attributes
     ----------
@@ -49,8 +49,6 @@ class KCenterQuery(BatchQuery):
         The last batch.
     radius_ : float
         The largest distance of a candidate from the nearest row that is labelled or in the batch.
-    n_features_in_ : int
-        Columns of the last pool.
 
     See Also
     --------
@@ -101,38 +99,24 @@ class KCenterQuery(BatchQuery):
         if len(pool.pending):
             in_flight = embeddings_of(replace(pool, rows=pool.pending), learner, **options)
             np.minimum(distances, _distances(points, in_flight), out=distances)
-        scores = distances.copy()
-        indices = _farthest_first(points, k, distances, rngs.batch, pool.allowance(k))
-        return Batch(indices, scores, attributes={"radius_": float(max(distances.max(), 0.0))})
+        scores, allowance = distances.copy(), pool.allowance(k)
+        among = Allowance(len(pool), k) if allowance is None else allowance
+        positions = _farthest_first(points, distances, among, rngs.batch)
+        return Batch(positions, scores, attributes={"radius_": float(max(distances.max(), 0.0))})
 
 
 def _farthest_first(
-    points: Any, k: int, distances_N: Floats, rng: np.random.Generator, allowance: Allowance | None = None
+    points: Any, distances_N: Floats, allowance: Allowance, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Distances become those from the chosen points as well; chosen points are at -1, which is nearer than any."""
-    chosen = np.empty(0, dtype=np.int64)
-    while len(chosen) < k:
-        row = _farthest(distances_N, len(chosen), rng, allowance)
-        if row is None:
-            break
-        chosen = np.append(chosen, row)
-        np.minimum(distances_N, _distances(points, points[chosen[-1:]]), out=distances_N)
-        distances_N[chosen] = -1.0
-    return chosen
-
-
-def _farthest(distances_N: Floats, i: int, rng: np.random.Generator, allowance: Allowance | None) -> int | None:
-    """The farthest point, taken from the allowance if there is one; or the i-th that has to be chosen; or None."""
-    if allowance is None:
-        return rng.choice(np.flatnonzero(distances_N == distances_N.max()))
-    if i < len(allowance.must):
-        return allowance.must[i]
-    allowed = np.flatnonzero(allowance.allowed)
-    if not len(allowed):
-        return None
-    row = rng.choice(allowed[distances_N[allowed] == distances_N[allowed].max()])
-    allowance.take(row)
-    return row
+    """Rows that have to be in the batch, then the farthest ones; distances become those from all of these as well."""
+    if len(allowance.must):
+        np.minimum(distances_N, _distances(points, points[allowance.must]), out=distances_N)
+    while len(allowed := np.flatnonzero(allowance.allowed)):
+        farthest = distances_N[allowed].max()  # exact distances: rows that tie are equally far
+        row = int(rng.choice(allowed[distances_N[allowed] == farthest]))
+        allowance.take(row)
+        np.minimum(distances_N, _distances(points, points[np.array([row])]), out=distances_N)
+    return allowance.batch
 
 
 def _distances(points: Any, centers: Any) -> Floats:

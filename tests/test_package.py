@@ -172,7 +172,6 @@ FLOORS = [
         "_fingerprint",
         "_progress",
         "_containers",
-        "_points",
         "_modal",
     ],  # the ground
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out

@@ -22,14 +22,15 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from .._checks import is_integer
 from .._devices import best_float
-
-__all__ = ["Outcomes"]
 
 _COLUMNS = 2048  # classes times candidates in a block
 _BLOCK_BYTES = 2**19  # of predictions for some outcomes and these columns: stays in the cache
@@ -184,3 +185,35 @@ def _sample(weights: Tensor, n: int, rng: np.random.Generator) -> tuple[Tensor, 
 def _inverse(cumulative: Tensor, values: Tensor) -> Tensor:
     """Where in the cumulative sums each value falls."""
     return torch.searchsorted(cumulative, values, right=True).clamp_max_(len(cumulative) - 1)
+
+
+def checked_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
+    """The parameter; there must be room for the outcomes of one label, at least."""
+    if not is_integer(max_outcomes):
+        raise TypeError(f"`max_outcomes` must be an integer, n_classes={n_classes} or more. Got {max_outcomes!r}.")
+    if max_outcomes < n_classes:
+        raise ValueError(
+            f"`max_outcomes` must be n_classes={n_classes} or more, to hold the outcomes of one label. Got "
+            f"{max_outcomes}. A thousand or more resolve what each row adds to a batch."
+        )
+    return int(max_outcomes)
+
+
+def joint_information(draws_KNC: Any, rows: NDArray[np.int64], max_outcomes: int, rng: np.random.Generator) -> float:
+    """Information about the model in the labels of these rows, one or more, in nats."""
+    max_outcomes = checked_max_outcomes(max_outcomes, draws_KNC.shape[2])
+    draws_KkC = as_tensor(draws_KNC[:, rows])
+    outcomes = Outcomes.of_no_labels(len(draws_KkC), draws_KkC.device)
+    before = outcomes.left
+    for i in range(len(rows)):
+        outcomes = outcomes.extended(draws_KkC[:, i], max_outcomes, rng)
+    return before - outcomes.left
+
+
+def as_tensor(draws: Any) -> Tensor:
+    """A tensor as it is, but for its gradient; an array in a dtype that torch knows."""
+    if isinstance(draws, Tensor):
+        return draws.detach()
+    draws = np.asarray(draws)
+    dtype = np.float32 if draws.dtype == np.float32 else np.float64
+    return torch.from_numpy(np.require(draws, dtype, ["C", "W"]))

@@ -19,7 +19,7 @@ from .._random import check_random_state
 from .._types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
 from ..query import Limits
 from ..query._pool import Pool
-from ..samplers._limited import draw_uniform
+from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
@@ -424,8 +424,8 @@ class Campaign:
             )
         if limits is not None:
             pool = Pool.of(self._table(), free, pending=np.array(state.out, dtype=np.int64), limits=limits)
-            batch: Any = draw_uniform(pool.allowance(k), rng)  # type: ignore[arg-type] # there are limits
-            return pool.positions(batch.indices), batch.log_proba()
+            positions, law = draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=pool.allowance(k))
+            return pool.positions(positions), np.zeros(0) if law is None else law.log_proba()
         candidates = np.flatnonzero(free)
         if how == "uniform":
             return rng.choice(candidates, k, replace=False), -np.log(len(candidates) - np.arange(k))

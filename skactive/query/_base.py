@@ -33,7 +33,7 @@ from .._checks import (
 )
 from .._random import check_random_state, spawn
 from .._types import PosteriorName
-from ._draw_batch import draw_batch
+from ..samplers._law import draw_batch
 from ._limits import Limits
 from ._model import check_fits, check_last_fit, pool_for
 from ._pool import Pool
@@ -159,6 +159,7 @@ class BatchQuery(BaseEstimator, ABC):
     rng_: np.random.Generator
     scores_: NDArray[np.float64]
     indices_: NDArray[np.int64]
+    _batch: Batch
 
     @abstractmethod
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:

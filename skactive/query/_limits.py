@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .._checks import ParameterError, Rule, check_parameters, float64_array, integer, is_integer, number, shown
-from ..samplers._allowance import Allowance, rows_of
+from ..samplers._feasibility import Allowance, rows_of
 from ._rows import rows_in_order
 
 Indices = NDArray[np.int64]

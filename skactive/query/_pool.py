@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _containers as containers
 from .._checks import plain_labels
 from .._progress import progress
-from ..samplers._allowance import Allowance
+from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits
 from ._rows import distinct_rows
 

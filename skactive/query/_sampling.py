@@ -22,11 +22,10 @@ from .._checks import (
     number,
     warn,
 )
-from .._points import PointSet
 from ..samplers import SAMPLERS
-from ..samplers._mixture import check_has_law
+from ..samplers._distances import PointSet
+from ..samplers._law import check_has_law, draw_batch
 from ._base import Batch, BatchQuery, Streams
-from ._draw_batch import draw_batch
 from ._draws import PoolDraws
 from ._limits import Limits
 from ._model import pool_for
@@ -181,11 +180,11 @@ class ScoringQuery(BatchQuery):
         """A batch from the scores of the candidates, whoever made them."""
         sampler, beta, allowance = look_up("sampler", self.sampler, SAMPLERS), float(self.beta), pool.allowance(k)
         is_allowed = None if allowance is None else allowance.allowed.copy()
-        how = {"epsilon": self.epsilon, "allowance": allowance, "points": points, "diversity": self.diversity}
+        how: dict[str, Any] = {"epsilon": self.epsilon, "diversity": self.diversity}
         try:
             scores = check_scores(scores, minus_inf=True)
             scores.flags.writeable = False  # the law is computed from them when it is asked for
-            positions, law = draw_batch(sampler, scores, k, rng, beta=beta, **how)
+            positions, law = draw_batch(sampler, scores, k, rng, beta=beta, allowance=allowance, points=points, **how)
         except ScoreError as error:
             raise error.of_rows(pool.rows) from None
         _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from .. import _containers as containers
 from .._checks import PointError, Rules, as_array, check_classifier, check_one_output, name_or_callable
-from .._points import Leaves, PointSet, Residuals, Vectors
 from .._types import SpaceName
 from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, represent_by
 from ..posterior._registry import has_source, innermost
 from ..posterior._wrappers import Composed, in_batches
+from ..samplers._distances import Leaves, PointSet, Residuals, Vectors
 from ..samplers._repulsion import DIVERSITY
 from ._draws import PoolDraws
 from ._embeddings import as_numbers, check_ran_a_layer, collect

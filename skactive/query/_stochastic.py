@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import ParameterError, Rules, look_up, name_or_callable, task
-from .._points import PointSet
 from .._types import Auto, Posterior, Sampler, Score, Space
 from ..samplers import SAMPLERS
+from ..samplers._distances import PointSet
 from ..scores import SCORES
 from ._base import Batch, Streams
 from ._draws import PoolDraws, draws_of, options_of

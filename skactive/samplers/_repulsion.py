@@ -9,9 +9,8 @@ Letters: n rows of a block, k picks.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from .._checks import BETA, check_k, check_scores, number, numbers_in_place, warn
-from .._points import Points, PointSet, Vectors
 from .._random import check_rng
-from ._allowance import Allowance
-from ._bounds import Bounds, log_weights_apart, nearest_distances
-from ._law import Batch, Law
-from ._limited import LimitedLaw, Order, batch_of, log_weights_of_first, n_allowed, uniform_law
-from ._mixture import Mixture, law_of_order, mixed
+from ._distances import Points, PointSet, Vectors
+from ._feasibility import Allowance
+from ._limited import LimitedLaw, Order, first_of, mixed, of_batch, take_all, uniform_order
+from ._plackett_luce import BatchLaw, Law, n_allowed
+from ._rejection import Bounds, log_weights_apart, nearest_distances
 from ._samplers import power, raised
 from ._selection import LITTLE_MASS, Indices, Scores
 
+# Near 100 a power of distances takes the farthest row, but for rows that are nearly as far.
 DIVERSITY = number(0, 100, text="a number from 0 (the sampler alone) to 100", remedy="Try 1 or 2.")
 
 
@@ -87,7 +86,7 @@ def repulsive(
     >>> from skactive.samplers import repulsive
     >>> points = [[0.0, 0.0], [0.0, 0.1], [9.0, 0.0], [0.0, 9.0]]
     >>> repulsive([0.9, 0.8, 0.3, 0.3], points, 3, np.random.default_rng(0), diversity=4)
-    array([1, 3, 2])
+    array([0, 3, 2])
     """
     scores = check_scores(scores, "scores", non_negative=True)
     diversity = float(DIVERSITY.check("diversity", diversity))
@@ -100,32 +99,22 @@ def repulsive(
     if diversity == 0:
         return power(scores, k, rng, beta=beta)
     apart = PointSet(*(Vectors(array, "points", centred=len(factors) == 1) for array in arrays))
-    return draw_apart(power, scores, apart, k, rng, float(BETA.check("beta", beta)), diversity).indices
+    law = power.law(scores, float(BETA.check("beta", beta))).by_row(rng)
+    return draw_apart(law, apart, Allowance(len(scores), k), rng, diversity)[0]
 
 
 def draw_apart(
-    sampler: Callable[..., Any],
-    scores: Scores,
-    points: PointSet,
-    k: int,
-    rng: np.random.Generator,
-    beta: float,
-    diversity: float,
-    epsilon: float = 0.0,
-    allowance: Allowance | None = None,
-) -> Batch:
-    """Draw k rows that keep apart, by the weights of a sampler that has a law; or while an allowance allows any.
+    law: Law, points: PointSet, allowance: Allowance, rng: np.random.Generator, diversity: float, epsilon: float = 0.0
+) -> tuple[Indices, BatchLaw]:
+    """Draw rows that keep apart, by the weights of a law, while the allowance allows any.
 
     Points beyond those that have scores count as chosen from the start. If all points are equal, scores alone decide,
     with a warning.
     """
-    law = law_of_order(sampler, scores, beta, rng, "`diversity` above 0")
     if points.are_equal():
         warn("All points are equal, so that none keep apart: scores alone decide, as with diversity=0.")
-        return (
-            Mixture(law, epsilon).draw(k, rng) if allowance is None else LimitedLaw(law, allowance, epsilon).draw(rng)
-        )
-    return Repulsion(law.scores, points, diversity, epsilon, allowance).draw(k, rng)
+        return LimitedLaw(law, allowance, epsilon).draw(rng)
+    return Repulsion(law.log_weights(), points, diversity, allowance, epsilon).draw(rng)
 
 
 def _checked_points(array: Any, n_points: int) -> Any:
@@ -152,125 +141,77 @@ class Repulsion:
         The rows, and after them those that count as chosen from the start.
     power : float
         Of squared distances, above 0.
+    allowance : Allowance
+        Which rows are left at each pick. What is drawn is taken from it; rows that have to be in the batch count as
+        chosen from the start.
     epsilon : float
         Probability with which a pick is uniform among the rows left.
-    allowance : Allowance or None
-        Which rows are left at each pick, where it is not all that were not picked. Those that have to be in the batch
-        count as chosen from the start. A batch takes what it draws from it.
     """
 
     log_weights: Scores
     points: PointSet
     power: float
+    allowance: Allowance
     epsilon: float = 0.0
-    allowance: Allowance | None = None
 
-    def draw(self, k: int, rng: np.random.Generator) -> Batch:
-        """A batch of k rows, most preferred first; with an allowance, of as many as that allows."""
-        if self.allowance is not None:
-            return self._draw_among(self.allowance, rng)
-        picks = self._apart(k, rng)
-        if len(picks) < k:
-            warn_none_apart(len(picks), k)
-            left = np.delete(np.arange(len(self.log_weights)), picks)
-            picks = np.concatenate([picks, rng.choice(left, k - len(picks), replace=False)])
-        return Batch(picks, functools.partial(self.log_proba, picks), self.log_weights_of_first)
+    def draw(self, rng: np.random.Generator) -> tuple[Indices, BatchLaw]:
+        """A batch of as many rows as the allowance allows, most preferred first."""
+        by_chance = uniform_order(self.allowance, rng)
+        self._take_apart(by_chance, rng)
+        n_apart = len(self.allowance.picks)
+        take_all(by_chance, self.allowance)
+        if n_apart < len(self.allowance.picks):
+            warn_none_apart(n_apart, len(self.allowance.picks))
+        return self.allowance.batch, BatchLaw(self.log_proba, self.first_log_proba)
 
-    def _draw_among(self, allowance: Allowance, rng: np.random.Generator) -> Batch:
-        picks = self._apart(allowance.n_left, rng)
-        others = Order(uniform_law(len(self.log_weights)), allowance, rng)
-        while (row := others.next()) is not None:
-            allowance.take(row)
-        if len(picks) < len(allowance.picks):
-            warn_none_apart(len(picks), len(allowance.picks))
-        return Batch(
-            batch_of(allowance), functools.partial(self._log_proba_among, allowance), self.log_weights_of_first
-        )
-
-    def _apart(self, k: int, rng: np.random.Generator) -> Indices:
-        """Rows until there are k, or none that is left has a weight."""
-        is_by_chance = rng.random(k) < self.epsilon
-        chosen, n_before = self._known, len(self._known)
-        if not n_before:
-            chosen = self._first(is_by_chance[0], rng)
-            if not len(chosen):
-                return chosen
-        bounds = self._bounds(chosen)
-        while (i := len(chosen) - n_before) < k and bounds.total > 0:
-            if is_by_chance[i]:
-                found = self._one_left(chosen, rng)
-                bounds.add(found)
-            else:
-                found = bounds.draw(_length_of_run(is_by_chance[i:]), rng)
-            if not len(found) and self.allowance is not None and not self.allowance.allowed.any():
-                break
-            chosen = np.concatenate([chosen, found])
-        return chosen[n_before:]
-
-    def _first(self, is_by_chance: bool, rng: np.random.Generator) -> Indices:
-        """The first row, where none is known; none if no row has a weight."""
-        log_weights = np.zeros_like(self.log_weights) if is_by_chance else self.log_weights
-        if self.allowance is not None:
-            log_weights = np.where(self.allowance.allowed, log_weights, -np.inf)
-        if log_weights.max() == -np.inf:
-            return np.empty(0, dtype=np.int64)
-        return self._taken(Law(log_weights, 1.0).draw(1, rng).indices)
-
-    def _one_left(self, chosen: Indices, rng: np.random.Generator) -> Indices:
-        """One of the rows that may be picked, uniformly; none if there is none."""
-        if self.allowance is None:
-            return _one_left(len(self.log_weights), chosen, rng)
-        left = np.flatnonzero(self.allowance.allowed)
-        return self._taken(rng.choice(left, min(1, len(left))))
-
-    def _taken(self, rows: Indices) -> Indices:
-        allowance = self.allowance
-        if allowance is not None:
-            for row in rows.tolist():
+    def _take_apart(self, by_chance: Order, rng: np.random.Generator) -> None:
+        """Take rows until none that is left has a weight."""
+        allowance, known = self.allowance, self._known
+        is_by_chance = rng.random(allowance.n_left) < self.epsilon
+        if not allowance.n_left:
+            return
+        if not len(known):
+            first = by_chance.next() if is_by_chance[0] else self._first(rng)
+            if first is None:
+                return
+            allowance.take(first)
+            known = np.array([first])
+        bounds = Bounds(self.points, known, self.log_weights, self.power, allowance)
+        while allowance.n_left and bounds.total > 0:
+            ahead = is_by_chance[len(allowance.picks) :]
+            if not ahead[0]:
+                if not bounds.draw(_length_of_run(ahead), rng):
+                    return
+            elif (row := by_chance.next()) is not None:
                 allowance.take(row)
-        return rows
+                bounds.add(row)
+            else:
+                return
 
-    def _bounds(self, centres: Indices) -> Bounds:
-        log_weights = np.full(len(self.points), -np.inf)
-        log_weights[: len(self.log_weights)] = self.log_weights
-        return Bounds(self.points, centres, log_weights, self.power, self.allowance)
+    def _first(self, rng: np.random.Generator) -> int | None:
+        """The first row by the law, where no other is known; None if no row has a weight."""
+        log_weights = np.where(self.allowance.allowed, self.log_weights, -np.inf)
+        return int(Law(log_weights, 1.0).draw(1, rng)[0]) if log_weights.max() > -np.inf else None
 
     @property
     def _known(self) -> Indices:
         """Points that count as chosen from the start."""
-        behind = np.arange(len(self.log_weights), len(self.points))
-        return behind if self.allowance is None else np.concatenate([behind, self.allowance.must])
+        return np.concatenate([np.arange(len(self.log_weights), len(self.points)), self.allowance.must])
 
-    def log_proba(self, picks: Indices) -> Scores:
-        """Log-probability of each pick given those before it."""
-        left_at = self._left_at(picks)
+    def log_proba(self) -> Scores:
+        """Log-probability of each pick given those before it; 0 for rows that have to be in the batch."""
+        picks, left_at = np.array(self.allowance.picks, dtype=np.int64), self.allowance.left_at()
+        if not len(picks):
+            return of_batch(self.allowance, np.empty(0))
         log_mass, log_picked = self._log_mass(picks, left_at)
         by_chance = -np.log(n_allowed(left_at, len(picks)))
         with np.errstate(invalid="ignore"):
-            by_law = np.where(log_mass == -np.inf, by_chance, log_picked - log_mass)
-        return np.minimum(mixed(by_law, by_chance, self.epsilon), 0.0)
+            by_law = np.where(log_mass == -np.inf, by_chance, np.minimum(log_picked - log_mass, 0.0))
+        return of_batch(self.allowance, mixed(by_law, by_chance, self.epsilon))
 
-    def _log_proba_among(self, allowance: Allowance) -> Scores:
-        """The same of the batch that an allowance has: 0 for rows that have to be in it."""
-        of_must, picks = np.zeros(len(allowance.must)), np.array(allowance.picks, dtype=np.int64)
-        return np.concatenate([of_must, self.log_proba(picks)]) if len(picks) else of_must
-
-    def _left_at(self, picks: Indices) -> Indices:
-        """For each row, how many picks it could be picked at."""
-        if self.allowance is not None:
-            return self.allowance.left_at()
-        left_at = np.full(len(self.log_weights), len(picks))
-        left_at[picks] = np.arange(1, len(picks) + 1)
-        return left_at
-
-    def log_weights_of_first(self) -> Scores:
-        """Unnormalised log-weights of the first pick, by row."""
-        log_weights = self._log_weights_of_first()
-        if self.allowance is not None:
-            return log_weights_of_first(self.allowance, log_weights, self.epsilon)
-        log_sum = logsumexp(log_weights)
-        by_chance = np.full(len(log_weights), -math.log(len(log_weights)))
-        return mixed(log_weights - log_sum, by_chance, self.epsilon) if log_sum > -np.inf else by_chance
+    def first_log_proba(self) -> Scores:
+        """Log-probability of each row to be the first pick beside the rows that have to be in the batch."""
+        return first_of(self.allowance, self._log_weights_of_first(), self.epsilon)
 
     def _log_weights_of_first(self) -> Scores:
         if not len(self._known):
@@ -296,6 +237,7 @@ class Repulsion:
                 log_picked[at] = log_weights_apart(log_weights_n[row], nearest_nk[row, at], self.power)
             gone = np.flatnonzero(left_at[rows] < k)
             nearest_nk[gone] *= np.arange(k) < left_at[rows][gone, None]
+            # Blocks are added up as logarithms: weights of a block may be all below the least float.
             log_mass = np.logaddexp(log_mass, _log_sums(log_weights_n, nearest_nk, self.power))
         return log_mass, log_picked
 
@@ -320,21 +262,13 @@ def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores
     top, farthest = float(log_weights_n.max()), float(nearest_nk.max())
     if top == -np.inf or farthest == 0:
         return np.full(nearest_nk.shape[1], -np.inf)
-    relative = nearest_nk / farthest
+    relative = nearest_nk / farthest  # at most 1: no power overflows
     sums = np.exp(log_weights_n - top) @ raised(relative, power)
     with np.errstate(divide="ignore"):
         logs = top + power * math.log(farthest) + np.log(sums)
     few_digits = np.flatnonzero(sums < LITTLE_MASS)  # or none: logarithms of weights keep them
     logs[few_digits] = logsumexp(log_weights_apart(log_weights_n, nearest_nk[:, few_digits], power), axis=0)
     return logs
-
-
-def _one_left(n: int, chosen: Indices, rng: np.random.Generator) -> Indices:
-    """One of the rows 0 to n - 1 that are not chosen, uniformly."""
-    while True:
-        row = rng.integers(n, size=1)
-        if row[0] not in chosen:
-            return row
 
 
 def _length_of_run(is_by_chance: NDArray[np.bool_]) -> int:

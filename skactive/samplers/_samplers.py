@@ -6,14 +6,14 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import BETA, check_k, check_scores, warn
 from .._random import check_rng
-from ._law import Batch, Law, RankLaw, minus_log
+from ._plackett_luce import Law, RankLaw, minus_log
 from ._ranks import draw_ranks
 from ._selection import Indices, Scores, Weights
 
@@ -27,9 +27,6 @@ class Sampler(Protocol):
     def __call__(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
         """Rows, most preferred first."""
 
-    def draw(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
-        """The same, with their probabilities."""
-
     def log_weights(self, scores: ArrayLike, beta: float = 1.0) -> Scores:
         """Log-weights of the first pick, not normalised."""
 
@@ -38,8 +35,8 @@ class Sampler(Protocol):
 
 
 SAMPLERS: dict[str, Sampler] = {}
-"""Samplers by name. Each has companions: ``draw(scores, k, rng, *, beta)`` returns the whole `Batch`, ``log_weights(
-scores, beta)`` the log-weights of the first pick; ``uses_beta`` says whether beta has an effect."""
+"""Samplers by name. Each has companions: ``log_weights(scores, beta)`` are the log-weights of the first pick;
+``uses_beta`` says whether beta has an effect."""
 
 
 def _sampler(
@@ -53,10 +50,10 @@ def _sampler(
             return state(scores, float(BETA.check("beta", beta)))
 
         def sampler(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
-            return _draw(law(scores, beta), k, rng).indices
-
-        def draw(scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Batch:
-            return _draw(law(_kept(scores), beta), k, rng)
+            of_scores = law(scores, beta)
+            k = check_k(k, len(of_scores))
+            check_rng(rng)
+            return of_scores.draw(k, rng)
 
         def log_weights(scores: ArrayLike, beta: float = 1.0) -> Scores:
             return law(scores, beta).log_weights()
@@ -64,27 +61,12 @@ def _sampler(
         signature = inspect.signature(sampler)
         functools.update_wrapper(sampler, state).__module__ = __package__  # where users, pickles and doctest find it
         sampler.__signature__ = signature  # type: ignore[attr-defined]
-        sampler.law, sampler.draw, sampler.log_weights = law, draw, log_weights  # type: ignore[attr-defined]
+        sampler.law, sampler.log_weights = law, log_weights  # type: ignore[attr-defined]
         sampler.uses_beta = uses_beta  # type: ignore[attr-defined]
         SAMPLERS[state.__name__] = cast(Sampler, sampler)
         return SAMPLERS[state.__name__]
 
     return register
-
-
-def _draw(law: Law, k: int, rng: np.random.Generator) -> Batch:
-    k = check_k(k, len(law.scores))
-    check_rng(rng)
-    return law.draw(k, rng)
-
-
-def _kept(scores: Any) -> Any:
-    """The scores that a batch keeps for its probabilities: a copy, unless nobody can change them."""
-    if hasattr(scores, "detach"):
-        return scores.detach().clone()
-    if isinstance(scores, np.ndarray) and not scores.flags.writeable:
-        return scores
-    return scores.copy() if hasattr(scores, "copy") else scores
 
 
 class _PowerLaw(Law):
@@ -95,14 +77,14 @@ class _PowerLaw(Law):
             return np.log(self.scores)
 
     def weights(self) -> Weights:
-        top = float(self.scores.max()) or 1.0
+        top = float(self.scores.max()) or 1.0  # relative to the largest: no power overflows
         return lambda rows: raised(self.scores[rows] / top, self.beta)
 
-    def draw(self, k: int, rng: np.random.Generator) -> Batch:
-        batch = super().draw(k, rng)
+    def draw(self, k: int, rng: np.random.Generator) -> Indices:
+        picks = super().draw(k, rng)
         if self.beta > 0:  # a score of 0 is picked only when no other is left
-            _warn_few_positive(int(np.count_nonzero(self.scores[batch.indices])), k)
-        return batch
+            _warn_few_positive(int(np.count_nonzero(self.scores[picks])), k)
+        return picks
 
 
 @_sampler(non_negative=True)
@@ -138,7 +120,7 @@ def power(scores: Scores, beta: float) -> Law:
 
     References
     ----------
-    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, power acquisition.
+    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, for power, softmax and soft-rank acquisition.
 
     Examples
     --------
@@ -150,8 +132,7 @@ def power(scores: Scores, beta: float) -> Law:
     return _PowerLaw(scores, beta)
 
 
-_WIDE = 4e307
-"""Differences of larger scores may be none that a float can hold; those of a quarter of them are."""
+_WIDE = 4e307  # differences of larger scores may overflow; those of a quarter of them do not
 
 
 @_sampler()
@@ -164,30 +145,15 @@ def softmax(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Any real numbers; -inf is taken only when nothing else is left.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
+    k, rng
+        As for `power`.
     beta : float, default=1.0
         Coldness, in units of 1 / score.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        Distinct rows, most preferred first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
     See Also
     --------
     samplers.power : Takes zero for nothing to learn.
     samplers.softrank : Goes by the order of the scores alone.
-
-    References
-    ----------
-    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, softmax acquisition.
 
     Examples
     --------
@@ -196,7 +162,8 @@ def softmax(scores: Scores, beta: float) -> Law:
     >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
     array([0, 1])
     """
-    is_wide = np.abs(scores, where=scores > -np.inf, out=np.zeros(len(scores))).max(initial=0) > _WIDE
+    finite = scores if scores.min(initial=0) > -np.inf else scores[scores > -np.inf]
+    is_wide = max(finite.max(initial=0), -finite.min(initial=0)) > _WIDE
     return Law(scores / 4, 4 * beta) if is_wide and 4 * beta < np.inf else Law(scores, beta)
 
 
@@ -211,30 +178,15 @@ def softrank(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Any real numbers; -inf is taken only when nothing else is left.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
+    k, rng
+        As for `power`.
     beta : float, default=1.0
-        Coldness.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        Distinct rows, most preferred first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
+        Coldness; 0 is uniform over all rows.
 
     See Also
     --------
     samplers.power : Goes by the values of the scores.
     samplers.topk : The limit of a large ``beta``.
-
-    References
-    ----------
-    Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, soft-rank acquisition.
 
     Examples
     --------
@@ -254,22 +206,10 @@ def topk(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Any real numbers; -inf is taken only when nothing else is left.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
-        Breaks ties.
+    k, rng
+        As for `power`; ``rng`` breaks ties.
     beta : float, default=1.0
         Has no effect: this is the limit of the other samplers as beta grows.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        Distinct rows, highest score first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
     See Also
     --------
@@ -294,21 +234,10 @@ def uniform(scores: Scores, beta: float) -> Law:
     ----------
     scores : array-like or torch.Tensor of shape (n_points,)
         Only their number matters.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
+    k, rng
+        As for `power`.
     beta : float, default=1.0
         Has no effect: this is the limit of the other samplers as beta goes to 0.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        Distinct rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or +inf, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
     See Also
     --------

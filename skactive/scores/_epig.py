@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ _PRODUCT_ELEMENTS = 2**18  # 2 MiB of float64
 
 
 @register("classifier")
-def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None = None) -> Tensor:
+def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Tensor:
     r"""Expected predictive information gain: what a point's label tells about the labels of target points.
 
     The mean over targets :math:`x_*` of the mutual information of the two labels, :math:`KL(\frac1K \sum_k p_k(y|x)
@@ -81,6 +83,7 @@ def epig(draws: Tensor, *, target_draws: Tensor, target_weights: Tensor | None =
             information_HG = _divergence(covariance_HG, mean_TC[targets].reshape(-1, 1) * mean_G)
             information_Tn = information_HG.view(targets.stop - targets.start, n_classes**2, -1).sum(1)
             scores_n[points] += weights_T[targets] @ information_Tn
+    # What is left of rounding where all draws agree; power sampling would choose such rows.
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
 
 
@@ -108,5 +111,6 @@ def _divergence(covariance: Tensor, independent: Tensor) -> Tensor:
     With u = covariance / independent, a term is (1 + u) log(1 + u) - u times the probability: no difference of
     entropies is taken, so that small information keeps its digits.
     """
+    # u is at least -1, where one label rules out the other; log1p needs a little more than that.
     u = (covariance / independent.clamp_min(tiny(independent))).clamp_min_(eps(independent) - 1)
     return torch.log1p(u).mul_(u + 1).sub_(u).mul_(independent)

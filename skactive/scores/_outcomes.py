@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from ._registry import register
 
 
 @register("outcomes")
-def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
+def mu(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""Variance of the outcome that a label would show, :math:`Var_k\, \mu_k(x, t)`.
 
     Parameters
@@ -50,7 +52,7 @@ def mu(draws: Tensor, *, treatment: Tensor) -> Tensor:
 
 
 @register("outcomes")
-def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
+def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     r"""`mu` times the probability of the other treatment, :math:`Var_k\, \mu_k(x, t) \, P(1 - t | x)`.
 
     So it prefers rows that have similar rows with the other treatment.
@@ -62,10 +64,6 @@ def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
     propensity : array-like of shape (n_points,)
         Probability of treatment 1, above 0 and below 1.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
     Raises
     ------
     ValueError
@@ -75,10 +73,6 @@ def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
     --------
     scores.mu : Without the propensity.
     scores.mu_rho : Without a model of the treatment.
-
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
 
     Examples
     --------
@@ -90,7 +84,7 @@ def mu_pi(draws: Tensor, *, treatment: Tensor, propensity: Tensor) -> Tensor:
 
 
 @register("outcomes")
-def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""`mu` times `rho`: prefers an uncertain outcome where the other outcome is known and the effect is not.
 
     Parameters
@@ -98,24 +92,11 @@ def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
     draws, treatment
         As for `mu`.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        As `mu` does.
-
     See Also
     --------
     scores.mu : Its first factor.
     scores.rho : Its second factor.
     CausalBALDQuery : The query, whose default this is.
-
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
 
     Examples
     --------
@@ -127,7 +108,7 @@ def mu_rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
 
 
 @register("outcomes")
-def rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
+def rho(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""Variance of the effect over that of the outcome that no label can show, :math:`tau / Var_k\, \mu_k(x, 1 - t)`.
 
     0/0 counts as 0, and no ratio as more than 4.5e15, where the other outcome is known but for rounding.
@@ -137,23 +118,10 @@ def rho(draws: Tensor, *, treatment: Tensor) -> Tensor:
     draws, treatment
         As for `mu`.
 
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        As `mu` does.
-
     See Also
     --------
     scores.tau : Its numerator.
     scores.mu_rho : Times the uncertainty of the outcome.
-
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
 
     Examples
     --------
@@ -188,10 +156,6 @@ def tau(draws: Tensor) -> Tensor:
     scores.rho : Divided by the uncertainty of the counterpart.
     scores.mu : The uncertainty of the outcome.
 
-    References
-    ----------
-    Jesson et al. (2021), Causal-BALD.
-
     Examples
     --------
     >>> from skactive.scores import tau
@@ -211,6 +175,7 @@ def _variance_of_effect(outcomes: Tensor) -> Tensor:
 
 def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
     effect = _variance_of_effect(outcomes)
+    # No ratio above 1 / eps, where the other outcome is known but for rounding; the tiny floor makes 0 / 0 a 0.
     return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * eps(effect)).clamp_min(
         tiny(effect)
     )

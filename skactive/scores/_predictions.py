@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -103,20 +105,7 @@ def margin(draws: Tensor) -> Tensor:
     :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0. Least
     confidence, which looks at the most probable class alone, is `variation_ratio`.
 
-    Parameters
-    ----------
-    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
-        Probabilities, of any float dtype; rows sum to 1.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
-        here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+    Parameters, returned values and errors are those of `entropy`.
 
     See Also
     --------
@@ -144,20 +133,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
 
     Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
 
-    Parameters
-    ----------
-    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
-        Probabilities, of any float dtype; rows sum to 1.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
-        here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+    Parameters, returned values and errors are those of `entropy`.
 
     See Also
     --------
@@ -188,15 +164,6 @@ def std_dev(draws: Tensor) -> Tensor:
     ----------
     draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes) or (n_draws, n_points)
         Probabilities whose rows sum to 1, or predicted values; of any float dtype.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
 
     See Also
     --------
@@ -231,11 +198,6 @@ def variance(draws: Tensor) -> Tensor:
     ndarray or torch.Tensor of shape (n_points,), float64
         In the target's units squared.
 
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes or is not finite.
-
     See Also
     --------
     scores.std_dev : Its root, in the unit of the target.
@@ -255,7 +217,7 @@ def variance(draws: Tensor) -> Tensor:
 
 
 @register("regressor")
-def gaussian_bald(draws: Tensor, *, noise_variance: Tensor) -> Tensor:
+def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
     r"""Mutual information between a point's label and the model, taking both for Gaussian.
 
     :math:`\frac12 \log(1 + Var_k \mu_k / \sigma^2)` in nats, with the population variance over draws. Where each draw

@@ -13,7 +13,7 @@ from common import bench
 from skactive import Limits
 from skactive.query import Pool
 from skactive.samplers import SAMPLERS
-from skactive.samplers._limited import draw_limited
+from skactive.samplers._law import draw_batch
 
 N, K = 1_000_000, 100
 
@@ -27,12 +27,13 @@ def pool_of() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scores, rng.integers(1000, size=N), rng.random(N)
 
 
-def limited(sampler: str, pool: Pool, epsilon: float = 0.0) -> object:
-    return draw_limited(SAMPLERS[sampler], pool_of()[0], pool.allowance(K), np.random.default_rng(0), 4.0, epsilon)
+def limited(sampler: str, pool: Pool, epsilon: float = 0.0) -> tuple:
+    options = {"beta": 4.0, "epsilon": epsilon, "allowance": pool.allowance(K)}
+    return draw_batch(sampler, pool_of()[0], K, np.random.default_rng(0), **options)
 
 
-def plain(sampler: str) -> object:
-    return SAMPLERS[sampler].draw(pool_of()[0], K, np.random.default_rng(0), beta=4.0)
+def plain(sampler: str) -> tuple:
+    return draw_batch(sampler, pool_of()[0], K, np.random.default_rng(0), beta=4.0)
 
 
 for name in ("power", "softmax", "softrank", "topk"):
@@ -56,12 +57,12 @@ def every_limit() -> dict:
     _, groups, costs = pool_of()
     limits = Limits(groups, 2, {0: 2, 5: 2}, costs, 40.0, must=[7])
     pool = Pool.of(np.zeros((N, 1)), limits=limits)
-    batch = limited("power", pool)
+    law = limited("power", pool)[1]
     return {
         "skactive": functools.partial(limited, "power", pool),
         "with epsilon 0.1": functools.partial(limited, "power", pool, 0.1),
-        "its log-probabilities": batch.log_proba,
-        "log-probabilities without limits": plain("power").log_proba,
+        "its log-probabilities": law.log_proba,
+        "log-probabilities without limits": plain("power")[1].log_proba,
         "without limits": functools.partial(plain, "power"),
     }
 
@@ -72,6 +73,6 @@ def steep() -> dict:
     scores = 10.0 ** -np.minimum(groups, 200).astype(np.float64)
     pool = Pool.of(np.zeros((N, 1)), limits=Limits(groups, max_per_group=1))
     return {
-        "skactive": lambda: draw_limited(SAMPLERS["power"], scores, pool.allowance(K), np.random.default_rng(0), 1.0),
-        "without limits": lambda: SAMPLERS["power"].draw(scores, K, np.random.default_rng(0)),
+        "skactive": lambda: draw_batch("power", scores, K, np.random.default_rng(0), allowance=pool.allowance(K)),
+        "without limits": lambda: draw_batch("power", scores, K, np.random.default_rng(0)),
     }

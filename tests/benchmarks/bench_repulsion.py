@@ -9,16 +9,16 @@ from arrays import last_layer
 from common import bench
 from sklearn.ensemble import RandomForestClassifier
 
-from skactive._points import Leaves, PointSet, Residuals, Vectors
 from skactive.badge import badge
-from skactive.samplers import power, repulsive
-from skactive.samplers._repulsion import draw_apart
+from skactive.samplers import repulsive
+from skactive.samplers._distances import Leaves, PointSet, Residuals, Vectors
+from skactive.samplers._law import draw_batch
 
 
 def gradients(p: np.ndarray, h: np.ndarray, k: int, beta: float, diversity: float) -> object:
     scores = 1 - p.max(axis=1).astype(np.float64)
     points = PointSet(Residuals(p), Vectors(h, "points"))
-    return draw_apart(power, scores, points, k, np.random.default_rng(0), beta, diversity)
+    return draw_batch("power", scores, k, np.random.default_rng(0), beta=beta, points=points, diversity=diversity)
 
 
 def embeddings(p: np.ndarray, h: np.ndarray, k: int, beta: float, diversity: float) -> object:
@@ -61,10 +61,10 @@ def leaves() -> dict:
     p = forest.predict_proba(X)
     points = PointSet(Leaves(forest.apply(X).astype(np.int16)))
     scores = 1 - np.abs(p[:, 0] - p[:, 1])
-    batch = draw_apart(power, scores, points, 100, rng, 4, 2)
+    draw = functools.partial(draw_batch, "power", scores, 100, rng, beta=4, points=points, diversity=2)
     return {
-        "skactive": lambda: draw_apart(power, scores, points, 100, rng, 4, 2),
-        "its log-probabilities": batch.log_proba,
+        "skactive": draw,
+        "its log-probabilities": draw()[1].log_proba,
         "the forest's predictions": lambda: forest.predict_proba(X),
         "the forest's leaves": lambda: forest.apply(X),
     }

@@ -12,6 +12,7 @@ import torch
 from common import bench
 
 from skactive import samplers
+from skactive.samplers._law import draw_batch
 
 RNG = np.random.default_rng(0)
 
@@ -118,10 +119,10 @@ def batch_sizes():
 @bench("log-probabilities of a batch of 100 of 10,000,000 beside the batch alone")
 def log_probabilities():
     s = scores(10_000_000)
-    s.flags.writeable = False  # else a copy is kept until somebody asks
+    s.flags.writeable = False  # else a copy is kept until the law is asked for
     return {
-        "skactive": lambda: samplers.power.draw(s, 100, RNG),
-        "with log-probabilities": lambda: samplers.power.draw(s, 100, RNG).log_proba(),
+        "skactive": lambda: draw_batch("power", s, 100, RNG),
+        "with log-probabilities": lambda: draw_batch("power", s, 100, RNG)[1].log_proba(),
     }
 
 

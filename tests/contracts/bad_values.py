@@ -36,7 +36,7 @@ from skactive.experiment._results import Round
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, lure_weights
-from skactive.samplers import SAMPLERS, gumbel_top_k, log_proba, repulsive
+from skactive.samplers import SAMPLERS, log_proba, repulsive
 from skactive.scores import SCORES
 
 # --- good values ----------------------------------------------------------------------------------
@@ -379,7 +379,6 @@ CALLS: dict[str, Entry] = {
             "diversity": P("not negative", 2.0),
         },
     ),
-    "samplers.gumbel_top_k": Entry(gumbel_top_k, {"values": P("log weights", SIX), "k": K, "rng": RNG_P, "beta": BETA}),
     "samplers.log_proba": Entry(
         log_proba, {"values": P("log weights", SIX), "positions": P("positions", np.array([3, 2])), "beta": BETA}
     ),
@@ -725,7 +724,6 @@ _QUERY = "a query, checked by its table of rules: tests/contracts/test_queries.p
 _ESTIMATOR = "an estimator: tests of its room and scikit-learn's own checks"
 _INSIDE = "a building block of queries, which gets what was checked: tests/query"
 NOT_HERE = {
-    "samplers.Batch": _RECORD,
     "campaign.Accuracy": _RECORD,
     "campaign.Status": _RECORD,
     "campaign.Told": _RECORD,
@@ -739,6 +737,7 @@ NOT_HERE = {
     "causal.EffectEstimate": _RECORD,
     "query.PoolDraws": _RECORD,
     "query.Streams": _RECORD,
+    "query.Batch": _RECORD,
     "query.BatchQuery": _QUERY,
     "batchbald.BatchBALDQuery": _QUERY,
     "badge.BADGEQuery": _QUERY,
@@ -748,7 +747,6 @@ NOT_HERE = {
     "mc_dropout.MCDropoutClassifier": _ESTIMATOR,
     "mc_dropout.MCDropoutRegressor": _ESTIMATOR,
     "last_layer.LastLayerClassifier": _ESTIMATOR,
-    "query.Batch": _RECORD,
     "query.ScoringQuery": _QUERY,
     "query.draws_of": _INSIDE,
     "query.embeddings_of": _INSIDE,

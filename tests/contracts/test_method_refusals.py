@@ -43,17 +43,14 @@ def test_methods_refuse_a_batch_size_outside_the_pool(method, n_instances, error
 def test_methods_refuse_fewer_candidates_than_the_batch_has_rows(method, forest):
     with pytest.raises(ValueError, match=r"`n_instances`.*candidates.*, 3\. Got 5"):
         method().select(forest, X_POOL, 5, candidates=[1, 2, 3])
-    with pytest.raises(ValueError, match="`max_candidates`"):
-        method(max_candidates=3).select(forest, X_POOL, 5)
 
 
 @every_method
-@pytest.mark.parametrize("parameter", ["chunk_size", "max_candidates"])
-def test_methods_refuse_parameters_that_are_no_positive_integers(method, parameter, forest):
-    with pytest.raises(ValueError, match=f"`{parameter}`"):
-        method(**{parameter: 0}).select(forest, X_POOL, 2)
-    with pytest.raises(TypeError, match=f"`{parameter}`"):
-        method(**{parameter: 2.5}).select(forest, X_POOL, 2)
+def test_methods_refuse_a_chunk_size_that_is_no_positive_integer(method, forest):
+    with pytest.raises(ValueError, match="`chunk_size`"):
+        method(chunk_size=0).select(forest, X_POOL, 2)
+    with pytest.raises(TypeError, match="`chunk_size`"):
+        method(chunk_size=2.5).select(forest, X_POOL, 2)
 
 
 @every_method

@@ -441,9 +441,7 @@ def test_log_probabilities_of_a_query_are_those_of_the_law(kind, epsilon, pendin
         ({}, [1, 2, 6], 0),  # no row has a weight: all are as probable
     ],
 )
-def test_rows_without_a_score_and_twins_of_rows_in_flight_are_counted_as_unreachable(
-    parameters, pending, n_expected
-):
+def test_rows_without_a_score_and_twins_of_rows_in_flight_are_counted_as_unreachable(parameters, pending, n_expected):
     model, X, score = echo([0.0, 0.6, 0.2, 0.0])
     X = X[[0, 1, 2, 3, 1, 2, 2]] if len(pending) == 3 else X[[0, 1, 2, 3, 1]]
     ours = query(score=score, **parameters)

@@ -27,15 +27,6 @@ def test_a_batch_beside_rows_in_flight_is_the_rest_of_one_that_begins_with_them(
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_gains_and_weights_are_those_of_the_rows_of_the_batch_alone(query):
-    whole, rest = query(random_state=0), query(random_state=0)
-    whole.select(FOREST, POOL, 3 + 6, limits=Limits(must=PENDING))
-    rest.select(FOREST, POOL, 6, pending=PENDING)
-    name = "gains_" if query is BatchBALDQuery else "weights_"
-    np.testing.assert_allclose(getattr(rest, name), getattr(whole, name)[3:], rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("query", QUERIES)
 def test_the_twin_of_a_row_in_flight_is_not_the_first_choice(query):
     alone = int(query(random_state=0).select(FOREST, POOL, 1)[0])
     twins = np.concatenate([POOL, POOL[[alone]]])

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skactive import Limits
-from skactive._points import PointSet, Vectors
-from skactive.badge import _batch_among
+from skactive.badge import _seed
 from skactive.query import Pool
 from skactive.samplers import SAMPLERS
-from skactive.samplers._law import Law
-from skactive.samplers._limited import LimitedLaw, draw_limited, draw_uniform
-from skactive.samplers._mixture import law_of_order
-from skactive.samplers._repulsion import Repulsion, draw_apart
+from skactive.samplers._distances import PointSet, Vectors
+from skactive.samplers._law import draw_batch
+from skactive.samplers._limited import LimitedLaw
+from skactive.samplers._plackett_luce import Law, RankLaw, minus_log
+from skactive.samplers._repulsion import Repulsion
 
 INF = math.inf
 quietly = pytest.mark.filterwarnings("ignore:Only .* rows:UserWarning", "ignore:BADGE found:UserWarning")
@@ -29,6 +29,18 @@ quietly = pytest.mark.filterwarnings("ignore:Only .* rows:UserWarning", "ignore:
 
 def allowance_of(n, k, **limits):
     return Pool.of(np.zeros((n, 1)), limits=Limits(**limits)).allowance(k)
+
+
+def draw_limited(name, scores, allowance, rng, beta=1.0, epsilon=0.0, points=None, diversity=1.0):
+    """A batch of as many rows as an allowance says, and its law."""
+    options = {"points": points, "diversity": diversity} if points is not None else {}
+    k = len(allowance.must) + allowance.n_left
+    scores = np.array(scores, dtype=float)
+    return draw_batch(name, scores, k, rng, beta=beta, epsilon=epsilon, allowance=allowance, **options)
+
+
+def draw_uniform(allowance, rng):
+    return draw_limited("uniform", np.zeros(allowance.n_rows), allowance, rng)[0]
 
 
 def oracle_of(n, k, groups=None, max_per_group=None, at_least=None, costs=None, budget=None, must=()):
@@ -139,7 +151,7 @@ def test_what_is_refused_once_stays_refused_and_left_at_says_since_when(n, n_gro
 @pytest.mark.parametrize(("cost", "budget", "n"), [(0.1, 0.3, 3), (0.1, 0.7, 7), (1 / 3, 1.0, 3), (1e-9, 1e-7, 100)])
 def test_a_budget_pays_for_what_its_decimals_say(cost, budget, n):
     allowance = allowance_of(200, 150, costs=np.full(200, cost), budget=budget)
-    assert len(draw_uniform(allowance, np.random.default_rng(0)).indices) == n
+    assert len(draw_uniform(allowance, np.random.default_rng(0))) == n
 
 
 def test_a_budget_of_integers_is_kept_to_the_last_one():
@@ -148,12 +160,12 @@ def test_a_budget_of_integers_is_kept_to_the_last_one():
         costs = rng.integers(1, 10**9, size=100)
         budget = int(rng.choice(costs, 10, replace=False).sum())
         allowance = allowance_of(100, 50, costs=costs, budget=budget)
-        assert costs[draw_uniform(allowance, rng).indices].sum() <= budget
+        assert costs[draw_uniform(allowance, rng)].sum() <= budget
 
 
 def test_costs_near_the_largest_float_are_more_than_a_budget_pays_for():
     allowance = allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300)
-    assert draw_uniform(allowance, np.random.default_rng(0)).indices.tolist() == [3]
+    assert draw_uniform(allowance, np.random.default_rng(0)).tolist() == [3]
     with pytest.raises(ValueError, match="`budget` must pay for `must`"):
         allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300, must=[0, 1])
 
@@ -208,7 +220,7 @@ def test_limited_batches_follow_the_law_of_the_sampler_among_the_rows_allowed(na
     scores = np.array(SCORES)
 
     def draw(rng):
-        return draw_limited(SAMPLERS[name], scores, allowance_of(6, 3, **limits), rng, float(beta), epsilon).indices
+        return draw_limited(name, scores, allowance_of(6, 3, **limits), rng, float(beta), epsilon)[0]
 
     assert_follows(draw, law)
 
@@ -218,9 +230,7 @@ def test_limited_batches_follow_the_law_of_the_sampler_among_the_rows_allowed(na
 def test_tied_rows_share_their_places_at_random(name, case):
     scores, limits = [0.3, 0.9, 0.3, 0.9, 0.3, 0.1], LIMITS[case]
     law = law_of(name, scores, 1, oracle_of(6, 3, **limits))
-    assert_follows(
-        lambda rng: draw_limited(SAMPLERS[name], np.array(scores), allowance_of(6, 3, **limits), rng, 1.0).indices, law
-    )
+    assert_follows(lambda rng: draw_limited(name, np.array(scores), allowance_of(6, 3, **limits), rng)[0], law)
 
 
 @quietly
@@ -231,9 +241,7 @@ def test_rows_without_mass_come_uniformly_once_nothing_else_is_allowed(name, eps
     scores = [0.0, 0.5, 0.0, 0.0, 0.0, 0.2] if name == "power" else [-INF, 0.5, -INF, -INF, -INF, 0.2]
     law = law_of(name, scores, 1, oracle_of(6, 3, **limits), epsilon)
     assert_follows(
-        lambda rng: (
-            draw_limited(SAMPLERS[name], np.array(scores), allowance_of(6, 3, **limits), rng, 1.0, epsilon).indices
-        ),
+        lambda rng: draw_limited(name, np.array(scores), allowance_of(6, 3, **limits), rng, 1.0, epsilon)[0],
         law,
     )
 
@@ -255,9 +263,7 @@ def test_limited_batches_that_keep_apart_follow_their_law(diversity, epsilon, li
 
     def draw(rng):
         allowance = allowance_of(6, 3, **limits)
-        return draw_apart(
-            SAMPLERS["power"], np.array(SCORES), points, 3, rng, 1.0, diversity, epsilon, allowance
-        ).indices
+        return draw_limited("power", SCORES, allowance, rng, 1.0, epsilon, points, diversity)[0]
 
     assert_follows(draw, law, 500)
 
@@ -272,10 +278,10 @@ def test_limited_batches_keep_apart_from_rows_in_flight(case):
 
     def draw(rng):
         allowances.append(allowance_of(6, 3, **limits))
-        batch = draw_apart(SAMPLERS["power"], np.array(SCORES), points, 3, rng, 1.0, 1.0, 0.2, allowances[-1])
+        batch, said = draw_limited("power", SCORES, allowances[-1], rng, 1.0, 0.2, points, 1.0)
         if len(allowances) < 20:
-            assert np.exp(batch.log_proba().sum()) == pytest.approx(float(law[tuple(batch.indices.tolist())]))
-        return batch.indices
+            assert np.exp(said.log_proba().sum()) == pytest.approx(float(law[tuple(batch.tolist())]))
+        return batch
 
     assert_follows(draw, law, 500)
 
@@ -291,7 +297,7 @@ def test_once_no_allowed_row_keeps_apart_the_rest_is_uniform_among_those_allowed
 
     def draw(rng):
         allowance = allowance_of(6, 3, **limits)
-        return draw_apart(SAMPLERS["power"], np.array(SCORES), points, 3, rng, 1.0, 1.0, epsilon, allowance).indices
+        return draw_limited("power", SCORES, allowance, rng, 1.0, epsilon, points, 1.0)[0]
 
     assert_follows(draw, law, 500)
 
@@ -317,13 +323,13 @@ def test_limited_batches_of_badge_follow_k_means_plus_plus_among_the_rows_allowe
     oracle = oracle_of(6, 3, **limits)
     law = oracle.law(step_of_badge(vectors, oracle.must))
     points = PointSet(Vectors(PLACES[at], "points"))
-    assert_follows(lambda rng: _batch_among(points, allowance_of(6, 3, **limits), rng, 0)[0], law, 500)
+    assert_follows(lambda rng: _seed(points, allowance_of(6, 3, **limits), rng), law, 500)
 
 
 def test_a_uniform_batch_is_uniform_among_the_rows_allowed():
     limits = LIMITS["all"]
     law = law_of("uniform", SCORES, 0, oracle_of(6, 3, **limits))
-    assert_follows(lambda rng: draw_uniform(allowance_of(6, 3, **limits), rng).indices, law)
+    assert_follows(lambda rng: draw_uniform(allowance_of(6, 3, **limits), rng), law)
 
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
@@ -348,7 +354,7 @@ def test_large_pools_follow_the_law_while_groups_fill_up(name, epsilon, order):
     picked, expected, variance = np.zeros((3, 8))
     for _ in range(25):
         limits = {"groups": groups, "max_per_group": 1, "at_least": {3: 1, 7: 1}, "costs": costs, "budget": 20.0}
-        batch = draw_limited(SAMPLERS[name], scores, allowance_of(n, 60, **limits), rng, beta, epsilon).indices
+        batch = draw_limited(name, scores, allowance_of(n, 60, **limits), rng, beta, epsilon)[0]
         replay = allowance_of(n, 60, **limits)
         for row in batch.tolist():
             allowed = replay.allowed
@@ -375,9 +381,8 @@ def taken(limits, batch, k=3):
 
 def laws_of_rows(name, beta, epsilon):
     scores, rng = np.array(SCORES), np.random.default_rng(0)
-    if epsilon:
-        return law_of_order(SAMPLERS[name], scores, float(beta), rng)
-    return SAMPLERS[name].law(scores, float(beta)).by_row(rng)
+    law = SAMPLERS[name].law(scores, float(beta)).by_row(rng)
+    return RankLaw(law.scores, 1e12, minus_log).by_row(rng) if epsilon and name == "topk" else law
 
 
 @every_limit
@@ -399,6 +404,17 @@ def test_log_probabilities_of_all_batches_are_those_of_the_law_and_sum_to_one(na
 
 
 @every_limit
+def test_at_beta_0_rows_of_score_0_are_counted_like_all_others(limits):
+    scores, replay = [0.0, 0.5, 0.0, 0.0, 0.0, 0.2], allowance_of(6, 3, **limits)
+    batch, said = draw_limited("power", scores, allowance_of(6, 3, **limits), np.random.default_rng(0), 0.0)
+    n_must, expected = len(replay.must), []
+    for row in batch[n_must:].tolist():
+        expected.append(-math.log(replay.allowed.sum()))
+        replay.take(row)
+    np.testing.assert_allclose(said.log_proba()[n_must:], expected, rtol=1e-12)
+
+
+@every_limit
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
 def test_log_probabilities_of_batches_that_keep_apart_sum_to_one(epsilon, limits):
     rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, 2, epsilon)
@@ -406,8 +422,7 @@ def test_log_probabilities_of_batches_that_keep_apart_sum_to_one(epsilon, limits
     total = 0.0
     for batch, probability in law.items():
         allowance = taken(limits, batch)
-        repulsion = Repulsion(np.log(SCORES), apart(), 2.0, epsilon, allowance)
-        log_proba = repulsion._log_proba_among(allowance)
+        log_proba = Repulsion(np.log(SCORES), apart(), 2.0, allowance, epsilon).log_proba()
         assert not log_proba[: len(allowance.must)].any()
         np.testing.assert_allclose(np.exp(log_proba.sum()), float(probability), rtol=1e-9)
         total += np.exp(log_proba.sum())
@@ -430,89 +445,75 @@ def test_no_digits_are_lost_of_masses_of_any_size(name, beta):
     n, k = 80, 12
     scores = rng.random(n) ** 8 + 1e-3
     limits = {"groups": rng.integers(9, size=n), "max_per_group": 2, "costs": rng.random(n), "budget": 5.0}
-    batch = draw_limited(SAMPLERS[name], scores, allowance_of(n, k, **limits), rng, beta)
+    batch, law = draw_limited(name, scores, allowance_of(n, k, **limits), rng, beta)
     exact = reference.exact_log_weights(name, scores, beta)
     replay = allowance_of(n, k, **limits)
-    for row, ours in zip(batch.indices.tolist(), batch.log_proba(), strict=True):
+    for row, ours in zip(batch.tolist(), law.log_proba(), strict=True):
         allowed = np.flatnonzero(replay.allowed).tolist()
         expected = reference.log_proba([exact[i] for i in allowed], [allowed.index(row)])[0]
         assert ours == pytest.approx(expected, rel=1e-9, abs=1e-12)
         replay.take(row)
 
 
-def assert_first_picks_are(log_weights, law, n_must):
-    weights = np.exp(log_weights - log_weights.max())
+def assert_first_picks_are(first_log_proba, law, n_must):
     expected = np.zeros(6)
     for first, probability in reference.prefixes(law, n_must + 1).items():
         expected[first[-1]] += float(probability)
-    np.testing.assert_allclose(weights / weights.sum(), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(np.exp(first_log_proba), expected, rtol=0, atol=1e-12)
 
 
 @every_limit
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
 @pytest.mark.parametrize("name", ["power", "softrank", "topk", "uniform"])
-def test_log_weights_are_those_of_the_first_pick_that_is_drawn(name, epsilon, limits):
+def test_probabilities_of_the_first_pick_are_those_of_what_is_drawn(name, epsilon, limits):
     rng, allowance = np.random.default_rng(0), allowance_of(6, 3, **limits)
-    batch = draw_limited(SAMPLERS[name], np.array(SCORES), allowance, rng, 1.0, epsilon)
+    said = draw_limited(name, SCORES, allowance, rng, 1.0, epsilon)[1]
     law = law_of(name, SCORES, 1, oracle_of(6, 3, **limits), epsilon)
-    assert_first_picks_are(batch.log_weights(), law, len(allowance.must))
+    assert_first_picks_are(said.first_log_proba(), law, len(allowance.must))
 
 
 @every_limit
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
-def test_log_weights_of_batches_that_keep_apart_are_those_of_the_first_pick(epsilon, limits):
+def test_probabilities_of_the_first_pick_that_keeps_apart_are_those_of_what_is_drawn(epsilon, limits):
     rng, allowance = np.random.default_rng(0), allowance_of(6, 3, **limits)
-    batch = draw_apart(SAMPLERS["power"], np.array(SCORES), apart(), 3, rng, 1.0, 1.0, epsilon, allowance)
+    said = draw_limited("power", SCORES, allowance, rng, 1.0, epsilon, apart(), 1.0)[1]
     rule = reference.Repulsion(SCORES, PLACES.tolist(), 1, 1, epsilon)
     law = oracle_of(6, 3, **limits).law(reference.step_apart(rule))
-    assert_first_picks_are(batch.log_weights(), law, len(allowance.must))
+    assert_first_picks_are(said.first_log_proba(), law, len(allowance.must))
 
 
 def test_top_k_takes_the_best_row_allowed_where_the_best_is_not():
     limits = {"groups": PAIRS, "max_per_group": {2: 0}}
-    batch = draw_limited(
-        SAMPLERS["topk"], np.array(SCORES), allowance_of(6, 2, **limits), np.random.default_rng(0), 1.0
-    )
-    assert batch.indices.tolist() == [1, 3]
-    assert np.flatnonzero(batch.log_weights() > -INF).tolist() == [1]
+    batch, law = draw_limited("topk", SCORES, allowance_of(6, 2, **limits), np.random.default_rng(0))
+    assert batch.tolist() == [1, 3]
+    assert np.flatnonzero(law.first_log_proba() > -INF).tolist() == [1]
 
 
 def test_what_could_be_picked_first_is_what_is_allowed_then():
     limits = LIMITS["all"]
-    batch = draw_limited(
-        SAMPLERS["power"], np.array(SCORES), allowance_of(6, 3, **limits), np.random.default_rng(0), 1.0
-    )
-    assert np.flatnonzero(batch.log_weights() > -INF).tolist() == oracle_of(6, 3, **limits).next((3,))
+    law = draw_limited("power", SCORES, allowance_of(6, 3, **limits), np.random.default_rng(0))[1]
+    assert np.flatnonzero(law.first_log_proba() > -INF).tolist() == oracle_of(6, 3, **limits).next((3,))
 
 
-@pytest.mark.parametrize("diversity", [0, 1.0])
-def test_where_every_row_must_be_in_the_batch_its_first_is_certain(diversity):
-    scores, allowance, rng = np.array(SCORES), allowance_of(6, 2, must=[4, 1]), np.random.default_rng(0)
-    if diversity:
-        batch = draw_apart(SAMPLERS["power"], scores, apart(), 2, rng, 1.0, diversity, 0.1, allowance)
-    else:
-        batch = draw_limited(SAMPLERS["power"], scores, allowance, rng, 1.0)
-    assert batch.indices.tolist() == [4, 1]
-    assert batch.log_proba().tolist() == [0, 0]
-    assert np.exp(batch.log_weights()).tolist() == [0, 0, 0, 0, 1, 0]
+@pytest.mark.parametrize("points", [None, PLACES])
+def test_where_every_row_must_be_in_the_batch_its_first_is_certain(points):
+    allowance, rng = allowance_of(6, 2, must=[4, 1]), np.random.default_rng(0)
+    batch, law = draw_limited("power", SCORES, allowance, rng, 1.0, 0.1, None if points is None else apart())
+    assert batch.tolist() == [4, 1]
+    assert law.log_proba().tolist() == [0, 0]
+    assert np.exp(law.first_log_proba()).tolist() == [0, 0, 0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("draw", [draw_limited, None], ids=["sampler", "apart"])
-def test_a_pickled_batch_has_its_probabilities(draw):
+@pytest.mark.parametrize("points", [None, PLACES])
+def test_a_pickled_law_has_its_probabilities(points):
     allowance, rng = allowance_of(6, 3, **LIMITS["all"]), np.random.default_rng(0)
-    if draw is None:
-        batch = draw_apart(SAMPLERS["power"], np.array(SCORES), apart(), 3, rng, 1.0, 1.0, 0.1, allowance)
-    else:
-        batch = draw(SAMPLERS["power"], np.array(SCORES), allowance, rng, 1.0, 0.1)
-    again = pickle.loads(pickle.dumps(batch))
-    np.testing.assert_array_equal(again.indices, batch.indices)
-    np.testing.assert_array_equal(again.log_proba(), batch.log_proba())
-    np.testing.assert_array_equal(again.log_weights(), batch.log_weights())
+    law = draw_limited("power", SCORES, allowance, rng, 1.0, 0.1, None if points is None else apart())[1]
+    again = pickle.loads(pickle.dumps(law))
+    np.testing.assert_array_equal(again.log_proba(), law.log_proba())
+    np.testing.assert_array_equal(again.first_log_proba(), law.first_log_proba())
 
 
 def test_a_batch_that_is_filled_up_says_with_how_many_rows():
-    scores = np.array([0.0, 0.5, 0.0, 0.0, 0.0, 0.2])
+    scores, allowance = [0.0, 0.5, 0.0, 0.0, 0.0, 0.2], allowance_of(6, 2, groups=PAIRS, at_least={1: 1})
     with pytest.warns(UserWarning, match=r"Only 1 of 2 rows could be drawn by their scores.*The other 1 were"):
-        draw_limited(
-            SAMPLERS["power"], scores, allowance_of(6, 2, groups=PAIRS, at_least={1: 1}), np.random.default_rng(0), 1.0
-        )
+        draw_limited("power", scores, allowance, np.random.default_rng(0))

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from scipy import special
 
 from skactive import samplers
-from skactive.samplers import gumbel_top_k, power, softmax, softrank, topk, uniform
-from skactive.samplers._law import Law, RankLaw
-from skactive.samplers._mixture import draw_mixture
+from skactive.samplers import power, softmax, softrank, topk
+from skactive.samplers._law import draw_batch
+from skactive.samplers._plackett_luce import Law, RankLaw
 
 NAMES = ["power", "softmax", "softrank", "topk", "uniform"]
 RANDOM = ["power", "softmax", "softrank"]
@@ -489,9 +489,9 @@ def test_draw_gives_the_batch_of_the_sampler_and_its_log_probabilities(name, tas
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         indices = samplers.SAMPLERS[name](scores, k, np.random.default_rng(seed), beta=beta)
-        batch = samplers.SAMPLERS[name].draw(scores, k, np.random.default_rng(seed), beta=beta)
-    np.testing.assert_array_equal(batch.indices, indices)
-    log_proba = np.asarray(batch.log_proba())
+        batch, said = draw_batch(name, scores, k, np.random.default_rng(seed), beta=beta)
+    np.testing.assert_array_equal(batch, indices)
+    log_proba = np.asarray(said.log_proba())
     assert log_proba.shape == (k,)
     assert log_proba.dtype == np.float64
     assert np.isfinite(log_proba).all()
@@ -504,29 +504,18 @@ def test_a_pool_of_minus_infinity_alone_is_a_pool_of_equal_rows_whatever_its_siz
         assert_is_a_batch(sampler(np.full(n_rows, -INF), 3, rng), n_rows, 3)
 
 
-def test_a_mixture_names_the_row_of_a_score_that_its_sampler_refuses(rng):
-    # The sampler sees the rows in random order.
+@pytest.mark.parametrize("kind", ["ours", "the user's own"])
+def test_a_mixture_names_the_row_of_a_score_that_its_sampler_refuses(kind, rng):
+    # A sampler of the user's own sees the rows in random order.
+    def own(scores, k, rng, *, beta=1.0):
+        return power(scores, k, rng, beta=beta)
+
+    own.log_weights = power.log_weights
+    sampler = power if kind == "ours" else own
     scores = np.ones(50)
     scores[7] = -1.0
     with pytest.raises(ValueError, match=r"Got -1\.0 in row 7\b"):
-        draw_mixture(power, scores, 3, rng, 1.0, 0.1)
-
-
-# ---------------------------------------------------------------------------------------------- gumbel_top_k by itself
-
-
-def test_gumbel_top_k_follows_the_softmax_of_its_values():
-    values = np.log([0.1, 0.4, 0.2, 0.3])
-    for beta in (0, 0.5, 1, 2):
-        law = reference.ordered_batches(reference.power_weights([0.1, 0.4, 0.2, 0.3], beta), 2)
-        counts = batches(gumbel_top_k, values, 2, beta, 2000, seed=23)
-        reference.assert_counts_fit(counts, law, 2000)
-
-
-def test_gumbel_top_k_takes_minus_infinity_last():
-    law = reference.ordered_batches([0, 2, 0, 1], 4)
-    counts = batches(gumbel_top_k, np.array([-INF, math.log(2), -INF, 0.0]), 4, 1.0, 2000, seed=24)
-    reference.assert_counts_fit(counts, law, 2000)
+        draw_batch(sampler, scores, 3, rng, epsilon=0.1)
 
 
 # ---------------------------------------------------------------------------------------- log-probabilities of batches
@@ -623,11 +612,9 @@ def test_log_proba_of_a_draw_is_that_of_its_batch_under_the_law(name, beta):
     for n_rows in (1, 2, 8, 40):
         scores = rng.random(n_rows) + 0.01
         ranks = np.argsort(np.argsort(-scores)) + 1
-        batch = samplers.SAMPLERS[name].draw(scores, n_rows, rng, beta=beta)
+        batch, said = draw_batch(name, scores, n_rows, rng, beta=beta)
         weights = reference.exact_log_weights(name, scores, beta, ranks)
-        np.testing.assert_allclose(
-            batch.log_proba(), reference.log_proba(weights, batch.indices), rtol=1e-11, atol=1e-11
-        )
+        np.testing.assert_allclose(said.log_proba(), reference.log_proba(weights, batch), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize(("name", "beta"), [("power", 2), ("softmax", 3), ("softrank", 1), ("uniform", 1), ("topk", 1)])
@@ -637,10 +624,10 @@ def test_probabilities_of_draws_are_the_frequencies_of_their_batches(name, beta)
     rng = np.random.default_rng(26)
     said, counts = {}, Counter()
     for _ in range(n_trials):
-        batch = samplers.SAMPLERS[name].draw(scores, 2, rng, beta=beta)
-        pair = tuple(batch.indices.tolist())
+        batch, of_batch = draw_batch(name, scores, 2, rng, beta=beta)
+        pair = tuple(batch.tolist())
         counts[pair] += 1
-        said.setdefault(pair, math.exp(np.sum(batch.log_proba())))
+        said.setdefault(pair, math.exp(np.sum(of_batch.log_proba())))
     law = {pair: float(p) for pair, p in reference.batch_law(name, scores, 2, beta).items()}
     assert {pair: pytest.approx(p, rel=1e-9) for pair, p in said.items()} == {pair: law[pair] for pair in said}
     reference.assert_counts_fit(counts, law, n_trials)
@@ -652,7 +639,7 @@ def test_inverse_probabilities_of_the_first_pick_average_to_the_pool_size(name, 
     # E[1/q(i)] = n whatever the law, given the realised ranks as well: Var = Σ 1/q − n² for each ranking. 5 sigma.
     scores, n_trials = np.array(scores), 1500
     rng = np.random.default_rng(27)
-    inverse = [math.exp(-samplers.SAMPLERS[name].draw(scores, 1, rng).log_proba()[0]) for _ in range(n_trials)]
+    inverse = [math.exp(-draw_batch(name, scores, 1, rng)[1].log_proba()[0]) for _ in range(n_trials)]
     law = reference.batch_law(name, scores, 1, 1)
     if name == "softrank":
         law = {rank: (1 / rank) / (137 / 60) for rank in range(1, 6)}
@@ -668,59 +655,59 @@ def test_log_proba_under_softrank_is_exact_given_the_realised_ranks():
     seen = {row: set() for row in range(5)}
     rng = np.random.default_rng(28)
     for _ in range(400):
-        batch = softrank.draw(scores, 1, rng)
-        rank = 1 / (math.exp(batch.log_proba()[0]) * harmonic)
+        batch, said = draw_batch("softrank", scores, 1, rng)
+        rank = 1 / (math.exp(said.log_proba()[0]) * harmonic)
         assert rank == pytest.approx(round(rank), abs=1e-9)
-        seen[int(batch.indices[0])].add(round(rank))
+        seen[int(batch[0])].add(round(rank))
     assert seen == allowed  # the rarest of these is missed in 400 draws with a chance of (1 − 1/27)^400 < 1e-6
 
 
 def test_log_proba_under_top_k_counts_the_ties_that_are_left(rng):
     scores = np.array([2.0, 1.0, 3.0, 2.0, 1.0, 1.0, 2.0])
-    batch = topk.draw(scores, 6, rng)
-    np.testing.assert_allclose(batch.log_proba(), -np.log([1, 3, 2, 1, 3, 2]), rtol=1e-12, atol=1e-15)
+    said = draw_batch("topk", scores, 6, rng)[1]
+    np.testing.assert_allclose(said.log_proba(), -np.log([1, 3, 2, 1, 3, 2]), rtol=1e-12, atol=1e-15)
 
 
 def test_log_proba_under_uniform_counts_the_rows_that_are_left(rng):
-    batch = uniform.draw(np.array([2.0, 1.0, 3.0, 2.0]), 4, rng)
-    np.testing.assert_allclose(batch.log_proba(), -np.log([4, 3, 2, 1]), rtol=1e-12, atol=1e-15)
+    said = draw_batch("uniform", np.array([2.0, 1.0, 3.0, 2.0]), 4, rng)[1]
+    np.testing.assert_allclose(said.log_proba(), -np.log([4, 3, 2, 1]), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore:.*positive:UserWarning")
 def test_log_proba_of_the_uniform_fill_up_counts_the_rows_that_are_left(rng):
-    batch = power.draw(np.array([0.0, 0.25, 0.0, 0.75, 0.0]), 5, rng)
-    first = math.log(0.75 if batch.indices[0] == 3 else 0.25)
-    np.testing.assert_allclose(batch.log_proba(), [first, 0, *-np.log([3, 2, 1])], rtol=1e-12, atol=1e-15)
+    batch, said = draw_batch("power", np.array([0.0, 0.25, 0.0, 0.75, 0.0]), 5, rng)
+    first = math.log(0.75 if batch[0] == 3 else 0.25)
+    np.testing.assert_allclose(said.log_proba(), [first, 0, *-np.log([3, 2, 1])], rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["softmax", "softrank"])
 def test_log_proba_of_minus_infinity_counts_the_rows_that_are_left(name, rng):
-    batch = samplers.SAMPLERS[name].draw(np.array([-INF, 7.0, -INF, -INF]), 4, rng)
-    np.testing.assert_allclose(batch.log_proba(), [0, *-np.log([3, 2, 1])], rtol=1e-12, atol=1e-15)
+    said = draw_batch(name, np.array([-INF, 7.0, -INF, -INF]), 4, rng)[1]
+    np.testing.assert_allclose(said.log_proba(), [0, *-np.log([3, 2, 1])], rtol=1e-12, atol=1e-15)
 
 
 def test_log_proba_of_a_draw_keeps_to_the_scores_it_was_drawn_from(rng):
     # It is computed when asked for; by then the caller may have used the array for something else.
     scores = np.array([0.1, 0.4, 0.2, 0.3])
-    batch = power.draw(scores, 1, rng)
-    expected = math.log(scores[batch.indices[0]])
+    batch, said = draw_batch("power", scores, 1, rng)
+    expected = math.log(scores[batch[0]])
     scores[:] = 0.25
-    np.testing.assert_allclose(batch.log_proba(), [expected], rtol=1e-12)
+    np.testing.assert_allclose(said.log_proba(), [expected], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_log_proba_of_a_large_pool_equals_its_formula(name, rng):
     scores = rng.random(200_000)
-    batch = samplers.SAMPLERS[name].draw(scores, 100, rng, beta=2.0)
+    batch, said = draw_batch(name, scores, 100, rng, beta=2.0)
     if name == "softrank":
         ranks = np.empty(200_000)
         ranks[np.argsort(-scores)] = np.arange(1, 200_001)
         weights = ranks**-2.0
     else:
         weights = scores**2.0 if name == "power" else np.exp(2 * scores)
-    picked = weights[batch.indices]
+    picked = weights[batch]
     rest = math.fsum(weights) - np.concatenate([[0], np.cumsum(picked)[:-1]])
-    np.testing.assert_allclose(batch.log_proba(), np.log(picked / rest), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(said.log_proba(), np.log(picked / rest), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("scores", [[0.3, 0.1, 0.2, 0.9], [0.5, 0.9, 0.5, -INF]], ids=["distinct", "tied"])
@@ -728,7 +715,7 @@ def test_a_law_of_ranks_needs_no_more_than_the_values_of_ranks(scores):
     # Weights 1, e^-1, e^-2, e^-3 by rank, beside the same law by row, tied rows taking their ranks at random.
     law = RankLaw(np.array(scores), 1.0, lambda ranks: 1 - ranks)
     rng, n_trials = np.random.default_rng(29), 2000
-    counts = Counter(tuple(law.draw(2, rng).indices.tolist()) for _ in range(n_trials))
+    counts = Counter(tuple(law.draw(2, rng).tolist()) for _ in range(n_trials))
     weights = [
         [math.exp(1 - r) if s > -INF else 0 for r, s in zip(ranks, scores, strict=True)]
         for ranks in reference.tied_ranks(scores)
@@ -822,7 +809,7 @@ def test_scores_on_the_gpu_give_the_same_batch(name, rng):
 def test_softmax_of_scores_as_large_as_floats_can_be_has_the_law_of_small_ones(beta):
     small = np.array([-1.5, 1.5, 1.0, 0.25, 0.0, -np.inf])
     large = small * 2.0**1023  # near 1.3e308: their differences are no floats
-    ours = samplers.SAMPLERS["softmax"].draw(large, 4, np.random.default_rng(0), beta=beta * 2.0**-1023)
-    theirs = samplers.SAMPLERS["softmax"].draw(small, 4, np.random.default_rng(0), beta=beta)
-    np.testing.assert_array_equal(ours.indices, theirs.indices)
-    np.testing.assert_allclose(ours.log_proba(), theirs.log_proba(), rtol=1e-12)
+    ours, ours_law = draw_batch("softmax", large, 4, np.random.default_rng(0), beta=beta * 2.0**-1023)
+    theirs, theirs_law = draw_batch("softmax", small, 4, np.random.default_rng(0), beta=beta)
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(ours_law.log_proba(), theirs_law.log_proba(), rtol=1e-12)

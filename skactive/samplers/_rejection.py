@@ -6,7 +6,7 @@ weight now to that bound: that has exactly the law wanted, and takes distances o
 bounds follow from norms. They are brought up to date, by one matrix product with all rows that were chosen since, once
 rejections cost more than that.
 
-Letters: N points, m proposed.
+Letters: N points, n of them rows that may be drawn, m proposed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 
-from .._points import Points, PointSet
-from ._allowance import Allowance
+from ._distances import Points, PointSet
+from ._feasibility import Allowance
 from ._selection import Indices, Scores
 
 _PROPOSALS = 64  # at once: enough to hide what a call costs, few enough that their mutual distances cost little
@@ -25,8 +25,8 @@ _PROPOSALS = 64  # at once: enough to hide what a call costs, few enough that th
 class Bounds:
     """Weights of rows that are no less than those now, and the centres that they do not know of.
 
-    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre. Where there is
-    an allowance, rows that it refuses have none, and those that are drawn are taken from it.
+    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre. Rows that the
+    allowance refuses have none, and those that are drawn are taken from it. Points beyond its rows are centres alone.
 
     Attributes
     ----------
@@ -35,12 +35,7 @@ class Bounds:
     """
 
     def __init__(
-        self,
-        points: PointSet,
-        centres: Indices,
-        log_weights: Scores,
-        power: float,
-        allowance: Allowance | None = None,
+        self, points: PointSet, centres: Indices, log_weights: Scores, power: float, allowance: Allowance
     ) -> None:
         self._points, self._log_weights, self._power = points, log_weights, power
         self._allowance = allowance
@@ -50,19 +45,29 @@ class Bounds:
 
     @property
     def total(self) -> float:
-        return float(self._cumulative_N[-1])
+        return float(self._cumulative_n[-1])
 
-    def add(self, centres: Indices) -> None:
-        """Count rows as chosen."""
-        self._unknown = self._unknown.joined(self._points[centres])
+    def add(self, row: int) -> None:
+        """Count a row as chosen."""
+        self._unknown = self._unknown.joined(self._points[np.array([row])])
 
-    def draw(self, n_wanted: int, rng: np.random.Generator) -> Indices:
-        """Some new rows, perhaps none, which count as chosen from then on."""
-        drawn = np.searchsorted(self._cumulative_N, rng.random(_PROPOSALS) * self.total, side="right")
-        rows_m = np.minimum(drawn, len(self._points) - 1)  # rounding may reach the total
+    def draw(self, n: int, rng: np.random.Generator) -> int:
+        """Take up to n rows, which count as chosen from then on, and say how many; fewer if no more have a weight."""
+        n_taken = 0
+        while n_taken < n and self.total > 0:
+            found = self._propose(n - n_taken, rng)
+            n_taken += found
+            if not found and not self._allowance.allowed.any():
+                break
+        return n_taken
+
+    def _propose(self, n_wanted: int, rng: np.random.Generator) -> int:
+        drawn = np.searchsorted(self._cumulative_n, rng.random(_PROPOSALS) * self.total, side="right")
+        rows_m = np.minimum(drawn, len(self._cumulative_n) - 1)  # rounding may reach the total
         proposed = self._points[rows_m]
         bounds_m = self._distances_N[rows_m]
         now_m = np.minimum(bounds_m, nearest_distances(proposed, self._unknown))
+        # A row is accepted with (distance now / bound) ** power: where its distance exceeds this random level.
         levels_m = bounds_m * rng.random(_PROPOSALS) ** (1 / self._power)
         accepted = self._accept(rows_m, levels_m, now_m, proposed, n_wanted)
         work = len(self._unknown) + _PROPOSALS
@@ -70,7 +75,7 @@ class Bounds:
         self._wasted += work * (_PROPOSALS - len(accepted))
         if len(accepted) < n_wanted:
             self._update_if_worth_it(len(accepted), n_wanted - len(accepted))
-        return rows_m[accepted]
+        return len(accepted)
 
     def _update_if_worth_it(self, n_accepted: int, n_left: int) -> None:
         """Compare, in products of a point and a centre, an update and what more rejections would take.
@@ -96,28 +101,20 @@ class Bounds:
         between_mm = proposed.squared_distances(proposed).cpu().numpy()
         accepted: list[int] = []
         for i, level in enumerate(levels_m):
-            if level < now_m[i] and self._takes(int(rows_m[i])):
+            if level < now_m[i] and self._allowance.allows_row(row := int(rows_m[i])):
+                self._allowance.take(row)
                 accepted.append(i)
                 now_m = np.minimum(now_m, between_mm[i])
                 if len(accepted) == n_wanted:
                     break
         return accepted
 
-    def _takes(self, row: int) -> bool:
-        if self._allowance is None:
-            return True
-        is_allowed = self._allowance.allows_row(row)
-        if is_allowed:
-            self._allowance.take(row)
-        return is_allowed
-
     def _renew(self) -> None:
-        log_N = log_weights_apart(self._log_weights, self._distances_N, self._power)
-        if self._allowance is not None:
-            allowed = self._allowance.allowed
-            log_N[: len(allowed)][~allowed] = -np.inf
-        top = log_N.max()
-        self._cumulative_N = np.exp(log_N - top).cumsum() if top > -math.inf else np.zeros(len(log_N))
+        n = self._allowance.n_rows
+        log_n = log_weights_apart(self._log_weights, self._distances_N[:n], self._power)
+        log_n[~self._allowance.allowed] = -np.inf
+        top = log_n.max()
+        self._cumulative_n = np.exp(log_n - top).cumsum() if top > -math.inf else np.zeros(n)
         self._wasted = 0
 
 

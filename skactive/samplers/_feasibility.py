@@ -28,7 +28,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class Allowance:
-    """Which rows may be picked next. It changes with every row that is taken.
+    """Which rows may be picked next. It changes with every row that is taken. Without limits, all that are not taken.
 
     Parameters
     ----------
@@ -55,6 +55,7 @@ class Allowance:
         Rows taken, in order.
     n_left : int
         Picks left, at most. After the last one, no row is allowed.
+    n_rows : int
     """
 
     def __init__(
@@ -70,12 +71,12 @@ class Allowance:
         slack: float = math.inf,
         cheapest: Mapping[int, Sequence[float]] | None = None,
     ) -> None:
-        self.n_left = n_left
+        self.n_rows, self.n_left = n_rows, n_left
         self.must = np.asarray(must, dtype=np.int64)
         self.picks: list[int] = []
         self._taken = np.zeros(n_rows, dtype=bool)
         self._taken[self.must] = True
-        self._groups = np.zeros(n_rows, dtype=np.int64) if groups is None else groups
+        self._groups = np.broadcast_to(np.int64(0), n_rows) if groups is None else groups  # takes no memory
         self._room = np.full(1, n_rows) if room is None else room.copy()
         self._need = np.zeros_like(self._room) if need is None else need.copy()
         self._n_needed = int(self._need.sum())
@@ -94,6 +95,11 @@ class Allowance:
         self._close_if_tight()
 
     @property
+    def batch(self) -> Indices:
+        """The batch so far: rows that have to be in it, then the picks."""
+        return np.concatenate([self.must, np.array(self.picks, dtype=np.int64)])
+
+    @property
     def allowed(self) -> Mask:
         """A mask of the rows that may be picked next, shape (n_rows,)."""
         return self.allows(slice(None))
@@ -108,6 +114,8 @@ class Allowance:
         return bool(fits and not self._taken[row])
 
     def _fits(self, rows: slice | Indices) -> Mask:
+        if len(self._base) == 1 and self._costs is None:
+            return self._base > -math.inf  # one group: the same for all rows
         groups = self._groups[rows]
         if self._costs is None:
             return (self._base > -math.inf)[groups]

@@ -1,8 +1,8 @@
 """BADGE: a batch of rows that the model would learn much from, each something else.
 
-A row stands for the gradient that it would give the last layer if its label were the predicted one: long where the
-model is unsure, and pointing where the embedding points. k-means++ seeding over these vectors makes the batch. They are
-outer products of two short vectors, and are never formed.
+A row is represented by the gradient that it would give the last layer if its label were the predicted one: long where
+the model is unsure, and in the direction of the embedding. k-means++ seeding over these vectors makes the batch. They
+are outer products of two short vectors, and are never formed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,30 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import PointError, Rules, check_classifier, check_k, name_or_callable, probabilities_of
-from .._points import PointSet, Residuals, Vectors
-from .._random import check_rng
-from .._types import Embedding
-from ..posterior._embeddings import Represent, represent_by
-from ..posterior._wrappers import in_batches
-from ..query import Batch, BatchQuery, Pool, Streams, model_of
-from ..query._embeddings import check_ran_a_layer, collect
-from ..samplers._allowance import Allowance
-from ..samplers._limited import Order, batch_of, uniform_law
-from ._checks import check_embeddings, check_probabilities, warn_gradients_gone
-from ._seeding import seed
+from ._checks import (
+    PointError,
+    Rules,
+    check_classifier,
+    check_k,
+    name_or_callable,
+    probabilities_of,
+    real_array,
+    warn,
+)
+from ._random import check_rng
+from ._types import Embedding
+from .posterior._embeddings import Represent, represent_by
+from .posterior._wrappers import in_batches
+from .query import Batch, BatchQuery, Pool, Streams, model_of
+from .query._embeddings import as_numbers, check_ran_a_layer, collect
+from .samplers._distances import PointSet, Residuals, Vectors
+from .samplers._feasibility import Allowance
+from .samplers._limited import take_all, uniform_order
+from .samplers._rejection import Bounds
 
 __all__ = ["BADGEQuery", "badge"]
+
+_TIED_NORMS = 8 * np.finfo(np.float64).eps  # relative: rounding that hides which of two equal norms is larger
 
 
 def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -79,12 +89,12 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     >>> probabilities = [[0.5, 0.5], [1.0, 0.0], [0.9, 0.1], [0.9, 0.1]]
     >>> embeddings = [[2.0, 0.0], [9.0, 9.0], [0.0, 1.0], [0.0, 1.0]]
     >>> badge(probabilities, embeddings, 2, np.random.default_rng(0))
-    array([0, 1])
+    array([0, 2])
     """
     points = _points(probabilities, embeddings)
     k = check_k(k, len(points), of="rows")
     check_rng(rng)
-    return _batch(points, k, rng)[0]
+    return _seed(points, Allowance(len(points), k), rng)
 
 
 class BADGEQuery(BatchQuery):
@@ -103,18 +113,8 @@ class BADGEQuery(BatchQuery):
         regression on its features, with the probabilities it gives; gradients then have the scale of the features, so
         these should be of one scale. Features are what the last step of a Pipeline gets. Or a function ``embedding(X)``
         or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for a chunk of the pool.
-    chunk_size : int, optional
-        Rows predicted at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most.
-    predict_batch_size : int, optional
-        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
-        `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
-        with a warning. Models that are no nets do not look at it.
-    max_candidates : int, optional
-        Look at no more than this many rows, chosen uniformly at random.
-    random_state : None, int, numpy Generator or RandomState
-        Seeds one stream, which goes on from call to call. Set it again, or clone the query, to start afresh.
-    verbose : int, default=0
-        Whether to show a progress bar over the pool.
+    chunk_size, predict_batch_size, random_state, verbose
+        As in `StochasticBatchQuery`.
 
     Attributes
     ----------
@@ -122,10 +122,6 @@ class BADGEQuery(BatchQuery):
         Norms of the gradients of the last pool; NaN for rows that were not looked at.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
-    n_informative_ : int
-        Rows taken for their gradients; the others, whose gradients are 0 or were there already, fill up the batch.
-    n_features_in_ : int
-        Columns of the last pool.
 
     See Also
     --------
@@ -138,11 +134,6 @@ class BADGEQuery(BatchQuery):
     Probabilities come from ``predict_proba``: for `MCDropoutClassifier` that is the mean over its draws. They are kept
     for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers a row. Where
     features of the pool are the embeddings, it is read in place: a memory map larger than the memory will do.
-
-    References
-    ----------
-    Ash, Zhang, Krishnamurthy, Langford and Agarwal (2020), Deep Batch Active Learning by Diverse, Uncertain Gradient
-    Lower Bounds.
 
     Examples
     --------
@@ -177,61 +168,27 @@ class BADGEQuery(BatchQuery):
         model = model_of(learner)
         check_classifier(model, "BADGE")
         represent = in_batches(represent_by(model, self.embedding), self.predict_batch_size)
-        batch_size = getattr(represent, "batch_size", None)
         with probabilities_of(model):
             probabilities, embeddings = collect(
                 pool.with_pending(),
                 lambda X: _of_rows(represent, X),
-                model=model_of(learner),
+                model=model,
                 chunk_size=self.chunk_size,
-                batch_size=batch_size,
+                batch_size=getattr(represent, "batch_size", None),
                 verbose=self.verbose,
             )
             points = _points_of(probabilities, embeddings, pool)
         scores = np.sqrt(points.squared_norms[: len(pool)]) * points.unit
-        allowance, n_known = pool.allowance(k), len(pool.pending)
+        allowance = pool.allowance(k)
         if allowance is None:
-            indices, n_informative = _batch(points, k, rngs.batch, n_known)
-        else:
-            indices, n_informative = _batch_among(points, allowance, rngs.batch, n_known)
-        return Batch(indices, scores, attributes={"n_informative_": n_informative})
+            return Batch(_seed(points, Allowance(len(pool), k), rngs.batch), scores)
+        return Batch(_seed(points, allowance, rngs.batch, of=" that `limits` allow"), scores)
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
-    """What represents some rows of a pool, checked."""
+    """Probabilities and embeddings of some rows of a pool, checked."""
     probabilities, embeddings = represent(X)
     return _checked(probabilities, check_ran_a_layer(embeddings))
-
-
-def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
-    probabilities = check_probabilities(probabilities)
-    return probabilities, check_embeddings(embeddings, probabilities.shape[0])
-
-
-def _batch(points: PointSet, k: int, rng: np.random.Generator, n_known: int = 0) -> tuple[NDArray[np.int64], int]:
-    """Rows of gradients that differ, and how many they are; if they are fewer than k, uniform ones follow.
-
-    The last ``n_known`` points count as chosen.
-    """
-    found = seed(points, k, rng, n_known)
-    if len(found) == k:
-        return found, k
-    warn_gradients_gone(len(found), k)
-    left = np.delete(np.arange(len(points) - n_known), found)
-    return np.concatenate([found, rng.choice(left, k - len(found), replace=False)]), len(found)
-
-
-def _batch_among(
-    points: PointSet, allowance: Allowance, rng: np.random.Generator, n_known: int
-) -> tuple[NDArray[np.int64], int]:
-    """The same with an allowance: the rows that have to be in the batch, and then as many as it allows."""
-    found = seed(points, allowance.n_left, rng, n_known, allowance)
-    others = Order(uniform_law(len(points) - n_known), allowance, rng)
-    while (row := others.next()) is not None:
-        allowance.take(row)
-    if len(found) < len(allowance.picks):
-        warn_gradients_gone(len(found), len(allowance.picks), of=" that `limits` allow")
-    return batch_of(allowance), len(found)
 
 
 def _points_of(probabilities: Any, embeddings: Any, pool: Pool) -> PointSet:
@@ -244,3 +201,88 @@ def _points_of(probabilities: Any, embeddings: Any, pool: Pool) -> PointSet:
 def _points(probabilities: Any, embeddings: Any) -> PointSet:
     probabilities, embeddings = _checked(probabilities, embeddings)
     return PointSet(Residuals(probabilities), Vectors(embeddings, "embedding"))
+
+
+def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+    probabilities = _checked_probabilities(probabilities)
+    return probabilities, _checked_embeddings(embeddings, probabilities.shape[0])
+
+
+def _checked_probabilities(probabilities: Any) -> Any:
+    """An array or tensor (n_points, n_classes); its rows are checked as they are read."""
+    probabilities = real_array("probabilities", probabilities, objects=False)
+    if len(probabilities.shape) != 2 or probabilities.shape[1] == 0:
+        raise ValueError(
+            "`probabilities` must have shape (n_points, n_classes): the mean over draws, or predict_proba. "
+            f"Got shape {tuple(probabilities.shape)} instead."
+        )
+    return probabilities
+
+
+def _checked_embeddings(embeddings: Any, n_points: int) -> Any:
+    """An array, memory map, tensor, sparse or dask array (n_points, n_units) of numbers."""
+    embeddings = as_numbers(embeddings)
+    if len(embeddings.shape) != 2 or embeddings.shape[1] == 0:
+        raise ValueError(
+            "`embeddings` must have shape (n_points, n_units): what enters the last linear layer, or features. Got "
+            f"shape {tuple(embeddings.shape)} instead. Give BADGEQuery an `embedding`, a function of the rows."
+        )
+    if embeddings.shape[0] != n_points:
+        raise ValueError(
+            f"`embeddings` must have a row for each of the {n_points} rows of `probabilities`. "
+            f"Got {embeddings.shape[0]} rows."
+        )
+    return embeddings
+
+
+# --- k-means++ seeding (Arthur and Vassilvitskii, 2007): rows that keep apart, with equal weights and the power 1
+
+
+def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator, of: str = "") -> NDArray[np.int64]:
+    """The rows that have to be in the batch, rows of gradients that differ, and uniform ones once there are no more.
+
+    Points beyond the rows of the allowance are in flight, and count as chosen. ``of`` says in a warning which rows
+    there were, if not all.
+    """
+    _take_apart(points, allowance, rng)
+    n_apart = len(allowance.picks)
+    take_all(uniform_order(allowance, rng), allowance)
+    if n_apart < len(allowance.picks):
+        _warn_gradients_gone(n_apart, len(allowance.picks), of)
+    return allowance.batch
+
+
+def _take_apart(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> None:
+    """Take one of the rows of largest norm, unless some are chosen already, and others by their squared distances."""
+    norms, n = points.squared_norms, allowance.n_rows
+    if not norms.any():
+        return
+    centres = np.concatenate([np.arange(n, len(points)), allowance.must])
+    if len(centres) == 0:
+        centres = _longest(norms, allowance, rng)
+    if len(centres) and allowance.n_left:
+        Bounds(points, centres, np.zeros(n), 1.0, allowance).draw(allowance.n_left, rng)
+
+
+def _longest(norms: NDArray[np.float64], allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One of the allowed rows of the largest norm, which is taken; none if all are 0 there."""
+    allowed = np.flatnonzero(allowance.allowed)
+    largest = norms[allowed].max(initial=0.0)
+    if largest == 0:
+        return allowed[:0]
+    row = rng.choice(allowed[norms[allowed] >= largest * (1 - _TIED_NORMS)], 1)
+    allowance.take(int(row[0]))
+    return row
+
+
+def _warn_gradients_gone(n_found: int, k: int, of: str = "") -> None:
+    """Say that a batch was filled up; ``of`` says which gradients there were, if not all."""
+    if of:
+        why = f"no other gradient{of} differs from those chosen before it"
+    else:
+        why = "every other gradient is equal to that of one of these" if n_found else "all gradients are 0"
+    advice = "" if n_found or of else " The model is sure of every row, or all embeddings are 0."
+    warn(
+        f"BADGE found {n_found} of the {k} rows: {why}. The other {k - n_found} rows were drawn uniformly at "
+        f"random.{advice}"
+    )

@@ -1,0 +1,325 @@
+"""Rows taken greedily by the information that their labels add, with few gains computed.
+
+What a row adds only shrinks as the batch grows, so what it was worth some rows ago bounds what it is worth now; a few
+hundred merged outcomes of the batch (see `_outcomes`) give a closer bound; and the gain itself is computed for the few
+rows whose bounds are among the largest (Minoux, 1978).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._checks import as_array, check_same_functions, failure_explained
+from .._devices import best_float
+from .._progress import progress
+from ..query import Pool, PoolDraws
+from ..samplers._feasibility import Allowance
+from ..samplers._limited import Order, take_all
+from ..samplers._plackett_luce import Law
+from ..scores import bald
+from ._outcomes import Outcomes, as_tensor
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_N_MERGED = 512  # outcomes that bound a gain
+_ROWS_AT_ONCE = 1024
+_DRAWS_AT_ONCE = 2**22  # numbers
+_PRODUCTS_AT_ONCE = 2**20  # outcomes * classes * rows whose gains are computed before looking which bounds they beat
+_ROUNDING = 1e-12  # of a gain, relative to the weight of all outcomes
+_EXHAUSTED = 1e-6  # part of log n_draws that is left. Batches that go on for so long are better than such that stop at
+# 0.01 or 0.1: what tells the last draws apart also tells a model, measured by its Fisher information, from others.
+_MAX_BYTES = 256 * 2**20  # of draws that are kept
+_MIN_ROWS = 16  # that may be asked for at once, however wide their draws
+
+
+@dataclass(frozen=True)
+class BatchBALDResult:
+    """Rows chosen by BatchBALD, and the information in their labels.
+
+    Attributes
+    ----------
+    indices : ndarray of shape (k,), int64
+        Distinct rows, in the order they were chosen: every prefix is a smaller batch.
+    gains : ndarray of shape (k,), float64
+        Information that each row adds to those before it, in nats; 0 for rows that fill up the batch.
+    standard_errors : ndarray of shape (k,), float64
+        Monte Carlo standard error of each gain: 0 while all outcomes are enumerated, NaN for rows that fill up.
+    ceiling : float
+        log n_draws, the most that any batch can carry.
+    n_informative : int
+        Rows taken for their gain; the others fill up the batch.
+
+    See Also
+    --------
+    batchbald.batchbald : Returns it.
+    """
+
+    indices: Indices
+    gains: Floats
+    standard_errors: Floats
+    ceiling: float
+    n_informative: int
+
+    @property
+    def information(self) -> float:
+        """Joint mutual information of the batch's labels and the model, in nats: the sum of the gains."""
+        return min(float(self.gains.sum()), self.ceiling)
+
+
+@dataclass(frozen=True)
+class ArrayDraws:
+    """Candidates whose draws are all there: BALD scores, and bounds on what they add, lowered as a batch grows."""
+
+    draws: Any
+    scores: Floats
+    bounds: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n_draws, n_rows, n_classes)."""
+        return tuple(self.draws.shape)
+
+    def take(self, rows: Indices) -> Tensor:
+        """Draws of some rows, (n_draws, n_rows, n_classes)."""
+        if isinstance(self.draws, Tensor):
+            return as_tensor(self.draws[:, torch.from_numpy(rows).to(self.draws.device)])
+        return as_tensor(self.draws[:, rows])
+
+
+class KeptDraws:
+    """Candidates of a pool, their draws, and a number for each that says how much it is wanted.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_candidates,), float64
+        BALD scores.
+    bounds : ndarray of shape (n_candidates,), float64
+        The same to begin with, and for others to lower. Rows of the lowest make room for draws that are asked for.
+    shape : tuple of int
+        (n_draws, n_candidates, n_classes), as if the draws were one array.
+    """
+
+    def __init__(self, pool: Pool, draws: PoolDraws, chunk_size: int | None) -> None:
+        n_draws, _, n_classes = draws.shape
+        self.shape = n_draws, len(pool), n_classes
+        self.scores, self.bounds = np.empty((2, len(pool)))
+        self._pool, self._draws = pool, draws
+        self._chunk_size = pool.chunk_size(draws.n_values, chunk_size, draws.batch_size)
+        self._place_of = np.full(len(pool), -1)  # in the store, of each row
+        self._row_at = np.empty(0, dtype=np.int64)  # of each place
+        self._store = torch.empty(0, device="cpu")
+
+    def add(self, rows: slice, chunk: Any) -> None:
+        """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""
+        drawn = self._draws.of(chunk, rows.stop - rows.start)
+        self.scores[rows] = self.bounds[rows] = as_array(bald(drawn))
+        draws = as_tensor(drawn)
+        if rows.start == 0:
+            if not self._draws.checks_rows:
+                self._check_last_row_alone(drawn)
+            self._make_room(draws)
+        new = np.arange(rows.start, min(rows.stop, len(self._row_at)))
+        self._put(new, new, draws[:, : len(new)])
+
+    def take(self, rows: Indices) -> Tensor:
+        """Draws of these rows, (n_draws, n_rows, n_classes)."""
+        missing = np.sort(rows[self._place_of[rows] < 0])
+        if len(missing):
+            wanted = self.bounds[self._row_at]
+            wanted[self._place_of[np.setdiff1d(rows, missing)]] = np.inf
+            places = np.argpartition(wanted, len(missing) - 1)[: len(missing)]
+            self._place_of[self._row_at[places]] = -1
+            self._put(places, missing, self._draw_again(missing))
+        return self._store[:, self._on_device(self._place_of[rows])]
+
+    def _draw_again(self, rows: Indices) -> Tensor:
+        with failure_explained(f"Drawing predictions again for {len(rows)} rows"):
+            parts = [
+                as_tensor(self._draws.of(chunk, places.stop - places.start))
+                for places, chunk in self._pool.only(rows).blocks(self._chunk_size)
+            ]
+        return torch.cat(parts, dim=1)
+
+    def _check_last_row_alone(self, draws: Any) -> None:
+        """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
+        last = draws.shape[1] - 1
+        alone = self._draws.of(self._pool.take(np.array([last])), 1)
+        row = self._pool.positions(np.array([last]))[0]
+        check_same_functions(draws[:, last:], alone, f"row {row} by itself")
+
+    def _make_room(self, draws: Tensor) -> None:
+        n_draws, n_rows, n_classes = self.shape
+        bytes_per_row = n_draws * n_classes * draws.element_size()
+        n_kept = min(n_rows, max(_MIN_ROWS, _MAX_BYTES // bytes_per_row))
+        self._store = torch.empty((n_draws, n_kept, n_classes), dtype=draws.dtype, device=draws.device)
+        self._row_at = np.empty(n_kept, dtype=np.int64)
+
+    def _put(self, places: Indices, rows: Indices, draws: Tensor) -> None:
+        self._row_at[places], self._place_of[rows] = rows, places
+        self._store[:, self._on_device(places)] = draws.to(self._store)
+
+    def _on_device(self, places: Indices) -> Tensor:
+        return torch.from_numpy(places).to(self._store.device)
+
+
+Candidates = ArrayDraws | KeptDraws
+
+
+def choose_greedily(
+    candidates: Candidates,
+    allowance: Allowance,
+    max_outcomes: int,
+    rng: np.random.Generator,
+    pending: Sequence[Tensor] = (),
+    *,
+    verbose: bool = False,
+) -> BatchBALDResult:
+    """Informative rows, and once there are no more, rows in proportion to their scores, while any is allowed.
+
+    Gains are those beyond what is ``pending``, draws of rows whose labels are to come. Rows that have to be in the
+    batch come first, whatever their gains.
+    """
+    gains: list[float] = []
+    errors: list[float] = []
+    n_rows = len(allowance.must) + allowance.n_left
+    with progress(total=n_rows, doing="choosing", unit="row", verbose=verbose) as bar:
+        for gain, error in _informative_picks(candidates, allowance, max_outcomes, rng, pending):
+            gains.append(gain)
+            errors.append(error)
+            bar.update()
+        n_informative = len(allowance.picks)
+        with np.errstate(divide="ignore"):
+            take_all(Order(Law(np.log(candidates.scores), 1.0), allowance, rng), allowance)
+        n_others = len(allowance.picks) - n_informative
+        bar.update(n_others)
+    return BatchBALDResult(
+        allowance.batch,
+        np.pad(gains, (0, n_others)),
+        np.pad(errors, (0, n_others), constant_values=np.nan),
+        math.log(candidates.shape[0]),
+        n_informative,
+    )
+
+
+def _informative_picks(
+    candidates: Candidates,
+    allowance: Allowance,
+    max_outcomes: int,
+    rng: np.random.Generator,
+    pending: Sequence[Tensor],
+) -> Iterator[tuple[float, float]]:
+    """Take rows of the largest gain, one after the other, while these exceed rounding: their gains, standard errors."""
+    bounds = candidates.bounds
+    outcomes = Outcomes.of_no_labels(candidates.shape[0], candidates.take(np.array([bounds.argmax()])).device)
+    enough = _EXHAUSTED * outcomes.left
+    for draws_KC in pending:
+        outcomes = outcomes.extended(draws_KC, max_outcomes, rng)
+    for row in allowance.must:
+        more, gain, error = _with_row(outcomes, candidates, row, max_outcomes, rng)
+        yield gain, error
+        outcomes = more
+    bounds_are_gains = not len(pending) and not len(allowance.must)  # BALD scores are the gains of the first row
+    while outcomes.left > enough:
+        bounds[~allowance.allowed] = -np.inf
+        if bounds.max() == -np.inf:
+            return
+        best = np.flatnonzero(bounds == bounds.max()) if bounds_are_gains else _best_rows(outcomes, candidates)
+        if not len(best):
+            return
+        row = rng.choice(best)
+        more, gain, error = _with_row(outcomes, candidates, row, max_outcomes, rng)
+        if gain <= max(error, _ROUNDING * outcomes.weight):
+            return
+        allowance.take(int(row))
+        yield gain, error
+        outcomes, bounds_are_gains = more, False
+        bounds *= 1 + 4 * error / gain  # of bounds found with other samples of outcomes: 4 standard errors
+
+
+def _with_row(
+    outcomes: Outcomes, candidates: Candidates, row: int, max_outcomes: int, rng: np.random.Generator
+) -> tuple[Outcomes, float, float]:
+    """Outcomes of a batch of one more row, its gain, and the standard error of that."""
+    draws_KC = candidates.take(np.array([row]))[:, 0]
+    more = outcomes.extended(draws_KC, max_outcomes, rng)
+    return more, outcomes.left - more.left, outcomes.standard_error(draws_KC)
+
+
+def _best_rows(outcomes: Outcomes, candidates: Candidates) -> Indices:
+    """The row of the largest gain, and those that tie with it; none if no gain exceeds rounding."""
+    rows = _contenders(outcomes, candidates)
+    if not len(rows):
+        return rows
+    parts = np.split(rows, range(_rows_at_once(candidates), len(rows), _rows_at_once(candidates)))
+    gains = np.concatenate([_gains(outcomes, candidates, part, torch.float64) for part in parts])
+    tie = _ROUNDING * outcomes.weight
+    return rows[gains >= max(gains.max() - tie, tie)]
+
+
+def _contenders(outcomes: Outcomes, candidates: Candidates) -> Indices:
+    """Rows whose gains in float32 are too close to the largest to tell which is larger.
+
+    Bounds are lowered of all rows that might have been among them: to those from merged outcomes first, and of a few
+    rows at a time, the most promising and their twins, to their gains.
+    """
+    scores, bounds = candidates.scores, candidates.bounds
+    at_once = _rows_at_once(candidates)
+    few = max(8, _PRODUCTS_AT_ONCE // (len(outcomes) * candidates.shape[2]))
+    merged = outcomes.merged(_N_MERGED) if len(outcomes) > 2 * _N_MERGED else None
+    slack = _rounding_of_bounds(candidates.shape) * outcomes.weight
+
+    def lower(rows: Indices, of: Outcomes) -> None:
+        bounds[rows] = np.minimum(bounds[rows], _gains(of, candidates, rows, torch.float32) + slack)
+
+    bounded = np.full(len(bounds), merged is None)
+    known = np.zeros(len(bounds), dtype=bool)
+    least = _ROUNDING * outcomes.weight
+    while len(rows := np.flatnonzero((bounds >= least) & ~known)):
+        rows = _largest(bounds, rows, at_once)
+        if merged is not None and not bounded[rows].all():
+            lower(rows[~bounded[rows]], merged)
+            bounded[rows] = True
+        rows = rows[np.isin(scores[rows], scores[_largest(bounds, rows, few)])]
+        lower(rows, outcomes)
+        known[rows] = True
+        least = max(least, bounds[rows].max() - 2 * slack)
+    return np.flatnonzero(known & (bounds >= least))
+
+
+def _rounding_of_bounds(shape: tuple[int, ...]) -> float:
+    """How far gains in float32 may be off, relative to the weight of all outcomes.
+
+    A label's probability m is a sum of n_draws products, off by n_draws eps / 2 of itself; some hundred outcomes are
+    added up at once, in sums that are off by the root of that. Of m log m, m (|log m| + 1) times as much is off, and
+    these add up to 1 + log n_classes over the labels.
+    """
+    n_draws, _, n_classes = shape
+    return (n_draws + 64) * torch.finfo(torch.float32).eps / 2 * (1 + math.log(n_classes))
+
+
+def _gains(outcomes: Outcomes, candidates: Candidates, rows: Indices, dtype: torch.dtype) -> Floats:
+    """Gains of rows, those of twins computed once."""
+    draws_KnC = candidates.take(rows)
+    if len(np.unique(candidates.scores[rows])) == len(rows):
+        return outcomes.gains(draws_KnC, dtype).cpu().numpy()
+    distinct_KmC, which = torch.unique(draws_KnC.to(best_float(draws_KnC.device)), dim=1, return_inverse=True)
+    return outcomes.gains(distinct_KmC, dtype)[which].cpu().numpy()
+
+
+def _rows_at_once(candidates: Candidates) -> int:
+    n_draws, _, n_classes = candidates.shape
+    return int(np.clip(_DRAWS_AT_ONCE // (n_draws * n_classes), 16, _ROWS_AT_ONCE))
+
+
+def _largest(values: Floats, rows: Indices, n: int) -> Indices:
+    """The n of these rows that have the largest values, in any order."""
+    return rows if len(rows) <= n else rows[np.argpartition(-values[rows], n - 1)[:n]]
