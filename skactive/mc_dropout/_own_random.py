@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from .._dropout._random_calls import RandomCalls
 
+
 _FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
 _IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
 _TAKES_GENERATOR: set[Any] = {
@@ -89,7 +90,7 @@ class OwnRandom(RandomCalls):
             return
         for layer in dropouts:
             vars(layer)["forward"] = partial(
-                self.dropout, _DROPOUT_LAYERS[type(layer)], p=layer.p, training=True, inplace=layer.inplace
+                self._dropout, _DROPOUT_LAYERS[type(layer)], p=layer.p, training=True, inplace=layer.inplace
             )
         try:
             yield module
