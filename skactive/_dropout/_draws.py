@@ -1,7 +1,7 @@
 """Draws from a torch module with dropout, at the cost of the units that they keep.
 
 There are three ways, each the fallback of the one before: draws of a chain of layers are smaller networks
-(`_pruned_networks`); draws of other nets go again through the recorded calls that depend on a mask (`_recording`); where
+(`_pruned_networks`); in other nets the calls that depend on a mask are recorded and made again (`_recording`); where
 nothing can be recorded, the module runs once a draw. The last way is right for every net that passes the checks.
 """
 
@@ -19,7 +19,7 @@ from ._dropout_calls import PROBE, OtherCallsError, Pass, Site, Sites, folded_er
 from ._eval_copy import Forward, FrozenNet, RowsMixedError, is_close, learn_random_calls
 from ._pruned_networks import PrunedNetworks, key_of, prunable
 from ._recording import Call, Recording, record
-from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
+from ._rows import Rows, copied, differ, is_out_of_memory, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
 
@@ -110,7 +110,7 @@ class FixedDraws(FrozenNet):
         self.check_rows(lambda batch, n_rows: self._run(draw, batch, n_rows), rows, some)
 
     def _find_order(self, rows: Rows, some: list[int]) -> None:
-        """Find out in which order parts of rows lie on one axis: in the right one, rows stay functions of themselves."""
+        """Find out in which order parts of rows lie on one axis: in the right one each row is answered by itself."""
         for self._sites.parts_first in (False, True):
             try:
                 self._check(PROBE, rows, some)
@@ -149,7 +149,7 @@ class FixedDraws(FrozenNet):
 
     def _plan(self, batch: Any, n_rows: int) -> tuple[Plan | None, Tensor | None]:
         """The quickest way to all draws of blocks of one kind, and the draws of this one; None is whole passes."""
-        # Dropout in place would change what draws share. Where a net goes on with what was changed, draws differ below.
+        # In place, dropout would change what draws share. Where a net counts on that, the last draw differs below.
         recording = record(self.outputs, batch, _tensors_of(self.module), Pass(self._sites, 0, n_rows, in_place=False))
         if recording is None or not recording.drawn:
             return None, None
@@ -160,8 +160,8 @@ class FixedDraws(FrozenNet):
             if is_out_of_memory(error):
                 raise
             return None, None
-        # The last draw shows whether one changes the next.
-        is_right = all(is_close(draws[k], self._run(k, batch, n_rows)) for k in {0, self.n_draws - 1})
+        last = self.n_draws - 1  # shows whether a draw changes the next
+        is_right = is_close(draws[0], recording.written) and is_close(draws[-1], self._run(last, batch, n_rows))
         return (plan, draws) if is_right else (None, None)
 
     def _plan_of(self, recording: Recording, n_rows: int) -> Plan:

@@ -120,7 +120,9 @@ class Sites:
         numbers = torch.from_numpy(rng.random(site.shape, dtype=np.float32))
         if draw == PROBE and position in self.folded:
             axis = self.folded[position]  # every second part of a row gets numbers near 0, the others near 1
-            is_high = torch.arange(site.shape[axis], device="cpu").fmod(2).view(-1, *(1,) * (len(site.shape) - axis - 1))
+            is_high = (
+                torch.arange(site.shape[axis], device="cpu").fmod(2).view(-1, *(1,) * (len(site.shape) - axis - 1))
+            )
             numbers = 0.01 * numbers + 0.99 * is_high
         return numbers >= site.p if site.law == "dropout" else numbers
 
@@ -309,8 +311,8 @@ def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> in
 
 def folded_error() -> NetError:
     return NetError(
-        "`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, in an order "
-        f"that is neither row by row nor part by part. {ROW_BY_ROW}."
+        "`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, in an "
+        f"order that is neither row by row nor part by part. {ROW_BY_ROW}."
     )
 
 

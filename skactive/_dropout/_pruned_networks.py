@@ -171,7 +171,9 @@ def key_of(calls: list[Call], letters: str) -> tuple[Any, ...]:
 
 
 def _stage(calls: list[Call], letters: str) -> _Gate | _Layer:
-    dropouts = [position for letter, call in zip(letters, calls, strict=True) if letter == "D" for position in call.masks]
+    dropouts = [
+        position for letter, call in zip(letters, calls, strict=True) if letter == "D" for position in call.masks
+    ]
     # Dropout of the letter H drops nothing.
     pairs = [pair for pair in zip(letters, calls, strict=True) if pair[1].function not in DROPOUTS]
     if letters[0] in "LC":

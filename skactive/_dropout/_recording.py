@@ -1,7 +1,7 @@
-"""A forward pass recorded as calls of torch's functions, so that what depends on no mask is computed once for all draws.
+"""A forward pass recorded as calls of torch's functions, to compute once what all draws share.
 
-There is no recording where a value leaves torch (control flow or shapes that depend on data), where a tensor comes from
-outside of the pass and the module, or where a tensor is changed in place after drawn calls have taken it.
+There is none where a value leaves torch (control flow or shapes that depend on data), where a tensor comes from outside
+of the pass and the module, or where a tensor is changed in place after drawn calls have taken it.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Recording:
     output: int
     is_pure: bool  # whether the inputs stay unchanged
     taken: set[int]  # slots that drawn calls take from the others
+    written: Tensor  # the output of the pass that was recorded
     shared: list[Call] = field(init=False)
     drawn: list[Call] = field(init=False)
 
@@ -191,9 +192,7 @@ class _Recorder(TorchFunctionMode):
         written_args, written_kwargs = self._written(args), self._written(kwargs)
         outputs = self._outputs(value, is_drawn)
         shape = tuple(value.shape) if isinstance(value, Tensor) else ()
-        self._calls.append(
-            Call(func, written_args, written_kwargs, outputs, before_shape, shape, masks, is_drawn)
-        )
+        self._calls.append(Call(func, written_args, written_kwargs, outputs, before_shape, shape, masks, is_drawn))
         return value
 
     def recording(self, output: Any) -> Recording:
@@ -202,7 +201,7 @@ class _Recorder(TorchFunctionMode):
         if number is None or not is_clean:
             raise NotRecordedError
         is_pure = [_version(tensor) for tensor in self._input_tensors] == self._versions
-        return Recording(self._inputs, self._calls, number, is_pure, set(self._taken))
+        return Recording(self._inputs, self._calls, number, is_pure, set(self._taken), output)
 
     def _new_slot(self, tensor: Tensor) -> int:
         self._slots[id(tensor)] = weakref.ref(tensor), self._n_slots
