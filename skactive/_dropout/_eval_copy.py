@@ -203,7 +203,7 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
     net.module.eval()
     plain, _ = net.plain(one, 1)
     _check_answer(net, plain)
-    _train_only(net.module, _parts_to_train(net.module))
+    _train_all_but_norms(net.module)
     failure = ""
     try:
         n_at_rate_zero, is_same = _find_calls(net, one, sites, plain)
@@ -252,22 +252,16 @@ def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> tuple[
     return masks.n_at_rate_zero, is_same
 
 
-def _parts_to_train(module: nn.Module) -> list[nn.Module]:
-    """The parts that training mode switches to the posterior: all but those that update statistics."""
+def _train_all_but_norms(module: nn.Module) -> None:
+    """Training mode, in which normalisation goes on by the statistics of training, and keeps them."""
     module.train()
-    return [part for part in module.modules() if part.training and not _normalises(part)]
+    for part in filter(_normalises, module.modules()):
+        part.training = False
 
 
 def _normalises(part: nn.Module) -> bool:
     names = {type(part).__name__, *(type(hook).__name__ for hook in part._forward_pre_hooks.values())}
     return isinstance(part, nn.modules.batchnorm._NormBase) or bool(names & {"_SpectralNorm", "SpectralNorm"})
-
-
-def _train_only(module: nn.Module, parts: list[nn.Module]) -> None:
-    for part in module.modules():
-        part.training = False
-    for part in parts:
-        part.training = True
 
 
 @contextmanager

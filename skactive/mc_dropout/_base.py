@@ -81,6 +81,11 @@ class BaseMCDropout(BaseEstimator, ABC):
 
     rules: ClassVar[Rules] = RULES
     _net_class: Any  # a skorch net
+    net_: Any
+    n_iter_: int
+    _rng: np.random.Generator  # of training that goes on
+    _mask_seed: list[int]  # of the model's own draws
+    _has_dropout: bool
 
     def __init__(
         self,
@@ -146,28 +151,6 @@ class BaseMCDropout(BaseEstimator, ABC):
         """
         self._check_parameters()
         return self._fit(X, y, sample_weight, goes_on=self.warm_start and hasattr(self, "net_"))
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for one more epoch, optimizer state included; the first call begins a new net.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        if not hasattr(self, "net_"):
-            return self._fit(X, y, sample_weight, goes_on=False, epochs=1)
-        data = self._check_data(X, y, sample_weight, reset=False)
-        data, _ = self._encoded(data, self._learned(data.target, goes_on=True))
-        with torch.inference_mode(False):  # the caller may be in inference mode, which has no gradients
-            self._train(self.net_, data, None, 1, self._rng)
-        self.n_iter_ = len(self.net_.history)
-        return self
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Tensor]:
         """Draw functions from the net: one dropout mask each, the same for all rows.
@@ -295,6 +278,17 @@ class BaseMCDropout(BaseEstimator, ABC):
         vars(self).update(learned, **fitted)
         return self
 
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, **declared: Any) -> Self:
+        self._check_parameters()
+        if not hasattr(self, "net_"):
+            return self._fit(X, y, sample_weight, goes_on=False, epochs=1, **declared)
+        data = self._check_data(X, y, sample_weight, reset=False)
+        data, _ = self._encoded(data, self._learned(data.target, goes_on=True))
+        with torch.inference_mode(False):  # as in `_fit`
+            self._train(self.net_, data, None, 1, self._rng)
+        self.n_iter_ = len(self.net_.history)
+        return self
+
     def _fit_net(self, data: Data, n_outputs: int, goes_on: bool, epochs: int) -> dict[str, Any]:
         rng = check_random_state(self.random_state)
         mask_seed = rng.integers(2**63, size=4).tolist()
@@ -390,7 +384,7 @@ class BaseMCDropout(BaseEstimator, ABC):
     # Where the classifier and the regressor differ
 
     @abstractmethod
-    def _learned(self, target: NDArray[Any], goes_on: bool) -> dict[str, Any]:
+    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
         """What is learned of the targets before training, as attributes; as before if training goes on."""
 
     @abstractmethod

@@ -131,6 +131,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         "output": one_of(OUTPUTS),
     }
     _net_class = ClassifierNet
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -197,18 +198,16 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         -------
         self
         """
-        if hasattr(self, "net_"):
-            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"`classes` must be the same at every call to partial_fit. Got {np.unique(classes)}, and "
-                    f"{self.classes_} before."
-                )
-            return super().partial_fit(X, y, sample_weight)
-        self._check_parameters()
-        classes = self.classes if classes is None else classes
-        if classes is None:
-            raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
-        return self._fit(X, y, sample_weight, goes_on=False, epochs=1, classes=classes)
+        if not hasattr(self, "net_"):
+            classes = self.classes if classes is None else classes
+            if classes is None:
+                raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"`classes` must be the same at every call to partial_fit. Got {np.unique(classes)}, and "
+                f"{self.classes_} before."
+            )
+        return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the label of the largest mean probability.

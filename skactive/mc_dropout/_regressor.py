@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,6 +65,21 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     """
 
     _net_class = RegressorNet
+    _target_scale: tuple[float, float]  # mean and standard deviation
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train for one more epoch, optimizer state included; the first call begins a new net.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Average the predictions of the model's own ``n_draws`` functions: the same ones at every call.
@@ -103,7 +118,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         """
         return self._sample(X, n_draws)
 
-    def _learned(self, target: NDArray[Any], goes_on: bool) -> dict[str, Any]:
+    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
         return {"_target_scale": self._target_scale if goes_on else mean_and_scale(target)}
 
     def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:

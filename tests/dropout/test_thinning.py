@@ -849,3 +849,58 @@ def test_numbers_that_a_layer_draws_follow_the_law_that_it_asks_for(fill, mean, 
     assert torch.equal(torch.get_rng_state(), state)
     assert abs(float(draws.mean()) - mean) < 5 * spread / math.sqrt(n)  # 5 standard errors
     assert abs(float(draws.std()) / spread - 1) < 5 * math.sqrt(2 / n)  # no law here has more kurtosis than the normal
+
+
+# Parts of rows on one axis
+
+
+class Folded(nn.Module):
+    """Two tokens of a row, folded with the rows in some order before a path is left out for each token."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.order, self.a, self.b = order, nn.Linear(4, 8), nn.Linear(8, 3)
+        self.seen = {}
+
+    def forward(self, x):
+        h = torch.relu(self.a(x.unflatten(1, (2, 4))))
+        if self.order == "heads outside":  # tokens, then rows, then halves of the units
+            h = h.unflatten(-1, (2, 4)).permute(1, 0, 2, 3)
+        elif self.order == "tokens first":
+            h = h.transpose(0, 1)
+        folded = h.flatten(0, -2)
+        if self.training:
+            folded = folded * folded.new_empty(len(folded), 1).bernoulli_(0.9) / 0.9
+        h = folded.view(h.shape)
+        if self.order == "heads outside":
+            h = h.permute(1, 0, 2, 3).flatten(2)
+        elif self.order == "tokens first":
+            h = h.transpose(0, 1)
+        self.seen["last"] = h
+        weights = torch.tensor([[1.0], [2.0]])
+        return self.b((h * weights).sum(1))
+
+
+@pytest.mark.parametrize("order", ["rows first", "tokens first"])
+@pytest.mark.parametrize("seed", range(4))
+def test_paths_of_folded_tokens_are_left_out_for_the_same_tokens_of_all_rows(order, seed):
+    torch.manual_seed(seed)
+    x, module = torch.randn(9, 8), Folded(order)
+    functions = Functions(module, 30, seed)
+    draws = functions(x)
+    assert_near(torch.cat([functions(row) for row in x.split(1)], 1), draws)
+    assert float(draws.std(0).min()) > 0
+
+
+def test_tokens_folded_in_a_third_order_are_refused():
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=r"neither row by row nor part by part.*`predict_batch_size`=1"):
+        draw(Folded("heads outside"), torch.randn(9, 8))
+
+
+def test_a_module_that_keeps_tensors_of_its_training_in_a_dict_is_copied():
+    torch.manual_seed(0)
+    module, x = Folded("rows first").train(), torch.randn(3, 8)
+    module(x).sum().backward()
+    assert module.seen["last"].grad_fn is not None
+    assert draw(module, x).shape == (6, 3, 3)
