@@ -51,7 +51,7 @@ class FixedDraws(FrozenNet):
         self._sites = Sites(n_draws, rng)
         self._plans: dict[str, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
-        self._is_checked = False
+        self._is_checked, self._may_be_quick = False, True
         self._one: Any = None  # a batch of the first row
         self._lock = Lock()
 
@@ -71,7 +71,7 @@ class FixedDraws(FrozenNet):
                 if kind is not None:
                     if len(self._plans) >= _MOST_PLANS:
                         self._plans.pop(next(iter(self._plans)))
-                    self._plans[kind], outputs = self._plan(batch, n_rows)
+                    self._plans[kind], outputs = self._plan(batch, n_rows) if self._may_be_quick else (None, None)
         if outputs is None:
             plan = None if kind is None else self._plans.get(kind)
             outputs = self.by_whole_passes(batch, n_rows) if plan is None else plan(batch)
@@ -162,6 +162,7 @@ class FixedDraws(FrozenNet):
             return None, None
         last = self.n_draws - 1  # shows whether a draw changes the next
         is_right = is_close(draws[0], recording.written) and is_close(draws[-1], self._run(last, batch, n_rows))
+        self._may_be_quick = is_right
         return (plan, draws) if is_right else (None, None)
 
     def _plan_of(self, recording: Recording, n_rows: int) -> Plan:

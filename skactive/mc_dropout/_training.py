@@ -209,16 +209,15 @@ class _Net:
             losses.append(tried[0])
             sizes.append(len(y))
         seen = torch.stack(losses).tolist()  # leaves the device once an epoch
-        for loss, size in zip(seen, sizes, strict=True):
-            self.history.new_batch()
-            self.history.record_batch("train_loss", loss)
-            self.history.record_batch("train_batch_size", size)
-        self.history.record("train_batch_count", len(sizes))
-        self.history.record("train_loss", float(np.average(seen, weights=sizes)))
+        epoch = self.history[-1]  # the same entries as skorch's
+        pairs = zip(seen, sizes, strict=True)
+        epoch["batches"] = [{"train_loss": loss, "train_batch_size": size} for loss, size in pairs]
+        epoch["train_batch_count"], epoch["train_loss"] = len(sizes), float(np.average(seen, weights=sizes))
         return None
 
     def _loss_and_gradients(self: Any, X: tuple[Tensor, ...], y: Tensor, tried: list[Tensor]) -> Tensor:
-        self.optimizer_.zero_grad()
+        for parameter in self.module_.parameters():
+            parameter.grad = None
         loss = self.get_loss(self.infer(X), y, X)
         loss.backward()
         tried.append(loss.detach())
