@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .._threads import Lock
-from ._dropout_calls import PROBE, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
+from ._dropout_calls import OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._eval_copy import Forward, FrozenNet, RowsMixedError, is_close, learn_random_calls
 from ._pruned_networks import PrunedNetworks, key_of, prunable
 from ._recording import Call, Recording, record
@@ -113,7 +113,8 @@ class FixedDraws(FrozenNet):
         """Find out in which order parts of rows lie on one axis: in the right one each row is answered by itself."""
         for self._sites.parts_first in (False, True):
             try:
-                self._check(PROBE, rows, some)
+                for probe in self._sites.probes():
+                    self._check(probe, rows, some)
                 return
             except RowsMixedError:
                 continue

@@ -24,7 +24,6 @@ from ._random_calls import RandomCalls
 MAX_KEPT = 64 * 2**20  # bytes of random numbers that are kept for the next rows on the host; others are made again
 KEPT_OF_DEVICE = 16  # on a device that reports its memory, one part in so many of it
 ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
-PROBE = -1  # a draw that no caller asks for: it treats parts of one row differently
 
 _MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
 _LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
@@ -106,6 +105,11 @@ class Sites:
                 self._n_bytes += numbers.nbytes
         return numbers
 
+    def probes(self) -> range:
+        """Draws that no caller asks for: together they treat any two parts of a row differently."""
+        most = max(self.at[position].shape[axis] for position, axis in self.folded.items())
+        return range(-1, -1 - (most - 1).bit_length(), -1)
+
     def units(self, position: int) -> Tensor:
         """Units that each draw keeps, (n_draws, n_units), on the host."""
         host = torch.device("cpu")
@@ -118,12 +122,11 @@ class Sites:
         if site.law == "normal":
             return torch.from_numpy(rng.standard_normal(site.shape, dtype=np.float32))
         numbers = torch.from_numpy(rng.random(site.shape, dtype=np.float32))
-        if draw == PROBE and position in self.folded:
-            axis = self.folded[position]  # every second part of a row gets numbers near 0, the others near 1
-            is_high = (
-                torch.arange(site.shape[axis], device="cpu").fmod(2).view(-1, *(1,) * (len(site.shape) - axis - 1))
-            )
-            numbers = 0.01 * numbers + 0.99 * is_high
+        if draw < 0 and position in self.folded:
+            # A probe: parts of a row whose index has this bit set get numbers near 1, the others near 0.
+            axis = self.folded[position]
+            has_bit = (torch.arange(site.shape[axis], device="cpu") >> (-1 - draw)) & 1
+            numbers = 0.01 * numbers + 0.99 * has_bit.view(-1, *(1,) * (len(site.shape) - axis - 1))
         return numbers >= site.p if site.law == "dropout" else numbers
 
 

@@ -196,24 +196,29 @@ class _Net:
             self.random_ = self.train_split = None
             self.module_.eval()
 
-    def run_single_epoch(self: Any, iterator: Any, training: bool, prefix: str, step_fn: Any, **options: Any) -> None:
-        """An epoch as skorch runs it; without callbacks by a shorter loop, which halves the time of a small net."""
-        if iterator is None or self.callbacks_:
-            return super().run_single_epoch(iterator, training, prefix, step_fn, **options)  # type: ignore[misc]
+    def fit_loop(self: Any, X: Any, y: Any = None, epochs: int | None = None, **options: Any) -> Any:
+        """Epochs as skorch runs them; without callbacks by a shorter loop, in two thirds of the time of a small net."""
+        if self.callbacks_ or self.train_split is not None:
+            return super().fit_loop(X, y, epochs=epochs, **options)  # type: ignore[misc]
+        batches = self.get_iterator(self.get_dataset(X, y), training=True)
+        self._set_training(True)
+        for _ in range(self.max_epochs if epochs is None else epochs):
+            self.history.append({"epoch": len(self.history) + 1, **self._epoch(batches)})
+        return self
+
+    def _epoch(self: Any, batches: Batches) -> dict[str, Any]:
+        """Train for an epoch; what skorch's history says of it."""
         losses: list[Tensor] = []
         sizes: list[int] = []
-        self._set_training(True)
-        for X, y in iterator:
+        for X, y in batches:
             tried: list[Tensor] = []  # some optimizers, such as LBFGS, evaluate the loss several times a step
             self.optimizer_.step(partial(self._loss_and_gradients, X, y, tried))
             losses.append(tried[0])
             sizes.append(len(y))
         seen = torch.stack(losses).tolist()  # leaves the device once an epoch
-        epoch = self.history[-1]  # the same entries as skorch's
-        pairs = zip(seen, sizes, strict=True)
-        epoch["batches"] = [{"train_loss": loss, "train_batch_size": size} for loss, size in pairs]
-        epoch["train_batch_count"], epoch["train_loss"] = len(sizes), float(np.average(seen, weights=sizes))
-        return None
+        entries = [{"train_loss": loss, "train_batch_size": n} for loss, n in zip(seen, sizes, strict=True)]
+        mean = sum(loss * n for loss, n in zip(seen, sizes, strict=True)) / sum(sizes)
+        return {"batches": entries, "train_batch_count": len(sizes), "train_loss": mean}
 
     def _loss_and_gradients(self: Any, X: tuple[Tensor, ...], y: Tensor, tried: list[Tensor]) -> Tensor:
         for parameter in self.module_.parameters():
