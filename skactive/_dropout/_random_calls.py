@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from .._checks import NetError
+
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
 DROPOUTS: set[Any] = {F.dropout, F.alpha_dropout, *CHANNELWISE}
 _ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
@@ -45,7 +47,6 @@ class RandomCalls(TorchFunctionMode):
     """Answers dropout and its kin."""
 
     in_place = True  # whether dropout called with ``inplace=True`` changes its input
-    last_weights: Tensor | None = None  # of the attention that ran last with something dropped
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -131,15 +132,7 @@ def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
 # Attention and recurrent layers, which drop weights, or values between two layers, out of sight
 
 
-def _body(function: Any) -> FunctionType:
-    """A Python function of torch that does not hand itself to the active mode again, but what it calls."""
-    never = dict.fromkeys(("has_torch_function", "has_torch_function_unary"), lambda _: False)
-    names = {**function.__globals__, **never}
-    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
-
-
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
-_multi_head_body = _body(F.multi_head_attention_forward)
 
 
 def _attention(
@@ -160,21 +153,38 @@ def _attention(
     weights = function(unit, attn_mask, 0.0, *args, **options)  # attention to a unit matrix returns its weights
     if options.get("enable_gqa"):
         value = value.repeat_interleave(weights.shape[-3] // value.shape[-3], -3)
-    mode.last_weights = mode.drop(weights, dropout_p)
-    return mode.last_weights @ value
+    return mode.drop(weights, dropout_p) @ value
 
 
 def _multi_head_attention(mode: RandomCalls, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     given = _MULTI_HEAD.bind(*args, **kwargs).arguments
-    if mode.rate(given["dropout_p"], given.get("training", True)) == 0:
-        return F.multi_head_attention_forward(**{**given, "dropout_p": 0.0})
-    with mode:  # without weights asked for, the body calls scaled dot product attention, which is answered above
-        outputs, _ = _multi_head_body(**{**given, "need_weights": False})
+    attend: Any = F.multi_head_attention_forward
+    p = mode.rate(given["dropout_p"], given.get("training", True))
+    if p == 0:
+        return attend(**{**given, "dropout_p": 0.0})
+    if given.get("static_k") is not None or given.get("static_v") is not None:
+        raise NetError(
+            "`estimator` has dropout inside of attention with given keys or values, where no mask can be held fixed "
+            "for all rows. Set the layer's `dropout` to 0 to draw from the net's other dropout layers alone."
+        )
+    asked = {"training": False, "need_weights": True, "average_attn_weights": False}
+    _, weights = attend(**{**given, **asked})
+    weights = mode.drop(weights, p)  # (n_rows, n_heads, n_queries, n_keys)
+
+    separate = given.get("use_separate_proj_weight", False)
+    weight = given["v_proj_weight"] if separate else given["in_proj_weight"].chunk(3)[2]
+    bias = None if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)[2]
+    values = F.linear(given["value"], weight, bias)
+    if given["bias_v"] is not None:
+        values = torch.cat([values, given["bias_v"].expand(1, values.shape[1], -1)])
+    if given["add_zero_attn"]:
+        values = torch.cat([values, torch.zeros_like(values[:1])])
+    values = values.unflatten(-1, (given["num_heads"], -1))
+    attended = torch.einsum("nhqk,knhd->qnhd", weights, values).flatten(2)
+    outputs = F.linear(attended, given["out_proj_weight"], given["out_proj_bias"])
     if not given.get("need_weights", True):
         return outputs, None
-    weights: Any = mode.last_weights  # (n_rows, n_heads, n_queries, n_keys)
-    weights = weights.mean(1) if given.get("average_attn_weights", True) else weights
-    return outputs, weights if given["query"].ndim == 3 else weights[0]
+    return outputs, weights.mean(1) if given.get("average_attn_weights", True) else weights
 
 
 def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ...]:
@@ -221,6 +231,14 @@ _TAKES_GENERATOR: set[Any] = {
     *(getattr(nn.init, name) for name in ("kaiming_uniform_", "normal_", "uniform_")),
 }
 _LIKE: dict[Any, Any] = {torch.rand_like: Tensor.uniform_, torch.randn_like: Tensor.normal_}
+
+
+def _body(function: Any) -> FunctionType:
+    """A Python function of torch that does not hand itself to the active mode again, but what it calls."""
+    names = {**function.__globals__, "has_torch_function_unary": lambda _: False}
+    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+
+
 _gumbel_body = _body(F.gumbel_softmax)
 
 

@@ -803,7 +803,7 @@ def test_drawn_functions_outlive_another_fit(make):
     assert torch.equal(predict_draws(X), before)
 
 
-@pytest.mark.parametrize("module", [nn.Linear(4, 3), net_of().eval()[:2].append(nn.Linear(8, 3)), None])
+@pytest.mark.parametrize("module", [nn.Linear(4, 3), lambda: net_of()[:2].append(nn.Linear(8, 3)), None])
 def test_a_net_without_dropout_predicts_but_cannot_be_drawn_from(module):
     X, y = iris()
     net = small_classifier(module=module, dropout=0.0, max_epochs=100, lr=1e-2).fit(X, y)
