@@ -284,8 +284,8 @@ TORCH_GLOBAL = {"manual_seed", "seed", "set_rng_state", "fork_rng", "set_default
 # Recurrent and attention layers take no generator: for their sake the global one is set aside, seeded and put back. So
 # it is in experiments, for estimators and strategies of users that know no other.
 BORROWED = {
-    ("mc_dropout._own_random", "torch.random.fork_rng"),
-    ("mc_dropout._own_random", "torch.cuda.manual_seed"),
+    ("_dropout._random_calls", "torch.random.fork_rng"),
+    ("_dropout._random_calls", "torch.cuda.manual_seed"),
     ("_random", "torch.random.fork_rng"),
     ("_random", "import random"),
     ("_random", "np.random.get_state"),
