@@ -1,7 +1,7 @@
 """Characters with a flaw: a rare colour, colours that go with classes, characters that cannot be seen.
 
 Does sampling find the rare group, and does it do as well there? Does it mend entropy's taste for images that nobody can
-read? Images are those of `make_characters`, which follow Synbols in kind. The paper trains VGG-16; here an MLP with
+read? Images are made for it, and follow Synbols in kind. The paper trains VGG-16; here an MLP with
 dropout is given oriented gradients of each colour channel, from which it learns letters within a few hundred labels.
 """
 

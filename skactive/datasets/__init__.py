@@ -54,6 +54,10 @@ def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     Kuhn and Johnson (2013), Applied Predictive Modeling (hpc, by way of the R package modeldata).
     Horst, Hill and Gorman (2020), palmerpenguins.
 
+    See Also
+    --------
+    run_experiment : Compares queries on a table whose labels are known.
+
     Examples
     --------
     >>> from skactive.datasets import load_table
@@ -101,6 +105,10 @@ def make_repeated(
     References
     ----------
     Kirsch, van Amersfoort and Gal (2019), BatchBALD, sec. 4.1 (Repeated-MNIST).
+
+    See Also
+    --------
+    StochasticBatchQuery : With a ``diversity``, copies of a pick are not picked.
 
     Examples
     --------
