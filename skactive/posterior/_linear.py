@@ -3,12 +3,9 @@
 Logistic regression gets a Laplace approximation, by the curvature at the training data, each row as often as it weighs.
 An L1 penalty has no such approximation, since its corners have no curvature, and without any
 penalty there is no prior. BayesianRidge and ARDRegression keep their posterior.
-LinearDiscriminantAnalysis (solver "svd") is a conjugate model with an exact posterior.
 
-SGDClassifier has no source here. With "log_loss" and L2 its objective is that of a logistic regression with
-C = 1 / (alpha n_rows), but it stops where its steps have become small, on rows of which early stopping may have held
-some out: with the default alpha that is several posterior standard deviations from the mode, and draws around it would
-miss the posterior altogether. LogisticRegression as the ``posterior`` of a query does not.
+SGDClassifier has no source: it stops several posterior standard deviations from the mode, and draws around its fit
+would miss the posterior altogether.
 
 Letters: n labelled rows, m rows to predict, p features, C classes (one, for a binary model), K draws.
 """
@@ -22,9 +19,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.linalg import LinAlgError, eigh, qr, solve_triangular
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from scipy.linalg import LinAlgError, eigh
 from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV
 from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
@@ -82,8 +77,7 @@ def _logistic_regression(
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     rows = _labelled_rows(estimator, X_training, y_training, sample_weight)
     _check_size(estimator, *rows.X.shape)
-    coef = estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else estimator.coef_
-    coef = np.asarray(coef, dtype=np.float64)
+    coef = np.asarray(estimator.coef_, dtype=np.float64)
     mode = coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     try:
         draws = _draw_weights(estimator, rows, mode, variance, n_draws, rng)
@@ -98,9 +92,8 @@ def _prior_variance(estimator: Any) -> float:
     """That of the coefficients, under the prior whose logarithm is the penalty."""
     if _is_penalised_by_l1(estimator):
         raise NoPosteriorError(estimator, "corners of an L1 penalty have no curvature")
-    strength = float(
-        np.ravel(estimator.C_ if hasattr(estimator, "C_") else estimator.C)[0]
-    )  # the former by cross-validation
+    found = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # the former by cross-validation
+    strength = float(np.ravel(found)[0])
     if getattr(estimator, "penalty", "l2") is None or np.isinf(strength):
         raise NoPosteriorError(estimator, "without a penalty its weights have no prior")
     return strength
@@ -138,7 +131,7 @@ def _check_scheme(estimator: Any) -> None:
         raise NoPosteriorError(estimator, "it is neither a binary model nor a softmax of three classes or more")
 
 
-def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any = None) -> _Rows:
+def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any) -> _Rows:
     if X_training is None or y_training is None:
         raise NoTrainingDataError(estimator)
     X, y = _check_rows(estimator, X_training), check_labels(y_training)
@@ -207,7 +200,7 @@ def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
         kept_p = estimator.lambda_ < estimator.threshold_lambda
     else:
         kept_p = np.ones(len(sigma), dtype=bool)
-    if not len(sigma):
+    if not len(sigma):  # ARD may drop all features, and eigh takes no empty matrix
         return kept_p, sigma
     variances, directions = eigh(sigma)
     if isinstance(estimator, BayesianRidge) and not _SIGMA_IS_WHOLE:
@@ -221,75 +214,3 @@ def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
 def _noise_variance(estimator: Any) -> float:
     check_is_fitted(estimator)
     return float(1 / estimator.alpha_)
-
-
-# Discriminant analysis
-
-
-@source(
-    LinearDiscriminantAnalysis,
-    draws="means, covariance and class frequencies from the posterior of normal classes",
-    kind="exact",
-    cost="a triangular solve a draw",
-)
-def _discriminant_analysis(
-    estimator: Any, n_draws: int | None, rng: np.random.Generator, *, X_training: Any = None, y_training: Any = None
-) -> PredictDraws:
-    """Draw from the posterior under Jeffreys' prior |Σ|^-(p+1)/2 (Geisser 1964): inverse Wishart and normal.
-
-    Frequencies of classes that the estimator was not given are Dirichlet with the counts.
-    """
-    check_is_fitted(estimator)
-    if estimator.solver != "svd":  # others regularise the covariance, or weight it by priors: no posterior mode
-        raise NoPosteriorError(estimator)
-    n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-    rows = _labelled_rows(estimator, X_training, y_training)
-    counts_C = np.bincount(rows.codes, minlength=len(estimator.classes_))
-    factor_pp = _root_of_scatter(estimator, rows, counts_C)
-    priors_C = None if estimator.priors is None else estimator.priors_
-    parts = [_draw_discriminants(estimator.means_, factor_pp, counts_C, priors_C, rng) for _ in range(n_draws)]
-    coef_pCK, intercept_CK = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
-    return lambda X: laplace.predict_draws(_check_rows(estimator, X), coef_pCK, intercept_CK)
-
-
-def _root_of_scatter(estimator: Any, rows: _Rows, counts_C: NDArray[np.int64]) -> Floats:
-    """Upper triangular R with R' R = Σ_i (x_i - mean of its class) (x_i - mean of its class)'.
-
-    Its diagonal is made positive: a QR decomposition leaves the signs of rows open, and draws would depend on them.
-    """
-    (n, n_features), n_classes = rows.X.shape, len(counts_C)
-    if counts_C.min() == 0 or n < n_features + n_classes:
-        reason = (
-            f"a covariance of {n_features} features needs {n_features + n_classes} training rows, some of each class"
-        )
-        raise NoPosteriorError(estimator, f"{reason}, and there are {n}")
-    centred = rows.X - estimator.means_[rows.codes]
-    std_p = centred.std(axis=0)
-    scaled = centred / np.where(std_p > 0, std_p, 1.0)
-    if not np.linalg.svd(scaled / np.sqrt(n), compute_uv=False)[-1] > estimator.tol:  # by which the fit decides as well
-        raise NoPosteriorError(estimator, "its features are collinear within the classes")
-    factor_pp = qr(scaled, mode="economic")[1]
-    return np.copysign(1.0, factor_pp.diagonal())[:, np.newaxis] * factor_pp * std_p
-
-
-def _draw_discriminants(
-    means_Cp: Floats,
-    factor_pp: Floats,
-    counts_C: NDArray[np.int64],
-    priors_C: Floats | None,
-    rng: np.random.Generator,
-) -> tuple[Floats, Floats]:
-    """Coefficients (p, C) and intercepts (C,) for one draw of all parameters.
-
-    With a Wishart matrix A A' by Bartlett's decomposition, the precision is R⁻¹ A A' R⁻', and a mean's standardised
-    distance from the origin is v = A' R⁻' mean + normal noise / √count, so that logits are x' R⁻¹ A v - |v|² / 2.
-    """
-    n_classes, n_features = means_Cp.shape
-    A_pp = np.tril(rng.standard_normal((n_features, n_features)), -1)
-    A_pp[np.diag_indices(n_features)] = np.sqrt(rng.chisquare(counts_C.sum() - n_classes - np.arange(n_features)))
-    origin_p = means_Cp.mean(axis=0)
-    v_pC = A_pp.T @ solve_triangular(factor_pp, (means_Cp - origin_p).T, trans="T")
-    v_pC += rng.standard_normal(v_pC.shape) / np.sqrt(counts_C)
-    coef_pC = solve_triangular(factor_pp, A_pp @ v_pC)
-    priors_C = rng.dirichlet(counts_C) if priors_C is None else priors_C
-    return coef_pC, np.log(priors_C) - (v_pC**2).sum(axis=0) / 2 - origin_p @ coef_pC

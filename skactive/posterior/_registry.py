@@ -35,7 +35,7 @@ from .._checks import (
     warn,
 )
 from .._random import check_rng
-from ._wrappers import unwrap
+from ._wrappers import Composed, unwrap
 
 PredictDraws = Callable[[Any], Any]
 
@@ -71,7 +71,8 @@ def _draw(
     if wrapped is None:
         raise NoPosteriorError(estimator)
     training = {**wrapped.training_data(X_training, y_training), "sample_weight": sample_weight}
-    return wrapped.wrap(sample_posterior(wrapped.estimator, n_draws, rng, **training))
+    predict_draws = sample_posterior(wrapped.estimator, n_draws, rng, **training)
+    return Composed(predict_draws, before=wrapped.rows, after=wrapped.answers)
 
 
 def source(
