@@ -34,7 +34,7 @@ class Functions:
 
         def draws(rows, block):
             self.draws(rows, block)  # what is random is learnt at the first call
-            return self.draws._whole(rows.take(block), len(block))
+            return self.draws.by_whole_passes(rows.take(block), len(block))
 
         return forward_rows(draws, TensorRows(x), self.size, axis=1)
 
@@ -49,4 +49,4 @@ def slow_draws(module, x, n_draws=6, seed=0, **options):
 
 def mask(functions, position, k):
     """What draw k keeps at a dropout call, in the shape of one row."""
-    return functions.draws._sites.kept(position, k, torch.device("cpu"))
+    return functions.draws._sites.numbers(position, k, torch.device("cpu"))

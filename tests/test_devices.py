@@ -27,11 +27,9 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout import _sites, _thinned
-from skactive._dropout._noise import Noise
-from skactive._dropout._sites import Site, Sites
-from skactive.mc_dropout import _outputs, _parameters
-from skactive.mc_dropout._own_random import OwnRandom
+from skactive._dropout import TrainingRandom, _dropout_calls, _pruned_networks
+from skactive._dropout._dropout_calls import Site, Sites
+from skactive.mc_dropout import _base, _modules
 from skactive.posterior import _nets
 from skactive.posterior._embeddings import RepresentedNet
 
@@ -224,14 +222,14 @@ def test_draws_are_what_they_are_on_the_host(name):
 
 
 def test_weights_that_are_not_kept_are_cut_out_again_without_a_wait(monkeypatch):
-    monkeypatch.setattr(_thinned, "_MAX_KEPT_BYTES", 1000)
+    monkeypatch.setattr(_pruned_networks, "MAX_KEPT", 1000)
     module, x = net_and_rows("MLP")
     with torch.no_grad(), Device() as device:
         functions = Functions(module, 20, batch_size=BATCH)
         functions(x)
         before = device.n_waits
         functions(x)
-    (networks,) = functions.draws._thinned.values()
+    (networks,) = functions.draws._pruned.values()
     assert len(networks._networks) < len(networks._blocks)
     assert device.n_waits == before
 
@@ -243,27 +241,27 @@ def test_all_draws_go_through_one_product_where_the_device_has_memory(monkeypatc
     with torch.no_grad(), Device():
         functions = Functions(module, 20, batch_size=BATCH)
         functions(x)
-    (networks,) = functions.draws._thinned.values()
+    (networks,) = functions.draws._pruned.values()
     assert len(networks._networks) >= 1
     assert (len(networks._blocks) == 1) == (of_device != 2**15)  # 0: it does not say, and 64 MiB are enough
 
 
 def test_masks_are_made_a_draw_at_a_time():
     """Twelve layers of twelve heads that look at 512 tokens: the masks of 100 draws would take 3.8 GB."""
-    sites = Sites(Noise(100, np.random.default_rng(0)))
+    sites = Sites(100, np.random.default_rng(0))
     sites.at = [Site("dropout", (1, 12, 512, 512), 0.1)] * 12
     with Device() as device:
         for draw in (0, 1, 99):
             for position in range(12):
-                sites.kept(position, draw, META)
+                sites.numbers(position, draw, META)
     one = 12 * 512 * 512
-    assert device.largest == 8 * one  # whole numbers of 64 bits, for one layer and draw
-    assert device.alive <= _sites._MAX_KEPT
-    assert device.peak <= _sites._MAX_KEPT + 3 * 8 * one
+    assert device.largest == one  # booleans of one layer and draw, made on the host
+    assert device.alive <= _dropout_calls.MAX_KEPT
+    assert device.peak <= _dropout_calls.MAX_KEPT + one
 
 
 def test_memory_of_draws_does_not_grow_with_their_number(monkeypatch):
-    monkeypatch.setattr(_sites, "_MAX_KEPT", 2**20)
+    monkeypatch.setattr(_dropout_calls, "MAX_KEPT", 2**20)
     layer = nn.TransformerEncoderLayer(48, 12, 48, dropout=0.1, batch_first=True)
     module = nn.Sequential(layer, nn.Flatten(), nn.Linear(24576, 3))
     peaks = []
@@ -272,7 +270,7 @@ def test_memory_of_draws_does_not_grow_with_their_number(monkeypatch):
             Functions(module.to(META), n_draws, batch_size=1)(torch.ones(2, 512, 48, device=META))
         peaks.append(device.peak)
     assert peaks[1] < 1.05 * peaks[0]
-    assert device.largest == 8 * 12 * 512 * 512  # a mask of attention in the making
+    assert device.largest == 4 * 12 * 512 * 512  # weights of attention
 
 
 def peak_memory(work):
@@ -291,7 +289,7 @@ def kib(key):
 
 
 def test_masks_of_all_draws_are_never_in_the_memory_of_the_host(monkeypatch):
-    monkeypatch.setattr(_sites, "_MAX_KEPT", 2**20)
+    monkeypatch.setattr(_dropout_calls, "MAX_KEPT", 2**20)
     n_draws, n_heads, n_tokens = 500, 8, 160  # 98 MiB of booleans, beside which a pass is small
     module, x = nn.TransformerEncoderLayer(8, n_heads, 8, dropout=0.1, batch_first=True), torch.ones(1, n_tokens, 8)
     module = nn.Sequential(module, nn.Flatten(), nn.Linear(8 * n_tokens, 3))
@@ -336,9 +334,9 @@ def test_scores_of_numbers_stay_on_the_device(name):
 def test_losses_and_probabilities_are_made_on_the_device(output, n_columns):
     outputs, codes = torch.ones(6, n_columns, device=META), torch.ones(6, dtype=torch.int64, device=META)
     with Device(has_float64=False) as device:
-        assert _outputs.CrossEntropy(output)(outputs, codes).device == META
-        assert _outputs.probabilities(outputs, output).shape == (6, max(2, n_columns))
-        assert _outputs.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
+        assert _modules.CrossEntropy(output)(outputs, codes).device == META
+        assert _modules.probabilities(outputs, output).shape == (6, max(2, n_columns))
+        assert _modules.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
     assert (device.n_waits, device.sent) == (0, 0)
 
 
@@ -416,10 +414,10 @@ class DrawsOnTheHost(nn.Module):
 def test_training_draws_from_one_generator_a_device_without_a_wait(kind, generators_anywhere):
     module, x = kind().to(META).train(), torch.ones(8, 12, device=META)
     with Device(has_float64=False) as device:
-        own = OwnRandom(np.random.default_rng(0))
+        own = TrainingRandom(np.random.default_rng(0))
         for _ in range(2):
-            with own.forward(module) as forward:
-                assert forward(x).device == META
+            with own:
+                assert module(x).device == META
     places = {"meta", "cpu"} if kind is DrawsOnTheHost else {"meta"}
     assert {place.type for place in generators_anywhere} == set(device.seeds) == places
     assert set(generators_anywhere.values()) == {1}
@@ -433,7 +431,7 @@ def test_a_device_without_a_number_has_the_generator_of_the_current_one(monkeypa
         device = torch.device("cuda:1")
 
     monkeypatch.setattr(torch, "empty", lambda *args, device: Current)
-    own = OwnRandom(np.random.default_rng(0))
+    own = TrainingRandom(np.random.default_rng(0))
     assert own.on(torch.device("cuda")) is own.on(torch.device("cuda:1"))
     assert list(generators_anywhere) == [torch.device("cuda:1")]
 
@@ -481,10 +479,10 @@ def test_estimators_do_not_mind_the_default_device(kind, options, elsewhere):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_new_classes_and_modules_of_the_user_do_not_mind_the_default_device(elsewhere):
+def test_warm_starts_and_modules_of_the_user_do_not_mind_the_default_device(elsewhere):
     X, y = iris()
     net = MCDropoutClassifier(module=Plain, max_epochs=2, warm_start=True, random_state=0, device="cpu")
-    net.fit(X[:100], y[:100]).fit(X, y)
+    net.fit(X, y).fit(X[:100], y[:100])
     assert net.predict_proba(X).shape == (150, 3)
     assert net.sample_proba(X, 2).shape == (2, 150, 3)
 
@@ -564,7 +562,7 @@ def test_a_device_that_is_not_there_is_named(device):
 
 @pytest.mark.parametrize("device", ["auto", "cpu", torch.device("cpu")])
 def test_the_host_is_always_there(device):
-    assert _parameters.resolve_device(device).type in ("cpu", "cuda")
+    assert _base.resolve_device(device).type in ("cpu", "cuda")
 
 
 def test_modules_spread_over_devices_are_drawn_from_as_they_are():

@@ -1,8 +1,9 @@
 """Functions drawn from torch modules with dropout, exactly as they are."""
 
 from ._draws import FixedDraws
-from ._frozen import FrozenNet, is_close, row_by_row
-from ._masks import Pass, plain_pass
+from ._dropout_calls import Pass, plain_pass
+from ._eval_copy import FrozenNet, is_close, row_by_row
+from ._random_calls import TrainingRandom
 from ._rows import BLOCK, BlockSize, InBlocks, Rows, TensorRows, differ, forward_rows, spread
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Pass",
     "Rows",
     "TensorRows",
+    "TrainingRandom",
     "differ",
     "forward_rows",
     "is_close",

@@ -1,12 +1,13 @@
 """Draws from a torch module with dropout, at the cost of the units that they keep.
 
-Draw k is the module under fixed masks (`_masks`). What is the same for all draws is computed once (`_tape`). Where the
-rest is a chain of layers, a dropped unit or channel needs no arithmetic: draw k is a smaller network (`_thinned`).
+There are three ways, each the fallback of the one before: draws of a chain of layers are smaller networks
+(`_pruned_networks`); in other nets the calls that depend on a mask are recorded and made again (`_recording`); where
+nothing can be recorded, the module runs once a draw. The last way is right for every net that passes the checks.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from .._threads import Lock
-from ._frozen import Forward, FrozenNet, copied, is_close
-from ._masks import Pass
-from ._modes import find_mode
-from ._noise import Noise
-from ._plans import Plan, kind_of, quick_plan
-from ._rows import Rows, differ, is_out_of_memory, spread
-from ._sites import ROW_BY_ROW, OtherCallsError, PartsError, Site, Sites, folded_error
-from ._thinned import ThinnedNetworks
+from ._dropout_calls import OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
+from ._eval_copy import Forward, FrozenNet, RowsMixedError, is_close, learn_random_calls
+from ._pruned_networks import PrunedNetworks, key_of, prunable
+from ._recording import Call, Recording, record
+from ._rows import Rows, copied, differ, is_out_of_memory, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
-_PROBED_ROWS = 8  # compared to find where the parts of rows lie
+
+Plan = Callable[[Any], Tensor]
 
 
 class FixedDraws(FrozenNet):
@@ -49,103 +48,83 @@ class FixedDraws(FrozenNet):
     ) -> None:
         super().__init__(module, forward)
         self.n_draws = n_draws
-        self._sites = Sites(Noise(n_draws, rng))
-        self._heeds_training: bool | None = None  # whether dropout counts only where a call asks for it in training
-        self._plans: dict[str, Plan] = {}
-        self._thinned: dict[Any, ThinnedNetworks] = {}
-        self._is_checked = self._is_in_place = False
+        self._sites = Sites(n_draws, rng)
+        self._plans: dict[str, Plan | None] = {}  # by kind of block; None runs the module
+        self._pruned: dict[Any, PrunedNetworks] = {}
+        self._is_checked, self._may_be_quick = False, True
         self._one: Any = None  # a batch of the first row
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """The functions, without the quick ways to them, which are found again where they are called."""
-        return {**vars(self), "_plans": {}, "_thinned": {}}
+        return {**vars(self), "_plans": {}, "_pruned": {}}
 
     def __call__(self, rows: Rows, block: range) -> Tensor:
         """Outputs of all draws for a block of the rows, (n_draws, n_rows, ...)."""
-        batch = rows.take(block)
-        key = kind_of(batch)
-        plan = None if key is None else self._plans.get(key)
-        if plan is not None:
-            return plan(batch)
-        with self._lock:
-            self._learn_mode(rows, block[:1])
-            self._check_draws(rows, block)
-            if key is None:
-                return self._whole(batch, len(block))
-            plan, outputs = self._new_plan(rows, block, batch)
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.pop(next(iter(self._plans)))
-            self._plans[key] = plan
+        batch, n_rows = rows.take(block), len(block)
+        kind = _kind_of(batch)
+        outputs = None
+        if kind is None or kind not in self._plans:
+            with self._lock:
+                self._learn(rows, block[:1])
+                self._check_draws(rows, block)
+                if kind is not None:
+                    if len(self._plans) >= _MOST_PLANS:
+                        self._plans.pop(next(iter(self._plans)))
+                    self._plans[kind], outputs = self._plan(batch, n_rows) if self._may_be_quick else (None, None)
+        if outputs is None:
+            plan = None if kind is None else self._plans.get(kind)
+            outputs = self.by_whole_passes(batch, n_rows) if plan is None else plan(batch)
         return outputs
 
     def learn(self, rows: Rows) -> None:
         """Find out what is random, from the first row; raises if nothing is, or it cannot be held fixed."""
         with self._lock:
-            self._learn_mode(rows, range(1))
+            self._learn(rows, range(1))
 
-    def _learn_mode(self, rows: Rows, first: range) -> None:
-        if self._heeds_training is None:
-            self._one = rows.take(first)
-            self._heeds_training = find_mode(self, self._one, self._sites)
+    def by_whole_passes(self, batch: Any, n_rows: int) -> Tensor:
+        """Outputs of all draws, one pass of the module after the other."""
+        return torch.stack([self._run(k, batch, n_rows) for k in range(self.n_draws)])
 
-    def _new_plan(self, rows: Rows, block: range, batch: Any) -> tuple[Plan, Tensor]:
-        """The quickest way to all draws of batches like this one, and the draws of this one."""
-        n_rows = len(block)
-        try:
-            quick = self._quick_plan(batch, n_rows)
-        except PartsError:
-            self._find_parts(rows, block)
-            quick = self._quick_plan(batch, n_rows)
-        if quick is not None:
-            plan, written = quick
-            outputs = self._tried(plan, batch)
-            # Draw 0 was checked as the tape was written; the last one shows whether a draw changes the next.
-            if outputs is not None and is_close(outputs[0], written) and self._is_last(outputs[-1], batch, n_rows):
-                return plan, outputs
-        plan = partial(self._whole, n_rows=n_rows)
-        return plan, plan(batch)
-
-    def _is_last(self, outputs: Tensor, batch: Any, n_rows: int) -> bool:
-        return is_close(outputs, self._run(self.n_draws - 1, batch, n_rows))
-
-    @staticmethod
-    def _tried(plan: Plan, batch: Any) -> Tensor | None:
-        """The draws by a plan; None if it fails, as where a net takes gradients inside."""
-        try:
-            return plan(batch)
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            return None
+    def _learn(self, rows: Rows, first: range) -> None:
+        if self._one is None:
+            one = rows.take(first)
+            learn_random_calls(self, one, self._sites)
+            self._one = one
 
     def _check_draws(self, rows: Rows, block: range) -> None:
-        """Check a draw of some rows, until rows that differ were checked; learn whether dropout must act in place."""
+        """Check a draw of some rows, until rows that differ were checked."""
         if self._is_checked:
             return
         some = spread(block)
-
-        def answer(batch: Any, n_rows: int) -> Tensor:
-            return self._run(0, batch, n_rows)
-
         try:
-            self.check_rows(answer, rows, some)
-        except PartsError:
-            self._find_parts(rows, block)
-            self.check_rows(answer, rows, some)
-        self._is_in_place = self._is_in_place or any(
-            not is_close(
-                self._run(draw, rows.take(some), len(some), in_place=False), self._run(draw, rows.take(some), len(some))
-            )
-            for draw in {0, self.n_draws - 1}
-        )
+            self._check(0, rows, some)
+        except RowsMixedError:
+            if not self._sites.folded:
+                raise
+        if self._sites.folded:
+            self._find_order(rows, some)
         self._is_checked = differ(rows, some)
+
+    def _check(self, draw: int, rows: Rows, some: list[int]) -> None:
+        self.check_rows(lambda batch, n_rows: self._run(draw, batch, n_rows), rows, some)
+
+    def _find_order(self, rows: Rows, some: list[int]) -> None:
+        """Find out in which order parts of rows lie on one axis: in the right one each row is answered by itself."""
+        for self._sites.parts_first in (False, True):
+            try:
+                for probe in self._sites.probes():
+                    self._check(probe, rows, some)
+                return
+            except RowsMixedError:
+                continue
+        raise folded_error()
 
     # One draw after the other
 
-    def _run(self, draw: int, batch: Any, n_rows: int, *, in_place: bool = True) -> Tensor:
+    def _run(self, draw: int, batch: Any, n_rows: int) -> Tensor:
         try:
-            return self._run_once(draw, batch, n_rows, in_place=in_place)
+            return self._run_once(draw, batch, n_rows)
         except OtherCallsError:
             if draw in self._sites.of_draw:
                 raise
@@ -153,73 +132,90 @@ class FixedDraws(FrozenNet):
             calls: list[Site] = []
             self._sites.of_draw[draw] = calls
             try:
-                with self._pass(draw, 1, learns=True):
+                with Pass(self._sites, draw, 1, learns=True):
                     self.outputs(copied(self._one))
-                return self._run_once(draw, batch, n_rows, in_place=in_place)
+                return self._run_once(draw, batch, n_rows)
             except OtherCallsError:
                 del self._sites.of_draw[draw]
                 raise
 
-    def _run_once(self, draw: int, batch: Any, n_rows: int, *, in_place: bool = True) -> Tensor:
-        masks = self._pass(draw, n_rows, in_place=in_place)
+    def _run_once(self, draw: int, batch: Any, n_rows: int) -> Tensor:
+        masks = Pass(self._sites, draw, n_rows)
         with masks:
             outputs = self.outputs(copied(batch))  # a module may work in place
-        if not masks.made_all_calls:
-            raise OtherCallsError(
-                "`estimator` must make the same random calls in every forward pass, and a pass over "
-                f"{n_rows} rows made fewer than a pass over a single row. {ROW_BY_ROW}."
-            )
+        masks.check_made_all_calls()
         return outputs
 
-    def _pass(self, draw: int, n_rows: int, **options: Any) -> Pass:
-        return Pass(self._sites, draw, n_rows, heeds_training=self._heeds_training is not False, **options)
+    # Quick ways
 
-    def _whole(self, batch: Any, n_rows: int) -> Tensor:
-        return torch.stack([self._run(k, batch, n_rows) for k in range(self.n_draws)])
+    def _plan(self, batch: Any, n_rows: int) -> tuple[Plan | None, Tensor | None]:
+        """The quickest way to all draws of blocks of one kind, and the draws of this one; None is whole passes."""
+        # In place, dropout would change what draws share. Where a net counts on that, the last draw differs below.
+        recording = record(self.outputs, batch, _tensors_of(self.module), Pass(self._sites, 0, n_rows, in_place=False))
+        if recording is None or not recording.drawn:
+            return None, None
+        plan = self._plan_of(recording, n_rows)
+        try:
+            draws = plan(batch)
+        except Exception as error:  # as where a net takes gradients inside
+            if is_out_of_memory(error):
+                raise
+            return None, None
+        last = self.n_draws - 1  # shows whether a draw changes the next
+        is_right = is_close(draws[0], recording.written) and is_close(draws[-1], self._run(last, batch, n_rows))
+        self._may_be_quick = is_right
+        return (plan, draws) if is_right else (None, None)
 
-    def _quick_plan(self, batch: Any, n_rows: int) -> tuple[Plan, Tensor] | None:
-        if self._is_in_place or any(m._forward_hooks or m._forward_pre_hooks for m in self.module.modules()):
-            return None  # a tape would lose the side effects
-        new_pass = partial(self._pass, n_rows=n_rows, in_place=False)
-        return quick_plan(self, batch, n_rows, new_pass, self._sites, self._thinned)
+    def _plan_of(self, recording: Recording, n_rows: int) -> Plan:
+        chain = recording.chain()
+        letters = prunable(chain, self._sites)
+        pruned = chain[: len(letters)]
+        networks = self._networks(pruned, letters) if letters else None
 
-    # Where the parts of rows lie
+        def plan(batch: Any) -> Tensor:
+            with plain_pass(n_rows):  # nothing is dropped in what all draws share
+                shared = recording.run_shared(batch)
+            if networks is None:
+                return self._finished(recording, 0, [shared] * self.n_draws, n_rows)
+            (entering,) = recording.taken
+            draws = networks(shared[entering])
+            if len(pruned) == len(chain):
+                return draws
+            return self._finished(recording, len(pruned), ({pruned[-1].outputs.number: draw} for draw in draws), n_rows)
 
-    def _find_parts(self, rows: Rows, block: range) -> None:
-        """Find out, at calls that get rows in parts on one axis, whether the parts of a row lie side by side.
+        return plan
 
-        Of two rows the second is replaced by another: the numbers that change belong to it.
-        """
-        same = self._watched(rows.take([block[0], block[0]]))
-        for other in [*block][1 : _PROBED_ROWS + 1]:
-            for position, x in self._watched(rows.take([block[0], other])).items():
-                is_one_piece = _second_row_is_one_piece(same[position], x, self._sites.at[position])
-                if is_one_piece is not None:
-                    self._sites.rows_inside.setdefault(position, is_one_piece)
-            if same.keys() <= self._sites.rows_inside.keys():
-                return
-        raise folded_error()
+    def _networks(self, calls: list[Call], letters: str) -> PrunedNetworks:
+        """The pruned networks of these layers, made once for blocks of all sizes."""
+        key = key_of(calls, letters)
+        if key not in self._pruned:
+            self._pruned[key] = PrunedNetworks(calls, letters, self._sites)
+        return self._pruned[key]
 
-    def _watched(self, batch: Any) -> dict[int, Tensor]:
-        masks = self._pass(0, 2)
-        masks.watched = {}
-        with masks:
-            self.outputs(copied(batch))
-        return masks.watched
+    def _finished(self, recording: Recording, start: int, values: Iterable[dict[int, Any]], n_rows: int) -> Tensor:
+        """Outputs of all draws, by the drawn calls from one on, for the values that each draw has by then."""
+        position = next((call.masks.start for call in recording.drawn[start:] if call.masks), 0)
+        outputs = []
+        for draw, own in enumerate(values):
+            masks = Pass(self._sites, draw, n_rows, in_place=False)
+            masks.position = position
+            with masks:
+                outputs.append(recording.run_drawn(own, start))
+        return torch.stack(outputs)
 
 
-def _second_row_is_one_piece(same: Tensor, other: Tensor, site: Site) -> bool | None:
-    """Whether the numbers of the second of two rows, those that changed, are the second half of an axis.
+def _tensors_of(module: nn.Module) -> list[Tensor]:
+    """Tensors that a module holds: parameters, buffers and plain attributes."""
+    held = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+    return [*module.parameters(), *module.buffers(), *held]
 
-    False if they are its every second place; None if both or neither may be.
-    """
-    if same.shape != other.shape:
-        return None
-    axis = next(a for a, lengths in enumerate(zip(site.shape, same.shape, strict=True)) if lengths[0] != lengths[1])
-    n_parts = site.shape[axis]
-    scale = float(same.abs().max()) * torch.finfo(torch.float32).eps ** 0.5  # smaller changes may be rounding
-    changed = ((same - other).abs() > scale).movedim(axis, 0).flatten(1).any(1).cpu()
-    in_first_half, at_even_places = bool(changed[:n_parts].any()), bool(changed[::2].any())
-    if not bool(changed.any()) or in_first_half == at_even_places:
-        return None
-    return at_even_places
+
+def _kind_of(batch: Any) -> str | None:
+    """The kind of a block, for which a plan holds; None for values other than tensors, names and numbers."""
+    if isinstance(batch, Tensor):
+        return str((tuple(batch.shape), batch.dtype, batch.device))
+    if isinstance(batch, tuple | list | Mapping):
+        values = [*batch.items()] if isinstance(batch, Mapping) else batch
+        kinds = [_kind_of(value) for value in values]
+        return None if None in kinds else f"{type(batch).__name__}{kinds}"
+    return repr(batch) if batch is None or isinstance(batch, bool | int | float | str) else None

@@ -1,26 +1,30 @@
-"""Torch's random functions in a forward pass, and modes that answer them.
+"""Torch's random functions in a forward pass, answered by a mode of this thread; nothing in the process is patched.
 
-`RandomCalls` catches dropout wherever a net calls it: layers, functions, the functions below them, the dropout inside
-of attention and recurrent layers, randomised leaky ReLUs. Its two kinds give the random numbers: in `_masks.Pass` they
-are the same for all rows of a draw, in `_own_random.OwnRandom` new for each element, in training.
+`RandomCalls` catches dropout wherever a net calls it, inside of attention and recurrent layers, too. Its two kinds give
+the random numbers: those of a draw (`_dropout_calls.Pass`), and new ones in training (`TrainingRandom`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from ._inner import ANSWERS
+from .._checks import NetError
 
-ELEMENTWISE: set[Any] = {F.dropout, F.alpha_dropout}
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
-DROPOUTS = ELEMENTWISE | CHANNELWISE
-ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
+DROPOUTS: set[Any] = {F.dropout, F.alpha_dropout, *CHANNELWISE}
+_ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
 
 # What a dropped unit of a self-normalising net is set to: -scale * alpha of SELU (Klambauer et al., 2017).
 _ALPHA_DROPPED = -1.7580993408473766
@@ -40,7 +44,9 @@ _SLOPED = ("input", "lower", "upper", "training", "inplace")
 
 
 class RandomCalls(TorchFunctionMode):
-    """Answers dropout and its kin; thread-local, as all torch function modes are."""
+    """Answers dropout and its kin."""
+
+    in_place = True  # whether dropout called with ``inplace=True`` changes its input
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -48,9 +54,9 @@ class RandomCalls(TorchFunctionMode):
             kwargs = {**kwargs, "inplace": True} if func.__name__.endswith("_") else kwargs
             func = _BELOW[func]
         if func in DROPOUTS:
-            return self.dropout(func, *args, **kwargs)
-        if func in ANSWERS:
-            return ANSWERS[func](self, *args, **kwargs)
+            return self._dropout(func, *args, **kwargs)
+        if func in _WITH_DROPOUT_INSIDE:
+            return _WITH_DROPOUT_INSIDE[func](self, *args, **kwargs)
         if func in _SLOPES:
             return self._sloped(func, args, kwargs)
         return self.other(func, args, kwargs)
@@ -64,16 +70,12 @@ class RandomCalls(TorchFunctionMode):
         """The rate to apply where a call asks for ``p``."""
 
     @abstractmethod
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor | None:
-        """Zeros and ones of x's type, to be multiplied with it, drawn in this shape; None to drop nothing."""
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+        """Zeros and ones of x's type, to be multiplied with it, drawn in this shape."""
 
     @abstractmethod
     def slopes(self, x: Tensor) -> Tensor:
         """Numbers between 0 and 1, one for each of x."""
-
-    def changes(self, asked: bool) -> bool:
-        """Whether a call in place changes its input."""
-        return asked
 
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
@@ -83,7 +85,7 @@ class RandomCalls(TorchFunctionMode):
         """The same for packed sequences, (steps of all rows, units), which have ``n_rows`` left at each step."""
         return self.drop(x, p)
 
-    def dropout(
+    def _dropout(
         self,
         func: Any,
         input: Tensor,
@@ -92,16 +94,13 @@ class RandomCalls(TorchFunctionMode):
         inplace: bool = False,
         train: bool = False,
     ) -> Tensor:
-        """Answer a dropout function."""
         if self.rate(p, training or train) == 0:
             return input
-        left = self._left(input, _noise_shape(func, input), p, func in ALPHA)
-        return input.copy_(left) if self.changes(inplace) else left
+        left = self._left(input, _noise_shape(func, input), p, func in _ALPHA)
+        return input.copy_(left) if inplace and self.in_place else left
 
     def _left(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
         kept = self.kept(x, shape, p, is_alpha)
-        if kept is None:
-            return x
         if not is_alpha:
             return x * (kept.div_(1 - p) if p < 1 else kept)
         if p == 1:
@@ -117,7 +116,8 @@ class RandomCalls(TorchFunctionMode):
         x, lower, upper = given["input"], given["lower"], given["upper"]
         slopes = self.slopes(x) * (upper - lower) + lower
         sloped = torch.where(x < 0, x * slopes.to(x.dtype), x)
-        return x.copy_(sloped) if self.changes(given.get("inplace") is True or func is torch.rrelu_) else sloped
+        is_in_place = given.get("inplace") is True or func is torch.rrelu_
+        return x.copy_(sloped) if is_in_place and self.in_place else sloped
 
 
 def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
@@ -127,3 +127,165 @@ def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
         return shape
     n_first = 1 if x.ndim == _WITHOUT_ROWS.get(function) else 2
     return shape[:n_first] + (1,) * (x.ndim - n_first)
+
+
+# Attention and recurrent layers, which drop weights, or values between two layers, out of sight
+
+
+_MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
+
+
+def _attention(
+    mode: RandomCalls,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    *args: Any,
+    **options: Any,
+) -> Tensor:
+    function: Any = partial(F.scaled_dot_product_attention, query, key)
+    dropout_p = mode.rate(dropout_p)
+    if dropout_p == 0:
+        return function(value, attn_mask, 0.0, *args, **options)
+    unit = torch.eye(key.shape[-2], dtype=value.dtype, device=value.device).expand(*key.shape[:-1], -1)
+    weights = function(unit, attn_mask, 0.0, *args, **options)  # attention to a unit matrix returns its weights
+    if options.get("enable_gqa"):
+        value = value.repeat_interleave(weights.shape[-3] // value.shape[-3], -3)
+    return mode.drop(weights, dropout_p) @ value
+
+
+def _multi_head_attention(mode: RandomCalls, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    given = _MULTI_HEAD.bind(*args, **kwargs).arguments
+    attend: Any = F.multi_head_attention_forward
+    p = mode.rate(given["dropout_p"], given.get("training", True))
+    if p == 0:
+        return attend(**{**given, "dropout_p": 0.0})
+    if given.get("static_k") is not None or given.get("static_v") is not None:
+        raise NetError(
+            "`estimator` has dropout inside of attention with given keys or values, where no mask can be held fixed "
+            "for all rows. Set the layer's `dropout` to 0 to draw from the net's other dropout layers alone."
+        )
+    asked = {"training": False, "need_weights": True, "average_attn_weights": False}
+    _, weights = attend(**{**given, **asked})
+    weights = mode.drop(weights, p)  # (n_rows, n_heads, n_queries, n_keys)
+
+    separate = given.get("use_separate_proj_weight", False)
+    weight = given["v_proj_weight"] if separate else given["in_proj_weight"].chunk(3)[2]
+    bias = None if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)[2]
+    values = F.linear(given["value"], weight, bias)
+    if given["bias_v"] is not None:
+        values = torch.cat([values, given["bias_v"].expand(1, values.shape[1], -1)])
+    if given["add_zero_attn"]:
+        values = torch.cat([values, torch.zeros_like(values[:1])])
+    values = values.unflatten(-1, (given["num_heads"], -1))
+    attended = torch.einsum("nhqk,knhd->qnhd", weights, values).flatten(2)
+    outputs = F.linear(attended, given["out_proj_weight"], given["out_proj_bias"])
+    if not given.get("need_weights", True):
+        return outputs, None
+    return outputs, weights.mean(1) if given.get("average_attn_weights", True) else weights
+
+
+def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ...]:
+    # Packed sequences pass the number of rows at each step as the second argument, and no `batch_first`.
+    is_packed = not isinstance(args[3], bool)
+    x, *sizes = args[: 1 + is_packed]
+    state, weights, has_biases, n_layers, p, training, bidirectional, *layout = args[1 + is_packed :]
+    p = mode.rate(p, training) if n_layers > 1 else 0.0
+    if p == 0:
+        return function(x, *sizes, state, weights, has_biases, n_layers, 0.0, training, bidirectional, *layout)
+    directions, n_weights = 1 + bidirectional, len(weights) // n_layers
+    states = []
+    for i in range(n_layers):
+        if i > 0:
+            x = mode.drop_steps(x, p, sizes[0]) if is_packed else mode.drop(x, p)
+        own = slice(i * directions, (i + 1) * directions)
+        before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
+        layer = weights[i * n_weights : (i + 1) * n_weights]
+        with _without_cudnn(x):  # it wants the weights of all layers in one piece
+            x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
+        states.append(after)
+    return x, *(torch.cat(parts) for parts in zip(*states, strict=True))
+
+
+def _without_cudnn(x: Tensor) -> Any:
+    """A setting of the whole process, so only where it matters."""
+    return torch.backends.cudnn.flags(enabled=False) if x.is_cuda else contextlib.nullcontext()
+
+
+_WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {
+    F.scaled_dot_product_attention: _attention,
+    F.multi_head_attention_forward: _multi_head_attention,
+    **{function: partial(_recurrent, function) for function in (torch.gru, torch.lstm, torch.rnn_relu, torch.rnn_tanh)},
+}
+
+
+# Training
+
+_FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
+_IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
+_TAKES_GENERATOR: set[Any] = {
+    *(getattr(torch, name) for name in _FUNCTIONS),
+    *(getattr(Tensor, name) for name in ("bernoulli", "multinomial", *_IN_PLACE)),
+    *(getattr(nn.init, name) for name in ("kaiming_uniform_", "normal_", "uniform_")),
+}
+_LIKE: dict[Any, Any] = {torch.rand_like: Tensor.uniform_, torch.randn_like: Tensor.normal_}
+
+
+def _body(function: Any) -> FunctionType:
+    """A Python function of torch that does not hand itself to the active mode again, but what it calls."""
+    names = {**function.__globals__, "has_torch_function_unary": lambda _: False}
+    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+
+
+_gumbel_body = _body(F.gumbel_softmax)
+
+
+class TrainingRandom(RandomCalls):
+    """While it is active, torch draws new weights, dropout and noise from its generators, one for each device."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self._seed = int(rng.integers(2**63))
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Give a generator to the other random functions, and run the rest."""
+        if func is F.gumbel_softmax:
+            with self:
+                return _gumbel_body(*args, **kwargs)
+        if func in _LIKE:
+            func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
+        if func in _TAKES_GENERATOR and kwargs.get("generator") is None:
+            kwargs = {**kwargs, "generator": self.on(_device_of(args, kwargs))}
+        return func(*args, **kwargs)
+
+    def on(self, device: torch.device) -> torch.Generator:
+        """The generator for a device."""
+        if device.index is None and device.type != "cpu":
+            device = torch.empty(0, device=device).device  # the current one
+        if device not in self._generators:
+            seed = (self._seed + len(self._generators)) % 2**63
+            self._generators[device] = torch.Generator(device).manual_seed(seed)
+        return self._generators[device]
+
+    def rate(self, p: float, training: bool = True) -> float:
+        return p if training else 0.0
+
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+        return self._uniform(shape, x.device).ge_(p).to(x.dtype)
+
+    def slopes(self, x: Tensor) -> Tensor:
+        return self._uniform(x.shape, x.device)
+
+    def _uniform(self, shape: Any, device: torch.device) -> Tensor:
+        return torch.rand(shape, generator=self.on(device), device=device)
+
+
+def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
+    """The device of the numbers that a function draws."""
+    if kwargs.get("device") is not None:
+        return torch.device(kwargs["device"])
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    return tensors[0].device if tensors else torch.get_default_device()

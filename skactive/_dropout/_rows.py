@@ -1,22 +1,20 @@
-"""Rows of a pool in the blocks that go through a net.
+"""Rows of a pool in the blocks that go through a net, and tensors in nested values.
 
-A module always sees the same blocks: rows cut at multiples of the block size, from the first row on. In floating point
-the last bits of a row's output depend on the shape of the block around it and on the row's place in it, differently on
-every processor. So rows streamed in chunks of whole blocks get the same bits for every size of the chunks, by
-construction. Nothing is padded: a module sees real rows only.
+In floating point the last bits of an output depend on the shape of the block and the row's place in it. So a net always
+sees the same blocks, cut at multiples of the block size from the first row on: rows streamed in chunks of whole blocks
+get the same bits for every chunk size. Nothing is padded.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from .._checks import warn
-from ._nested import parts_of
 
 BLOCK = 256
 """Rows in one forward pass by default: enough to keep two cores busy, few enough for the cache."""
@@ -70,13 +68,7 @@ class BlockSize:
 
 
 class InBlocks:
-    """A function of rows that go through a net in blocks.
-
-    Attributes
-    ----------
-    batch_size : int
-        Rows of a block. Chunks of whole blocks give the same bits as all rows at once.
-    """
+    """A function of rows that go through a net in blocks of ``batch_size``."""
 
     def __init__(self, batch_size: int) -> None:
         self._size = BlockSize(batch_size)
@@ -146,3 +138,43 @@ def differ(rows: Rows, some: list[int]) -> bool:
     if not ours or (is_known and ours[0].device.type == "meta"):
         return len(some) > 1
     return len(some) > 1 and not (is_known and all(torch.equal(*pair) for pair in zip(ours, firsts, strict=True)))
+
+
+# Nested values, as arguments and outputs of modules are
+
+
+def parts_of(value: Any, kind: type = Tensor) -> Iterator[Any]:
+    """Tensors, or parts of another kind, in nested tuples, lists, dicts and slices, in order."""
+    if isinstance(value, kind):
+        yield value
+    elif isinstance(value, slice):
+        yield from parts_of((value.start, value.stop, value.step), kind)
+    elif isinstance(value, tuple | list | Mapping):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from parts_of(part, kind)
+
+
+def mapped(value: Any, function: Callable[[Any], Any], kind: type = Tensor) -> Any:
+    """The value with each tensor, or part of another kind, replaced by the function of it."""
+    if isinstance(value, kind):
+        return function(value)
+    if isinstance(value, tuple | list):
+        parts = [mapped(part, function, kind) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, Mapping):
+        return _dict_like(value, {name: mapped(part, function, kind) for name, part in value.items()})
+    if isinstance(value, slice):
+        return slice(*mapped((value.start, value.stop, value.step), function, kind))
+    return value
+
+
+def _dict_like(value: Any, parts: dict[Any, Any]) -> Any:
+    try:
+        return parts if type(value) is dict else type(value)(parts)
+    except Exception:  # the constructor of a user's class may need more arguments
+        return parts
+
+
+def copied(batch: Any) -> Any:
+    """A copy for a module that may work in place."""
+    return mapped(batch, Tensor.clone)

@@ -17,21 +17,63 @@ from torch import Tensor, nn
 
 from .. import _devices as devices
 from .._bases import BaseEstimator
-from .._checks import NoDropoutError, Rules, check_n_draws, check_parameters, is_real, plain_labels, shown, warn
-from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, forward_rows, row_by_row
+from .._checks import (
+    FLAG,
+    NoDropoutError,
+    Rule,
+    Rules,
+    check_n_draws,
+    check_parameters,
+    integer,
+    is_number,
+    is_real,
+    name_or_callable,
+    number,
+    plain_labels,
+    shown,
+    warn,
+)
+from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, TrainingRandom, forward_rows, row_by_row
 from .._random import check_random_state
 from .._threads import one_torch_thread
 from .._types import Activation, Optimizer
 from ..posterior import _nets as nets
 from . import _modules as modules
 from . import _training as training
-from ._data import Data, HostRows, check_sample_weight, rows_to_hold_out, to_tensor
-from ._own_random import OwnRandom
-from ._parameters import RULES, resolve_device
+from ._modules import ACTIVATIONS
+from ._training import OPTIMIZERS, Data, HostRows, check_sample_weight, rows_to_hold_out, to_tensor
 
 _POSTERIOR_DRAWS = 100
 _SMALL_NET = 1_000_000  # parameters: below, a second thread costs more than it brings
 _PATIENCE = 20
+
+_COUNT = integer()
+
+
+def _are_sizes(value: Any) -> bool:
+    return _COUNT.holds(value) or (isinstance(value, Sequence | np.ndarray) and all(map(_COUNT.holds, value)))
+
+
+RULES: Rules = {
+    "hidden_layer_sizes": Rule(_are_sizes, "a sequence of integers, each 1 or larger"),
+    "dropout": number(0, 1, ends="[)"),
+    "activation": name_or_callable(ACTIVATIONS, what="a torch.nn.Module class"),
+    "module": Rule(callable, "a torch.nn.Module class or instance, or a function that makes one").or_none(),
+    "module_params": Rule(lambda value: isinstance(value, Mapping), "a dict of keyword arguments").or_none(),
+    "lr": number(0, ends="()"),
+    "optimizer": name_or_callable(OPTIMIZERS, what="a torch.optim.Optimizer class"),
+    "weight_decay": number(0),
+    "batch_size": Rule(
+        lambda value: _COUNT.holds(value) or (is_number(value) and value == -1),
+        "an integer, 1 or larger, or -1 for all rows",
+    ),
+    "max_epochs": _COUNT,
+    "n_draws": _COUNT,
+    "predict_batch_size": _COUNT,
+    "callbacks": Rule(lambda value: isinstance(value, list | tuple), "a list of skorch callbacks").or_none(),
+    "early_stopping": FLAG,
+    "warm_start": FLAG,
+}
 
 
 class BaseMCDropout(BaseEstimator, ABC):
@@ -39,6 +81,11 @@ class BaseMCDropout(BaseEstimator, ABC):
 
     rules: ClassVar[Rules] = RULES
     _net_class: Any  # a skorch net
+    net_: Any
+    n_iter_: int
+    _rng: np.random.Generator  # of training that goes on
+    _mask_seed: list[int]  # of the model's own draws
+    _has_dropout: bool
 
     def __init__(
         self,
@@ -80,6 +127,30 @@ class BaseMCDropout(BaseEstimator, ABC):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the net.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or (n_rows, ...) with a ``module``
+        y : array-like of shape (n_rows,)
+            Labels of any type that sorts, or numbers for the regressor.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows in the loss. Rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or y hold what is not finite, y holds one class and ``classes`` declares no other, a parameter is out
+            of its range, or ``module`` does not return what is asked of it.
+        """
+        self._check_parameters()
+        return self._fit(X, y, sample_weight, goes_on=self.warm_start and hasattr(self, "net_"))
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Tensor]:
         """Draw functions from the net: one dropout mask each, the same for all rows.
@@ -195,28 +266,49 @@ class BaseMCDropout(BaseEstimator, ABC):
         data = Data(X, y, weight)
         return data if weight.all() else data.take(weight > 0)
 
-    def _continues(self) -> bool:
-        return self.warm_start and hasattr(self, "net_")
-
-    def _fit_net(self, data: Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int) -> None:
-        """Train a new skorch net around the module that is made here; self changes only if all goes well."""
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool, epochs: int | None = None, **declared: Any
+    ) -> Self:
+        """Train a new skorch net around a new module, or a copy of the last one; self changes only if all goes well."""
+        data = self._check_data(X, y, sample_weight, reset=not goes_on)
+        learned = self._learned(data.target, goes_on, **declared)
+        data, n_outputs = self._encoded(data, learned)
         with torch.inference_mode(False):  # the caller may be in inference mode, which has no gradients
-            self._fit_new_net(data, make_module, n_outputs, epochs)
+            fitted = self._fit_net(data, n_outputs, goes_on, epochs or self.max_epochs)
+        vars(self).update(learned, **fitted)
+        return self
 
-    def _fit_new_net(self, data: Data, make_module: Callable[[Tensor], nn.Module], n_outputs: int, epochs: int) -> None:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, **declared: Any) -> Self:
+        self._check_parameters()
+        if not hasattr(self, "net_"):
+            return self._fit(X, y, sample_weight, goes_on=False, epochs=1, **declared)
+        data = self._check_data(X, y, sample_weight, reset=False)
+        data, _ = self._encoded(data, self._learned(data.target, goes_on=True))
+        with torch.inference_mode(False):  # as in `_fit`
+            self._train(self.net_, data, None, 1, self._rng)
+        self.n_iter_ = len(self.net_.history)
+        return self
+
+    def _fit_net(self, data: Data, n_outputs: int, goes_on: bool, epochs: int) -> dict[str, Any]:
         rng = check_random_state(self.random_state)
         mask_seed = rng.integers(2**63, size=4).tolist()
         x = to_tensor(data.X[:8], torch.device("cpu"))
-        with torch.device("cpu"), OwnRandom(rng):
-            module = make_module(x).float()
-            outputs = modules.try_module(module, x)  # lazy layers draw their weights now
+        with torch.device("cpu"), TrainingRandom(rng):
+            module = copy.deepcopy(self.net_.module_).cpu() if goes_on else self._build_module(n_outputs, x)
+            outputs = modules.try_module(module.float(), x)  # lazy layers draw their weights now
         self._check_outputs(outputs, n_outputs)
         net = self._new_net(module, rng)
         held_out = self._held_out_rows(data, rng) if self.early_stopping and epochs > 1 else None
         self._train(net, data, held_out, epochs, rng)
-        self.net_, self.n_iter_, self._rng = net, len(net.history), rng
         with torch.device("cpu"):
-            self._mask_seed, self._has_dropout = mask_seed, modules.has_dropout(net.module_, x[:1])
+            has_dropout = modules.has_dropout(net.module_, x[:1])
+        return {
+            "net_": net,
+            "n_iter_": len(net.history),
+            "_rng": rng,
+            "_mask_seed": mask_seed,
+            "_has_dropout": has_dropout,
+        }
 
     def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
         if self.module is not None:
@@ -229,7 +321,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         return modules.mlp(x.shape[1], self.hidden_layer_sizes, n_outputs, self.activation, self.dropout)
 
     def _new_net(self, module: nn.Module, rng: np.random.Generator) -> Any:
-        optimizer, options = training.OPTIMIZERS.get(self.optimizer, (self.optimizer, {}))
+        optimizer, options = OPTIMIZERS.get(self.optimizer, (self.optimizer, {}))
         if self.weight_decay:
             options = {**options, "weight_decay": self.weight_decay}
         net = self._net_class(
@@ -280,15 +372,9 @@ class BaseMCDropout(BaseEstimator, ABC):
         n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
         is_small = data.X.ndim == 2 and n_parameters < _SMALL_NET
         with one_torch_thread() if is_small else nullcontext():
-            net.train(data.to_dataset(device), valid, epochs, OwnRandom(rng))
+            net.train(data.to_dataset(device), valid, epochs, TrainingRandom(rng))
         if not all(bool(parameter.isfinite().all()) for parameter in net.module_.parameters()):
             raise ValueError("Training diverged: some weights are not finite. Lower `lr`, or scale the features.")
-
-    def _train_once_more(self, data: Data) -> Self:
-        with torch.inference_mode(False):
-            self._train(self.net_, data, None, 1, self._rng)
-        self.n_iter_ = len(self.net_.history)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -296,6 +382,14 @@ class BaseMCDropout(BaseEstimator, ABC):
         return tags
 
     # Where the classifier and the regressor differ
+
+    @abstractmethod
+    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
+        """What is learned of the targets before training, as attributes; as before if training goes on."""
+
+    @abstractmethod
+    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
+        """The data with the targets that the net is trained on, and the number of outputs for them."""
 
     @abstractmethod
     def _net_params(self) -> dict[str, Any]:
@@ -329,3 +423,27 @@ class _AskedNet(nets.NetAdapter):
 
     def answer(self, outputs: Tensor) -> Tensor:
         return self._fitted._answer(outputs)
+
+
+def resolve_device(device: Any) -> torch.device:
+    """The device that a parameter `device` names, if this machine has it."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise _device_error(device, "no such device type.") from error
+    if resolved.type == "cpu":
+        return resolved
+    if resolved.type == "meta":
+        raise _device_error(device, "it holds no values.")
+    module = getattr(torch, resolved.type, None)
+    if module is None or not module.is_available():
+        raise _device_error(device, f"there is no {resolved.type.upper()} device.")
+    if resolved.index is not None and resolved.index >= module.device_count():
+        raise _device_error(device, f"there are {module.device_count()}, counted from 0.")
+    return resolved
+
+
+def _device_error(device: Any, reason: str) -> ValueError:
+    return ValueError(f'`device` must be "auto", "cpu" or a torch device of this machine. Got {device!r}: {reason}')

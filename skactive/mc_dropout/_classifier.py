@@ -1,8 +1,7 @@
-"""The classifier: labels and their codes, columns for new classes, probabilities."""
+"""The classifier: labels and their codes, probabilities."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -14,15 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor, nn
 
 from .._bases import ClassifierMixin
-from .._checks import Rules, check_classes, one_class_error
+from .._checks import Rule, Rules, check_classes, one_class_error, one_of
 from .._dropout import BLOCK
 from .._types import Activation, Optimizer, Output
-from . import _modules as modules
-from ._base import BaseMCDropout
-from ._data import Data, class_weights
-from ._outputs import CrossEntropy, check_declared, probabilities
-from ._parameters import CLASSIFIER_RULES
-from ._training import ClassifierNet
+from ._base import RULES, BaseMCDropout
+from ._modules import OUTPUTS, CrossEntropy, check_declared, probabilities
+from ._training import ClassifierNet, Data, class_weights
 
 
 class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
@@ -63,7 +59,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the loss; labels that a dict lacks have weight 1.
     warm_start : bool, default=False
-        Let ``fit`` go on from the weights of the last fit. New classes get new units in the last linear layer.
+        Let ``fit`` go on from the weights of the last fit, with the same classes.
     device : str or torch.device, default="auto"
         "auto" is CUDA if there is a device, else the CPU.
     classes : array-like, optional
@@ -127,8 +123,15 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     (5, 150, 3)
     """
 
-    rules: ClassVar[Rules] = CLASSIFIER_RULES
+    rules: ClassVar[Rules] = {
+        **RULES,
+        "class_weight": Rule(lambda value: isinstance(value, Mapping), "a dict from label to weight")
+        .or_word("balanced")
+        .or_none(),
+        "output": one_of(OUTPUTS),
+    }
     _net_class = ClassifierNet
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -179,66 +182,32 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         self.classes = classes
         self.output = output
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the net.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), or (n_rows, ...) with a ``module``
-        y : array-like of shape (n_rows,)
-            Labels of any type that sorts.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows in the loss. Rows of weight 0 are left out.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or y hold what is not finite, y holds one class and ``classes`` declares no other, a parameter is out
-            of its range, or ``module`` does not return what ``output`` says.
-        """
-        self._check_parameters()
-        continues = self._continues()
-        data = self._check_data(X, y, sample_weight, reset=not continues)
-        classes = check_classes(data.target, self.classes)
-        if continues:
-            return self._fit_classes(data, np.union1d(self.classes_, classes), self._grown_module)
-        return self._fit_classes(data, classes, self._build_for)
-
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Train for one more epoch, optimizer state included.
+        """Train for one more epoch, optimizer state included; the first call begins a new net.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, ...)
-        y : array-like of shape (n_rows,)
+        X, y, sample_weight
+            As in `fit`.
         classes : array-like, optional
             All labels that may ever come. Needed at the first call, unless the parameter ``classes`` declares them.
-        sample_weight : array-like of shape (n_rows,), optional
 
         Returns
         -------
         self
         """
-        self._check_parameters()
-        first = not hasattr(self, "net_")
-        data = self._check_data(X, y, sample_weight, reset=first)
-        if first:
+        if not hasattr(self, "net_"):
             classes = self.classes if classes is None else classes
             if classes is None:
                 raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
-            return self._fit_classes(data, check_classes(data.target, classes), self._build_for, epochs=1)
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"`classes` must be the same at every call to partial_fit. Got {np.unique(classes)}, and "
                 f"{self.classes_} before."
             )
-        return self._train_once_more(data.encoded(check_classes(data.target, self.classes_)))
+        return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the label of the largest mean probability.
@@ -296,26 +265,22 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         check_classification_targets(data.target)
         return Data(data.X, data.target, data.weight * class_weights(self.class_weight, data.target))
 
-    def _fit_classes(
-        self,
-        data: Data,
-        classes: NDArray[Any],
-        make_module: Callable[[NDArray[Any], Tensor], nn.Module],
-        epochs: int | None = None,
-    ) -> Self:
+    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
+        if goes_on:
+            unknown = np.setdiff1d(target, self.classes_)
+            if len(unknown):
+                raise ValueError(
+                    f"`classes` must list every label in `y`, and training goes on with {self.classes_}, which lacks "
+                    f"{unknown}. Declare all labels with `classes` from the start, or set warm_start=False."
+                )
+            return {"classes_": self.classes_}
+        classes = check_classes(target, self.classes if classes is None else classes)
         if len(classes) < 2:
             raise one_class_error(classes)
-        self._fit_net(data.encoded(classes), partial(make_module, classes), len(classes), epochs or self.max_epochs)
-        self.classes_ = classes
-        return self
+        return {"classes_": classes}
 
-    def _build_for(self, classes: NDArray[Any], x: Tensor) -> nn.Module:
-        return self._build_module(len(classes), x)
-
-    def _grown_module(self, classes: NDArray[Any], x: Tensor) -> nn.Module:
-        """A copy of the trained module with units for new classes; the known ones keep their weights."""
-        module = copy.deepcopy(self.net_.module_).cpu().eval()
-        return modules.with_new_classes(module, x, np.searchsorted(classes, self.classes_), len(classes))
+    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
+        return data.encoded(learned["classes_"]), len(learned["classes_"])
 
     def _net_params(self) -> dict[str, Any]:
         quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import _devices as devices
 from .._bases import RegressorMixin
 from ._base import BaseMCDropout
-from ._data import Data, mean_and_scale
-from ._outputs import SquaredError
-from ._training import RegressorNet
+from ._modules import SquaredError
+from ._training import Data, RegressorNet, mean_and_scale
 
 
 class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
@@ -69,53 +65,21 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     """
 
     _net_class = RegressorNet
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the net.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), or (n_rows, ...) with a ``module``
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows in the loss. Rows of weight 0 are left out.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or y hold what is not finite, a parameter is out of its range, or ``module`` does not return one
-            output a row.
-        """
-        self._check_parameters()
-        continues = self._continues()
-        data = self._check_data(X, y, sample_weight, reset=not continues)
-        if continues:
-            return self._fit_scaled(data, self._target_scale, lambda x: copy.deepcopy(self.net_.module_).cpu())
-        return self._fit_scaled(data, mean_and_scale(data.target), partial(self._build_module, 1))
+    _target_scale: tuple[float, float]  # mean and standard deviation
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for one more epoch, optimizer state included.
+        """Train for one more epoch, optimizer state included; the first call begins a new net.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, ...)
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
+        X, y, sample_weight
+            As in `fit`.
 
         Returns
         -------
         self
         """
-        self._check_parameters()
-        first = not hasattr(self, "net_")
-        data = self._check_data(X, y, sample_weight, reset=first)
-        if first:
-            return self._fit_scaled(data, mean_and_scale(data.target), partial(self._build_module, 1), epochs=1)
-        return self._train_once_more(data.standardised(*self._target_scale))
+        return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Average the predictions of the model's own ``n_draws`` functions: the same ones at every call.
@@ -154,16 +118,11 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         """
         return self._sample(X, n_draws)
 
-    def _fit_scaled(
-        self,
-        data: Data,
-        scale: tuple[float, float],
-        make_module: Callable[[Tensor], nn.Module],
-        epochs: int | None = None,
-    ) -> Self:
-        self._fit_net(data.standardised(*scale), make_module, 1, epochs or self.max_epochs)
-        self._target_scale = scale
-        return self
+    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
+        return {"_target_scale": self._target_scale if goes_on else mean_and_scale(target)}
+
+    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
+        return data.standardised(*learned["_target_scale"]), 1
 
     def _net_params(self) -> dict[str, Any]:
         return {"criterion": SquaredError}

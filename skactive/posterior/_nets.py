@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .. import _containers as chunks
 from .. import _dropout as thinning
 from .._checks import NetError, check_n_draws, sum_tolerance
-from .._dropout._masks import Pass, plain_pass
+from .._dropout import Pass, plain_pass
 from .._threads import Lock
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 

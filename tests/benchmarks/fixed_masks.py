@@ -14,7 +14,7 @@ N_DRAWS = 20
 
 
 def draws_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Ours, by thinned nets or a tape, block after block."""
+    """Ours, by pruned networks or a recording, block after block."""
     draws = FixedDraws(module, N_DRAWS, np.random.default_rng(0))
     return lambda x: forward_rows(draws, TensorRows(x), BlockSize(BLOCK), axis=1)
 
@@ -24,4 +24,4 @@ def whole_passes(module: nn.Module, one: Tensor) -> Callable[[Tensor], Tensor]:
     draws = FixedDraws(module, N_DRAWS, np.random.default_rng(0))
     with torch.no_grad():
         draws.learn(TensorRows(one))
-    return lambda batch: draws._whole(batch, len(batch))
+    return lambda batch: draws.by_whole_passes(batch, len(batch))

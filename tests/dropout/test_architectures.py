@@ -129,7 +129,7 @@ def test_dropout_of_the_net_itself_counts_beside_another_head_in_training(first)
     kept = [site.p for site in functions.draws._sites.at]
     assert sorted(kept) == [0.5, 0.9]
     for k in range(5):
-        mask = functions.draws._sites.kept(kept.index(0.5), k, torch.device("cpu"))
+        mask = functions.draws._sites.numbers(kept.index(0.5), k, torch.device("cpu"))
         torch.testing.assert_close(draws[k], module.main(x * mask * 2).detach())
 
 

@@ -12,8 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from skactive import MCDropoutClassifier
 from skactive._dropout import Pass
-from skactive._dropout._noise import Noise
-from skactive._dropout._sites import Sites
+from skactive._dropout._dropout_calls import Sites
 
 
 def rows(*shape, seed=0):
@@ -24,7 +23,7 @@ class Masked:
     """Runs a function under the masks of a draw, in which rows are ``n_rows``."""
 
     def __init__(self, n_draws=3):
-        self.sites = Sites(Noise(n_draws, np.random.default_rng(0)))
+        self.sites = Sites(n_draws, np.random.default_rng(0))
 
     def run(self, draw, one, function, n_rows):
         """``one`` is the function of a single row, by which it is known what dropout takes for one."""
@@ -35,7 +34,7 @@ class Masked:
                 return function()
 
     def kept(self, position, draw):
-        return self.sites.kept(position, draw, torch.device("cpu"))
+        return self.sites.numbers(position, draw, torch.device("cpu"))
 
     @property
     def made(self):

@@ -15,21 +15,20 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from skactive._dropout import BLOCK, TensorRows, _thinned
-from skactive._dropout._noise import Noise
-from skactive._dropout._tape import chain_of, record
-from skactive._dropout._thinned import thinnable
+from skactive._dropout import BLOCK, Pass, TensorRows, _pruned_networks
+from skactive._dropout._pruned_networks import prunable
+from skactive._dropout._recording import record
 
 
-def steps_left(module, x):
-    """How many steps behind the first dropout are not thinned; None if all, or if they are no chain."""
+def calls_left(module, x):
+    """How many calls behind the first dropout are not pruned; None if all, or if they are no chain."""
     draws = Functions(module, 2).draws
     with torch.no_grad():
         draws.learn(TensorRows(x))
         held = [*draws.module.parameters(), *draws.module.buffers()]
-        tape = record(draws.outputs, x, held, draws._pass(0, len(x), in_place=False))
-    letters, rest = thinnable(chain_of(tape), draws._sites)
-    return len(rest) if letters else None
+        chain = record(draws.outputs, x, held, Pass(draws._sites, 0, len(x), in_place=False)).chain()
+    letters = prunable(chain, draws._sites)
+    return len(chain) - len(letters) if letters else None
 
 
 def assert_near(ours, theirs):
@@ -263,9 +262,9 @@ def test_a_row_that_has_no_room_is_an_error():
         Functions(Never(MemoryError()), 3)(torch.randn(5, 4))
 
 
-# Chains of layers, thinned
+# Chains of layers, pruned
 
-CHAINS = {  # and how many of their steps are not part of a thinned network
+CHAINS = {  # and how many of their calls are not part of a pruned network
     "MLP": (
         nn.Sequential(
             nn.Linear(6, 64),
@@ -410,11 +409,11 @@ ALL_CHAINS = {name: (module, (6,), left) for name, (module, left) in CHAINS.item
 
 
 @pytest.mark.parametrize("name", ALL_CHAINS)
-def test_thinned_draws_equal_a_forward_pass_under_the_same_masks(name):
+def test_pruned_draws_equal_a_forward_pass_under_the_same_masks(name):
     module, shape, left = ALL_CHAINS[name]
     rng = np.random.default_rng(1)
     module, x = randomise(module, rng), torch.from_numpy(rng.standard_normal((300, *shape), dtype=np.float32))
-    assert steps_left(module, x[:4]) == left
+    assert calls_left(module, x[:4]) == left
     np.testing.assert_allclose(draw(module, x, 7), slow_draws(module, x, 7), rtol=0, atol=1e-5)
 
 
@@ -431,7 +430,7 @@ def test_images_sequences_and_volumes_are_equal_for_every_chunking(name):
 
 @pytest.mark.parametrize("n_together", [1, 700, 2**40])
 def test_draws_are_the_same_functions_however_many_go_through_one_product(n_together, monkeypatch):
-    monkeypatch.setattr(_thinned, "_MAX_TOGETHER", n_together)
+    monkeypatch.setattr(_pruned_networks, "_MAX_TOGETHER", n_together)
     module, x = CHAINS["batch norm after the activation"][0].eval(), torch.ones(20, 6)
     np.testing.assert_allclose(
         draw(module, x, 11, batch_size=20), slow_draws(module, x, 11, batch_size=20), rtol=0, atol=1e-5
@@ -441,9 +440,9 @@ def test_draws_are_the_same_functions_however_many_go_through_one_product(n_toge
 @pytest.mark.parametrize("n_bytes", [0, 8000])
 def test_weights_too_large_to_keep_for_all_draws_are_cut_out_each_time(n_bytes, monkeypatch):
     module, x = CHAINS["MLP"][0], torch.ones(3, 6)
-    monkeypatch.setattr(_thinned, "_MAX_TOGETHER", 1)
+    monkeypatch.setattr(_pruned_networks, "_MAX_TOGETHER", 1)
     kept = draw(module, x)
-    monkeypatch.setattr(_thinned, "_MAX_KEPT_BYTES", n_bytes)
+    monkeypatch.setattr(_pruned_networks, "MAX_KEPT", n_bytes)
     assert torch.equal(draw(module, x), kept)
 
 
@@ -602,20 +601,17 @@ def test_what_depends_on_no_dropout_is_computed_once_for_all_draws():
     assert count_calls(Backbone().eval(), torch.ones(3, 6), 10)[F.linear] == 2
 
 
-def test_a_chain_behind_a_trunk_of_another_kind_is_thinned():
-    assert steps_left(Backbone(), torch.ones(3, 6)) == 0
-    assert steps_left(MeasuresFirst(), torch.ones(3, 6)) == 0
+def test_a_chain_behind_a_trunk_of_another_kind_is_pruned():
+    assert calls_left(Backbone(), torch.ones(3, 6)) == 0
+    assert calls_left(MeasuresFirst(), torch.ones(3, 6)) == 0
 
 
-def test_a_hook_on_a_layer_is_still_called():
-    calls = []
+def test_what_a_hook_on_a_layer_returns_counts():
     module = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3))
-    module[2].register_forward_hook(lambda *_: calls.append(1))
-    functions = Functions(module, 4)
-    functions(torch.ones(1, 6))
-    calls.clear()
-    functions(torch.ones(1, 6))
-    assert len(calls) == 4
+    x = torch.randn(4, 6)
+    plain = draw(module, x)
+    module[2].register_forward_hook(lambda layer, inputs, outputs: 2 * outputs)
+    assert_near(draw(module, x), 2 * plain)
 
 
 def test_other_random_numbers_in_a_forward_pass_are_refused():
@@ -824,18 +820,10 @@ class PoolsUnits(nn.Module):
 
 @pytest.mark.parametrize("kind", ["units", "channels"])
 @pytest.mark.parametrize("seed", range(4))
-def test_pooling_across_units_is_not_thinned(kind, seed):
+def test_pooling_across_units_is_not_pruned(kind, seed):
     torch.manual_seed(seed)
     module, x = PoolsUnits(kind).eval(), torch.randn(20, 6)
     assert_near(draw(module, x, 12, seed), slow_draws(module, x, 12, seed))
-
-
-def test_uniform_numbers_lie_between_0_and_1_and_normal_ones_are_finite():
-    noise = Noise(1, np.random.default_rng(0))
-    for bits in (0, 2**32 - 1):
-        noise._bits = lambda seeds, shape, device, bits=bits: torch.full(shape, bits)
-        assert 0 < float(noise.uniform(0, 0, (1,), torch.device("cpu"))) < 1
-        assert math.isfinite(float(noise.normal(0, 0, (1,), torch.device("cpu"))))
 
 
 @pytest.mark.parametrize(
@@ -861,3 +849,58 @@ def test_numbers_that_a_layer_draws_follow_the_law_that_it_asks_for(fill, mean, 
     assert torch.equal(torch.get_rng_state(), state)
     assert abs(float(draws.mean()) - mean) < 5 * spread / math.sqrt(n)  # 5 standard errors
     assert abs(float(draws.std()) / spread - 1) < 5 * math.sqrt(2 / n)  # no law here has more kurtosis than the normal
+
+
+# Parts of rows on one axis
+
+
+class Folded(nn.Module):
+    """Two tokens of a row, folded with the rows in some order before a path is left out for each token."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.order, self.a, self.b = order, nn.Linear(4, 8), nn.Linear(8, 3)
+        self.seen = {}
+
+    def forward(self, x):
+        h = torch.relu(self.a(x.unflatten(1, (2, 4))))
+        if self.order == "heads outside":  # tokens, then rows, then halves of the units
+            h = h.unflatten(-1, (2, 4)).permute(1, 0, 2, 3)
+        elif self.order == "tokens first":
+            h = h.transpose(0, 1)
+        folded = h.flatten(0, -2)
+        if self.training:
+            folded = folded * folded.new_empty(len(folded), 1).bernoulli_(0.9) / 0.9
+        h = folded.view(h.shape)
+        if self.order == "heads outside":
+            h = h.permute(1, 0, 2, 3).flatten(2)
+        elif self.order == "tokens first":
+            h = h.transpose(0, 1)
+        self.seen["last"] = h
+        weights = torch.tensor([[1.0], [2.0]])
+        return self.b((h * weights).sum(1))
+
+
+@pytest.mark.parametrize("order", ["rows first", "tokens first"])
+@pytest.mark.parametrize("seed", range(4))
+def test_paths_of_folded_tokens_are_left_out_for_the_same_tokens_of_all_rows(order, seed):
+    torch.manual_seed(seed)
+    x, module = torch.randn(9, 8), Folded(order)
+    functions = Functions(module, 30, seed)
+    draws = functions(x)
+    assert_near(torch.cat([functions(row) for row in x.split(1)], 1), draws)
+    assert float(draws.std(0).min()) > 0
+
+
+def test_tokens_folded_in_a_third_order_are_refused():
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=r"neither row by row nor part by part.*`predict_batch_size`=1"):
+        draw(Folded("heads outside"), torch.randn(9, 8))
+
+
+def test_a_module_that_keeps_tensors_of_its_training_in_a_dict_is_copied():
+    torch.manual_seed(0)
+    module, x = Folded("rows first").train(), torch.randn(3, 8)
+    module(x).sum().backward()
+    assert module.seen["last"].grad_fn is not None
+    assert draw(module, x).shape == (6, 3, 3)

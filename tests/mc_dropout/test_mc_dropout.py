@@ -202,10 +202,10 @@ def test_training_masks_differ_by_row_and_keep_the_mean():
 
 @pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout, nn.Dropout1d])
 def test_training_masks_of_other_dropout_layers_are_those_of_torch(layer):
-    from skactive.mc_dropout._own_random import OwnRandom
+    from skactive._dropout import TrainingRandom
 
     x = torch.full((4000, 5, 3), 0.7)
-    with OwnRandom(np.random.default_rng(0)):
+    with TrainingRandom(np.random.default_rng(0)):
         ours = layer(0.3).train()(x)
     theirs = layer(0.3).train()(x)
     torch.testing.assert_close(ours.unique(), theirs.unique())
@@ -215,78 +215,11 @@ def test_training_masks_of_other_dropout_layers_are_those_of_torch(layer):
     assert abs(float((ours == ours.max()).double().mean()) - 0.7) < 0.02
 
 
-class Wrapped(nn.Module):
-    """The same net in a class of its own, whose forward pass nobody knows."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return self.net(x)
-
-
-def layers_with_dropout():
-    conv = [nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 6, 2, padding=1), nn.Dropout2d(0.3), nn.ReLU(), nn.Flatten()]
-    return {
-        "elementwise": net_of(batch_norm=True),
-        "self-normalising": nn.Sequential(nn.Linear(4, 8), nn.SELU(), nn.AlphaDropout(0.2), nn.Linear(8, 3)),
-        "channelwise": nn.Sequential(*conv, nn.Dropout(0.5), nn.Linear(54, 3)),
-        "no dropout": nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.0), nn.Linear(8, 3)),
-    }
-
-
-@pytest.mark.parametrize("name", layers_with_dropout())
-def test_nets_of_known_layers_and_of_others_get_the_same_random_numbers(name, global_state_untouched):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        net = layers_with_dropout()[name]
-    known, other = (small_classifier(module=module).fit(*iris()) for module in (net, Wrapped(net)))
-    np.testing.assert_array_equal(weights(known), weights(other))
-    assert known.net_.history[-1]["train_loss"] == other.net_.history[-1]["train_loss"]
-
-
-PLAIN_LAYERS = {
-    **dict.fromkeys([nn.Conv1d, nn.MaxPool1d, nn.AvgPool1d, nn.AdaptiveAvgPool1d, nn.BatchNorm1d], (5, 2, 4)),
-    **dict.fromkeys([nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.BatchNorm2d], (5, 2, 4, 4)),
-}
-
-
-def test_layers_that_are_taken_to_be_plain_are_not_random(global_state_untouched):
-    from skactive.mc_dropout import _own_random
-
-    arguments = {nn.Linear: (4, 4), nn.LayerNorm: (4,), nn.Softmax: (1,), nn.LogSoftmax: (1,), nn.Sequential: ()}
-    arguments |= {nn.Conv1d: (2, 2, 3), nn.Conv2d: (2, 2, 3), nn.BatchNorm1d: (2,), nn.BatchNorm2d: (2,)}
-    arguments |= {nn.Identity: (), nn.Flatten: (), nn.Unflatten: (1, (2, 2))}
-    for layer in _own_random._PLAIN_LAYERS:
-        x = torch.linspace(-1, 1, int(np.prod(PLAIN_LAYERS.get(layer, (5, 4))))).reshape(
-            PLAIN_LAYERS.get(layer, (5, 4))
-        )
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            made = layer(*arguments.get(layer, (2,) if "Pool" in layer.__name__ else ())).train()
-        before = torch.get_rng_state()
-        torch.testing.assert_close(made(x), made(x))
-        assert torch.equal(before, torch.get_rng_state())
-
-
 def test_a_random_layer_of_torch_draws_from_our_generator(global_state_untouched):
     net = net_of()
     net[1] = nn.RReLU(0.1, 0.9)
     first, second = (small_classifier(module=net).fit(*iris()) for _ in range(2))
     np.testing.assert_array_equal(weights(first), weights(second))
-
-
-def test_dropout_layers_are_torchs_own_again_after_training():
-    def own(net):
-        return all("forward" not in vars(layer) for layer in net.net_.module_.modules())
-
-    net = small_classifier().fit(*iris())
-    assert own(net)
-    net.net_.criterion_.forward = None  # training fails in the middle
-    with pytest.raises(TypeError):
-        net.partial_fit(*iris())
-    assert own(net)
 
 
 def test_thread_count_is_as_before():
@@ -438,7 +371,7 @@ def test_labels_of_any_kind_come_back(names):
 
 def test_truth_values_are_labels():
     X, y = iris()
-    net = small_classifier(max_epochs=60).fit(X, y == 0)
+    net = small_classifier(max_epochs=200).fit(X, y == 0)
     assert net.predict(X).dtype == bool
     assert net.score(X, y == 0) > 0.95
 
@@ -491,19 +424,13 @@ def test_warm_start_goes_on_and_a_cold_start_does_not():
     assert warm.net_.history[-1]["batches"][-1]["train_loss"] < 0.8 * first
 
 
-def test_new_classes_keep_what_was_learned_about_the_known_ones():
+def test_a_new_class_under_warm_start_is_refused_and_the_net_stays_fitted():
     X, y = iris()
-    names = np.array(["b", "d", "c"])
-    known = y < 2
-    net = small_classifier(warm_start=True, max_epochs=100).fit(X[known], names[y[known]])
-    before = net.net_.module_[-1].weight.detach().clone()
-    proba = net.predict_proba(X)
-    net.set_params(lr=1e-12, max_epochs=1).fit(X, names[y])
-    np.testing.assert_array_equal(net.classes_, ["b", "c", "d"])
-    torch.testing.assert_close(net.net_.module_[-1].weight.detach()[[0, 2]], before)
-    ratio = net.predict_proba(X)[known]
-    np.testing.assert_array_equal(proba[known].argmax(1), ratio[:, [0, 2]].argmax(1))
-    assert net.set_params(lr=1e-2, max_epochs=100).fit(X, names[y]).score(X, names[y]) > 0.9
+    net = small_classifier(warm_start=True).fit(X[y < 2], y[y < 2])
+    before = net.predict_proba(X)
+    with pytest.raises(ValueError, match="`classes` must list every label"):
+        net.fit(X, y)
+    np.testing.assert_array_equal(net.predict_proba(X), before)
 
 
 def test_known_classes_that_are_missing_now_keep_their_columns():
@@ -511,25 +438,6 @@ def test_known_classes_that_are_missing_now_keep_their_columns():
     net = small_classifier(warm_start=True).fit(X, y)
     net.fit(X[y < 2], y[y < 2])
     np.testing.assert_array_equal(net.classes_, [0, 1, 2])
-
-
-@pytest.mark.parametrize("last", [(nn.Linear(3, 3), nn.Linear(3, 2), nn.BatchNorm1d(2)), (nn.Bilinear,)])
-def test_a_module_that_cannot_grow_says_so_and_stays_fitted(last):
-    class Fixed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), *(last if len(last) > 1 else ()))
-            self.weight = nn.Parameter(torch.zeros(2 if len(last) > 1 else 3, 2))
-
-        def forward(self, x):
-            return self.layers(x) @ self.weight
-
-    X, y = iris()
-    net = small_classifier(module=Fixed, warm_start=True).fit(X[y < 2], y[y < 2])
-    before = net.predict_proba(X)
-    with pytest.raises(ValueError, match="`classes` grew from 2 to 3"):
-        net.fit(X, y)
-    np.testing.assert_array_equal(net.predict_proba(X), before)
 
 
 def test_warm_start_needs_the_same_columns():
@@ -671,7 +579,7 @@ def test_early_stopping_stops_and_keeps_the_best_weights():
 
 
 def test_validation_rows_are_a_share_of_each_class_and_never_its_last_row():
-    from skactive.mc_dropout._data import rows_to_hold_out
+    from skactive.mc_dropout._training import rows_to_hold_out
 
     strata = np.repeat([0, 1, 2, 3], [50, 20, 2, 1])
     held_out = rows_to_hold_out(strata, np.random.default_rng(0))
@@ -895,7 +803,7 @@ def test_drawn_functions_outlive_another_fit(make):
     assert torch.equal(predict_draws(X), before)
 
 
-@pytest.mark.parametrize("module", [nn.Linear(4, 3), net_of().eval()[:2].append(nn.Linear(8, 3)), None])
+@pytest.mark.parametrize("module", [nn.Linear(4, 3), lambda: net_of()[:2].append(nn.Linear(8, 3)), None])
 def test_a_net_without_dropout_predicts_but_cannot_be_drawn_from(module):
     X, y = iris()
     net = small_classifier(module=module, dropout=0.0, max_epochs=100, lr=1e-2).fit(X, y)

@@ -1,9 +1,8 @@
 """Draws of a chain of layers as smaller networks, without the units and channels that they drop.
 
-A chain is read as a line of letters, one for each step, and a grammar says how far it can be thinned: dropout, then
+A chain is read as a line of letters, one for each call, and a grammar says how far it can be pruned: dropout, then
 layers with weights, each followed by functions of single units, and dropout before the next. ReLU and pooling commute
-with setting units to zero and scaling them up, so dropout may stand before them as well. Steps after the last such
-layer run unchanged, under the masks.
+with setting units to zero and scaling them up, so dropout may stand before them as well.
 
 Activations of dense layers lie as (draws, units, rows): the kept units of a draw are contiguous, and a few draws go
 through one product where that pays.
@@ -11,6 +10,7 @@ through one product where that pays.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .. import _devices as devices
-from ._masks import Sites
-from ._nested import parts_of
+from ._dropout_calls import KEPT_OF_DEVICE, MAX_KEPT, Sites
 from ._random_calls import DROPOUTS
-from ._tape import FLATTEN, Slot, Step
+from ._recording import Call, Slot
+from ._rows import parts_of
 
-_MAX_KEPT_BYTES = 64 * 2**20  # of thinned weights on the CPU; those of further draws are cut out at each call
-_KEPT_OF_DEVICE = 16  # on a device that reports its memory, one part in so many of it
 _MAX_TOGETHER = 2**17  # activations of the widest layer (512 KiB) in draws that go through one product on the CPU
 _ROWS = 256  # rows of a usual block
 
@@ -48,51 +46,53 @@ _POOLS: dict[Any, int] = {  # and how many axes they pool
     **dict.fromkeys((F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.avg_pool2d, F.max_pool2d), 2),
     **dict.fromkeys((F.adaptive_avg_pool3d, F.adaptive_max_pool3d, F.avg_pool3d, F.max_pool3d), 3),
 }
+_LAYOUTS: set[Any] = {Tensor.flatten, Tensor.reshape, Tensor.view, torch.flatten, torch.reshape}
 _CONVOLUTIONS: set[Any] = {F.conv1d, F.conv2d, F.conv3d}
 _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _LINEAR = ("input", "weight", "bias")
 _NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 
 # D dropout of units, U unitwise, H homogeneous, P pooling, B batch norm, L linear, C convolution, F flattening
-_FAMILIES: dict[str, set[Any]] = {"U": _UNITWISE, "H": _HOMOGENEOUS, "F": {FLATTEN}}
 _GRAMMAR = re.compile("D[DHP]*(?:(?:[LC][UHPB]*|F[HP]*)(?:D[DHP]*)?)*[LC][UHPB]*")
 _STAGE = re.compile("[DLCF][^LCF]*")
 
 
-def thinnable(steps: list[Step], sites: Sites) -> tuple[str, list[Step]]:
-    """The letters of the steps that can be thinned, none at worst, and the steps that follow."""
-    match = _GRAMMAR.match("".join(_letter(step, sites) for step in steps))
-    return (match.group(), steps[match.end() :]) if match else ("", steps)
+def prunable(chain: list[Call], sites: Sites) -> str:
+    """The letters of the first calls of a chain, those that can be pruned; none at worst."""
+    match = _GRAMMAR.match("".join(_letter(call, sites) for call in chain))
+    return match.group() if match else ""
 
 
-def _letter(step: Step, sites: Sites) -> str:
-    function = step.target
+def _letter(call: Call, sites: Sites) -> str:
+    function, n_axes = call.function, len(call.shape)
     if function in DROPOUTS:
-        return "H" if not step.masks else "D" if sites.at[step.masks.start].is_of_units else "-"
-    if step.masks:
+        return "H" if not call.masks else "D" if sites.at[call.masks.start].is_of_units else "-"
+    if call.masks:
         return "-"
-    if function is F.linear and len(step.shape) == 2:
-        return "L" if _is_fixed(step, _LINEAR) else "-"
-    if function in _CONVOLUTIONS:
-        given = _given(step, _CONVOLUTION)
-        is_of_channels = _is_fixed(step, _CONVOLUTION) and given["weight"].ndim == len(step.shape)
-        return "C" if is_of_channels and given.get("groups", 1) == 1 else "-"
+    if function is F.linear and n_axes == 2:
+        return "L" if _has_constant_weight(call, _LINEAR) else "-"
+    if function in _CONVOLUTIONS and _has_constant_weight(call, _CONVOLUTION):
+        given = _given(call, _CONVOLUTION)
+        return "C" if given["weight"].ndim == n_axes and given.get("groups", 1) == 1 else "-"
     if function in _POOLS:
-        return "P" if len(step.shape) == _POOLS[function] + 2 else "-"  # else channels are pooled
+        return "P" if n_axes == _POOLS[function] + 2 else "-"  # else channels are pooled
     if function is F.batch_norm:
-        given = _given(step, _NORM)
+        given = _given(call, _NORM)
         return "B" if given.get("running_var") is not None and not given.get("training") else "-"
-    return next((letter for letter, family in _FAMILIES.items() if function in family), "-")
+    if function in _LAYOUTS:
+        before = call.before or ()
+        return "F" if len(before) > 2 and call.shape == (before[0], math.prod(before[1:])) else "-"
+    return "U" if function in _UNITWISE else "H" if function in _HOMOGENEOUS else "-"
 
 
-def _given(step: Step, names: tuple[str, ...]) -> dict[str, Any]:
+def _given(call: Call, names: tuple[str, ...]) -> dict[str, Any]:
     """The arguments of a call by name."""
-    return {**dict(zip(names, step.call.args, strict=False)), **step.call.kwargs}
+    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
 
 
-def _is_fixed(step: Step, names: tuple[str, ...]) -> bool:
+def _has_constant_weight(call: Call, names: tuple[str, ...]) -> bool:
     """Whether the input is a value of the pass, and the weight is a constant of the net."""
-    given = _given(step, names)
+    given = _given(call, names)
     return isinstance(given["input"], Slot) and isinstance(given["weight"], Tensor)
 
 
@@ -164,33 +164,26 @@ class _Layer:
         return h
 
 
-def key_of(steps: list[Step], letters: str) -> tuple[Any, ...]:
+def key_of(calls: list[Call], letters: str) -> tuple[Any, ...]:
     """A key of the layers and positions of dropout, the same for any number of rows."""
-    weights = [id(tensor) for step in steps[: len(letters)] for tensor in parts_of((step.call.args, step.call.kwargs))]
-    return letters, *weights, *(step.masks for step in steps[: len(letters)])
+    weights = [id(tensor) for call in calls for tensor in parts_of((call.args, call.kwargs))]
+    return letters, *weights, *(call.masks for call in calls)
 
 
-def stages_of(steps: list[Step], letters: str) -> list[_Gate | _Layer]:
-    """The stages of steps that can be thinned."""
-    return [_stage(steps[m.start() : m.end()], m.group()) for m in _STAGE.finditer(letters)]
-
-
-def _stage(steps: list[Step], letters: str) -> _Gate | _Layer:
-    pairs = list(zip(letters, steps, strict=True))
-    dropouts = [position for letter, step in pairs if letter == "D" for position in step.masks]
+def _stage(calls: list[Call], letters: str) -> _Gate | _Layer:
+    dropouts = [
+        position for letter, call in zip(letters, calls, strict=True) if letter == "D" for position in call.masks
+    ]
+    # Dropout of the letter H drops nothing.
+    pairs = [pair for pair in zip(letters, calls, strict=True) if pair[1].function not in DROPOUTS]
     if letters[0] in "LC":
-        return _layer([pair for pair in pairs if pair[0] != "D"], dropouts)
-    calls: list[Callable[[Tensor], Tensor]] = [step for letter, step in pairs if letter in "HP" and not _is_off(step)]
-    return _Gate(dropouts, calls, n_flat=steps[0].shape[1] if letters[0] == "F" else None)
+        return _layer(pairs, dropouts)
+    n_flat = calls[0].shape[1] if letters[0] == "F" else None
+    return _Gate(dropouts, [call for letter, call in pairs if letter != "F"], n_flat)
 
 
-def _is_off(step: Step) -> bool:
-    """Whether the step is dropout that drops nothing."""
-    return step.target in DROPOUTS
-
-
-def _layer(pairs: list[tuple[str, Step]], dropouts: list[int]) -> _Layer:
-    (letter, first), *pairs = [pair for pair in pairs if not _is_off(pair[1])]
+def _layer(pairs: list[tuple[str, Call]], dropouts: list[int]) -> _Layer:
+    (letter, first), *pairs = pairs
     given = _given(first, _LINEAR if letter == "L" else _CONVOLUTION)
     weight, bias = given["weight"], given.get("bias")
     bias = weight.new_zeros(len(weight)) if bias is None else bias
@@ -199,17 +192,17 @@ def _layer(pairs: list[tuple[str, Step]], dropouts: list[int]) -> _Layer:
         weight, bias = weight * _upright(gain, weight.ndim), bias * gain + shift
     # Behind the axis of the units: the rows in dense layers, the positions within a row in convolutions.
     n_axes = weight.ndim - (letter == "C")
-    norms = [_upright(v, n_axes) for mark, step in pairs if mark == "B" for v in _gain_and_shift(step)]
-    calls: list[Callable[[Tensor], Tensor] | None] = [None if mark == "B" else step for mark, step in pairs]
+    norms = [_upright(v, n_axes) for mark, call in pairs if mark == "B" for v in _gain_and_shift(call)]
+    calls: list[Callable[[Tensor], Tensor] | None] = [None if mark == "B" else call for mark, call in pairs]
     if letter == "L":
         return _Layer(dropouts, calls, weight, _upright(bias, 2), norms, None)
     options = {name: given[name] for name in ("stride", "padding", "dilation") if name in given}
-    return _Layer(dropouts, calls, weight, bias, norms, partial(first.target, **options))
+    return _Layer(dropouts, calls, weight, bias, norms, partial(first.function, **options))
 
 
-def _gain_and_shift(step: Step) -> tuple[Tensor, Tensor]:
+def _gain_and_shift(call: Call) -> tuple[Tensor, Tensor]:
     """A batch norm in evaluation mode as ``x * gain + shift``."""
-    given = _given(step, _NORM)
+    given = _given(call, _NORM)
     gain = (given["running_var"] + given.get("eps", 1e-5)).rsqrt()
     gain = gain if given.get("weight") is None else gain * given["weight"]
     shift = 0 if given.get("bias") is None else given["bias"]
@@ -228,22 +221,22 @@ def _positions(kept: Tensor) -> Tensor:
 # Networks
 
 
-class ThinnedNetworks:
-    """Every draw as a network without the units that it drops, from the input of the first stage to the last output.
+class PrunedNetworks:
+    """Every draw as a network without the units that it drops, from the input of the first call to the last output.
 
-    It serves any number of rows; ``are_images`` says that the input has axes behind its units. Weights of the first
-    draws are cut out once and kept, up to a bound of memory.
+    It serves any number of rows. Weights of the first draws are cut out once and kept, up to a bound of memory.
     """
 
-    def __init__(self, stages: list[_Gate | _Layer], sites: Sites, are_images: bool) -> None:
+    def __init__(self, calls: list[Call], letters: str, sites: Sites) -> None:
+        stages = [_stage(calls[m.start() : m.end()], m.group()) for m in _STAGE.finditer(letters)]
         self._gate: Any = stages[0]
         self._stages: list[Any] = stages
-        self._n_draws = sites.noise.n_draws
+        self._n_draws = sites.n_draws
         self._kept = list(_kept_units(stages, sites))
-        layer = next(stage for stage in stages if isinstance(stage, _Layer))
-        self._device = layer.weight.device
-        most = _most_kept(self._device)
-        together = 1 if are_images else self._n_together(most)  # one convolution is large enough to keep the cores busy
+        self._device = next(stage for stage in stages if isinstance(stage, _Layer)).weight.device
+        most = devices.memory(self._device) // KEPT_OF_DEVICE or MAX_KEPT
+        are_images = len(calls[0].shape) > 2  # one convolution is large enough to keep the cores busy
+        together = 1 if are_images else self._n_together(most)
         self._blocks = [range(i, min(i + together, self._n_draws)) for i in range(0, self._n_draws, together)]
         first = self._network(self._blocks[0])
         n_kept = most // _n_bytes(first)
@@ -281,14 +274,10 @@ class ThinnedNetworks:
         """Tensors of each stage, stacked over a few draws."""
         network = []
         for stage, (before, kept, owed) in zip(self._stages, self._kept, strict=True):
-            cuts = [stage.cut(_of_draw(before, k), _of_draw(kept, k), owed[k]) for k in draws]
+            of = [[None if units is None else units[k] for units in (before, kept)] for k in draws]
+            cuts = [stage.cut(*units, owed[k]) for k, units in zip(draws, of, strict=True)]
             network.append([_stacked(tensors).to(self._device) for tensors in zip(*cuts, strict=True)])
         return network
-
-
-def _most_kept(device: torch.device) -> int:
-    """Bytes of weights that are kept on a device."""
-    return devices.memory(device) // _KEPT_OF_DEVICE or _MAX_KEPT_BYTES
 
 
 def _n_bytes(network: list[list[Tensor]]) -> int:
@@ -304,7 +293,7 @@ def _kept_units(
     all. A draw that drops a whole layer keeps it, at a factor of 0, so that no weight is empty.
     """
     kept: Tensor | None = None
-    factors = ones = torch.ones(sites.noise.n_draws, dtype=torch.float64, device="cpu")
+    factors = ones = torch.ones(sites.n_draws, dtype=torch.float64, device="cpu")
     for stage in stages:
         before, owed = kept, factors
         if isinstance(stage, _Layer):
@@ -312,20 +301,15 @@ def _kept_units(
         elif before is not None and stage.n_flat is not None:
             before = kept = before.repeat_interleave(stage.n_flat // before.shape[1], 1)
         for position in stage.dropouts:
-            site = sites.at[position]
-            own = sites.noise.kept_by_all(position, site.shape[1], site.p)
+            own, p = sites.units(position), sites.at[position].p
             kept = own if kept is None else kept & own
-            factors = factors / (1 - site.p) if site.p < 1 else factors
+            factors = factors / (1 - p) if p < 1 else factors
         if kept is not None:
             empty = ~kept.any(1)
             everything = before if isinstance(stage, _Gate) and before is not None else torch.ones_like(kept)
             kept = torch.where(empty[:, None], everything, kept)
             factors = factors * ~empty
         yield before, kept, owed.tolist()
-
-
-def _of_draw(masks: Tensor | None, draw: int) -> Tensor | None:
-    return None if masks is None else masks[draw]
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

@@ -1,23 +1,19 @@
-"""A copy of a module that answers without anything random, and what its answers must be.
-
-What a posterior needs of a module is checked here: one output a row, the same again, and by the row itself.
-"""
+"""A copy of a module that answers without anything random, and the checks of what a posterior needs of its answers."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._checks import NetError
-from ._masks import Pass, plain_pass
-from ._nested import mapped, parts_of
-from ._rows import Rows, is_out_of_memory
-from ._sites import ROW_BY_ROW
-from ._tape import NotWrittenError
+from .._checks import NetError, NoDropoutError
+from ._dropout_calls import ROW_BY_ROW, Pass, Sites, plain_pass
+from ._recording import NotRecordedError
+from ._rows import Rows, copied, is_out_of_memory, parts_of
 
 Forward = Callable[[nn.Module, Any], Any]
 
@@ -35,7 +31,7 @@ class FrozenNet:
 
     def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
         self.name = type(module).__name__
-        self.module = _frozen(module)
+        self.module = _eval_copy(module)
         self._which: int | None = None  # which of several outputs in training is the output of evaluation
         self._forward = forward or nn.Module.__call__
 
@@ -66,7 +62,7 @@ class FrozenNet:
         """What the module returns, or its logits."""
         try:
             outputs = self._forward(self.module, batch)
-        except (NetError, NotWrittenError):
+        except (NetError, NotRecordedError):
             raise
         except Exception as error:
             if is_out_of_memory(error):
@@ -86,7 +82,7 @@ class FrozenNet:
 
     def check_rows(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: list[int]) -> None:
         """Check the answers for some rows: one a row, the same at a second call, whatever rows are in the block."""
-        n_rows = len(block)
+        n_rows, first, last = len(block), block[:1], block[-1:]
         beside_others, again = (answer(rows.take(block), n_rows) for _ in range(2))
         if len(beside_others) != n_rows:
             raise NetError(
@@ -99,9 +95,17 @@ class FrozenNet:
                 "does not: it draws random numbers outside of torch, or keeps state between calls. Draw them by "
                 "torch.rand or bernoulli_, and keep no state."
             )
-        beside_itself = answer(rows.take([block[0]] * n_rows), n_rows)
-        if not is_close(beside_itself[:1], beside_others[:1]):
-            raise NetError(
+        if n_rows == 1:
+            return
+        alone = answer(rows.take(first), 1)
+        # In every place of the block, and at both ends beside other rows.
+        in_all_places = answer(rows.take(first * n_rows), n_rows)
+        if not (
+            is_close(in_all_places, alone.expand_as(in_all_places))
+            and is_close(beside_others[:1], alone)
+            and is_close(beside_others[-1:], answer(rows.take(last), 1))
+        ):
+            raise RowsMixedError(
                 f"`estimator` must compute each row by itself, and the outputs of this {self.name} for a row depend on "
                 "the other rows of its block. Batch norm without running statistics does that, attention across rows, "
                 f"or a data set that scales rows by each other. {ROW_BY_ROW}, if the net is meant to see single rows."
@@ -115,6 +119,10 @@ class FrozenNet:
         return self._which is not None
 
 
+class RowsMixedError(NetError):
+    """The answer for a row depends on its place, or on the rows beside it."""
+
+
 def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
     """The input of a linear layer as embeddings, (n_rows, n_units)."""
     if len(embeddings) != n_rows:
@@ -123,10 +131,6 @@ def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
             f"layer to be an embedding. Got shape {tuple(embeddings.shape)} for {n_rows} rows."
         )
     return embeddings.reshape(n_rows, -1)
-
-
-def copied(batch: Any) -> Any:
-    return mapped(batch, Tensor.clone)
 
 
 def is_close(answer: Tensor, expected: Tensor) -> bool:
@@ -145,7 +149,7 @@ def is_close(answer: Tensor, expected: Tensor) -> bool:
 # Copies of modules
 
 
-def _frozen(module: nn.Module) -> nn.Module:
+def _eval_copy(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode, without gradients, that runs in Python where a copy of it can."""
     module = _without_covers(module)
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
@@ -153,7 +157,9 @@ def _frozen(module: nn.Module) -> nn.Module:
             "`estimator` must be a module that runs in Python, for its dropout to be held fixed. "
             f"{type(module).__name__} was compiled by TorchScript: give the module it was made from."
         )
-    twin: Any = copy.deepcopy(module, _detached_copies(module)).eval()
+    # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
+    held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
+    twin: Any = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in held}).eval()
     for part in twin.modules():
         part._compiled_call_impl = None
         for name, child in list(part.named_children()):
@@ -176,7 +182,116 @@ def _without_covers(module: nn.Module) -> nn.Module:
             return module
 
 
-def _detached_copies(module: nn.Module) -> dict[int, Any]:
-    """Copies of tensors that ``deepcopy`` refuses: those with a history, which old weight norm leaves in a module."""
-    tensors = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Tensor)]
-    return {id(tensor): tensor.detach().clone() for tensor in tensors if not tensor.is_leaf}
+# What is random in training
+
+
+def learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
+    """Set the copy so that it differs from evaluation by its random calls alone, and find these.
+
+    Layers may look at ``self.training`` to switch their dropout on. So all parts are put in training mode, except those
+    that normalise. With everything random switched off, the copy then has to return the same as in evaluation mode; it
+    may return other outputs beside.
+
+    Parameters
+    ----------
+    net : FrozenNet
+    one : batch
+        A batch of one row.
+    sites : Sites
+        Gets the calls.
+    """
+    net.module.eval()
+    plain, _ = net.plain(one, 1)
+    _check_answer(net, plain)
+    _train_all_but_norms(net.module)
+    failure = ""
+    try:
+        n_at_rate_zero, is_same = _find_calls(net, one, sites, plain)
+    except NetError as error:
+        if error.__cause__ is None:
+            raise
+        failure, is_same = f" ({error.__cause__!r})", False  # from the module, which may need labels in training
+    if not is_same:
+        raise NetError(
+            "`estimator` must differ between training and evaluation by its dropout alone, and the outputs of this "
+            f"{net.name} differ with dropout switched off, too{failure}. Let only dropout and normalisation depend on "
+            "`self.training`, keep no state between calls, and draw random numbers by torch.rand or bernoulli_; or "
+            "give the class a method `sample_posterior(n_draws, rng)`."
+        )
+    if not sites.at:
+        has = f"{n_at_rate_zero} of rate 0" if n_at_rate_zero else "none"
+        remedy = "Set a rate above 0" if n_at_rate_zero else "Add torch.nn.Dropout layers"
+        raise NoDropoutError(
+            f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has "
+            f"{has}: all draws would be the same function and BALD 0 everywhere. {remedy}, or give the query "
+            'posterior="bootstrap".'
+        )
+
+
+def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> tuple[int, bool]:
+    """Find the random calls of a pass over a single row.
+
+    Returns how often dropout had rate 0, and whether the outputs without anything random are those of evaluation.
+    """
+    sites.at = []
+    masks = Pass(sites, 0, 1, learns=True)
+    raw: list[nn.Module] = []
+    with _calling_parts(net.module) as calling:
+        masks.on_raw_call = lambda: raw.append(calling[-1])
+        with masks:
+            net.all_outputs(copied(one))
+    modes = [(part, part.training) for part in raw]
+    for part in raw:  # parts that draw random numbers by themselves are switched off by evaluation mode
+        part.training = False
+    try:
+        with plain_pass(1):
+            is_same = net.find(plain, net.all_outputs(copied(one)))
+    finally:
+        for part, mode in reversed(modes):
+            part.training = mode
+    return masks.n_at_rate_zero, is_same
+
+
+def _train_all_but_norms(module: nn.Module) -> None:
+    """Training mode, in which normalisation goes on by the statistics of training, and keeps them."""
+    module.train()
+    for part in filter(_normalises, module.modules()):
+        part.training = False
+
+
+def _normalises(part: nn.Module) -> bool:
+    names = {type(part).__name__, *(type(hook).__name__ for hook in part._forward_pre_hooks.values())}
+    return isinstance(part, nn.modules.batchnorm._NormBase) or bool(names & {"_SpectralNorm", "SpectralNorm"})
+
+
+@contextmanager
+def _calling_parts(module: nn.Module) -> Iterator[list[nn.Module]]:
+    """A list that holds, at any time, the parts of a module whose forward passes are running."""
+    calling: list[nn.Module] = [module]
+    hooks = []
+    for part in module.modules():
+        hooks.append(part.register_forward_pre_hook(lambda part, _: calling.append(part)))
+        hooks.append(part.register_forward_hook(lambda *_: (calling.pop(), None)[1]))
+    try:
+        yield calling
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _check_answer(net: FrozenNet, outputs: Tensor) -> None:
+    """Refuse outputs that do not fit a single row."""
+    if outputs.ndim < 1 or len(outputs) != 1:
+        raise NetError(
+            f"`estimator` must return one output for each row: this {net.name} returned outputs of shape "
+            f"{tuple(outputs.shape)} for a single row."
+        )
+    if outputs.device.type == "meta" or not bool(outputs.isnan().any()):
+        return
+    weights = [name for name, weight in net.module.named_parameters() if not bool(weight.isfinite().all())]
+    remedy = (
+        f"Its weights {weights[0]!r} are not finite: training diverged, or loading failed. Train it again."
+        if weights
+        else "Its weights are finite: look for missing or very large values in this row."
+    )
+    raise NetError(f"`estimator` must return numbers, and this {net.name} returns NaN for the first row. {remedy}")

@@ -1,0 +1,348 @@
+"""Fixed dropout: a forward pass in which all random numbers are those of a draw, the same for all rows.
+
+A posterior draw of MC dropout (Gal and Ghahramani, 2016) is a *function*: one mask for the whole network. A call
+belongs to its position in the pass, so that a layer used twice gets two masks; a pass over a single row shows which
+numbers it takes for one. In a pass over n rows the axis that is n times as long is that of the rows, wherever it
+stands; where none is longer (dropout of weights, for example), all rows share the numbers of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import _devices as devices
+from .._checks import NetError
+from ._random_calls import RandomCalls
+
+MAX_KEPT = 64 * 2**20  # bytes of random numbers that are kept for the next rows on the host; others are made again
+KEPT_OF_DEVICE = 16  # on a device that reports its memory, one part in so many of it
+ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
+
+_MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
+_LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
+_FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names of what bounds or scales them
+    Tensor.uniform_: ("uniform", ("from", "to")),
+    nn.init.uniform_: ("uniform", ("a", "b")),
+    Tensor.normal_: ("normal", ("mean", "std")),
+    nn.init.normal_: ("normal", ("mean", "std")),
+}
+_TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
+_ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED | {Tensor.bernoulli_}
+_REFUSED: set[Any] = {
+    *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
+    *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
+    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_, torch.native_dropout, nn.init.kaiming_uniform_),
+}
+_NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
+
+_NORMALISERS: dict[Any, str] = {
+    **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax), "probabilities"),
+    **dict.fromkeys((F.log_softmax, torch.log_softmax, Tensor.log_softmax), "log_probabilities"),
+    torch.special.log_softmax: "log_probabilities",
+    **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, torch.sigmoid_), "sigmoids"),
+    **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),
+}
+
+
+class OtherCallsError(NetError):
+    """A pass makes other random calls than the pass over a single row."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The random numbers that a call takes for a single row."""
+
+    law: str  # "dropout", "uniform", "normal" or "bernoulli"
+    shape: tuple[int, ...]
+    p: float = 0.0  # probability of being dropped
+    is_alpha: bool = False
+
+    @property
+    def is_of_units(self) -> bool:
+        """Whether units (on the axis behind the rows) are dropped as a whole, and to zero."""
+        shape = self.shape
+        is_flat = len(shape) > 1 and shape[0] == 1 and all(length == 1 for length in shape[2:])
+        return self.law == "dropout" and not self.is_alpha and is_flat
+
+
+class Sites:
+    """The random calls of a net's forward pass, and the random numbers of all draws there."""
+
+    def __init__(self, n_draws: int, rng: np.random.Generator) -> None:
+        self.n_draws = n_draws
+        self.at: list[Site] = []
+        self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
+        self.folded: dict[int, int] = {}  # by position: the axis on which parts of a row (tokens, windows) lie
+        self.parts_first = False  # whether the rows of one part lie side by side there, not the parts of one row
+        self._entropy = rng.integers(2**63, size=4).tolist()
+        self._kept: dict[Any, Tensor] = {}
+        self._n_bytes = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the numbers that are kept: they are made again."""
+        return {**vars(self), "_kept": {}, "_n_bytes": 0}
+
+    def of(self, draw: int | None) -> list[Site]:
+        """The calls of a draw."""
+        return self.at if draw is None else self.of_draw.get(draw, self.at)
+
+    def numbers(self, position: int, draw: int, device: torch.device, site: Site | None = None) -> Tensor:
+        """Random numbers of a draw for one row, not to be changed: booleans of what dropout keeps, or floats."""
+        site = self.at[position] if site is None else site
+        key = position, draw, device, site
+        numbers = self._kept.get(key)
+        if numbers is None:
+            numbers = self._made(position, draw, site).to(device)
+            if self._n_bytes + numbers.nbytes <= (devices.memory(device) // KEPT_OF_DEVICE or MAX_KEPT):
+                self._kept[key] = numbers
+                self._n_bytes += numbers.nbytes
+        return numbers
+
+    def probes(self) -> range:
+        """Draws that no caller asks for: together they treat any two parts of a row differently."""
+        most = max(self.at[position].shape[axis] for position, axis in self.folded.items())
+        return range(-1, -1 - (most - 1).bit_length(), -1)
+
+    def units(self, position: int) -> Tensor:
+        """Units that each draw keeps, (n_draws, n_units), on the host."""
+        host = torch.device("cpu")
+        return torch.stack([self.numbers(position, draw, host).flatten() for draw in range(self.n_draws)])
+
+    def _made(self, position: int, draw: int, site: Site) -> Tensor:
+        # No stream: seeded by the address, on the host, they are the same whenever, wherever and in whatever order they
+        # are made; a shape with a longer first axis begins with the same numbers.
+        rng = np.random.default_rng([*self._entropy, position, draw % 2**32])
+        if site.law == "normal":
+            return torch.from_numpy(rng.standard_normal(site.shape, dtype=np.float32))
+        numbers = torch.from_numpy(rng.random(site.shape, dtype=np.float32))
+        if draw < 0 and position in self.folded:
+            # A probe: parts of a row whose index has this bit set get numbers near 1, the others near 0.
+            axis = self.folded[position]
+            has_bit = (torch.arange(site.shape[axis], device="cpu") >> (-1 - draw)) & 1
+            numbers = 0.01 * numbers + 0.99 * has_bit.view(-1, *(1,) * (len(site.shape) - axis - 1))
+        return numbers >= site.p if site.law == "dropout" else numbers
+
+
+class Pass(RandomCalls):
+    """One forward pass with given random numbers.
+
+    Parameters
+    ----------
+    sites : Sites
+        The random calls of the net; with ``learns`` this pass finds them.
+    draw : int or None
+        The draw whose numbers are given. None: dropout does nothing, and other random calls are refused.
+    n_rows : int
+        Rows that go through the net.
+    in_place : bool
+        Whether dropout called with ``inplace=True`` changes its input.
+    """
+
+    def __init__(
+        self, sites: Sites, draw: int | None, n_rows: int, *, in_place: bool = True, learns: bool = False
+    ) -> None:
+        super().__init__()
+        self.position = 0  # of the next call
+        self.n_at_rate_zero = 0
+        self.last_linear: Tensor | None = None  # input of the linear layer that ran last
+        self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
+        self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
+        self.in_place = in_place
+        self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
+
+    def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Answer the other random functions, note the last linear layer and softmax, and run the rest."""
+        if func in _ANSWERED:
+            return self._raw(func, args, kwargs)
+        if func in _REFUSED:
+            return self._refused(func, args, kwargs)
+        if func in _NORMS:
+            return _with_fixed_statistics(func, *args, **kwargs)
+        if func is F.linear:
+            self.last_linear = args[0] if args else kwargs["input"]
+        if func is Tensor.view and not kwargs and len(args) > 1 and not isinstance(args[1], torch.dtype):
+            return args[0].reshape(*args[1:])  # the input may have another memory layout than in training
+        value = func(*args, **kwargs)
+        if func in _NORMALISERS:
+            self.last_normalised = _NORMALISERS[func], value
+        return value
+
+    # Dropout
+
+    def rate(self, p: float, training: bool = True) -> float:
+        """The rate at which this pass drops."""
+        if p == 0:
+            self.n_at_rate_zero += 1
+        return p if training and self._draw is not None else 0.0
+
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+        kept = self._next(Site("dropout", shape, float(p), is_alpha), shape, x.device)
+        # In the memory format of x, if the mask is one for all rows: products of mixed formats are slow.
+        return torch.empty_like(x[:1]).copy_(kept) if len(kept) == 1 else kept.to(x.dtype)
+
+    def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
+        """Each step of a row gets the next entries of one mask, so a row of packed sequences may have any length."""
+        kept = self._next(Site("dropout", (len(n_rows), x.shape[-1]), float(p)), None, x.device)
+        return x * kept.repeat_interleave(n_rows.to(x.device), 0) / (1 - p) if p < 1 else torch.zeros_like(x)
+
+    # Random numbers other than dropout
+
+    def slopes(self, x: Tensor) -> Tensor:
+        self._check_is_draw("rrelu")
+        return self._numbers("uniform", x)
+
+    def _raw(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
+        self._check_is_draw(func.__name__)
+        kwargs = {name: value for name, value in kwargs.items() if name not in ("generator", "out")}
+        if func in _FILLED:
+            return self._filled(func, *args, **kwargs)
+        if func in _LIKE:
+            return self._numbers(_LIKE[func], torch.empty_like(*args, **kwargs))
+        if func in _MADE:
+            like = func(*args, **{**kwargs, "device": "meta"})  # for the shape and the type alone
+            return self._numbers(_MADE[func], like, torch.device(kwargs.get("device") or torch.get_default_device()))
+        x, *rest = args if args else (kwargs["input"],)
+        p = rest[0] if rest else kwargs.get("p")
+        if func is Tensor.bernoulli_:
+            p = 0.5 if p is None else p
+            return x.copy_(self._tossed(p if isinstance(p, Tensor) else torch.full(x.shape, p, device=x.device)))
+        return self._tossed(x if p is None else torch.full_like(x, p)).to(x.dtype)
+
+    def _filled(self, func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        law, names = _FILLED[func]
+        given = {**dict(zip(names, (0.0, 1.0), strict=True)), **dict(zip(names, args, strict=False)), **kwargs}
+        first, second = (given[name] for name in names)
+        scale = second - first if law == "uniform" else second
+        return tensor.copy_(self._numbers(law, tensor) * scale + first)
+
+    def _tossed(self, p: Tensor) -> Tensor:
+        numbers = self._next(Site("bernoulli", tuple(p.shape)), tuple(p.shape), p.device)
+        return numbers.expand(p.shape) < p
+
+    def _numbers(self, law: str, like: Tensor, device: torch.device | None = None) -> Tensor:
+        """Numbers of the shape and type of a tensor, which may be changed."""
+        numbers = self._next(Site(law, tuple(like.shape)), tuple(like.shape), device or like.device)
+        return numbers.expand(like.shape).to(like.dtype, copy=True, memory_format=torch.contiguous_format)
+
+    def _check_is_draw(self, function: str) -> None:
+        if self._draw is None:
+            raise NetError(
+                f"`estimator` calls torch's {function} outside of training, too, so that its outputs change from call "
+                "to call. Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do. "
+                "A net with random weights needs a method `sample_posterior(n_draws, rng)`."
+            )
+        self.on_raw_call()
+
+    def _refused(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("generator") is not None:
+            return func(*args, **kwargs)
+        self._check_is_draw(func.__name__)
+        raise NetError(
+            f"`estimator` draws random numbers by torch's {func.__name__} in training, which cannot be held fixed. "
+            "Draw them by torch.rand, torch.randn or bernoulli_, or give the class a method "
+            "`sample_posterior(n_draws, rng)`."
+        )
+
+    # Places
+
+    def check_made_all_calls(self) -> None:
+        """Refuse a pass that made fewer random calls than a pass over a single row."""
+        if self._n_rows > 1 and self.position != len(self._sites.of(self._draw)):
+            raise self._other_calls_error("fewer than")
+
+    def _next(self, site: Site, shape: tuple[int, ...] | None, device: torch.device) -> Tensor:
+        """The numbers of the next call, for all rows; any shape will do if it is None."""
+        position, self.position = self.position, self.position + 1
+        known = self._sites.of(self._draw)
+        if self._learns:
+            _check_vmap()
+        if self._learns and position == len(known):
+            known.append(site)
+        if self._n_rows > 1:
+            if position >= len(known) or (known[position].law, known[position].p) != (site.law, site.p):
+                raise self._other_calls_error("others than")
+            site = site if shape is None else known[position]
+        numbers = self._sites.numbers(position, self._draw or 0, device, site)
+        return numbers if shape is None else self._for_all_rows(position, numbers, shape)
+
+    def _other_calls_error(self, others: str) -> OtherCallsError:
+        return OtherCallsError(
+            "`estimator` must make the same random calls in every forward pass, and a pass over "
+            f"{self._n_rows} rows made {others} a pass over a single row. {ROW_BY_ROW}."
+        )
+
+    def _for_all_rows(self, position: int, numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """The numbers of one row: unchanged where they broadcast, else repeated along the rows' axis."""
+        axis = axis_of_rows(tuple(numbers.shape), shape, self._n_rows)
+        if axis is None or numbers.shape[axis] == 1:
+            return numbers
+        if self._draw in self._sites.of_draw:
+            raise folded_error()
+        self._sites.folded[position] = axis
+        if self._sites.parts_first:
+            return numbers.repeat_interleave(self._n_rows, axis)
+        return numbers.repeat([self._n_rows if i == axis else 1 for i in range(numbers.ndim)])
+
+
+def plain_pass(n_rows: int) -> Pass:
+    """A pass in which dropout does nothing."""
+    return Pass(_NO_SITES, None, n_rows)
+
+
+_NO_SITES = Sites(1, np.random.default_rng(0))  # of passes that ask for nothing; only read
+
+
+def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> int | None:
+    """The axis that is ``n_rows`` times as long for many rows as for one; None if the shapes are the same."""
+    if one == many:
+        return None
+    axes = [axis for axis, lengths in enumerate(zip(one, many, strict=False)) if lengths[0] != lengths[1]]
+    if len(one) != len(many) or len(axes) != 1 or many[axes[0]] != n_rows * one[axes[0]]:
+        raise OtherCallsError(
+            "`estimator` must give its dropout rows of one shape, so that one mask fits all of them. A single row had "
+            f"the shape {one}, and {n_rows} rows had the shape {many}. Pad rows to one length. {ROW_BY_ROW}."
+        )
+    return axes[0]
+
+
+def folded_error() -> NetError:
+    return NetError(
+        "`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, in an "
+        f"order that is neither row by row nor part by part. {ROW_BY_ROW}."
+    )
+
+
+def _with_fixed_statistics(
+    func: Any, input: Tensor, running_mean: Any = None, running_var: Any = None, *args: Any, **options: Any
+) -> Tensor:
+    """Normalise by the statistics of training in every mode, so that rows do not depend on each other."""
+    if running_mean is not None:
+        options["training" if func is F.batch_norm else "use_input_stats"] = False
+    elif func is F.batch_norm and input.numel() == input.shape[1]:
+        raise NetError(
+            "`estimator` must compute each row by itself, and its batch norm has no running statistics to normalise a "
+            "single row. Train it with `track_running_stats=True`, or with layer or group norm."
+        )
+    return func(input, running_mean, running_var, *args, **options)
+
+
+def _check_vmap() -> None:
+    """Refuse random calls inside a torch.vmap over anything but rows, in a pass over a single row."""
+    vmaps: Any = getattr(torch._C, "_functorch", None)  # torch has no public way to see an active vmap
+    if vmaps is None or not hasattr(vmaps, "CVmapInterpreterPtr"):
+        return
+    stack = vmaps.get_interpreter_stack() or []
+    levels = [interpreter for interpreter in stack if interpreter.key() == vmaps.TransformType.Vmap]
+    for level in map(vmaps.CVmapInterpreterPtr, levels):
+        if level.batchSize() != 1 and level.randomness() != vmaps.RandomnessType.Same:
+            raise NetError(
+                "`estimator` may map random functions by torch.vmap over rows only, and it maps them over "
+                f'{level.batchSize()} parts of a row or of the net. Set randomness="same", or loop over them.'
+            )
