@@ -1,8 +1,4 @@
-"""The bootstrap: draws for any estimator, by clones refitted to resampled training data; and refits in general.
-
-A refit passes weights of rows by the keyword that the estimator takes them by, and resamples keywords of ``fit`` that
-have an entry for each row.
-"""
+"""The bootstrap: draws for any estimator, by clones refitted to resampled training data; and refits in general."""
 
 from __future__ import annotations
 
@@ -57,16 +53,14 @@ def bootstrap(
     X : array-like of shape (n_labelled, ...)
         Training data.
     y : array-like of shape (n_labelled,) or (n_labelled, 1)
-        Labels. Classes are resampled one by one, so every member knows all of them. Regressors that are not of
-        scikit-learn or this package are fitted with the axes given here.
+        Labels. Classes are resampled one by one, so every member knows all of them.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
     n_jobs : int, optional
-        Members fitted at once, as in joblib.
+        As in joblib.
     sample_weight : array-like of shape (n_labelled,), optional
-        How many times each row counts: a row of weight 3 is drawn as three equal rows would be. So an estimator that
-        takes no weights is bootstrapped by weight as well.
+        How many times each row counts, whether or not the estimator takes weights.
     fit_params : dict, optional
         Further keywords for ``fit``. Arrays with an entry for each row (not lists) are resampled with the rows.
 

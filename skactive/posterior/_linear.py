@@ -80,7 +80,9 @@ def _logistic_regression(
     coef = np.asarray(estimator.coef_, dtype=np.float64)
     mode = coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     try:
-        draws = _draw_weights(estimator, rows, mode, variance, n_draws, rng)
+        prior_p = np.full(rows.X.shape[1], variance)
+        law = laplace.posterior(rows.X, mode, rows.weight, prior_p, estimator.fit_intercept)
+        draws = law(n_draws, rng)
     except LinAlgError as error:
         raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
     if laplace.are_too_wide(rows.X, rows.codes, mode, draws):
@@ -99,21 +101,6 @@ def _prior_variance(estimator: Any) -> float:
     return strength
 
 
-def _draw_weights(
-    estimator: Any, rows: _Rows, mode: laplace.Weights, variance: float, n_draws: int, rng: np.random.Generator
-) -> laplace.Weights:
-    X, (coef, intercept) = rows.X, mode
-    prior_p = np.full(X.shape[1], variance)
-    if not (estimator.fit_intercept and estimator.solver == "liblinear"):
-        return laplace.posterior(X, mode, rows.weight, prior_p, estimator.fit_intercept)(n_draws, rng)
-    # liblinear penalises the intercept like a coefficient, of a feature with the value `intercept_scaling`
-    scale = estimator.intercept_scaling
-    mode = np.column_stack([coef, intercept / scale]), np.zeros(len(coef))
-    X, prior_p = laplace.with_column(X, scale), np.append(prior_p, variance)
-    coef_pCK, _ = laplace.posterior(X, mode, rows.weight, prior_p, False)(n_draws, rng)
-    return coef_pCK[:-1], scale * coef_pCK[-1]
-
-
 def _is_penalised_by_l1(estimator: Any) -> bool:
     penalty = getattr(estimator, "penalty", "elasticnet")
     if penalty in ("l1", "l2", None):
@@ -124,11 +111,12 @@ def _is_penalised_by_l1(estimator: Any) -> bool:
 
 
 def _check_scheme(estimator: Any) -> None:
-    """Before scikit-learn 1.8 a model may be one-vs-rest, or a softmax of two classes."""
-    scheme, n_classes = getattr(estimator, "multi_class", "auto"), len(estimator.classes_)
-    is_one_vs_rest = n_classes > 2 and (scheme == "ovr" or estimator.solver == "liblinear")
-    if is_one_vs_rest or (n_classes == 2 and scheme == "multinomial"):
+    """Refuse what is neither a binary model nor a softmax of three classes or more, and penalised intercepts."""
+    scheme, n_classes = getattr(estimator, "multi_class", "auto"), len(estimator.classes_)  # until scikit-learn 1.7
+    if (n_classes > 2 and scheme == "ovr") or (n_classes == 2 and scheme == "multinomial"):
         raise NoPosteriorError(estimator, "it is neither a binary model nor a softmax of three classes or more")
+    if estimator.solver == "liblinear":
+        raise NoPosteriorError(estimator, 'the solver "liblinear" penalises the intercept')
 
 
 def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any) -> _Rows:
@@ -192,8 +180,7 @@ def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Gen
 def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
     """Which features have weights at all, and the symmetric root of their covariance.
 
-    Only one root is symmetric. With others, eigenvectors times roots of eigenvalues for example, draws would depend on
-    the signs of eigenvectors and on the order of equal eigenvalues, in which LAPACKs differ.
+    With another root draws would depend on the signs of eigenvectors, in which LAPACKs differ.
     """
     sigma = np.asarray(estimator.sigma_, dtype=np.float64)
     if isinstance(estimator, ARDRegression):

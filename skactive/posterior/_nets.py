@@ -198,7 +198,7 @@ def _from_array(rows: Any) -> Tensor:
 
 
 class SkorchNet(NetAdapter):
-    """A fitted skorch net, called through its own batches and evaluation step, or its overridden prediction method."""
+    """A fitted skorch net, called through its own batches and evaluation step."""
 
     def __init__(self, net: NeuralNet) -> None:
         self.module = net.module_
@@ -207,24 +207,18 @@ class SkorchNet(NetAdapter):
         self._is_binary = type(net).infer is NeuralNetBinaryClassifier.infer
         self._is_regressor = is_regressor(net)
         self._method = "predict" if self._is_regressor else "predict_proba"
-        self._predicts_itself = not all(_is_skorchs(net, name) for name in (self._method, "forward", "forward_iter"))
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
         self._takes_all: bool | None = None  # whether the nonlinearity takes outputs of several parts as they are
 
     def rows(self, X: Any) -> thinning.Rows:
         X = _rows_for_skorch(X, self._like)
-        if self._predicts_itself:
-            return _RawRows(X)
         if isinstance(X, Tensor) and _has_plain_batches(self._net):
             return _PlainRows(X)
         return _BatchRows(self._net, X)
 
     def forward(self, module: nn.Module, batch: Any) -> Any:
-        net = self._around(module)
-        if self._predicts_itself:
-            return torch.from_numpy(np.asarray(getattr(net, self._method)(batch)))
-        outputs = net.evaluation_step(batch, training=False)
+        outputs = self._around(module).evaluation_step(batch, training=False)
         outputs = outputs[0] if isinstance(outputs, tuple) else outputs
         return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
 
@@ -247,16 +241,15 @@ class SkorchNet(NetAdapter):
         self._takes_all = isinstance(made, Tensor)
         return made if self._takes_all else outputs
 
-    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+    def learn(self, net: thinning.FrozenNet, rows: Any) -> None:
         """Check that the outputs used for draws agree with the net's own prediction."""
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
-        row = getattr(rows, "first_row", lambda: None)()
-        if row is None or ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
+        if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         name = type(self._net).__name__
         try:
             with plain_pass(1):
-                predicted = getattr(self._around(net.module), self._method)(row)
+                predicted = getattr(self._around(net.module), self._method)(rows.first_row())
         except Exception as error:
             raise NetError(
                 f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
@@ -271,7 +264,7 @@ class SkorchNet(NetAdapter):
             )
 
     def answer(self, outputs: Tensor) -> Tensor:
-        if self._predicts_itself or self._takes_all:
+        if self._takes_all:
             return _without_last_axis(outputs) if self._is_regressor else outputs
         outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
         # One draw at a time: the function may take its first axis for the rows.
@@ -290,19 +283,6 @@ def _without_last_axis(predictions: Tensor) -> Tensor:
     )
 
 
-class _RawRows:
-    """Unprocessed rows, for an overridden prediction method."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = X
-
-    def __len__(self) -> int:
-        return _n_rows(self.X)
-
-    def take(self, rows: range | list[int]) -> Any:
-        return _take(self.X, rows)
-
-
 class _PlainRows(thinning.TensorRows):
     """Batches equal to those that skorch makes of an array."""
 
@@ -314,21 +294,23 @@ class _PlainRows(thinning.TensorRows):
         return self.x[:1]
 
 
-class _BatchRows(_RawRows):
+class _BatchRows:
     """Batches by the net's own dataset, iterator and collate function."""
 
     def __init__(self, net: NeuralNet, X: Any) -> None:
-        super().__init__(X)
-        self._net = net
+        self._net, self.X = net, X
+
+    def __len__(self) -> int:
+        return _n_rows(self.X)
 
     def take(self, rows: range | list[int]) -> Any:
-        dataset = self._net.get_dataset(super().take(rows))
+        dataset = self._net.get_dataset(_take(self.X, rows))
         net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
         (batch,) = net.get_iterator(dataset, training=False)
         return batch
 
     def first_row(self) -> Any:
-        return super().take(range(1))
+        return _take(self.X, range(1))
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:

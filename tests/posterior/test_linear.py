@@ -308,17 +308,10 @@ def test_the_chosen_strength_of_a_cross_validation_is_the_prior():
         same_draws(draw(chosen, 50, X, y)(X), draw(plain, 50, X, y)(X))
 
 
-def test_liblinear_penalises_the_intercept_like_a_coefficient():
-    estimator = LogisticRegression(solver="liblinear", intercept_scaling=3.0, **TIGHT).fit(X, y_binary)
-    widened = np.column_stack([X, np.full(150, 3.0)])
-    plain = LogisticRegression(fit_intercept=False, **TIGHT).fit(widened, y_binary)
-    same_draws(draw(estimator, 50, X, y_binary)(X), draw(plain, 50, widened, y_binary)(widened))
-
-
 @pytest.mark.skipif(not OLD, reason="scikit-learn has neither since 1.8")
 @pytest.mark.parametrize(
     ("options", "labels"),
-    [({"solver": "liblinear"}, y), ({"multi_class": "ovr"}, y), ({"multi_class": "multinomial"}, y_binary)],
+    [({"multi_class": "ovr"}, y), ({"multi_class": "multinomial"}, y_binary)],
 )
 def test_other_schemes_than_a_softmax_are_left_to_the_bootstrap(options, labels):
     with pytest.raises(NoPosteriorError, match="neither a binary model nor a softmax"):

@@ -233,7 +233,6 @@ ASKED = {
     "collate function": lambda p: skorch.NeuralNetClassifier(mlp(p), **COLLATED, **QUIET),
     "infer": lambda p: ScaledSteps(mlp(p), **QUIET),
     "evaluation step": lambda p: ScaledEvaluation(mlp(p), **QUIET),
-    "predict_proba of its own": lambda p: Tempered(mlp(p), dataset=Scaled, **QUIET),
     "nonlinearity of its own": lambda p: skorch.NeuralNetClassifier(
         mlp(p), dataset=Scaled, predict_nonlinearity=lambda h: (h / 3).softmax(-1), **QUIET
     ),
@@ -318,9 +317,11 @@ class Changing(skorch.NeuralNetClassifier):
         return lambda h: (h * n).softmax(-1)
 
 
-def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused():
-    net = Changing(mlp(), dataset=Scaled, **QUIET).fit(X, y)
-    with pytest.raises(ValueError, match=r"predict_proba of this Changing gives .* they give .*`predict_nonlinearity`"):
+@pytest.mark.parametrize("kind", [Changing, Tempered])
+def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused(kind):
+    net = kind(mlp(), dataset=Scaled, **QUIET).fit(X, y)
+    gives = rf"predict_proba of this {kind.__name__} gives .* they give .*`predict_nonlinearity`"
+    with pytest.raises(ValueError, match=gives):
         draws_of(net, X)
 
 
