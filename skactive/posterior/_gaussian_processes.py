@@ -140,11 +140,6 @@ class _Posterior:
     gain: Callable[[Floats], tuple[Floats, Floats]]
     """From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b)."""
 
-    def mean_and_variance(self, X: Any) -> tuple[Floats, Floats]:
-        kernel_nb = self.kernel(self.X, X)
-        gain_nb, _ = self.gain(kernel_nb)
-        return self.weights @ kernel_nb, _variance_left(self.kernel.diag(X), kernel_nb, gain_nb)
-
 
 def _variance_left(prior_b: Floats, kernel_nb: Floats, gain_nb: Floats) -> Floats:
     return np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)

@@ -53,17 +53,10 @@ class NetAdapter(ABC):
 
 
 class NetDraws(thinning.InBlocks):
-    """Functions drawn from a net: ``predict_draws`` of `sample_posterior`.
-
-    Several threads may call it at once.
-
-    Attributes
-    ----------
-    checks_rows : True
-        The net was checked to answer each row by itself, so that no caller needs to.
-    """
+    """Functions drawn from a net: ``predict_draws`` of `sample_posterior`. Several threads may call it at once."""
 
     checks_rows = True
+    """The net was checked to answer each row by itself, so that no caller needs to."""
 
     def __init__(self, adapter: NetAdapter, n_draws: int, rng: np.random.Generator) -> None:
         self._adapter = adapter
@@ -157,9 +150,8 @@ def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> 
     if is_tail and made == "sigmoids":
         raise NetError(
             f"`estimator` must return logits, probabilities or log-probabilities of classes of which one is right, and "
-            f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. For labels that hold "
-            "one by one, score a net for each, or give a score of your own the draws of a `sample_posterior` method; "
-            "for one right class, leave the sigmoid out."
+            f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. Leave the sigmoid "
+            "out, or score a net for each label, if they hold one by one."
         )
     return "logits"
 
@@ -172,12 +164,6 @@ def first_floats(module: nn.Module) -> Tensor:
 
 def as_tensor(X: Any, like: Tensor) -> Tensor:
     """Move rows to the net's device and float dtype; integers stay integers, since they may be embedded."""
-    if isinstance(X, Mapping):
-        raise TypeError(
-            f"`X_pool` must be rows in one array for a torch module. Got a {type(X).__name__} of "
-            f"{', '.join(map(repr, list(X)[:3]))}. Wrap the module in skorch's NeuralNetClassifier, which hands them "
-            "over by name."
-        )
     if not isinstance(X, Tensor):
         X = _from_array(X.toarray() if hasattr(X, "toarray") else _array_of(X))
     X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on
@@ -209,7 +195,7 @@ class SkorchNet(NetAdapter):
         self._method = "predict" if self._is_regressor else "predict_proba"
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
-        self._takes_all: bool | None = None  # whether the nonlinearity takes outputs of several parts as they are
+        self._takes_all = False  # whether the nonlinearity was given outputs of several parts, as skorch does
 
     def rows(self, X: Any) -> thinning.Rows:
         X = _rows_for_skorch(X, self._like)
@@ -220,7 +206,10 @@ class SkorchNet(NetAdapter):
     def forward(self, module: nn.Module, batch: Any) -> Any:
         outputs = self._around(module).evaluation_step(batch, training=False)
         outputs = outputs[0] if isinstance(outputs, tuple) else outputs
-        return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
+        if isinstance(outputs, Tensor):
+            return outputs
+        self._takes_all = True
+        return self._nonlinearity(outputs)
 
     def _around(self, module: nn.Module) -> NeuralNet:
         """The skorch net with a copy of its module, created once per copy."""
@@ -229,32 +218,14 @@ class SkorchNet(NetAdapter):
             self._twin = net = _with_module(self._net, module)
         return net
 
-    def _made_of_parts(self, outputs: Any) -> Any:
-        """Apply the nonlinearity to outputs of several parts if it accepts them; else leave them unchanged."""
-        if self._takes_all is False:
-            return outputs
-        try:
-            made = self._nonlinearity(outputs)
-        except (AttributeError, KeyError, TypeError):
-            self._takes_all = False
-            return outputs
-        self._takes_all = isinstance(made, Tensor)
-        return made if self._takes_all else outputs
-
     def learn(self, net: thinning.FrozenNet, rows: Any) -> None:
         """Check that the outputs used for draws agree with the net's own prediction."""
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         name = type(self._net).__name__
-        try:
-            with plain_pass(1):
-                predicted = getattr(self._around(net.module), self._method)(rows.first_row())
-        except Exception as error:
-            raise NetError(
-                f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
-                f"row: {type(error).__name__}: {error}"
-            ) from error
+        with plain_pass(1):
+            predicted = getattr(self._around(net.module), self._method)(rows.first_row())
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             raise NetError(

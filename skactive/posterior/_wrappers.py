@@ -1,6 +1,6 @@
 """Wrappers: the model inside, how its rows and labels are made, and how its outputs are converted back.
 
-Wrappers are recognised by what they carry once fitted, whoever wrote them:
+They are recognised by what they carry once fitted, whoever wrote them:
 
 ===================  ========================================================================================
 ``steps``            a pipeline; steps that resample, as imbalanced-learn has them, do nothing at prediction
@@ -9,8 +9,8 @@ Wrappers are recognised by what they carry once fitted, whoever wrote them:
 ``estimator_``       one model that answers for the wrapper: a tuned threshold, features selected by recursion
 ===================  ========================================================================================
 
-``FrozenEstimator`` carries nothing that distinguishes it, so it is recognised by its type. An ensemble is no wrapper:
-its ``estimator_``, if it has one, is the template of its members, ``estimators_``.
+``FrozenEstimator`` is recognised by its type. An ensemble is no wrapper: its ``estimator_`` is the template of its
+members, ``estimators_``.
 """
 
 from __future__ import annotations
@@ -121,12 +121,7 @@ def unwrap(estimator: Any) -> Unwrapped | None:
     if _answers_by_one_model(estimator):
         return _of_same_classes(estimator, estimator.estimator_)
     if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
-        if estimator.refit:
-            raise NotFittedError(f"This {type(estimator).__name__} has no best estimator yet. Fit it.")
-        raise ValueError(
-            f"`estimator` is a {type(estimator).__name__} with refit={estimator.refit!r}, so it holds no fitted model "
-            "to draw from. Set refit=True."
-        )
+        raise NotFittedError(f"This {type(estimator).__name__} holds no fitted model. Fit it, with refit=True.")
     return None
 
 
