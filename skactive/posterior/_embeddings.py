@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
 from ._ensembles import FORESTS, of_trees
-from ._nets import NetAdapter, SkorchNet, TorchModule
+from ._nets import NetAdapter, adapter_of
 from ._registry import PredictDraws, check_features, innermost, prediction_as_draw
 from ._wrappers import Composed, unwrap
 
@@ -118,7 +118,7 @@ def _embed(estimator: Any) -> Embed:
     if hasattr(estimator, "embed"):
         return _ByMethods(estimator, lambda model, X: _on_host(model.embed(X)))
     if _is_net(estimator):
-        return TappedNet(_adapter(estimator))
+        return TappedNet(adapter_of(estimator))
     if isinstance(estimator, MLPClassifier | MLPRegressor):
         return partial(_hidden_layers, estimator)
     wrapped = unwrap(estimator)
@@ -127,10 +127,10 @@ def _embed(estimator: Any) -> Embed:
 
 def _represent(estimator: Any) -> Represent:
     if _is_net(estimator):
-        return RepresentedNet(_adapter(estimator))
+        return RepresentedNet(adapter_of(estimator))
     wrapped = None if hasattr(estimator, "embed") else unwrap(estimator)
     if wrapped is not None:
-        return Composed(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
+        return Composed(_represent(wrapped.estimator), before=wrapped.rows)
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
@@ -139,17 +139,9 @@ def _represent(estimator: Any) -> Represent:
     return _ByMethods(estimator, lambda model, X: (_probabilities(model, X), _embed(model)(X)))
 
 
-def _first_by(answers: Callable[[Any], Any] | None) -> Callable[[tuple[Any, Any]], tuple[Any, Any]] | None:
-    return None if answers is None else lambda both: (answers(both[0]), both[1])
-
-
 def _is_net(estimator: Any) -> bool:
     """Whether it is a net whose last linear layer can be tapped, and that does not embed rows by itself."""
     return isinstance(estimator, NeuralNet | nn.Module) and not hasattr(estimator, "embed")
-
-
-def _adapter(net: Any) -> NetAdapter:
-    return SkorchNet(net) if isinstance(net, NeuralNet) else TorchModule(net)
 
 
 def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:

@@ -34,10 +34,9 @@ from .. import _modal as modal
 from .._checks import (
     FewMembersError,
     as_array,
-    check_k,
+    check_n_draws,
     check_one_output,
     committee_members,
-    is_integer,
     several_outputs_error,
 )
 from ._registry import PredictDraws, check_features, has_source, innermost, sample_posterior, source
@@ -174,9 +173,8 @@ def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.G
         raise NotFittedError("The ensemble has no members yet. Fit it.")
     if n_draws is None:
         return list(members)
-    if is_integer(n_draws) and n_draws > len(members):
+    if check_n_draws(n_draws) > len(members):
         raise FewMembersError(n_draws, len(members))
-    n_draws = check_k(n_draws, len(members), "n_draws", "members of the ensemble")
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 
 

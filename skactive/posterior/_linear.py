@@ -13,7 +13,6 @@ Letters: n labelled rows, m rows to predict, p features, C classes (one, for a b
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,15 +45,6 @@ _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]
 # Logistic regression
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Labelled rows that count: features, positions of the labels in ``classes_``, weights."""
-
-    X: Any
-    codes: NDArray[np.int64]
-    weight: Floats
-
-
 @source(
     LogisticRegression,
     LogisticRegressionCV,
@@ -75,17 +65,17 @@ def _logistic_regression(
     _check_scheme(estimator)
     variance = _prior_variance(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-    rows = _labelled_rows(estimator, X_training, y_training, sample_weight)
-    _check_size(estimator, *rows.X.shape)
+    X_labelled, codes, weight = _labelled_rows(estimator, X_training, y_training, sample_weight)
+    _check_size(estimator, *X_labelled.shape)
     coef = np.asarray(estimator.coef_, dtype=np.float64)
     mode = coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     try:
-        prior_p = np.full(rows.X.shape[1], variance)
-        law = laplace.posterior(rows.X, mode, rows.weight, prior_p, estimator.fit_intercept)
+        prior_p = np.full(X_labelled.shape[1], variance)
+        law = laplace.posterior(X_labelled, mode, weight, prior_p, estimator.fit_intercept)
         draws = law(n_draws, rng)
     except LinAlgError as error:
         raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
-    if laplace.are_too_wide(rows.X, rows.codes, mode, draws):
+    if laplace.are_too_wide(X_labelled, codes, mode, draws):
         warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
     return lambda X: laplace.predict_draws(_check_rows(estimator, X), *draws)
 
@@ -119,14 +109,18 @@ def _check_scheme(estimator: Any) -> None:
         raise NoPosteriorError(estimator, 'the solver "liblinear" penalises the intercept')
 
 
-def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any) -> _Rows:
+def _labelled_rows(
+    estimator: Any, X_training: Any, y_training: Any, sample_weight: Any
+) -> tuple[Any, NDArray[np.int64], Floats]:
+    """Labelled rows that count: features, positions of the labels in ``classes_``, weights."""
     if X_training is None or y_training is None:
         raise NoTrainingDataError(estimator)
     X, y = _check_rows(estimator, X_training), check_labels(y_training)
     check_consistent_length(X, y)
     check_known_labels(y, estimator.classes_)
     weight = _weights(getattr(estimator, "class_weight", None), y, check_sample_weight(sample_weight, len(y)))
-    return _Rows(X[weight > 0], np.searchsorted(estimator.classes_, y)[weight > 0], weight[weight > 0])
+    codes, counts = np.searchsorted(estimator.classes_, y), weight > 0
+    return X[counts], codes[counts], weight[counts]
 
 
 def _weights(class_weight: Any, y: NDArray[Any], sample_weight: Floats | None) -> Floats:

@@ -7,7 +7,7 @@ function, through its own evaluation step. `NetDraws` draws functions from eithe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from sklearn.base import is_regressor
 from skorch import NeuralNet, NeuralNetBinaryClassifier
 from skorch.dataset import Dataset
+from skorch.helper import SliceDict
 from torch import Tensor, nn
 
 from .. import _containers as chunks
@@ -78,19 +79,16 @@ class NetDraws(thinning.InBlocks):
         return self._adapter.answer(self._draws(rows, block))
 
 
-@source(NeuralNet, draws="a dropout mask", kind="approximate", cost=_COST)
-def _skorch_net(estimator: NeuralNet, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    estimator.check_is_fitted()
-    return _net_draws(SkorchNet(estimator), n_draws, rng)
+@source(NeuralNet, nn.Module, draws="a dropout mask", kind="approximate", cost=_COST)
+def _net(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    return NetDraws(adapter_of(estimator), DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
 
 
-@source(nn.Module, draws="a dropout mask", kind="approximate", cost=_COST)
-def _torch_module(estimator: nn.Module, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    return _net_draws(TorchModule(estimator), n_draws, rng)
-
-
-def _net_draws(adapter: NetAdapter, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
-    return NetDraws(adapter, DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
+def adapter_of(net: Any) -> NetAdapter:
+    if isinstance(net, nn.Module):
+        return TorchModule(net)
+    net.check_is_fitted()
+    return SkorchNet(net)
 
 
 # Modules
@@ -272,16 +270,16 @@ class _BatchRows:
         self._net, self.X = net, X
 
     def __len__(self) -> int:
-        return _n_rows(self.X)
+        return chunks.count_rows(self.X)
 
     def take(self, rows: range | list[int]) -> Any:
-        dataset = self._net.get_dataset(_take(self.X, rows))
+        dataset = self._net.get_dataset(chunks.take_rows(self.X, np.array(rows)))
         net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
         (batch,) = net.get_iterator(dataset, training=False)
         return batch
 
     def first_row(self) -> Any:
-        return _take(self.X, range(1))
+        return chunks.take_rows(self.X, np.array([0]))
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
@@ -328,27 +326,15 @@ def _has_plain_batches(net: NeuralNet) -> bool:
 
 
 def _rows_for_skorch(X: Any, like: Tensor) -> Any:
-    """Convert numeric arrays to tensors of the net's float dtype; leave everything else unchanged."""
+    """Convert numeric arrays to tensors of the net's float dtype, and dicts of arrays to what can be indexed."""
     if isinstance(X, Tensor):
         return X.to(like.dtype) if X.is_floating_point() else X
-    if isinstance(X, Mapping | torch.utils.data.Dataset) or hasattr(X, "toarray"):
+    if isinstance(X, Mapping):
+        return SliceDict(**X)
+    if isinstance(X, torch.utils.data.Dataset) or hasattr(X, "toarray"):
         return X
     rows = _array_of(X)
     return rows if rows.dtype.kind not in "biuf" else _rows_for_skorch(_from_array(rows), like)
-
-
-def _n_rows(X: Any) -> int:
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return chunks.count_rows(next(iter(X.values())))
-    return len(X) if isinstance(X, Sized) and not hasattr(X, "shape") else chunks.count_rows(X)
-
-
-def _take(X: Any, rows: range | list[int]) -> Any:
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return {name: _take(values, rows) for name, values in X.items()}
-    if isinstance(X, torch.utils.data.Dataset):
-        return torch.utils.data.Subset(X, [*rows])
-    return chunks.take_rows(X, np.array(rows))
 
 
 def _some(values: Tensor) -> list[float]:

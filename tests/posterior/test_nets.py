@@ -456,7 +456,7 @@ def test_probabilities_in_half_precision_are_no_logits(dtype, last):
 
 @pytest.mark.parametrize("last", [nn.Sigmoid(), nn.Hardsigmoid()])
 def test_sigmoids_of_several_labels_are_refused_with_the_way_out(last):
-    with pytest.raises(ValueError, match="leave the sigmoid out"):
+    with pytest.raises(ValueError, match="Leave the sigmoid out"):
         draws_of(nn.Sequential(mlp(0.3, 3), last).eval(), X)
 
 
