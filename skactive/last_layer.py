@@ -1,7 +1,4 @@
-"""A Bayesian linear head on a frozen net.
-
-The net turns rows into features, and only the weights of a last, linear layer are uncertain: a softmax regression with
-a normal prior, whose posterior is approximated as that of a logistic regression is (`posterior._laplace`).
+"""A Bayesian linear head on a frozen net, by the Laplace approximation of logistic regressions (`posterior._laplace`).
 
 Letters: n rows, m rows to predict, U features, F features with the constant that multiplies the biases (it is the
 last), C classes, K draws.
@@ -62,12 +59,9 @@ def _last_step(net: Any) -> Any:
 
 def _has_features(net: Any) -> bool:
     """Whether the net embeds rows itself, or the input of its last linear layer can be had."""
-    if isinstance(net, type):
-        return False
-    if isinstance(net, FrozenEstimator):
-        return _has_features(net.estimator)
-    last = _last_step(net)
-    return hasattr(last, "embed") or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
+    last = _last_step(net.estimator if isinstance(net, FrozenEstimator) else net)
+    has_method = hasattr(last, "embed") and not isinstance(last, type)
+    return has_method or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
 
 
 class LastLayerClassifier(ClassifierMixin, BaseEstimator):
@@ -117,16 +111,13 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     The covariance is that of all weights while its matrices have at most 2^24 elements (128 MiB): C n² or (C F)²,
-    whichever is smaller, with n labelled rows, F features and C classes. Beyond that, correlations within each class
-    are kept, and those between classes are left out: C matrices of min(n, F)² elements. On 256 to 384 features of
-    CLINC-150, 150 classes, scores by BALD then have a rank correlation of 1.000 with those of the whole covariance.
-    Draws from a ``LogisticRegression`` are made in the same way, with a limit of 2^28 elements.
+    whichever is smaller, with n labelled rows, F features and C classes. Beyond that, correlations between classes are
+    left out: on CLINC-150, 150 classes, scores by BALD have a rank correlation of 1.000 with those of the whole.
 
     References
     ----------
     MacKay (1992), The Evidence Framework Applied to Classification Networks; Kristiadi, Hein and Hennig (2020), Being
-    Bayesian, Even Just a Bit, Fixes Overconfidence in ReLU Networks, on why the last layer may be enough; Pinsler,
-    Gordon, Nalisnick and Hernández-Lobato (2019), who compare batches on such heads.
+    Bayesian, Even Just a Bit, Fixes Overconfidence in ReLU Networks, on why the last layer may be enough.
 
     Examples
     --------
@@ -139,11 +130,6 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     (150, 3)
     >>> StochasticBatchQuery(score="bald", random_state=0).select(head, X, n_instances=3).shape
     (3,)
-
-    Precomputed features need no net:
-
-    >>> LastLayerClassifier(random_state=0).fit(X[::3], y[::3]).predict_proba(X).shape
-    (150, 3)
     """
 
     rules: ClassVar[Rules] = {
@@ -191,8 +177,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise one_class_error(classes)
         features = rows if net is None else _features_of(net)(rows)
+        check_consistent_length(features, labels)
         features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, labels)
-        check_consistent_length(features_nF, labels)
         precision_F = self._precisions(features_nF)
         mean_CF = _most_probable(features_nF, codes_n, len(classes), precision_F)
         mode = mean_CF, np.zeros(len(classes))
@@ -254,7 +240,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         return mean_mC
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Floats]:
-        """Draw functions: one matrix of last-layer weights each.
+        """Draw functions, one matrix of last-layer weights each: see `sample_posterior`.
 
         Parameters
         ----------
@@ -265,8 +251,6 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         predict_draws : callable
-            ``predict_draws(X)`` is an array (n_draws, n_points, n_classes) of probabilities; every call evaluates the
-            same functions.
         """
         check_is_fitted(self, "coef_")
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
@@ -341,14 +325,12 @@ def _features_of(net: Any) -> Callable[[Any], NDArray[Any]]:
 
 def _check_features(features: Any) -> NDArray[Any]:
     features = np.asarray(features)
-    if features.ndim == 2 and features.shape[1] == 0:
+    is_finite = bool(np.isfinite(features).all())
+    if features.ndim != 2 or features.shape[1] == 0 or not is_finite:
         raise ValueError(
-            "`net` gives the input of its last torch.nn.Linear layer as features, and no such layer ran in it. Give it "
-            "a method `embed(X)`, or compute the features yourself and leave `net` out."
+            "`net` must embed rows as finite features of shape (n_points, n_units), by a method `embed(X)` or a last "
+            f"torch.nn.Linear layer. Got {'' if is_finite else 'infinite or NaN in '}shape {features.shape}."
         )
-    if features.ndim != 2 or not np.isfinite(features).all():
-        got = f"shape {features.shape}" if features.ndim != 2 else "features that are infinite or NaN"
-        raise ValueError(f"`net` must embed rows as finite features of shape (n_points, n_units). Got {got}.")
     return features
 
 

@@ -1,13 +1,8 @@
-"""The bootstrap: draws for any estimator, by clones refitted to resampled training data; and refits in general.
-
-A refit passes weights of rows by the keyword that the estimator takes them by, and resamples keywords of ``fit`` that
-have an entry for each row.
-"""
+"""The bootstrap: draws for any estimator, by clones refitted to resampled training data; and refits in general."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +10,6 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
@@ -59,16 +53,14 @@ def bootstrap(
     X : array-like of shape (n_labelled, ...)
         Training data.
     y : array-like of shape (n_labelled,) or (n_labelled, 1)
-        Labels. Classes are resampled one by one, so every member knows all of them. Regressors that are not of
-        scikit-learn or this package are fitted with the axes given here.
+        Labels. Classes are resampled one by one, so every member knows all of them.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
     n_jobs : int, optional
-        Members fitted at once, as in joblib.
+        As in joblib.
     sample_weight : array-like of shape (n_labelled,), optional
-        How many times each row counts: a row of weight 3 is drawn as three equal rows would be. So an estimator that
-        takes no weights is bootstrapped by weight as well.
+        How many times each row counts, whether or not the estimator takes weights.
     fit_params : dict, optional
         Further keywords for ``fit``. Arrays with an entry for each row (not lists) are resampled with the rows.
 
@@ -107,7 +99,7 @@ def bootstrap(
     N_JOBS.check("n_jobs", n_jobs)
     n_draws = BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
     estimator = without_searches(estimator)
-    check_can_be_refitted(estimator)
+    _check_can_be_refitted(estimator)
     X, y = chunks.prepare_pool(X, "X"), labels_to_fit(estimator, y)
     if len(y) != chunks.count_rows(X) or not len(y):
         raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
@@ -142,7 +134,8 @@ def _fitted(member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats 
         return member.fit(X, y, sample_weight=counts * (1.0 if unit is None else unit), **fit_params)
     rows = np.repeat(np.arange(len(y)), counts)
     weight = None if unit is None or weight_keyword(member) is None else unit[rows]
-    return fit_with(member, chunks.take_rows(X, rows), y[rows], weight, of_rows(fit_params, rows, len(y)))
+    keywords = {name: _of_rows(value, rows, len(y)) for name, value in fit_params.items()}
+    return fit_with(member, chunks.take_rows(X, rows), y[rows], weight, keywords)
 
 
 def _takes_counts(member: Any) -> bool:
@@ -208,59 +201,28 @@ def weight_keyword(estimator: Any) -> str | None:
     """The keyword of ``fit`` for weights of rows, of an estimator that is fitted or not; None if there is none."""
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
-    if get_config()["enable_metadata_routing"]:
-        is_router = hasattr(estimator, "get_metadata_routing")
-        return "sample_weight" if is_router and _routes_weights(estimator) else None
     part = part_to_fit(estimator)
-    if part is not None:
-        keyword = weight_keyword(part)
-        steps = getattr(estimator, "steps", None)
-        return keyword if keyword is None or steps is None else f"{steps[-1][0]}__{keyword}"
-    return "sample_weight" if _hands_on_to_members(estimator) else None
+    keyword = None if part is None else weight_keyword(part)
+    steps = getattr(estimator, "steps", None)
+    return keyword if keyword is None or steps is None else f"{steps[-1][0]}__{keyword}"
 
 
-def _routes_weights(estimator: Any) -> bool:
-    return bool(estimator.get_metadata_routing().consumes("fit", ["sample_weight"]))
-
-
-def _hands_on_to_members(estimator: Any) -> bool:
-    """Whether it is a voting or stacking ensemble, all of whose members take weights."""
-    members = getattr(estimator, "estimators", None)
-    if not isinstance(members, list) or not members or not hasattr(estimator, "fit"):
-        return False
-    kinds = {parameter.kind for parameter in inspect.signature(estimator.fit).parameters.values()}
-    final = getattr(estimator, "final_estimator", None)
-    parts = [*(part for _, part in members if part != "drop"), *([] if final is None else [final])]
-    return inspect.Parameter.VAR_KEYWORD in kinds and all(weight_keyword(part) == "sample_weight" for part in parts)
-
-
-def of_rows(fit_params: FitParams | None, rows: NDArray[np.int64], n_rows: int) -> dict[str, Any]:
-    """Keywords for a fit to some of the rows: arrays with an entry for each row are indexed like the rows.
-
-    As in scikit-learn's own refits; but lists are left alone: they are evaluation sets or names of columns.
-    """
-    return {
-        name: chunks.take_rows(value, rows) if _is_one_a_row(value, n_rows) else value
-        for name, value in (fit_params or {}).items()
-    }
-
-
-def _is_one_a_row(value: Any, n_rows: int) -> bool:
+def _of_rows(value: Any, rows: Indices, n_rows: int) -> Any:
+    """The entries of a keyword of ``fit``, if it is an array with one for each row; lists may be evaluation sets."""
     shape: tuple[Any, ...] = getattr(value, "shape", ())
-    return len(shape) > 0 and shape[0] == n_rows
+    return chunks.take_rows(value, rows) if len(shape) > 0 and shape[0] == n_rows else value
 
 
-def check_can_be_refitted(estimator: Any) -> None:
+def _check_can_be_refitted(estimator: Any) -> None:
     """Refuse frozen models: all refits of one would be equal."""
-    part = without_searches(estimator)
+    part = estimator
     while part is not None and not isinstance(part, FrozenEstimator):
         part = _what_is_refitted(part)
     if part is not None:
         inside = type(part.estimator).__name__
         raise ValueError(
-            f"`estimator` must be fitted anew, to resampled or fewer labels, and this {type(estimator).__name__} holds "
-            f"a FrozenEstimator, which stays as it is: all refits would be this {inside}. Give the {inside} without "
-            "FrozenEstimator."
+            "`estimator` must be fitted anew, and it holds a FrozenEstimator, which stays as it is: all refits would "
+            f"be this {inside}. Give the {inside} without FrozenEstimator."
         )
 
 
@@ -268,4 +230,4 @@ def _what_is_refitted(estimator: Any) -> Any:
     """The model that is refitted in a pipeline, search, calibration or bagging ensemble; else None."""
     if hasattr(estimator, "steps"):
         return part_to_fit(estimator)
-    return next((getattr(estimator, name) for name in ("estimator", "regressor") if hasattr(estimator, name)), None)
+    return getattr(estimator, "estimator", getattr(estimator, "regressor", None))

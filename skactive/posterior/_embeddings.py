@@ -1,10 +1,8 @@
 """Embeddings of rows, the probabilities that a classifier computes from them, and leaves of trees.
 
 The embedding of a net is the input of the linear layer that runs last; that of a model with a method ``embed`` is what
-this returns. All others are treated as linear models: their embedding is the input of a Pipeline's last step.
-`represent_by` returns embeddings and probabilities together, since a net computes both in one pass. For models made of
-trees, two rows that share a leaf in most trees are treated alike: the share of these trees is a kernel (Breiman and
-Cutler's proximity).
+this returns. All others are treated as linear models: their embedding is the input of a Pipeline's last step. The share
+of trees in which two rows share a leaf is a kernel (Breiman and Cutler's proximity).
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ from torch import Tensor, nn
 from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
 from ._ensembles import FORESTS, of_trees
-from ._nets import NetAdapter, SkorchNet, TorchModule
-from ._registry import PredictDraws, check_features, prediction_as_draw
+from ._nets import NetAdapter, adapter_of
+from ._registry import PredictDraws, check_features, innermost, prediction_as_draw
 from ._wrappers import Composed, unwrap
 
 Embed = Callable[[Any], Any]
@@ -69,7 +67,7 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 
 
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
-    """Return a function that computes a classifier's probabilities of rows, and their embeddings."""
+    """Return a function that computes probabilities of rows and their embeddings, those of a net in one pass."""
     check_one_target(estimator)
     represent = _represent(estimator)
     if callable(embedding):
@@ -110,20 +108,17 @@ def _check_is_auto(embedding: Any) -> None:
 
 
 def _count_required(function: Callable[..., Any]) -> int:
-    """Positional parameters without a default; 1 for compiled functions without a signature."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return 1
+    """Positional parameters without a default."""
+    parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len([p for p in positional if p.default is p.empty])
 
 
 def _embed(estimator: Any) -> Embed:
     if hasattr(estimator, "embed"):
-        return _ByMethods(estimator, _own_embeddings)
+        return _ByMethods(estimator, lambda model, X: _on_host(model.embed(X)))
     if _is_net(estimator):
-        return TappedNet(_adapter(estimator))
+        return TappedNet(adapter_of(estimator))
     if isinstance(estimator, MLPClassifier | MLPRegressor):
         return partial(_hidden_layers, estimator)
     wrapped = unwrap(estimator)
@@ -132,23 +127,16 @@ def _embed(estimator: Any) -> Embed:
 
 def _represent(estimator: Any) -> Represent:
     if _is_net(estimator):
-        return RepresentedNet(_adapter(estimator))
+        return RepresentedNet(adapter_of(estimator))
     wrapped = None if hasattr(estimator, "embed") else unwrap(estimator)
     if wrapped is not None:
-        return Composed(_represent(wrapped.estimator), before=wrapped.rows, after=_first_by(wrapped.answers))
+        return Composed(_represent(wrapped.estimator), before=wrapped.rows)
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
             "CalibratedClassifierCV gives any classifier one."
         )
-    embed = _embed(estimator)
-    if isinstance(embed, _ByMethods):
-        return _ByMethods(estimator, lambda model, X: (_probabilities(model, X), _own_embeddings(model, X)))
-    return lambda X: (_probabilities(estimator, X), embed(X))
-
-
-def _first_by(answers: Callable[[Any], Any] | None) -> Callable[[tuple[Any, Any]], tuple[Any, Any]] | None:
-    return None if answers is None else lambda both: (answers(both[0]), both[1])
+    return _ByMethods(estimator, lambda model, X: (_probabilities(model, X), _embed(model)(X)))
 
 
 def _is_net(estimator: Any) -> bool:
@@ -156,19 +144,11 @@ def _is_net(estimator: Any) -> bool:
     return isinstance(estimator, NeuralNet | nn.Module) and not hasattr(estimator, "embed")
 
 
-def _adapter(net: Any) -> NetAdapter:
-    return SkorchNet(net) if isinstance(net, NeuralNet) else TorchModule(net)
-
-
 def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:
     activation, X = _ACTIVATIONS[estimator.activation], check_features(estimator, X)
     for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
         X = activation(X @ weights + bias)
     return X
-
-
-def _own_embeddings(estimator: Any, X: Any) -> Any:
-    return _on_host(estimator.embed(X))
 
 
 def _probabilities(estimator: Any, X: Any) -> NDArray[Any]:
@@ -264,17 +244,16 @@ def _input_of_last_linear(outputs: Tensor, masks: Pass, n_rows: int) -> Tensor:
 def leaves_by(estimator: Any) -> Leaves | None:
     """Return a function that computes the leaves of rows; None for models that are not made of trees."""
     leaves = _leaves(estimator)
-    if leaves is not None:
+    wrapped = unwrap(estimator) if leaves is None else None
+    if wrapped is None:
         return leaves
-    wrapped = unwrap(estimator)
-    found = None if wrapped is None else leaves_by(wrapped.estimator)
-    return found if found is None or wrapped is None else Composed(found, before=wrapped.rows)
+    inside = leaves_by(wrapped.estimator)
+    return None if inside is None else Composed(inside, before=wrapped.rows)
 
 
 def is_of_leaves(estimator: Any) -> bool:
     """Whether `leaves_by` gives numbers of leaves, not values."""
-    wrapped = None if _leaves(estimator) else unwrap(estimator)
-    return is_of_leaves(wrapped.estimator) if wrapped else not isinstance(estimator, _WITHOUT_NUMBERS)
+    return not isinstance(innermost(estimator), _WITHOUT_NUMBERS)
 
 
 def _leaves(estimator: Any) -> Leaves | None:
@@ -287,7 +266,7 @@ def _leaves(estimator: Any) -> Leaves | None:
         return lambda X: of_trees(estimator, trees, "apply", X).T.astype(dtype)
     if hasattr(estimator, "apply") and not isinstance(estimator, nn.Module):  # whose `apply` is something else
         dtype = _dtype([estimator])
-        return lambda X: _in_one_line(estimator.apply(X)).astype(dtype)
+        return lambda X: _apply(estimator, X).astype(dtype)
     return None
 
 
@@ -295,15 +274,20 @@ def _of_members(bagging: Any) -> Leaves | None:
     members = list(zip(bagging.estimators_, bagging.estimators_features_, strict=True))
     if not all(hasattr(member, "apply") for member, _ in members):
         return None
-
     dtype = _dtype([member for member, _ in members])
 
     def leaves(X: Any) -> NDArray[Any]:
         X = check_features(bagging, X, dtype=None)
         X = X.tocsc() if sparse.issparse(X) else X
-        return np.hstack([_in_one_line(member.apply(X[:, features])) for member, features in members]).astype(dtype)
+        return np.hstack([_apply(member, X[:, features]) for member, features in members]).astype(dtype)
 
     return leaves
+
+
+def _apply(model: Any, X: Any) -> NDArray[Any]:
+    """Leaves of each row on one axis, over trees and classes."""
+    leaves = np.asarray(model.apply(X))
+    return leaves.reshape(len(leaves), -1)
 
 
 def _values_of_stages(boosting: Any, X: Any) -> NDArray[np.float32]:
@@ -312,12 +296,6 @@ def _values_of_stages(boosting: Any, X: Any) -> NDArray[np.float32]:
     stages = boosting.staged_decision_function(X) if is_classifier else boosting.staged_predict(X)
     sums = np.stack([np.reshape(stage, (len(stage), -1)) for stage in stages], axis=1)
     return np.diff(sums, axis=1, prepend=0).reshape(len(sums), -1).astype(np.float32)
-
-
-def _in_one_line(leaves: Any) -> NDArray[Any]:
-    """Leaves of each row on one axis, over trees and classes."""
-    leaves = np.asarray(leaves)
-    return leaves.reshape(len(leaves), -1)
 
 
 def _dtype(models: list[Any]) -> type[np.integer[Any]]:

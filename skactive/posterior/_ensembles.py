@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -34,10 +34,9 @@ from .. import _modal as modal
 from .._checks import (
     FewMembersError,
     as_array,
-    check_k,
+    check_n_draws,
     check_one_output,
     committee_members,
-    is_integer,
     several_outputs_error,
 )
 from ._registry import PredictDraws, check_features, has_source, innermost, sample_posterior, source
@@ -49,23 +48,15 @@ FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, 
 _WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
 
 
-@source(RandomForestClassifier, ExtraTreesClassifier, draws="a tree", kind="exact", cost="none")
-def _forest_classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+@source(*FORESTS, draws="a tree", kind="exact", cost="none")
+def _forest(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(estimator)
+    if getattr(estimator, "n_outputs_", 1) > 1:
+        raise several_outputs_error(estimator)
+    trees = choose_members(estimator.estimators_, n_draws, rng)
     # Trees know the classes as 0, 1, ...: their columns already are those of the forest.
-    return _tree_draws(estimator, "predict_proba", n_draws, rng)
-
-
-@source(RandomForestRegressor, ExtraTreesRegressor, draws="a tree", kind="exact", cost="none")
-def _forest_regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    return _tree_draws(estimator, "predict", n_draws, rng)
-
-
-def _tree_draws(forest: Any, method: str, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    check_is_fitted(forest)
-    if getattr(forest, "n_outputs_", 1) > 1:
-        raise several_outputs_error(forest)
-    trees = choose_members(forest.estimators_, n_draws, rng)
-    return lambda X: of_trees(forest, trees, method, X)
+    method = "predict_proba" if is_classifier(estimator) else "predict"
+    return lambda X: of_trees(estimator, trees, method, X)
 
 
 def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[Any]:
@@ -83,60 +74,43 @@ def _plain_float32(X: Any) -> Any:
     return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
 
 
-@source(BaggingClassifier, draws="a member", kind="exact", cost="none")
-def _bagging_classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    codes = np.arange(getattr(estimator, "n_classes_", 0))
-    return _bagging_draws(estimator, lambda member, X: member_probabilities(member, X, codes), n_draws, rng)
-
-
-@source(BaggingRegressor, draws="a member", kind="exact", cost="none")
-def _bagging_regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    return _bagging_draws(estimator, lambda member, X: member.predict(X), n_draws, rng)
-
-
-def _bagging_draws(
-    bagging: Any, answer: Callable[[Any, Any], Any], n_draws: int | None, rng: np.random.Generator
-) -> PredictDraws:
-    check_is_fitted(bagging)
-    members = choose_members(list(zip(bagging.estimators_, bagging.estimators_features_, strict=True)), n_draws, rng)
+@source(BaggingClassifier, BaggingRegressor, draws="a member", kind="exact", cost="none")
+def _bagging(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    check_is_fitted(estimator)
+    pairs = list(zip(estimator.estimators_, estimator.estimators_features_, strict=True))
+    members, answer = choose_members(pairs, n_draws, rng), _answer_of_members(estimator)
 
     def predict_draws(X: Any) -> NDArray[np.float64]:
-        X = check_features(bagging, X, dtype=None)  # as bagging does: members check values and dtypes
+        X = check_features(estimator, X, dtype=None)  # as bagging does: members check values and dtypes
         return np.stack([answer(member, X[:, features]) for member, features in members])
 
     return predict_draws
 
 
-@source(VotingClassifier, draws="a member; its vote, if voting is hard", kind="exact", cost="none")
-def _voting_classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+@source(VotingClassifier, VotingRegressor, draws="a member; its vote, if voting is hard", kind="exact", cost="none")
+def _voting(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
-    members = _weighted_members(estimator, n_draws, rng)
-    codes = np.arange(len(estimator.classes_))
-    answer = member_probabilities if estimator.voting == "soft" else _votes
-    return lambda X: np.stack([answer(member, X, codes) for member in members])
+    members, answer = _repeated_by_weight(estimator), _answer_of_members(estimator)
+    chosen = choose_members(members, n_draws, rng)
+    return lambda X: np.stack([answer(member, X) for member in chosen])
 
 
-@source(VotingRegressor, draws="a member", kind="exact", cost="none")
-def _voting_regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    check_is_fitted(estimator)
-    members = _weighted_members(estimator, n_draws, rng)
-    return lambda X: np.stack([member.predict(X) for member in members])
+def _answer_of_members(ensemble: Any) -> Callable[[Any, Any], Any]:
+    """What a member, fitted to labels coded as 0, 1, ..., says of rows: its probabilities, vote or value."""
+    if not is_classifier(ensemble):
+        return lambda member, X: member.predict(X)
+    answer = _votes if getattr(ensemble, "voting", "soft") == "hard" else member_probabilities
+    return partial(answer, classes=np.arange(len(ensemble.classes_)))
 
 
-def _weighted_members(voting: Any, n_draws: int | None, rng: np.random.Generator) -> list[Any]:
-    """Members repeated by weight: exactly for integers, in proportion for others."""
-    weights = voting._weights_not_none if voting.weights is not None else None
-    if weights is None:
-        return choose_members(voting.estimators_, n_draws, rng)
-    weights = np.asarray(weights, dtype=float)
-    whole = bool((weights == weights.round()).all()) and weights.sum() <= _WEIGHTED_DRAWS
-    counts = (
-        weights.astype(int)
-        if whole
-        else np.diff(np.round(np.r_[0, weights.cumsum()] / weights.sum() * _WEIGHTED_DRAWS))
-    )
-    repeated = np.repeat(np.arange(len(weights)), counts.astype(int))
-    return choose_members([voting.estimators_[i] for i in repeated], n_draws, rng)
+def _repeated_by_weight(voting: Any) -> list[Any]:
+    """Members as often as they weigh: exactly for whole numbers, to a hundredth of the sum for others."""
+    if voting.weights is None:
+        return list(voting.estimators_)
+    weights = np.asarray(voting._weights_not_none, dtype=float)
+    if (weights != weights.round()).any() or weights.sum() > _WEIGHTED_DRAWS:
+        weights = np.diff(np.round(np.r_[0, weights.cumsum()] / weights.sum() * _WEIGHTED_DRAWS))
+    return [member for member, weight in zip(voting.estimators_, weights, strict=True) for _ in range(int(weight))]
 
 
 @source(
@@ -183,19 +157,14 @@ def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
     members = choose_members(all_members, n_draws, rng)
     for member in members:
         check_is_fitted(member)
+    if not hasattr(estimator, "predict_proba"):
+        return lambda X: np.stack([np.asarray(member.predict(X)).reshape(-1) for member in members])
     classes = np.unique(np.concatenate([member.classes_ for member in all_members]))
     return lambda X: np.stack([member_probabilities(member, X, classes) for member in members])
 
 
-def _committee_of_regressors(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    members = choose_members(committee_members(estimator), n_draws, rng)
-    for member in members:
-        check_is_fitted(member)
-    return lambda X: np.stack([np.asarray(member.predict(X)).reshape(-1) for member in members])
-
-
-for _type, _function in zip(modal.committee_types(), (_committee, _committee_of_regressors), strict=False):
-    source(_type, draws="a learner", kind="exact", cost="none")(_function)
+if committee_types := modal.committee_types():
+    source(*committee_types, draws="a learner", kind="exact", cost="none")(_committee)
 
 
 def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.Generator) -> list[Any]:
@@ -204,9 +173,8 @@ def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.G
         raise NotFittedError("The ensemble has no members yet. Fit it.")
     if n_draws is None:
         return list(members)
-    if is_integer(n_draws) and n_draws > len(members):
+    if check_n_draws(n_draws) > len(members):
         raise FewMembersError(n_draws, len(members))
-    n_draws = check_k(n_draws, len(members), "n_draws", "members of the ensemble")
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 
 

@@ -4,19 +4,17 @@ A draw is a function of the prior plus what the data add to it (pathwise conditi
 
     f(x) = prior(x) + k(x, X) (K + noise)^-1 (targets - prior(X) - a draw of the noise).
 
-Mean and variance of f(x) are those of the fitted model: only the prior's part of the deviation from the mean is drawn
-by features, and it is scaled to the variance that is known for the row. So scores of single rows (BALD,
-standard deviations) are exact up to the number of draws, given the Laplace approximation of a classifier. How values
-at *two* rows hang together (what BatchBALD asks) depends on the kernel:
+Each row's deviation from the mean is scaled to the variance that the fitted model knows for it, so that scores of
+single rows are exact up to the number of draws, given the Laplace approximation of a classifier. How values at two
+rows hang together (what BatchBALD asks) depends on the kernel:
 
 * RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and
-  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007) for stationary kernels, the
-  feature map itself for dot products. Exact in the limit of many features; with dot products alone, exact.
+  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007), the feature map itself for
+  dot products.
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
   another row is drawn for this row independently, from a seed made of the row's content (the FITC approximation,
-  Quiñonero-Candela and Rasmussen 2005). Rows are related through the training rows only: far from them, two rows
-  that are alike but not equal count as independent. (Kernels that have features need them for this reason: on 9 to 60
-  training rows their correlations were off by 0.07 to 0.3 at most, and by 0.99 if drawn in this way.)
+  Quiñonero-Candela and Rasmussen 2005). Far from the training rows, rows that are alike count as independent: drawn in
+  this way, correlations of kernels that have features were off by 0.99, and by 0.07 to 0.3 at most with features.
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
@@ -75,8 +73,7 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     n_classes = estimator.n_classes_
     if n_classes > 2 and estimator.multi_class == "one_vs_one":
         raise ValueError(
-            f'`multi_class` must be "one_vs_rest" to draw from a {type(estimator).__name__} of more than two classes. '
-            'With "one_vs_one" it has no probabilities.'
+            '`multi_class` must be "one_vs_rest" to draw from: with "one_vs_one" there are no probabilities.'
         )
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
@@ -124,10 +121,7 @@ def _check_rows(estimator: Any, X: Any) -> Any:
 
 @noise_variance.register(GaussianProcessRegressor)
 def _noise_variance(estimator: GaussianProcessRegressor) -> float:
-    """Variance of a label around the function, in squared units of the labels: ``alpha`` and the kernel's white noise.
-
-    Where it differs between training rows (an array of alphas), its mean.
-    """
+    """Variance of a label around the function; where it differs between training rows, its mean."""
     check_is_fitted(estimator, "X_train_")
     _, scale = _target_units(estimator)
     return float(scale**2 * np.mean(_label_noise(estimator)))
@@ -146,11 +140,6 @@ class _Posterior:
     gain: Callable[[Floats], tuple[Floats, Floats]]
     """From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b)."""
 
-    def mean_and_variance(self, X: Any) -> tuple[Floats, Floats]:
-        kernel_nb = self.kernel(self.X, X)
-        gain_nb, _ = self.gain(kernel_nb)
-        return self.weights @ kernel_nb, _variance_left(self.kernel.diag(X), kernel_nb, gain_nb)
-
 
 def _variance_left(prior_b: Floats, kernel_nb: Floats, gain_nb: Floats) -> Floats:
     return np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
@@ -161,13 +150,9 @@ def _laplace_posterior(part: Any) -> _Posterior:
 
     Written with the well-conditioned B = I + W^1/2 K W^1/2 = L L^T, as W may be 0 and K singular.
     """
-    root_n, factor = part.W_sr_[:, np.newaxis], (part.L_, True)
-    noise_n = np.sqrt(1 + _white_noise(part.kernel_, part.X_train_)[:, np.newaxis] * root_n**2)
-
-    def gain(kernel_nb: Floats) -> tuple[Floats, Floats]:
-        solved_nb = cho_solve(factor, root_n * kernel_nb)
-        return root_n * solved_nb, noise_n * solved_nb
-
+    root_n1 = part.W_sr_[:, np.newaxis]
+    noise_n1 = np.sqrt(1 + _white_noise(part.kernel_, part.X_train_)[:, np.newaxis] * root_n1**2)
+    gain = partial(_gain, part.L_, root_n1, noise_n1)
     return _Posterior(_without_noise(part.kernel_), part.X_train_, part.y_train_ - part.pi_, gain)
 
 
@@ -175,14 +160,14 @@ def _regression_posterior(estimator: Any) -> _Posterior:
     check_is_fitted(estimator, "X_train_")  # the regressor's tags say that it needs no fit: it predicts from the prior
     if estimator.y_train_.ndim > 1 and estimator.y_train_.shape[1] > 1:
         raise several_outputs_error(estimator)
-    noise_n = np.sqrt(_label_noise(estimator))[:, np.newaxis]
-    factor = (estimator.L_, True)  # bound now: the draws stay what they are if the estimator is refitted
-
-    def gain(kernel_nb: Floats) -> tuple[Floats, Floats]:
-        solved_nb = cho_solve(factor, kernel_nb)
-        return solved_nb, noise_n * solved_nb
-
+    # The factor is bound now: the draws stay what they are if the estimator is refitted.
+    gain = partial(_gain, estimator.L_, 1.0, np.sqrt(_label_noise(estimator))[:, np.newaxis])
     return _Posterior(_without_noise(estimator.kernel_), estimator.X_train_, np.ravel(estimator.alpha_), gain)
+
+
+def _gain(factor: Floats, root_n1: Any, noise_n1: Floats, kernel_nb: Floats) -> tuple[Floats, Floats]:
+    solved_nb = cho_solve((factor, True), root_n1 * kernel_nb)
+    return root_n1 * solved_nb, noise_n1 * solved_nb
 
 
 def _target_units(estimator: Any) -> tuple[float, float]:
@@ -239,7 +224,7 @@ def _log_link(latent: Floats, noise: float) -> Floats:
 
 @dataclass(frozen=True)
 class _Functions:
-    """K functions of a posterior, by their weights on features of the prior and on the noise of the training rows."""
+    """K functions of a posterior, by weights on features of the prior and on the noise of the training rows."""
 
     posterior: _Posterior
     features: Callable[[Any], Floats]
@@ -295,9 +280,8 @@ def _sum_of_squares(array: Floats) -> Floats:
 def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
     """Nyström features, whose products are the kernel of pairs with a training row, and its eigenvectors (n, F).
 
-    Signs of eigenvectors, the order of equal eigenvalues and how many of them count as 0 are left to the LAPACK at
-    hand, and must not decide on draws: weights are random numbers of the training rows, times the eigenvectors. With
-    the features, which are by eigenvectors as well, that is the symmetric root of the kernel's inverse: there is one.
+    Weights are random numbers of the training rows times the eigenvectors: features and weights together make the
+    symmetric root of the kernel's inverse, which does not depend on what LAPACKs leave open in eigenvectors.
     """
     values, vectors = eigh(kernel(X_training, X_training))
     kept = values > len(values) * np.finfo(float).eps * values[-1]
@@ -336,7 +320,7 @@ class _Term:
     def n_features(self, n_columns: int) -> int:
         return (2 * _N_FREQUENCIES if self.stationary else 1) * (n_columns + 1) ** len(self.dots)
 
-    def features(self, X: Any, frequencies_MD: Floats | None) -> Floats:
+    def features(self, frequencies_MD: Floats | None, X: Any) -> Floats:
         """(n_features, b): each feature of one factor times each of the others."""
         features_Fb = np.full((1, len(X)), np.sqrt(self.variance))
         for dot in self.dots:
@@ -359,7 +343,7 @@ def _fourier_features(kernel: Any, X_training: Any, rng: np.random.Generator) ->
     terms = [term for term in _terms(kernel, n_columns) if term.variance > 0]
     if sum(term.n_features(n_columns) for term in terms) > _MAX_FEATURES:
         raise _NoFeaturesError
-    parts = [partial(term.features, frequencies_MD=_frequencies(term, n_columns, rng)) for term in terms]
+    parts = [partial(term.features, _frequencies(term, n_columns, rng)) for term in terms]
     return lambda X: np.concatenate([np.empty((0, len(X))), *(part(X) for part in parts)])
 
 
@@ -397,9 +381,9 @@ def _multiply(first: list[_Term], second: list[_Term]) -> list[_Term]:
 
 def _frequencies(term: _Term, n_columns: int, rng: np.random.Generator) -> Floats | None:
     """(M, D) from the spectrum of a product of stationary kernels: sums of frequencies, one from each factor."""
-    shape = (_N_FREQUENCIES, n_columns)
     if not term.stationary:
         return None
+    shape = (_N_FREQUENCIES, n_columns)
     return np.sum([_SPECTRA[type(kernel)](kernel, shape, rng) for kernel in term.stationary], axis=0)
 
 

@@ -93,7 +93,7 @@ def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint
 
     ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature; the prior of an
     intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements: from the
-    Hessian or, where the rows are fewer, from their kernel, without an array of (features, features).
+    Hessian or, where the rows are fewer, from their kernel.
     """
     n_features = X.shape[1]
     if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, n_features) > max_joint:
@@ -112,8 +112,7 @@ def are_too_wide(X: Any, codes_n: NDArray[np.int64], mode: Weights, draws: Weigh
     """Whether draws hardly do better than chance at labelled rows, while the mode is sure of their labels.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
-    separable data. The normal is then far wider than the posterior, and its draws are random functions. Looks at a
-    block of rows, spread over all of them. Fewer than ten draws are not judged.
+    separable data: the normal is then far wider than the posterior. Fewer than ten draws are not judged.
     """
     n_rows = min(_MAX_ROWS_TO_CHECK, next(blocks(len(codes_n), draws[0])).stop)
     rows = np.linspace(0, len(codes_n) - 1, n_rows).astype(int)
@@ -160,7 +159,7 @@ def _draw_by_class(
     n_draws: int,
     rng: np.random.Generator,
 ) -> Weights:
-    """Draws of all classes; laws that would fill the memory are not kept, but made again one after the other."""
+    """Draws of all classes; laws that would fill the memory are made again one after the other."""
     n_classes = parts_nC.shape[1]
     coef_pCK, intercept_CK = np.empty((n_features, n_classes, n_draws)), np.empty((n_classes, n_draws))
     for c, law in enumerate(kept or (law_of(part_n[:, np.newaxis]) for part_n in parts_nC.T)):
@@ -231,7 +230,7 @@ def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, kernel_nn:
 def _draw_dual(
     X: Any, solver: _KernelSolver, prior_p: Floats, intercept: bool, n_draws: int, rng: np.random.Generator
 ) -> Weights:
-    """Weights of the prior, moved to where they answer the labelled rows as the data want them to (up to noise).
+    """Weights of the prior, moved to where they answer the labelled rows as the data want them to, up to noise.
 
     With kernel K = X prior X' and noise ε of covariance S⁻¹, a step back by prior X' (K + S⁻¹)⁻¹ (X w + ε) turns draws
     w of the prior into draws of the posterior (Hoffman and Ribak 1991; Wilson et al. 2020, eq. 13).

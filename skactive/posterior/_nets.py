@@ -7,7 +7,7 @@ function, through its own evaluation step. `NetDraws` draws functions from eithe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from sklearn.base import is_regressor
 from skorch import NeuralNet, NeuralNetBinaryClassifier
 from skorch.dataset import Dataset
+from skorch.helper import SliceDict
 from torch import Tensor, nn
 
 from .. import _containers as chunks
@@ -53,17 +54,10 @@ class NetAdapter(ABC):
 
 
 class NetDraws(thinning.InBlocks):
-    """Functions drawn from a net: ``predict_draws`` of `sample_posterior`.
-
-    Several threads may call it at once.
-
-    Attributes
-    ----------
-    checks_rows : True
-        The net was checked to answer each row by itself, so that no caller needs to.
-    """
+    """Functions drawn from a net: ``predict_draws`` of `sample_posterior`. Several threads may call it at once."""
 
     checks_rows = True
+    """The net was checked to answer each row by itself, so that no caller needs to."""
 
     def __init__(self, adapter: NetAdapter, n_draws: int, rng: np.random.Generator) -> None:
         self._adapter = adapter
@@ -85,19 +79,16 @@ class NetDraws(thinning.InBlocks):
         return self._adapter.answer(self._draws(rows, block))
 
 
-@source(NeuralNet, draws="a dropout mask", kind="approximate", cost=_COST)
-def _skorch_net(estimator: NeuralNet, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    estimator.check_is_fitted()
-    return _net_draws(SkorchNet(estimator), n_draws, rng)
+@source(NeuralNet, nn.Module, draws="a dropout mask", kind="approximate", cost=_COST)
+def _net(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    return NetDraws(adapter_of(estimator), DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
 
 
-@source(nn.Module, draws="a dropout mask", kind="approximate", cost=_COST)
-def _torch_module(estimator: nn.Module, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    return _net_draws(TorchModule(estimator), n_draws, rng)
-
-
-def _net_draws(adapter: NetAdapter, n_draws: int | None, rng: np.random.Generator) -> NetDraws:
-    return NetDraws(adapter, DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
+def adapter_of(net: Any) -> NetAdapter:
+    if isinstance(net, nn.Module):
+        return TorchModule(net)
+    net.check_is_fitted()
+    return SkorchNet(net)
 
 
 # Modules
@@ -157,9 +148,8 @@ def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> 
     if is_tail and made == "sigmoids":
         raise NetError(
             f"`estimator` must return logits, probabilities or log-probabilities of classes of which one is right, and "
-            f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. For labels that hold "
-            "one by one, score a net for each, or give a score of your own the draws of a `sample_posterior` method; "
-            "for one right class, leave the sigmoid out."
+            f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. Leave the sigmoid "
+            "out, or score a net for each label, if they hold one by one."
         )
     return "logits"
 
@@ -172,12 +162,6 @@ def first_floats(module: nn.Module) -> Tensor:
 
 def as_tensor(X: Any, like: Tensor) -> Tensor:
     """Move rows to the net's device and float dtype; integers stay integers, since they may be embedded."""
-    if isinstance(X, Mapping):
-        raise TypeError(
-            f"`X_pool` must be rows in one array for a torch module. Got a {type(X).__name__} of "
-            f"{', '.join(map(repr, list(X)[:3]))}. Wrap the module in skorch's NeuralNetClassifier, which hands them "
-            "over by name."
-        )
     if not isinstance(X, Tensor):
         X = _from_array(X.toarray() if hasattr(X, "toarray") else _array_of(X))
     X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on
@@ -198,7 +182,7 @@ def _from_array(rows: Any) -> Tensor:
 
 
 class SkorchNet(NetAdapter):
-    """A fitted skorch net, called through its own batches and evaluation step, or its overridden prediction method."""
+    """A fitted skorch net, called through its own batches and evaluation step."""
 
     def __init__(self, net: NeuralNet) -> None:
         self.module = net.module_
@@ -207,26 +191,23 @@ class SkorchNet(NetAdapter):
         self._is_binary = type(net).infer is NeuralNetBinaryClassifier.infer
         self._is_regressor = is_regressor(net)
         self._method = "predict" if self._is_regressor else "predict_proba"
-        self._predicts_itself = not all(_is_skorchs(net, name) for name in (self._method, "forward", "forward_iter"))
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
-        self._takes_all: bool | None = None  # whether the nonlinearity takes outputs of several parts as they are
+        self._takes_all = False  # whether the nonlinearity was given outputs of several parts, as skorch does
 
     def rows(self, X: Any) -> thinning.Rows:
         X = _rows_for_skorch(X, self._like)
-        if self._predicts_itself:
-            return _RawRows(X)
         if isinstance(X, Tensor) and _has_plain_batches(self._net):
             return _PlainRows(X)
         return _BatchRows(self._net, X)
 
     def forward(self, module: nn.Module, batch: Any) -> Any:
-        net = self._around(module)
-        if self._predicts_itself:
-            return torch.from_numpy(np.asarray(getattr(net, self._method)(batch)))
-        outputs = net.evaluation_step(batch, training=False)
+        outputs = self._around(module).evaluation_step(batch, training=False)
         outputs = outputs[0] if isinstance(outputs, tuple) else outputs
-        return outputs if isinstance(outputs, Tensor) else self._made_of_parts(outputs)
+        if isinstance(outputs, Tensor):
+            return outputs
+        self._takes_all = True
+        return self._nonlinearity(outputs)
 
     def _around(self, module: nn.Module) -> NeuralNet:
         """The skorch net with a copy of its module, created once per copy."""
@@ -235,33 +216,14 @@ class SkorchNet(NetAdapter):
             self._twin = net = _with_module(self._net, module)
         return net
 
-    def _made_of_parts(self, outputs: Any) -> Any:
-        """Apply the nonlinearity to outputs of several parts if it accepts them; else leave them unchanged."""
-        if self._takes_all is False:
-            return outputs
-        try:
-            made = self._nonlinearity(outputs)
-        except (AttributeError, KeyError, TypeError):
-            self._takes_all = False
-            return outputs
-        self._takes_all = isinstance(made, Tensor)
-        return made if self._takes_all else outputs
-
-    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+    def learn(self, net: thinning.FrozenNet, rows: Any) -> None:
         """Check that the outputs used for draws agree with the net's own prediction."""
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
-        row = getattr(rows, "first_row", lambda: None)()
-        if row is None or ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
+        if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         name = type(self._net).__name__
-        try:
-            with plain_pass(1):
-                predicted = getattr(self._around(net.module), self._method)(row)
-        except Exception as error:
-            raise NetError(
-                f"`estimator` must predict to be drawn from, and {self._method} of this {name} failed on the first "
-                f"row: {type(error).__name__}: {error}"
-            ) from error
+        with plain_pass(1):
+            predicted = getattr(self._around(net.module), self._method)(rows.first_row())
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             raise NetError(
@@ -271,7 +233,7 @@ class SkorchNet(NetAdapter):
             )
 
     def answer(self, outputs: Tensor) -> Tensor:
-        if self._predicts_itself or self._takes_all:
+        if self._takes_all:
             return _without_last_axis(outputs) if self._is_regressor else outputs
         outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
         # One draw at a time: the function may take its first axis for the rows.
@@ -290,19 +252,6 @@ def _without_last_axis(predictions: Tensor) -> Tensor:
     )
 
 
-class _RawRows:
-    """Unprocessed rows, for an overridden prediction method."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = X
-
-    def __len__(self) -> int:
-        return _n_rows(self.X)
-
-    def take(self, rows: range | list[int]) -> Any:
-        return _take(self.X, rows)
-
-
 class _PlainRows(thinning.TensorRows):
     """Batches equal to those that skorch makes of an array."""
 
@@ -314,21 +263,23 @@ class _PlainRows(thinning.TensorRows):
         return self.x[:1]
 
 
-class _BatchRows(_RawRows):
+class _BatchRows:
     """Batches by the net's own dataset, iterator and collate function."""
 
     def __init__(self, net: NeuralNet, X: Any) -> None:
-        super().__init__(X)
-        self._net = net
+        self._net, self.X = net, X
+
+    def __len__(self) -> int:
+        return chunks.count_rows(self.X)
 
     def take(self, rows: range | list[int]) -> Any:
-        dataset = self._net.get_dataset(super().take(rows))
+        dataset = self._net.get_dataset(chunks.take_rows(self.X, np.array(rows)))
         net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
         (batch,) = net.get_iterator(dataset, training=False)
         return batch
 
     def first_row(self) -> Any:
-        return super().take(range(1))
+        return chunks.take_rows(self.X, np.array([0]))
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
@@ -375,27 +326,15 @@ def _has_plain_batches(net: NeuralNet) -> bool:
 
 
 def _rows_for_skorch(X: Any, like: Tensor) -> Any:
-    """Convert numeric arrays to tensors of the net's float dtype; leave everything else unchanged."""
+    """Convert numeric arrays to tensors of the net's float dtype, and dicts of arrays to what can be indexed."""
     if isinstance(X, Tensor):
         return X.to(like.dtype) if X.is_floating_point() else X
-    if isinstance(X, Mapping | torch.utils.data.Dataset) or hasattr(X, "toarray"):
+    if isinstance(X, Mapping):
+        return SliceDict(**X)
+    if isinstance(X, torch.utils.data.Dataset) or hasattr(X, "toarray"):
         return X
     rows = _array_of(X)
     return rows if rows.dtype.kind not in "biuf" else _rows_for_skorch(_from_array(rows), like)
-
-
-def _n_rows(X: Any) -> int:
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return chunks.count_rows(next(iter(X.values())))
-    return len(X) if isinstance(X, Sized) and not hasattr(X, "shape") else chunks.count_rows(X)
-
-
-def _take(X: Any, rows: range | list[int]) -> Any:
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return {name: _take(values, rows) for name, values in X.items()}
-    if isinstance(X, torch.utils.data.Dataset):
-        return torch.utils.data.Subset(X, [*rows])
-    return chunks.take_rows(X, np.array(rows))
 
 
 def _some(values: Tensor) -> list[float]:

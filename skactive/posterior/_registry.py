@@ -1,9 +1,8 @@
 """The registry behind `sample_posterior`: which function draws from which estimator.
 
-A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type. A source that needs the
-data the estimator was fitted to has two more keyword-only parameters, ``X_training`` and ``y_training``, and a third,
-``sample_weight``, if it can use the weights of these rows. Wrappers need no source: the model inside is drawn from
-(`_wrappers`).
+A source is a function ``(estimator, n_draws, rng) -> predict_draws`` registered for a type, with keyword-only
+parameters ``X_training``, ``y_training`` and ``sample_weight`` for what it needs of the data of the fit. Wrappers need
+no source: the model inside is drawn from (`_wrappers`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import _containers as chunks
 from .._checks import (
     NoPosteriorError,
-    ProbabilityError,
     as_array,
     check_draws_of,
     check_is_model,
@@ -31,11 +29,11 @@ from .._checks import (
     is_committee,
     real_array,
     shown,
-    sum_tolerance,
     warn,
 )
 from .._random import check_rng
-from ._wrappers import unwrap
+from ..scores import entropy
+from ._wrappers import Composed, unwrap
 
 PredictDraws = Callable[[Any], Any]
 
@@ -71,16 +69,16 @@ def _draw(
     if wrapped is None:
         raise NoPosteriorError(estimator)
     training = {**wrapped.training_data(X_training, y_training), "sample_weight": sample_weight}
-    return wrapped.wrap(sample_posterior(wrapped.estimator, n_draws, rng, **training))
+    predict_draws = sample_posterior(wrapped.estimator, n_draws, rng, **training)
+    return Composed(predict_draws, before=wrapped.rows, after=wrapped.answers)
 
 
 def source(
     *types: type, draws: str, kind: str, cost: str
 ) -> Callable[[Callable[..., PredictDraws]], Callable[..., Any]]:
-    """Register a source of this package for some types, with its line in the table of the documentation.
+    """Register a source of this package, with its line in the table of the documentation.
 
-    ``draws`` is what a draw is, ``kind`` is "exact" or "approximate", ``cost`` is what the draws take beyond one
-    prediction for each.
+    ``draws`` is what a draw is, ``kind`` is "exact" or "approximate", ``cost`` is that beyond a prediction a draw.
     """
 
     def register(function: Callable[..., PredictDraws]) -> Callable[..., Any]:
@@ -140,7 +138,7 @@ def noise_variance(estimator: Any) -> Any:
 
 
 def has_source(estimator: Any) -> bool:
-    """Whether the estimator has a method ``sample_posterior``, or its class a source. Wrappers are not looked into."""
+    """Whether the estimator has a method ``sample_posterior``, or its class a source; not what a wrapper holds."""
     return hasattr(estimator, "sample_posterior") or _draw.dispatch(type(estimator)) is not _draw.dispatch(object)
 
 
@@ -186,15 +184,15 @@ def sample_posterior(
     estimator : object
         A fitted estimator with a method ``sample_posterior(n_draws, rng)``, such as `MCDropoutClassifier`,
         `MCDropoutRegressor` and `LastLayerClassifier`; or one of a registered type: forests, bagging, voting and
-        calibrated ensembles, modAL's committees, Gaussian processes, logistic and Bayesian linear regressions, linear
-        discriminant analysis, skorch nets and torch modules with dropout layers; or a wrapper around one of these: a
-        Pipeline, also with samplers of imbalanced-learn, a fitted search, a tuned threshold, a transformed target.
+        calibrated ensembles, modAL's committees, Gaussian processes, logistic and Bayesian linear regressions, skorch
+        nets and torch modules with dropout layers; or a wrapper around one of these, such as a Pipeline, a fitted
+        search, a tuned threshold or a transformed target.
     n_draws : int or None
         Number of functions. None is all members of an ensemble and 100 draws of everything else. Fewer than an ensemble
         has are distinct members, chosen at random.
     rng : numpy.random.Generator
     X_training, y_training : array-like, optional
-        What the estimator was fitted to: needed by logistic regressions and linear discriminant analysis.
+        What the estimator was fitted to: needed by logistic regressions.
     sample_weight : array-like of shape (n_labelled,), optional
         Weights that these rows had in the fit, if any. Sources that need no training data find them in the model.
 
@@ -214,8 +212,6 @@ def sample_posterior(
     ValueError
         If ``n_draws`` is below 1, or more than an ensemble has members; if a net has no dropout, or the estimator has
         several outputs.
-    TypeError
-        If a source of yours returns no function.
     sklearn.exceptions.NotFittedError
 
     See Also
@@ -290,9 +286,8 @@ def check_posterior(
     estimator : fitted estimator
     X : array-like of shape (n_points, ...)
         Five rows or more, of which at least two differ.
-    n_draws : int, optional
-    X_training, y_training : array-like, optional
-        What the estimator was fitted to, for sources that need it.
+    n_draws, X_training, y_training
+        As in `sample_posterior`.
 
     Raises
     ------
@@ -324,19 +319,9 @@ def check_posterior(
     check_draws_of(draws, chunks.count_rows(X), None if classes is None else len(classes), n_draws)
     draws = real_array("draws", draws, objects=False)
     if draws.ndim == 3:
-        _check_probabilities(draws)
+        entropy(draws)  # a score refuses what is no probability
     check_same_functions(draws, as_array(predict_draws(X)), "a second call")
     one_by_one = [as_array(predict_draws(row)) for row in chunks.iter_chunks(X, None, 1)]
     check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one")
     if len(draws) < 2 or np.ptp(as_array(draws).astype(np.float64), axis=0).max() == 0:
         raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")
-
-
-def _check_probabilities(draws: Any) -> None:
-    tolerance = sum_tolerance(draws)  # of their own type: bfloat16 becomes float32 as an array
-    draws = as_array(draws)
-    sums = draws.sum(axis=-1, dtype=np.float64)
-    bad = ~((draws >= 0).all(axis=-1) & (np.abs(sums - 1) <= tolerance))
-    if bad.any():
-        draw, point = (int(position) for position in np.argwhere(bad)[0])
-        raise ProbabilityError("draws", draws[draw, point], f"draw {draw} of point {point}", tolerance)

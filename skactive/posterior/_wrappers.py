@@ -1,6 +1,6 @@
 """Wrappers: the model inside, how its rows and labels are made, and how its outputs are converted back.
 
-Wrappers are recognised by what they carry once fitted, whoever wrote them:
+They are recognised by what they carry once fitted, whoever wrote them:
 
 ===================  ========================================================================================
 ``steps``            a pipeline; steps that resample, as imbalanced-learn has them, do nothing at prediction
@@ -9,8 +9,8 @@ Wrappers are recognised by what they carry once fitted, whoever wrote them:
 ``estimator_``       one model that answers for the wrapper: a tuned threshold, features selected by recursion
 ===================  ========================================================================================
 
-``FrozenEstimator`` carries nothing that distinguishes it, so it is recognised by its type. An ensemble is no wrapper:
-its ``estimator_``, if it has one, is the template of its members, ``estimators_``.
+``FrozenEstimator`` is recognised by its type. An ensemble is no wrapper: its ``estimator_`` is the template of its
+members, ``estimators_``.
 """
 
 from __future__ import annotations
@@ -36,22 +36,15 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Unwrapped:
-    """The fitted model inside a wrapper, and how its inputs and outputs are converted.
-
-    Attributes
-    ----------
-    estimator : object
-        The model, which may be a wrapper as well.
-    rows, labels : callable, optional
-        Convert the wrapper's rows X and labels y to those of the model; None leaves them unchanged.
-    answers : callable, optional
-        Convert the model's draws or probabilities to those of the wrapper; None leaves them unchanged.
-    """
+    """The fitted model inside a wrapper, and how inputs and outputs are converted; None leaves them unchanged."""
 
     estimator: Any
+    """The model, which may be a wrapper as well."""
     rows: Function | None = None
     labels: Function | None = None
+    """From the wrapper's rows and labels to the model's."""
     answers: Function | None = None
+    """From the model's draws or probabilities to the wrapper's."""
 
     def training_data(self, X: Any, y: Any) -> dict[str, Any]:
         """The training data of the model, as keywords of `sample_posterior`."""
@@ -59,12 +52,6 @@ class Unwrapped:
             "X_training": X if X is None or self.rows is None else self.rows(X),
             "y_training": y if y is None or self.labels is None else self.labels(y),
         }
-
-    def wrap(self, function: Function) -> Function:
-        """Turn a function of the model's rows into one of the wrapper's rows."""
-        if self.rows is None and self.answers is None:
-            return function
-        return Composed(function, before=self.rows, after=self.answers)
 
 
 @dataclass(frozen=True)
@@ -120,15 +107,7 @@ def in_batches(function: Any, n_rows: int | None) -> Any:
 
 
 def unwrap(estimator: Any) -> Unwrapped | None:
-    """Remove one wrapper from a fitted model; None if there is none around a single model.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-        If a wrapper that holds no model before its fit is not fitted.
-    ValueError
-        If a search did not keep a fitted model.
-    """
+    """Remove one wrapper from a fitted model; None if there is none around a single model."""
     if _is_pipeline(estimator):
         return _last_step(estimator.steps)
     if isinstance(estimator, FrozenEstimator):
@@ -136,18 +115,13 @@ def unwrap(estimator: Any) -> Unwrapped | None:
     if isinstance(estimator, MetaEstimatorMixin | TransformedTargetRegressor):
         check_is_fitted(estimator)
     if hasattr(estimator, "best_estimator_"):
-        return _with_classes_of(estimator, estimator.best_estimator_)
+        return _of_same_classes(estimator, estimator.best_estimator_)
     if hasattr(estimator, "regressor_") and hasattr(estimator, "transformer_"):
         return _target_model(estimator.regressor_, estimator.transformer_)
     if _answers_by_one_model(estimator):
-        return _with_classes_of(estimator, estimator.estimator_)
+        return _of_same_classes(estimator, estimator.estimator_)
     if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
-        if estimator.refit:
-            raise NotFittedError(f"This {type(estimator).__name__} has no best estimator yet. Fit it.")
-        raise ValueError(
-            f"`estimator` is a {type(estimator).__name__} with refit={estimator.refit!r}, so it holds no fitted model "
-            "to draw from. Set refit=True."
-        )
+        raise NotFittedError(f"This {type(estimator).__name__} holds no fitted model. Fit it, with refit=True.")
     return None
 
 
@@ -191,33 +165,12 @@ def _answers_by_one_model(estimator: Any) -> bool:
     return hasattr(estimator, "estimator_") and hasattr(estimator, "predict") and not (is_template or made_labels)
 
 
-def _with_classes_of(wrapper: Any, model: Any) -> Unwrapped | None:
-    """The model in a wrapper that may select features, and may encode the labels or know more classes."""
-    rows = wrapper.transform if hasattr(wrapper, "get_support") else None
+def _of_same_classes(wrapper: Any, model: Any) -> Unwrapped | None:
+    """The model in a wrapper that may select features; None if labels or columns would have to be translated."""
     theirs, ours = getattr(wrapper, "classes_", None), getattr(model, "classes_", None)
-    if theirs is None or ours is None or theirs is ours or np.array_equal(theirs, ours):
-        return Unwrapped(model, rows)
-    theirs, ours = np.asarray(theirs), np.asarray(ours)
-    are_numbers = ours.dtype.kind in "iu"
-    if are_numbers == (theirs.dtype.kind in "iuf") and np.isin(ours, theirs).all():
-        return Unwrapped(model, rows, answers=_to_columns(np.searchsorted(theirs, ours), len(theirs)))
-    if are_numbers and np.isin(ours, np.arange(len(theirs))).all():  # codes
-        return Unwrapped(model, rows, lambda y: np.searchsorted(theirs, y), _to_columns(ours, len(theirs)))
-    return None
-
-
-def _to_columns(columns: NDArray[Any], n_classes: int) -> Function | None:
-    """Align probabilities with the wrapper's classes; those unknown to the model get 0."""
-    if np.array_equal(columns, np.arange(n_classes)):
+    if theirs is not None and ours is not None and not np.array_equal(theirs, ours):
         return None
-
-    def aligned(probabilities: Any) -> NDArray[Any]:
-        probabilities = as_array(probabilities)
-        full = np.zeros((*probabilities.shape[:-1], n_classes), probabilities.dtype)
-        full[..., columns] = probabilities
-        return full
-
-    return aligned
+    return Unwrapped(model, wrapper.transform if hasattr(wrapper, "get_support") else None)
 
 
 def without_searches(estimator: Any) -> Any:
@@ -230,9 +183,8 @@ def without_searches(estimator: Any) -> Any:
 def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
     """One label for each row, in the shape that the estimator, fitted or not, is to be fitted with.
 
-    A net that returns (n, 1) needs labels (n, 1), or its loss compares each output with every label: it gets them in
-    the shape they came in. Classifiers, and what inherits its ``fit`` from scikit-learn or this package, get a single
-    axis; a second one would bring a warning, or predictions of another shape.
+    A net that returns (n, 1) needs labels (n, 1), or its loss compares each output with every label. Classifiers, and
+    what inherits its ``fit`` from scikit-learn or this package, get a single axis.
     """
     y = plain_labels(y, "y_training")
     flat = one_axis(y)
@@ -251,10 +203,7 @@ def _may_want_a_column(estimator: Any) -> bool:
 
 
 def part_to_fit(estimator: Any) -> Any:
-    """What a wrapper hands its labels on to, by its parameters, as it may not be fitted; None for what is no wrapper.
-
-    An ``estimator`` alone does not make a wrapper: bagging flattens labels before its members see them.
-    """
+    """What a wrapper, fitted or not, hands its labels on to; None for others, as bagging, which flattens labels."""
     if _is_pipeline(estimator):
         return estimator.steps[-1][1]
     for part, beside in (("regressor", "transformer"), ("estimator", "refit")):

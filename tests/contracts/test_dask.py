@@ -18,7 +18,6 @@ import pytest
 import torch
 from distributed import Client, LocalCluster
 from sklearn import config_context, get_config
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LogisticRegression
@@ -183,7 +182,6 @@ KINDS = {
     "regression forest": RandomForestRegressor(5),
     "pipeline": make_pipeline(StandardScaler(), RandomForestClassifier(5)),
     "logistic regression": LogisticRegression(),
-    "discriminant": LinearDiscriminantAnalysis(),
     "Gaussian process": GaussianProcessRegressor(),
     "classifying Gaussian process": GaussianProcessClassifier(),
     "Bayesian ridge": BayesianRidge(),

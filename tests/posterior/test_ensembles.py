@@ -383,24 +383,6 @@ def test_a_query_finds_axes_in_the_wrong_order_by_itself_and_other_functions_whe
         StochasticBatchQuery("bald", beta=1.0, verbose=1).select(Fresh(), X, 3)
 
 
-def test_members_of_a_bootstrap_are_kept_until_something_is_taught():
-    fits = []
-
-    class Counting(GaussianNB):
-        def fit(self, X, y, sample_weight=None):
-            fits.append(len(X))
-            return super().fit(X, y, sample_weight)
-
-    query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap", n_draws=4, random_state=0)
-    learner = ActiveLearner(Counting(), query, X[::10], y[::10])
-    learner.query(X, n_instances=3)
-    indices, batch = learner.query(X, n_instances=3)
-    assert len(fits) == 1 + 4
-    learner.teach(batch, y[indices])
-    learner.query(X, n_instances=3)
-    assert len(fits) == 2 + 8
-
-
 # --- regression
 
 

@@ -11,9 +11,7 @@ from reference import UnitNoise
 from scipy import sparse
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
-from scipy.stats import invwishart
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
     ARDRegression,
@@ -310,17 +308,10 @@ def test_the_chosen_strength_of_a_cross_validation_is_the_prior():
         same_draws(draw(chosen, 50, X, y)(X), draw(plain, 50, X, y)(X))
 
 
-def test_liblinear_penalises_the_intercept_like_a_coefficient():
-    estimator = LogisticRegression(solver="liblinear", intercept_scaling=3.0, **TIGHT).fit(X, y_binary)
-    widened = np.column_stack([X, np.full(150, 3.0)])
-    plain = LogisticRegression(fit_intercept=False, **TIGHT).fit(widened, y_binary)
-    same_draws(draw(estimator, 50, X, y_binary)(X), draw(plain, 50, widened, y_binary)(widened))
-
-
 @pytest.mark.skipif(not OLD, reason="scikit-learn has neither since 1.8")
 @pytest.mark.parametrize(
     ("options", "labels"),
-    [({"solver": "liblinear"}, y), ({"multi_class": "ovr"}, y), ({"multi_class": "multinomial"}, y_binary)],
+    [({"multi_class": "ovr"}, y), ({"multi_class": "multinomial"}, y_binary)],
 )
 def test_other_schemes_than_a_softmax_are_left_to_the_bootstrap(options, labels):
     with pytest.raises(NoPosteriorError, match="neither a binary model nor a softmax"):
@@ -459,12 +450,6 @@ def test_without_an_intercept_nothing_is_known_at_the_origin():
     np.testing.assert_allclose(draw(estimator, 10, X, y)(np.zeros((1, 4))), 1 / 3, atol=1e-15)
 
 
-def test_coefficients_may_be_sparse():
-    estimator = LogisticRegression().fit(X, y)
-    draws = draw(estimator, 10, X, y)(X)
-    np.testing.assert_array_equal(draw(estimator.sparsify(), 10, X, y)(X), draws)
-
-
 def test_bags_of_words_take_memory_of_the_order_of_the_weights():
     noise, n_draws, n_features = rng(9), 20, 30_000
     words = sparse.random_array((60, n_features), density=0.002, format="csr", rng=noise)
@@ -489,7 +474,7 @@ def test_bald_is_higher_where_the_data_do_not_reach():
     assert near < 0.02 < far < farther
 
 
-@pytest.mark.parametrize("estimator", [LogisticRegression(), LinearDiscriminantAnalysis()])
+@pytest.mark.parametrize("estimator", [LogisticRegression()])
 def test_a_query_needs_no_bootstrap(estimator):
     pipeline = make_pipeline(StandardScaler(), estimator).fit(X[::3], y[::3])
     query = StochasticBatchQuery(score="bald", random_state=0)  # a warning would be an error here
@@ -577,85 +562,12 @@ def test_regression_draws_spread_where_the_data_do_not_reach():
     assert len(query.select(estimator, X_diabetes, n_instances=5)) == 5
 
 
-# Discriminant analysis
-
-
-def logits_of_draws(draws):
-    return np.log(draws[..., 1:]) - np.log(draws[..., :1])
-
-
-@pytest.mark.parametrize("priors", [None, [0.2, 0.3, 0.5]])
-def test_discriminants_are_those_of_an_inverse_wishart_and_normals(priors):
-    x, labels, x_new = X[::3], y[::3], X[1:60:6]
-    estimator = LinearDiscriminantAnalysis(priors=priors).fit(x, labels)
-    draws = draw(estimator, 1500, x, labels)(x_new)
-    noise, n_classes = rng(12), 3
-    members = [x[labels == label] for label in estimator.classes_]
-    scatter = sum((m - m.mean(axis=0)).T @ (m - m.mean(axis=0)) for m in members)
-    reference = np.empty((1500, len(x_new), n_classes))
-    for k, covariance in enumerate(invwishart(len(x) - n_classes, scatter).rvs(1500, random_state=noise)):
-        frequencies = noise.dirichlet([len(m) for m in members]) if priors is None else priors
-        for c, m in enumerate(members):
-            difference = x_new - noise.multivariate_normal(m.mean(axis=0), covariance / len(m))
-            distance = np.einsum("ij,ij->i", difference, np.linalg.solve(covariance, difference.T).T)
-            reference[k, :, c] = np.log(frequencies[c]) - distance / 2
-    ours, theirs = logits_of_draws(draws), reference[..., 1:] - reference[..., :1]
-    # two samples of 1500: means within 5 standard errors of their difference
-    error = 5 * np.sqrt((ours.var(axis=0) + theirs.var(axis=0)) / 1500)
-    assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= error).all()
-    # and the spread; of logits with kurtosis up to 4, a variance has a relative error of sqrt(3 / 1500)
-    np.testing.assert_allclose(ours.var(axis=0), theirs.var(axis=0), rtol=5 * np.sqrt(2 * 3 / 1500))
-
-
-def test_discriminant_draws_close_in_on_the_fit():
-    noise = rng(13)
-    labels = noise.integers(3, size=20_000)
-    x = noise.standard_normal((20_000, 2)) @ [[1.0, 0.5], [0.0, 1.0]] + np.array([[0, 0], [1, 1], [-1, 2]])[labels]
-    estimator = LinearDiscriminantAnalysis().fit(x, labels)
-    draws = draw(estimator, 200, x, labels)(x[:100])
-    # Posterior standard deviations of logits are a few hundredths, so that probabilities move by about 0.01.
-    np.testing.assert_allclose(draws.mean(axis=0), estimator.predict_proba(x[:100]), atol=0.01)
-    assert 0 < draws.std(axis=0).max() < 0.03
-
-
-def test_discriminants_know_less_where_the_data_do_not_reach():
-    estimator = LinearDiscriminantAnalysis().fit(X[:, :2], y_binary)
-    direction = np.array([-estimator.coef_[0, 1], estimator.coef_[0, 0]]) / np.linalg.norm(estimator.coef_)
-    origin = -estimator.intercept_ * estimator.coef_[0] / (estimator.coef_ @ estimator.coef_.T)
-    boundary = (origin + np.outer([0.0, 5.0, 20.0], direction)).reshape(3, 2)
-    scores = bald(draw(estimator, 500, X[:, :2], y_binary)(boundary))
-    assert scores[0] < scores[1] < scores[2]
-
-
-@pytest.mark.parametrize(
-    ("estimator", "x", "labels"),
-    [
-        (LinearDiscriminantAnalysis(), X[::25], y[::25]),
-        (LinearDiscriminantAnalysis(), np.column_stack([X, np.ones(150)]), y),
-    ],
-    ids=["few rows", "a constant"],
-)
-def test_discriminants_without_a_covariance_are_left_to_the_bootstrap(estimator, x, labels):
-    estimator.fit(x, labels)
-    with pytest.raises(NoPosteriorError):
-        draw(estimator, 5, x, labels)
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        LinearDiscriminantAnalysis(solver="lsqr"),
-        LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
-        SGDClassifier(loss="log_loss", random_state=0),
-    ],
-)
-def test_models_without_clean_mathematics_are_left_to_the_bootstrap(estimator):
-    estimator.fit(X, y)
+def test_stochastic_descent_is_left_to_the_bootstrap():
+    estimator = SGDClassifier(loss="log_loss", random_state=0).fit(X, y)
     with pytest.raises(NoPosteriorError):
         draw(estimator, 5, X, y)
 
 
 def test_global_state_is_untouched(global_state_untouched):
     draw(LogisticRegression().fit(X, y), 5, X, y)(X)
-    draw(LinearDiscriminantAnalysis().fit(X, y), 5, X, y)(X)
     sample_posterior(BayesianRidge().fit(X_diabetes, t), 5, rng())(X_diabetes)

@@ -233,7 +233,6 @@ ASKED = {
     "collate function": lambda p: skorch.NeuralNetClassifier(mlp(p), **COLLATED, **QUIET),
     "infer": lambda p: ScaledSteps(mlp(p), **QUIET),
     "evaluation step": lambda p: ScaledEvaluation(mlp(p), **QUIET),
-    "predict_proba of its own": lambda p: Tempered(mlp(p), dataset=Scaled, **QUIET),
     "nonlinearity of its own": lambda p: skorch.NeuralNetClassifier(
         mlp(p), dataset=Scaled, predict_nonlinearity=lambda h: (h / 3).softmax(-1), **QUIET
     ),
@@ -318,9 +317,11 @@ class Changing(skorch.NeuralNetClassifier):
         return lambda h: (h * n).softmax(-1)
 
 
-def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused():
-    net = Changing(mlp(), dataset=Scaled, **QUIET).fit(X, y)
-    with pytest.raises(ValueError, match=r"predict_proba of this Changing gives .* they give .*`predict_nonlinearity`"):
+@pytest.mark.parametrize("kind", [Changing, Tempered])
+def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused(kind):
+    net = kind(mlp(), dataset=Scaled, **QUIET).fit(X, y)
+    gives = rf"predict_proba of this {kind.__name__} gives .* they give .*`predict_nonlinearity`"
+    with pytest.raises(ValueError, match=gives):
         draws_of(net, X)
 
 
@@ -358,7 +359,7 @@ def test_outputs_of_several_parts_go_to_the_nonlinearity_as_skorch_hands_them_ov
         net.set_params(predict_nonlinearity=nonlinearity)
         np.testing.assert_allclose(draws_of(net, X)[0], expected, rtol=0, atol=1e-5)
         return
-    with pytest.raises(ValueError, match="failed on the first row"):
+    with pytest.raises(ValueError, match="forward pass of this"):
         draws_of(net, X)  # predict_proba of skorch takes no such outputs either
 
 
@@ -391,11 +392,6 @@ def test_a_dataset_of_torch_is_a_pool_for_a_module(name):
         for pool in (DATASETS[name], (X / 240).astype(np.float32))
     )
     np.testing.assert_array_equal(found, expected)
-
-
-def test_arrays_by_name_are_none_of_the_rows_that_a_module_takes():
-    with pytest.raises(TypeError, match="`X_pool` must be rows in one array for a torch module"):
-        StochasticBatchQuery(n_draws=3).select(mlp().eval(), {"left": X[:, :2], "right": X[:, 2:]}, 2)
 
 
 def test_a_tensor_is_a_pool_for_a_last_layer_on_features():
@@ -460,7 +456,7 @@ def test_probabilities_in_half_precision_are_no_logits(dtype, last):
 
 @pytest.mark.parametrize("last", [nn.Sigmoid(), nn.Hardsigmoid()])
 def test_sigmoids_of_several_labels_are_refused_with_the_way_out(last):
-    with pytest.raises(ValueError, match="leave the sigmoid out"):
+    with pytest.raises(ValueError, match="Leave the sigmoid out"):
         draws_of(nn.Sequential(mlp(0.3, 3), last).eval(), X)
 
 
@@ -568,7 +564,7 @@ def test_batch_norm_that_was_left_in_training_mode_goes_by_what_it_saw_in_traini
 
 
 def test_rows_by_name_are_refused_for_a_bare_module():
-    with pytest.raises(TypeError, match="skorch's NeuralNetClassifier"):
+    with pytest.raises(TypeError):
         sample_posterior(mlp().eval(), 3, rng())({"left": X[:, :2], "right": X[:, 2:]})
 
 
