@@ -191,6 +191,13 @@ class SkorchNet(NetAdapter):
         self._is_binary = type(net).infer is NeuralNetBinaryClassifier.infer
         self._is_regressor = is_regressor(net)
         self._method = "predict" if self._is_regressor else "predict_proba"
+        changed = [name for name in (self._method, "forward", "forward_iter") if not _is_skorchs(net, name)]
+        if changed:
+            raise NetError(
+                f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
+                f"of these. {type(net).__name__} has a `{changed[0]}` of its own: put what that does into "
+                "`predict_nonlinearity`, or give the class a method `sample_posterior(n_draws, rng)`."
+            )
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
         self._takes_all = False  # whether the nonlinearity was given outputs of several parts, as skorch does
