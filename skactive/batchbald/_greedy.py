@@ -21,8 +21,7 @@ from .._checks import as_array, check_same_functions, failure_explained
 from .._devices import best_float
 from .._progress import progress
 from ..query import Pool, PoolDraws
-from ..samplers._feasibility import Allowance
-from ..samplers._limited import Order, take_all
+from ..samplers._feasibility import Allowance, Order, take_all
 from ..samplers._plackett_luce import Law
 from ..scores import bald
 from ._outcomes import Outcomes, as_tensor
@@ -57,10 +56,6 @@ class BatchBALDResult:
         log n_draws, the most that any batch can carry.
     n_informative : int
         Rows taken for their gain; the others fill up the batch.
-
-    See Also
-    --------
-    batchbald.batchbald : Returns it.
     """
 
     indices: Indices
@@ -90,22 +85,14 @@ class ArrayDraws:
 
     def take(self, rows: Indices) -> Tensor:
         """Draws of some rows, (n_draws, n_rows, n_classes)."""
-        if isinstance(self.draws, Tensor):
-            return as_tensor(self.draws[:, torch.from_numpy(rows).to(self.draws.device)])
-        return as_tensor(self.draws[:, rows])
+        at = torch.from_numpy(rows).to(self.draws.device) if isinstance(self.draws, Tensor) else rows
+        return as_tensor(self.draws[:, at])
 
 
 class KeptDraws:
-    """Candidates of a pool, their draws, and a number for each that says how much it is wanted.
+    """Candidates of a pool, with the draws of those that are wanted most: they have the highest bounds.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_candidates,), float64
-        BALD scores.
-    bounds : ndarray of shape (n_candidates,), float64
-        The same to begin with, and for others to lower. Rows of the lowest make room for draws that are asked for.
-    shape : tuple of int
-        (n_draws, n_candidates, n_classes), as if the draws were one array.
+    BALD ``scores`` are the ``bounds`` to begin with, which others lower. ``shape`` is that of the draws of all.
     """
 
     def __init__(self, pool: Pool, draws: PoolDraws, chunk_size: int | None) -> None:
@@ -119,7 +106,7 @@ class KeptDraws:
         self._store = torch.empty(0, device="cpu")
 
     def add(self, rows: slice, chunk: Any) -> None:
-        """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""
+        """Draw a chunk of the pool: these rows, next in order. Draws are kept if there is room."""
         drawn = self._draws.of(chunk, rows.stop - rows.start)
         self.scores[rows] = self.bounds[rows] = as_array(bald(drawn))
         draws = as_tensor(drawn)
@@ -188,26 +175,19 @@ def choose_greedily(
     Gains are those beyond what is ``pending``, draws of rows whose labels are to come. Rows that have to be in the
     batch come first, whatever their gains.
     """
-    gains: list[float] = []
-    errors: list[float] = []
     n_rows = len(allowance.must) + allowance.n_left
+    gains, errors = np.zeros(n_rows), np.full(n_rows, np.nan)
     with progress(total=n_rows, doing="choosing", unit="row", verbose=verbose) as bar:
-        for gain, error in _informative_picks(candidates, allowance, max_outcomes, rng, pending):
-            gains.append(gain)
-            errors.append(error)
+        for i, told in enumerate(_informative_picks(candidates, allowance, max_outcomes, rng, pending)):
+            gains[i], errors[i] = told
             bar.update()
         n_informative = len(allowance.picks)
         with np.errstate(divide="ignore"):
             take_all(Order(Law(np.log(candidates.scores), 1.0), allowance, rng), allowance)
-        n_others = len(allowance.picks) - n_informative
-        bar.update(n_others)
-    return BatchBALDResult(
-        allowance.batch,
-        np.pad(gains, (0, n_others)),
-        np.pad(errors, (0, n_others), constant_values=np.nan),
-        math.log(candidates.shape[0]),
-        n_informative,
-    )
+        bar.update(len(allowance.picks) - n_informative)
+    batch = allowance.batch  # may be shorter: a budget can be spent
+    gains, errors = gains[: len(batch)], errors[: len(batch)]
+    return BatchBALDResult(batch, gains, errors, math.log(candidates.shape[0]), n_informative)
 
 
 def _informative_picks(
@@ -268,8 +248,8 @@ def _best_rows(outcomes: Outcomes, candidates: Candidates) -> Indices:
 def _contenders(outcomes: Outcomes, candidates: Candidates) -> Indices:
     """Rows whose gains in float32 are too close to the largest to tell which is larger.
 
-    Bounds are lowered of all rows that might have been among them: to those from merged outcomes first, and of a few
-    rows at a time, the most promising and their twins, to their gains.
+    Bounds of others are lowered until none might be among them: first to those from merged outcomes, then, of the most
+    promising rows and their twins, to their gains.
     """
     scores, bounds = candidates.scores, candidates.bounds
     at_once = _rows_at_once(candidates)
@@ -296,13 +276,10 @@ def _contenders(outcomes: Outcomes, candidates: Candidates) -> Indices:
 
 
 def _rounding_of_bounds(shape: tuple[int, ...]) -> float:
-    """How far gains in float32 may be off, relative to the weight of all outcomes.
-
-    A label's probability m is a sum of n_draws products, off by n_draws eps / 2 of itself; some hundred outcomes are
-    added up at once, in sums that are off by the root of that. Of m log m, m (|log m| + 1) times as much is off, and
-    these add up to 1 + log n_classes over the labels.
-    """
+    """How far gains in float32 may be off, relative to the weight of all outcomes."""
     n_draws, _, n_classes = shape
+    # A label's probability m is a sum of n_draws products, off by n_draws eps / 2 of itself; 64 stands for sums over
+    # some hundred outcomes. Of m log m, m (|log m| + 1) times as much is off: 1 + log n_classes over the labels.
     return (n_draws + 64) * torch.finfo(torch.float32).eps / 2 * (1 + math.log(n_classes))
 
 

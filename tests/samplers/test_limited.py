@@ -18,9 +18,9 @@ from skactive.badge import _seed
 from skactive.query import Pool
 from skactive.samplers import SAMPLERS
 from skactive.samplers._distances import PointSet, Vectors
+from skactive.samplers._feasibility import LimitedLaw
 from skactive.samplers._law import draw_batch
-from skactive.samplers._limited import LimitedLaw
-from skactive.samplers._plackett_luce import Law, RankLaw, minus_log
+from skactive.samplers._plackett_luce import Law, RankLaw
 from skactive.samplers._repulsion import Repulsion
 
 INF = math.inf
@@ -382,7 +382,7 @@ def taken(limits, batch, k=3):
 def laws_of_rows(name, beta, epsilon):
     scores, rng = np.array(SCORES), np.random.default_rng(0)
     law = SAMPLERS[name].law(scores, float(beta)).by_row(rng)
-    return RankLaw(law.scores, 1e12, minus_log).by_row(rng) if epsilon and name == "topk" else law
+    return RankLaw(law.scores, 1e12).by_row(rng) if epsilon and name == "topk" else law
 
 
 @every_limit
