@@ -1,9 +1,7 @@
-r"""ACS-FW: a batch whose log-likelihood, reweighted, stands for that of the whole pool.
+"""ACS-FW: a batch whose log-likelihood, reweighted, stands for that of the whole pool.
 
-A row stands for a function of the parameters, its expected log-likelihood, known by the values under the draws:
-:math:`L_n(\theta) = E_{y \sim \bar p_n}[\log p_n(y | \theta)] + H[\bar p_n]`, which is
-:math:`-KL(\bar p_n \| p_n(\cdot | \theta))`. A sparse combination of such vectors that is close to their sum is built
-up by Frank-Wolfe steps: one product of a matrix and a vector each.
+A row is a vector, its expected log-likelihood under each draw. A sparse combination of such vectors that is close to
+their sum is built up by Frank-Wolfe steps: one product of a matrix and a vector each.
 
 Letters: K draws, N points, n of them, C classes.
 """
@@ -49,10 +47,6 @@ class CoreSet:
         How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
     n_informative : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
-
-    See Also
-    --------
-    acsfw.acs_fw : Returns it.
     """
 
     indices: Indices
@@ -84,24 +78,19 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
 
     Parameters
     ----------
-    draws : array-like or torch.Tensor of shape (n_draws, n_points, n_classes)
-        Probabilities, of any float dtype, from two draws or more; rows sum to 1. Draws must be functions: the same
-        parameters for all points.
-    k : int
-        Number of rows.
+    draws, k
+        As in `batchbald.batchbald`.
     rng : numpy.random.Generator, optional
         Breaks ties; without it the first row wins.
 
     Returns
     -------
     CoreSet
-        ``indices`` and ``weights``, both of shape (k,).
 
     Raises
     ------
     ValueError, TypeError
-        If ``draws`` have another shape, one draw only, or rows that are no probabilities, or k is not an integer from 1
-        to n_points.
+        As `batchbald.batchbald` does.
 
     See Also
     --------
@@ -158,7 +147,6 @@ class ACSFWQuery(BatchQuery):
 
     See Also
     --------
-    acsfw.acs_fw : The same for arrays of draws, with the weights of the rows.
     BatchBALDQuery : Asks what a batch says about the model, rather than how well it stands for the pool.
 
     Notes
@@ -226,10 +214,9 @@ class ACSFWQuery(BatchQuery):
 def _project(draws: Any) -> Floats:
     """The vectors v_n of all points (N, K)."""
     draws = check_draws_shape(draws, "acs_fw", ("classifier",))
-    draws = draws.detach() if isinstance(draws, Tensor) else draws
     vectors_NK = np.empty((draws.shape[1], draws.shape[0]))
     for block, points in blocks(draws):
-        vectors_NK[points] = _project_block(block).cpu().numpy()
+        vectors_NK[points] = _project_block(block.detach()).cpu().numpy()
     return vectors_NK
 
 
@@ -304,10 +291,7 @@ class _Steps:
 
 
 def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, steps: _Steps) -> tuple[list[int], Floats]:
-    """Distinct rows in the order they were found, and their weights; the vectors are overwritten.
-
-    Where steps may go to some rows only, these are not enough to reach the target: they end once none goes nearer.
-    """
+    """Distinct rows in the order they were found, and their weights; the vectors are overwritten."""
     target_K, total = vectors_NK.sum(axis=0), norms_N.sum()
     directions_NK = np.divide(vectors_NK, norms_N[:, np.newaxis], out=vectors_NK)
     reached_K = np.zeros_like(target_K)

@@ -125,7 +125,6 @@ class BADGEQuery(BatchQuery):
 
     See Also
     --------
-    badge.badge : The same for arrays.
     StochasticBatchQuery : With ``diversity``, batches that keep apart and have a known law.
     KCenterQuery : Distances alone, without uncertainty.
 

@@ -283,6 +283,16 @@ def test_a_query_is_acs_fw_on_the_draws_of_the_model(forest):
     assert not hasattr(query, "log_proba_")
 
 
+def test_a_query_reports_the_weights_of_its_batch_and_how_many_rows_it_found():
+    forest = RandomForestClassifier(4, random_state=0).fit(LABELLED, LABELS)
+    query = ACSFWQuery(random_state=0)
+    with pytest.warns(UserWarning, match="ACS-FW found"):
+        query.select(forest, POOL, 40)
+    assert query.n_informative_ == np.count_nonzero(query.weights_)
+    assert query.weights_.shape == (40,)
+    assert not query.weights_[query.n_informative_ :].any()
+
+
 @pytest.mark.parametrize("kind", ["forest", "net"])
 def test_a_batch_does_not_depend_on_the_chunks(kind, request):
     model = request.getfixturevalue(kind)

@@ -1,8 +1,4 @@
-"""BatchBALD: a batch whose labels together say most about the model.
-
-Rows are taken greedily, each for what its label adds to those of the rows before it (`_greedy`, over the joint outcomes
-of labels in `_outcomes`).
-"""
+"""BatchBALD: a batch whose labels together say most about the model, each row for what it adds to those before it."""
 
 from __future__ import annotations
 
@@ -69,7 +65,6 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     Returns
     -------
     BatchBALDResult
-        ``indices``, ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative``.
 
     Raises
     ------
@@ -80,7 +75,6 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     See Also
     --------
     BatchBALDQuery : The same for an estimator and a pool.
-    scores.bald : The information of each label by itself.
 
     References
     ----------
@@ -143,7 +137,7 @@ class BatchBALDQuery(BatchQuery):
     n_draws : int, optional
         As in `StochasticBatchQuery`. No batch carries more than log n_draws nats.
     max_outcomes : int, default=10_000
-        Outcomes of the batch's labels that are looked at: all that there are, or a sample.
+        As in `batchbald.batchbald`.
     posterior, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
 
@@ -153,17 +147,11 @@ class BatchBALDQuery(BatchQuery):
         BALD scores, the information in each row by itself; NaN for rows that were not scored.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
-    gains_, gain_errors_ : ndarray of shape (n_instances,), float64
-        Information that each row of it adds to those before, in nats, and its Monte Carlo standard error: 0 while all
-        outcomes are enumerated. Of rows that fill up the batch 0 and NaN.
-    information_, ceiling_ : float
-        Information in the batch about the model, in nats, and log n_draws, the most that any batch can carry.
-    n_informative_ : int
-        Rows taken for their gain; the others fill up the batch.
+    gains_, gain_errors_, information_, ceiling_, n_informative_
+        The ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative`` of a `BatchBALDResult`.
 
     See Also
     --------
-    batchbald.batchbald : The same for arrays of draws.
     StochasticBatchQuery : Batches of any size at the cost of their scores.
 
     Examples
@@ -217,13 +205,8 @@ class BatchBALDQuery(BatchQuery):
             why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies(pool, draws, k, self.posterior))
             limits = "No other row that `limits` allow adds to it."
             _warn(result, len(allowance.picks), why if limited is None or all_agree else limits)
-        attributes = {
-            "gains_": result.gains,
-            "gain_errors_": result.standard_errors,
-            "information_": result.information,
-            "ceiling_": result.ceiling,
-            "n_informative_": result.n_informative,
-        }
+        names = ("gains", "information", "ceiling", "n_informative")
+        attributes = {f"{name}_": getattr(result, name) for name in names} | {"gain_errors_": result.standard_errors}
         return Batch(result.indices, kept.scores, attributes=attributes)
 
 

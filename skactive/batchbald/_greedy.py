@@ -1,8 +1,7 @@
 """Rows taken greedily by the information that their labels add, with few gains computed.
 
-What a row adds only shrinks as the batch grows, so what it was worth some rows ago bounds what it is worth now; a few
-hundred merged outcomes of the batch (see `_outcomes`) give a closer bound; and the gain itself is computed for the few
-rows whose bounds are among the largest (Minoux, 1978).
+What a row adds only shrinks as the batch grows, so an old gain bounds that of now; a few hundred merged outcomes of the
+batch give a closer bound; and the gain itself is computed for the rows of the largest bounds only (Minoux, 1978).
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ _ROWS_AT_ONCE = 1024
 _DRAWS_AT_ONCE = 2**22  # numbers
 _PRODUCTS_AT_ONCE = 2**20  # outcomes * classes * rows whose gains are computed before looking which bounds they beat
 _ROUNDING = 1e-12  # of a gain, relative to the weight of all outcomes
-_EXHAUSTED = 1e-6  # part of log n_draws that is left. Batches that go on for so long are better than such that stop at
-# 0.01 or 0.1: what tells the last draws apart also tells a model, measured by its Fisher information, from others.
+_EXHAUSTED = 1e-6  # part of log n_draws that is left: batches that stop at 0.01 or 0.1 of it are worse
 _MAX_BYTES = 256 * 2**20  # of draws that are kept
 _MIN_ROWS = 16  # that may be asked for at once, however wide their draws
 
@@ -130,24 +128,19 @@ class KeptDraws:
 
     def _draw_again(self, rows: Indices) -> Tensor:
         with failure_explained(f"Drawing predictions again for {len(rows)} rows"):
-            parts = [
-                as_tensor(self._draws.of(chunk, places.stop - places.start))
-                for places, chunk in self._pool.only(rows).blocks(self._chunk_size)
-            ]
-        return torch.cat(parts, dim=1)
+            blocks = self._pool.only(rows).blocks(self._chunk_size)
+            return torch.cat([as_tensor(self._draws.of(chunk, at.stop - at.start)) for at, chunk in blocks], dim=1)
 
     def _check_last_row_alone(self, draws: Any) -> None:
         """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
-        last = draws.shape[1] - 1
-        alone = self._draws.of(self._pool.take(np.array([last])), 1)
-        row = self._pool.positions(np.array([last]))[0]
-        check_same_functions(draws[:, last:], alone, f"row {row} by itself")
+        last = np.array([draws.shape[1] - 1])
+        alone = self._draws.of(self._pool.take(last), 1)
+        check_same_functions(draws[:, -1:], alone, f"row {self._pool.positions(last)[0]} by itself")
 
     def _make_room(self, draws: Tensor) -> None:
         n_draws, n_rows, n_classes = self.shape
-        bytes_per_row = n_draws * n_classes * draws.element_size()
-        n_kept = min(n_rows, max(_MIN_ROWS, _MAX_BYTES // bytes_per_row))
-        self._store = torch.empty((n_draws, n_kept, n_classes), dtype=draws.dtype, device=draws.device)
+        n_kept = min(n_rows, max(_MIN_ROWS, _MAX_BYTES // (n_draws * n_classes * draws.element_size())))
+        self._store = draws.new_empty((n_draws, n_kept, n_classes))
         self._row_at = np.empty(n_kept, dtype=np.int64)
 
     def _put(self, places: Indices, rows: Indices, draws: Tensor) -> None:
@@ -208,10 +201,8 @@ def _informative_picks(
         yield gain, error
         outcomes = more
     bounds_are_gains = not len(pending) and not len(allowance.must)  # BALD scores are the gains of the first row
-    while outcomes.left > enough:
-        bounds[~allowance.allowed] = -np.inf
-        if bounds.max() == -np.inf:
-            return
+    while outcomes.left > enough and (allowed := allowance.allowed).any():
+        bounds[~allowed] = -np.inf
         best = np.flatnonzero(bounds == bounds.max()) if bounds_are_gains else _best_rows(outcomes, candidates)
         if not len(best):
             return

@@ -2,16 +2,14 @@
 
 Limits are so many rows of a group at most, or at least, and a budget.
 
-A row is allowed at a pick if the batch can be completed after it. Whatever is picked, a row that was refused once is
-refused from then on:
+A row is allowed at a pick if the batch can be completed after it. A row that was refused once is refused from then on:
 
 * A group that is full stays full. Once all picks left are needed for groups that lack rows, they stay needed.
 * What is left of the budget once the cheapest rows have met all needs, the *slack*, never grows. A row takes from it
   what it costs, or, where its group lacks m rows, what it costs more than the m-th cheapest row left of the group. That
   extra cost never falls, as the m-th cheapest is never dearer after a pick.
 
-So the rows allowed now hold those allowed at every later pick, and rows can be drawn in advance: a Plackett-Luce order
-without some of its rows is such an order of the others, with the same weights.
+So rows can be drawn in advance: a Plackett-Luce order without some of its rows is such an order of the others.
 """
 
 from __future__ import annotations
@@ -203,8 +201,9 @@ class Order:
                 self._rows = self._rows[self._allowance.allows(self._rows)]
             if not len(self._rows):
                 return None
-            n_wanted, is_every_row = self._allowance.n_left, len(self._rows) == len(self._law)
-            n_drawn = min(n_wanted + n_wanted // 2 + 16, len(self._rows))  # half as many again: some will be refused
+            # Half as many again as are wanted: some will be refused.
+            n_drawn = min(self._allowance.n_left * 3 // 2 + 16, len(self._rows))
+            is_every_row = len(self._rows) == len(self._law)
             law = self._law if is_every_row else replace(self._law, scores=self._law.scores[self._rows])
             self._drawn = iter(self._rows[law.draw(n_drawn, self._rng)].tolist())
 

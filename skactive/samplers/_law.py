@@ -15,7 +15,7 @@ from ._distances import PointSet, Vectors
 from ._feasibility import Allowance, LimitedLaw
 from ._plackett_luce import BatchLaw, Law, RankLaw
 from ._repulsion import DIVERSITY, Repulsion
-from ._samplers import SAMPLERS
+from ._samplers import SAMPLERS, warn_if_few
 from ._selection import Indices, Scores
 
 __all__ = ["check_has_law", "draw_batch", "repulsive"]
@@ -62,7 +62,8 @@ def draw_batch(
         return LimitedLaw(law, among, epsilon).draw(rng)
     batch = LimitedLaw(law, among, epsilon).draw(rng)
     if epsilon == 0 and law.beta > 0:
-        _warn_few_with_weight(law.scores[among.picks])
+        n_found = np.count_nonzero(law.scores[among.picks] > -np.inf)
+        warn_if_few(n_found, len(among.picks), "that the limits leave could be drawn by their scores")
     return batch
 
 
@@ -180,12 +181,3 @@ def _checked(positions: Any, k: int, n_points: int) -> Indices:
             f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {positions!r} instead."
         )
     return positions.astype(np.int64)
-
-
-def _warn_few_with_weight(values: Scores) -> None:
-    n_picks, n_without = len(values), int(np.count_nonzero(values == -np.inf))
-    if n_without:
-        warn(
-            f"Only {n_picks - n_without} of {n_picks} rows could be drawn by their scores: no other row that the "
-            f"limits leave has a positive one, or a weight. The other {n_without} were drawn uniformly at random."
-        )

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._checks import number, warn
+from .._checks import number
 from ._distances import Points, PointSet
 from ._feasibility import Allowance, Order, first_of, of_batch, take_all, uniform_order
 from ._plackett_luce import BatchLaw, Law
-from ._samplers import raised
+from ._samplers import raised, warn_if_few
 from ._selection import LITTLE_MASS, Indices, Scores
 
 # Near 100 a power of distances takes the farthest row, but for rows that are nearly as far.
@@ -55,8 +55,8 @@ class Repulsion:
         self._take_apart(by_chance, rng)
         n_apart = len(self.allowance.picks)
         take_all(by_chance, self.allowance)
-        if n_apart < len(self.allowance.picks):
-            _warn_none_apart(n_apart, len(self.allowance.picks))
+        apart = "have a positive score and lie apart from all rows chosen before them"
+        warn_if_few(n_apart, len(self.allowance.picks), apart)
         return self.allowance.batch, BatchLaw(self.log_proba, self.first_log_proba)
 
     def _take_apart(self, by_chance: Order, rng: np.random.Generator) -> None:
@@ -110,11 +110,9 @@ class Repulsion:
     def _log_weights_of_first(self) -> Scores:
         if not len(self._known):
             return self.log_weights
-        known, log_weights = self.points[self._known], np.empty(len(self.log_weights))
-        for rows in self._blocks(len(known)):
-            nearest = nearest_distances(self.points[rows], known)
-            log_weights[rows] = log_weights_apart(self.log_weights[rows], nearest, self.power)
-        return log_weights
+        known = self.points[self._known]
+        nearest = [nearest_distances(self.points[rows], known) for rows in self._blocks(len(known))]
+        return log_weights_apart(self.log_weights, np.concatenate(nearest), self.power)
 
     def _log_mass(self, picks: Indices, left_at: Indices) -> tuple[Scores, Scores]:
         """Log of the weights of all rows left at each pick, summed, and of that of the row picked; in one pass."""
@@ -146,7 +144,7 @@ class Repulsion:
         return nearest
 
     def _blocks(self, n_beside: int) -> Iterator[slice]:
-        """Rows that can be picked, in blocks that fit some MiB with so many numbers beside each row."""
+        """Rows that can be picked, without rows in flight; see `PointSet.blocks`."""
         n = len(self.log_weights)
         return (slice(b.start, min(b.stop, n)) for b in self.points.blocks(n_beside) if b.start < n)
 
@@ -203,13 +201,11 @@ class Bounds:
         return len(accepted)
 
     def _update_if_worth_it(self, n_accepted: int, n_left: int) -> None:
-        """Compare, in products of a point and a centre, an update and what more rejections would take.
-
-        What has been wasted bounds a forecast that is too rosy: in the end no more than twice the best is spent.
-        """
+        """Compare, in products of a point and a centre, an update and what more rejections would take."""
         n_unknown = len(self._unknown)
         rejected = n_left * (_PROPOSALS / max(n_accepted, 1) - 1)
         ahead = rejected * (n_unknown + n_left / 2 + _PROPOSALS)
+        # What was wasted bounds a forecast that is too rosy: in the end no more than twice the best is spent.
         if max(ahead, self._wasted) > len(self._points) * n_unknown:
             self.update()
 
@@ -274,10 +270,3 @@ def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores
 def _length_of_run(is_by_chance: NDArray[np.bool_]) -> int:
     """How many picks in a row the law makes before chance makes one."""
     return int(is_by_chance.argmax()) if is_by_chance.any() else len(is_by_chance)
-
-
-def _warn_none_apart(n_found: int, k: int) -> None:
-    warn(
-        f"Only {n_found} of the {k} rows have a positive score and lie apart from all rows chosen before them. The "
-        f"other {k - n_found} rows were drawn uniformly at random."
-    )

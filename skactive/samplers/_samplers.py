@@ -64,6 +64,11 @@ def _sampler(
     return register
 
 
+_POSITIVE = (
+    "have a positive score (BALD is 0 where all draws agree, as of a model that learned nothing from few labels)"
+)
+
+
 class _PowerLaw(Law):
     """Weights ``score ** beta``. Most draws need no logarithm of all scores."""
 
@@ -78,7 +83,7 @@ class _PowerLaw(Law):
     def draw(self, k: int, rng: np.random.Generator) -> Indices:
         picks = super().draw(k, rng)
         if self.beta > 0:  # a score of 0 is picked only when no other is left
-            _warn_few_positive(int(np.count_nonzero(self.scores[picks])), k)
+            warn_if_few(int(np.count_nonzero(self.scores[picks])), k, _POSITIVE)
         return picks
 
 
@@ -221,10 +226,7 @@ def raised(x: Scores, beta: float) -> Scores:
     return x if beta == 1 else x**beta
 
 
-def _warn_few_positive(n_positive: int, k: int) -> None:
-    if n_positive < k:
-        warn(
-            f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
-            f"ones come first and the other {k - n_positive} are chosen uniformly at random. BALD is 0 where all draws "
-            "agree, as of a model that is sure of everything, or that learned nothing from few labels.",
-        )
+def warn_if_few(n_found: int, k: int, what: str) -> None:
+    if n_found < k:
+        how = f"the other {k - n_found} were drawn uniformly at random"
+        warn(f"Only {n_found} rows {what}, and {k} were asked for: {how}.")

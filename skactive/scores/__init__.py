@@ -1,9 +1,6 @@
 """Scores: draws from the posterior in, one number per point out; larger means more informative.
 
-The literature calls them acquisition functions. Some of them measure the epistemic uncertainty of a prediction alone,
-which more labels can reduce (`bald`), others all of its uncertainty (`entropy`).
-
-A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, (n_draws, n_points)
+The literature calls them acquisition functions. A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, (n_draws, n_points)
 of predicted values for regression, or (n_draws, n_points, 2) of potential outcomes. numpy in, numpy out; a torch tensor
 in, a tensor on its device out. Every kernel is written once, in torch and in float64 (float32 on Apple's GPUs), for a
 block of points small enough to stay in the cache: no temporary is as large as the draws.

@@ -62,11 +62,6 @@ def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     propensity : array-like of shape (n_points,)
         Probability of treatment 1, above 0 and below 1.
 
-    Raises
-    ------
-    ValueError
-        As `mu` does, or if a propensity is not between 0 and 1.
-
     See Also
     --------
     scores.mu_rho : Without a model of the treatment.

@@ -34,7 +34,6 @@ def bald(draws: Tensor) -> Tensor:
 
     See Also
     --------
-    scores.entropy : The uncertainty as a whole.
     scores.epig : Information about predictions that matter.
     batchbald.batchbald : The information of several labels together.
 
@@ -169,19 +168,10 @@ def std_dev(draws: Tensor) -> Tensor:
 def variance(draws: Tensor) -> Tensor:
     r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
 
-    Parameters
-    ----------
-    draws : ndarray or torch.Tensor of shape (n_draws, n_points)
-        Predicted values, of any float dtype.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-        In the target's units squared.
+    In the target's units squared. Parameters, returned values and errors are those of `std_dev`, for predicted values.
 
     See Also
     --------
-    scores.std_dev : Its root, in the unit of the target.
     scores.gaussian_bald : Compares it with the noise of a label.
 
     References
@@ -223,7 +213,6 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
 
     See Also
     --------
-    scores.variance : The disagreement, whatever the noise.
     posterior.noise_variance : The noise of a model.
 
     References

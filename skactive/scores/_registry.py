@@ -213,12 +213,7 @@ def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor
 
 
 def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
-    """The mean over draws (C, n) of probabilities, float64.
-
-    Rows are checked one by one where the mean leaves doubt: where an entry is negative, or a mean is farther from the
-    sum 1 than one bad row could take it; and in the first block, to find a mistake in all rows that the mean hides.
-    Elsewhere, rows of one point may miss the sum in opposite ways.
-    """
+    """The mean over draws (C, n) of probabilities, float64; rows are checked one by one where it leaves doubt."""
     strides = np.abs(part_KnC.strides)
     if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max():
         part_KnC = np.array(part_KnC, np.float64, order="C")  # else numpy might add in another order
@@ -227,6 +222,8 @@ def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
         lowest = part_KnC.min()
     mean_Cn = torch.from_numpy(sums_nC).T.contiguous().div_(len(part_KnC))
     off = (mean_Cn.sum(0) - 1).abs_().amax()
+    # Doubt: a negative entry, a mean farther from the sum 1 than one bad row could take it, or a first block, where a
+    # mistake in all rows may be hidden by the mean.
     if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
         block = torch.from_numpy(np.array(part_KnC.swapaxes(1, 2), np.float64, order="C"))
         check_block(block, first_point, tolerance)

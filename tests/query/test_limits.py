@@ -375,7 +375,7 @@ def test_a_batch_that_power_can_draw_by_scores_has_no_warning_of_one_that_is_fil
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         query.select(FOREST, POOL, 5, limits=Limits(positive, max_per_group={True: 9}))
-    with pytest.warns(UserWarning, match=r"Only 2 of 5 rows could be drawn by their scores"):
+    with pytest.warns(UserWarning, match=r"Only 2 rows that the limits leave could be drawn by their scores"):
         query.select(FOREST, POOL, 5, limits=Limits(positive, max_per_group={True: 2}))
 
 

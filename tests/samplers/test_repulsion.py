@@ -869,18 +869,16 @@ def with_value(value, row=2, column=1):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("hold", [np.asarray, torch.from_numpy, lambda p: (p, PLACES), lambda p: (PLACES, p)])
+@pytest.mark.parametrize("hold", [np.asarray, torch.from_numpy])
 def test_points_that_are_not_finite_are_refused_with_the_row(hold, value):
     with pytest.raises(ValueError, match=r"`points` must be finite.*row 2"):
         repulsive(SCORES, hold(with_value(value)), 2, np.random.default_rng(0))
 
 
 BAD_POINTS = {
-    "too few rows": (PLACES[:4], ValueError, "row for each of the 5 scores. Got 4 rows"),
-    "too many rows": (np.concatenate([PLACES, PLACES]), ValueError, "row for each of the 5 scores. Got 10 rows"),
-    "too few rows in a factor": ((PLACES, PLACES[:4]), ValueError, "row for each of the 5 scores. Got 4 rows"),
+    "too few rows": (PLACES[:4], ValueError, r"row for each score.*\(4, 2\)"),
+    "too many rows": (np.concatenate([PLACES, PLACES]), ValueError, r"row for each score.*\(10, 2\)"),
     "one axis": (PLACES[:, 0], ValueError, r"shape \(5,\)"),
-    "one axis in a factor": ((PLACES, PLACES[:, 0]), ValueError, r"shape \(5,\)"),
     "three axes": (PLACES[:, :, None], ValueError, r"shape \(5, 2, 1\)"),
     "no columns": (PLACES[:, :0], ValueError, r"shape \(5, 0\)"),
     "text": (PLACES.astype(str), TypeError, "real numbers"),
