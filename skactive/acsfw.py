@@ -195,10 +195,8 @@ class ACSFWQuery(BatchQuery):
         if core.n_informative < len(allowance.picks):
             all_agree = not vectors_NK.any()
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
-            limits = "No other row that `limits` allow comes nearer."
-            _warn_residual_gone(
-                core.n_informative, len(allowance.picks), why if limited is None or all_agree else limits
-            )
+            why = why if limited is None or all_agree else ""  # else it is the limits
+            _warn_residual_gone(core.n_informative, len(allowance.picks), why)
         attributes = {"weights_": core.weights, "n_informative_": core.n_informative}
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
 
@@ -337,6 +335,6 @@ def _vertex(directions_NK: Floats, residual_K: Floats, length: float, found: lis
 
 def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} of the {k} rows, which already reproduce the pool's log-likelihood under these draws. "
-        f"The other {k - n_found} rows have the largest norms among those left, and weight 0. {why}"
+        f"ACS-FW found {n_found} of the {k} rows: no other that may be picked comes nearer to the log-likelihood of "
+        f"the pool under these draws. The other {k - n_found} rows are those of the largest norms, of weight 0. {why}"
     )

@@ -228,7 +228,7 @@ def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> N
     n_others = len(allowance.picks) - n_apart
     if n_others:
         is_sure = not points.squared_norms.any()
-        why = "all are 0, as of a model that is sure" if is_sure else "all others equal those of rows chosen"
+        why = "all are 0, as of a model that is sure" if is_sure else "no other that may be picked differs"
         warn(
             f"BADGE found {n_apart} of the {n_apart + n_others} rows by their gradients: {why}. The other {n_others} "
             "rows were drawn uniformly at random."

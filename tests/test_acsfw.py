@@ -190,7 +190,7 @@ def test_once_the_residual_is_gone_the_longest_rows_fill_up_with_one_warning():
     n_found = int((core.weights > 0).sum())
     assert core.n_informative == n_found
     assert f"found {n_found} of the 40 rows" in str(caught[0].message)
-    assert f"The other {40 - n_found} rows have" in str(caught[0].message)
+    assert f"The other {40 - n_found} rows are" in str(caught[0].message)
     assert "can distinguish more rows" in str(caught[0].message)
     lengths = np.linalg.norm(oracle_vectors(draws), axis=1)
     rest = np.setdiff1d(np.arange(60), core.indices[:n_found])

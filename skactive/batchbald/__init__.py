@@ -118,9 +118,9 @@ def _is_exhausted(result: BatchBALDResult) -> bool:
 def _warn(result: BatchBALDResult, k: int, why: str) -> None:
     warn(
         f"BatchBALD chose {result.n_informative} of the {k} rows by their gain; together they carry "
-        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain is within "
-        f"rounding of 0, so the other {k - result.n_informative} rows were drawn by power sampling from the BALD "
-        f"scores. {why}"
+        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain of a row "
+        f"that may be picked is within rounding of 0, so the other {k - result.n_informative} rows were drawn by power "
+        f"sampling from the BALD scores. {why}"
     )
 
 
@@ -203,8 +203,8 @@ class BatchBALDQuery(BatchQuery):
         if result.n_informative < len(allowance.picks):
             all_agree, exhausted = not kept.scores.any(), bool(pending) or _is_exhausted(result)
             why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies(pool, draws, k, self.posterior))
-            limits = "No other row that `limits` allow adds to it."
-            _warn(result, len(allowance.picks), why if limited is None or all_agree else limits)
+            why = why if limited is None or all_agree else ""  # else it is the limits
+            _warn(result, len(allowance.picks), why)
         names = ("gains", "information", "ceiling", "n_informative")
         attributes = {f"{name}_": getattr(result, name) for name in names} | {"gain_errors_": result.standard_errors}
         return Batch(result.indices, kept.scores, attributes=attributes)

@@ -142,7 +142,8 @@ def _law_of_rows(sampler: Any, scores: Scores, beta: float, rng: np.random.Gener
     if hasattr(sampler, "law"):
         return sampler.law(scores, beta).by_row(rng)
     check_has_law(sampler, wanted_by)
-    order = rng.permutation(len(scores))  # a function of the user's own may break ties by the place of a row
+    # In random order: a function of the user's own may break ties by the place of a row.
+    order = rng.permutation(len(scores))
     log_weights = np.empty(len(scores))
     try:
         log_weights[order] = sampler.log_weights(scores[order], beta)

@@ -68,8 +68,7 @@ class Law:
 
         def weights(rows: slice | Indices) -> Scores:
             some = self.scores[rows]
-            # Differences of scores beyond 1e308 are -inf, and so are those of all without mass: weights of 0.
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 return np.exp(self.beta * (some - top)) if top > -math.inf else np.zeros(some.shape)
 
         return weights

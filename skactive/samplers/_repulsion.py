@@ -235,6 +235,7 @@ class Bounds:
         log_n = log_weights_apart(self._log_weights, self._distances_N[:n], self._power)
         log_n[~self._allowance.allowed] = -np.inf
         top = log_n.max()
+        # Relative to the largest: no power of a distance overflows, and at least one weight is 1.
         self._cumulative_n = np.exp(log_n - top).cumsum() if top > -math.inf else np.zeros(n)
         self._wasted = 0
 

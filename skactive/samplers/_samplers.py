@@ -150,7 +150,10 @@ def softmax(scores: Scores, beta: float) -> Law:
     >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
     array([0, 1])
     """
-    return Law(scores, beta)
+    finite = scores[scores > -np.inf] if scores.min(initial=0) == -np.inf else scores
+    # Differences of scores beyond 4e307 may overflow; those of a quarter of them do not.
+    is_wide = max(finite.max(initial=0), -finite.min(initial=0)) > 4e307
+    return Law(scores / 4, 4 * beta) if is_wide and 4 * beta < math.inf else Law(scores, beta)
 
 
 @_sampler()

@@ -30,7 +30,7 @@ _MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with p
 _TIMED = 2**12  # ranks that are always timed one by one
 _STEEP = 1e3  # of eight times k ranks none but the first can be drawn: 8 ** -1e3 is 0
 _STRETCHES = 64  # of ranks, while the rank grows by a factor e
-_MAX_BUCKET_BITS = 20
+_MAX_BUCKET_BITS = 20  # a million counts: 8 MiB
 _LARGE_BUCKET = 64  # one of more than such a part of the rows
 _AT_ONCE = 2**14  # rows whose buckets are computed
 
@@ -96,7 +96,7 @@ def _far_apart_top_k(values: Scores, k: int, rng: np.random.Generator, beta: flo
 
     Groups are as far apart as noise can't bridge, so they follow each other in order.
     """
-    reach = _MAX_NOISE / beta
+    reach = _MAX_NOISE / beta  # in values, not in logs of weights
     rows = np.flatnonzero(values >= _kth_largest(values, k) - reach)
     rows = rows[descending_at_random(values[rows], rng)]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -127,6 +127,7 @@ def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generat
     When it stops depends on what was drawn until then, as it may: what is still to come does not.
     """
     drawn: Indices = np.empty(0, dtype=np.int64)
+    # At most an eighth of the rows is read, at random places, before another way is tried.
     n_proposals, n_left = 4 * k + 1024, n // 8 + 32 * k
     while True:
         rows = rng.integers(n, size=n_proposals)
@@ -136,7 +137,7 @@ def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generat
         needed = (k - len(drawn)) * n_proposals // max(1, len(accepted))
         if len(drawn) == k or needed > n_left:
             return drawn
-        n_proposals = min(needed + needed // 4 + 64, n_left)
+        n_proposals = min(needed + needed // 4 + 64, n_left)  # a quarter more than it took on average so far
 
 
 def without_repeats(rows: Indices) -> Indices:
@@ -166,7 +167,7 @@ def _block_sums(weights: Weights, n: int) -> Scores:
 
 def _draw(weights: Weights, sums: Scores, n: int, drawn: Indices, k: int, rng: np.random.Generator) -> Indices:
     """Some draws with replacement, repeats dropped, from the rows that are left: one row to k."""
-    n_draws = min(k + k // 4 + 8, _DRAWS_AT_ONCE)
+    n_draws = min(k + k // 4 + 8, _DRAWS_AT_ONCE)  # some will be repeats
     cumulative = sums.cumsum()
     blocks = np.searchsorted(cumulative, _targets(cumulative[-1], rng.random(n_draws)), side="right")
     found, which = np.unique(blocks, return_inverse=True)
@@ -209,6 +210,7 @@ def _race(n: int, k: int, rng: np.random.Generator, beta: float) -> Indices:
 
     The first ranks are timed one by one. Of the others only the few that arrive before the k-th of these are drawn.
     """
+    # So many that few of the others come before the k-th of these.
     n_timed = min(n, max(8 * k, _TIMED, n // 64))
     values = -np.log(np.arange(1.0, n_timed + 1))
     if n_timed == n or beta > _STEEP:

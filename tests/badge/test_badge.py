@@ -248,7 +248,7 @@ def test_blocks_of_other_scales_are_compared(scale_of_first):
     [
         (P[:4], np.zeros((4, 2)), 0, "all are 0"),
         (np.eye(3)[[0, 1, 2, 0]], H[:4], 0, "all are 0.*model that is sure"),
-        (P[[0, 1, 0, 1]], H[[0, 1, 0, 1]], 2, "all others equal those of rows chosen"),
+        (P[[0, 1, 0, 1]], H[[0, 1, 0, 1]], 2, "no other that may be picked differs"),
     ],
     ids=["no embeddings", "no doubts", "two distinct rows"],
 )
