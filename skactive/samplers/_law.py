@@ -62,7 +62,7 @@ def draw_batch(
         return LimitedLaw(law, among, epsilon).draw(rng)
     batch = LimitedLaw(law, among, epsilon).draw(rng)
     if epsilon == 0 and law.beta > 0:
-        n_found = np.count_nonzero(law.scores[among.picks] > -np.inf)
+        n_found = int(np.count_nonzero(law.scores[among.picks] > -np.inf))
         warn_if_few(n_found, len(among.picks), "that the limits leave could be drawn by their scores")
     return batch
 
