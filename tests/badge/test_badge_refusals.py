@@ -40,7 +40,7 @@ def test_badge_on_gaps_that_only_the_model_takes_mentions_an_embedding():
     pool = X_POOL.copy()
     pool[4, 1] = np.nan
     trees = HistGradientBoostingClassifier(max_iter=2).fit(X_TRAIN, LABELS)
-    with pytest.raises(ValueError, match=r"`embeddings` must be finite.* row 4"):
+    with pytest.raises(ValueError, match=r"`embeddings` must be finite.* row 4.* function of the rows .* `embedding`"):
         BADGEQuery().select(trees, pool, 2)
     assert len(BADGEQuery(np.nan_to_num, random_state=0).select(trees, pool, 2)) == 2
 
