@@ -1,9 +1,7 @@
-r"""ACS-FW: a batch whose log-likelihood, reweighted, stands for that of the whole pool.
+"""ACS-FW: a batch whose log-likelihood, reweighted, stands for that of the whole pool.
 
-A row stands for a function of the parameters, its expected log-likelihood, known by the values under the draws:
-:math:`L_n(\theta) = E_{y \sim \bar p_n}[\log p_n(y | \theta)] + H[\bar p_n]`, which is
-:math:`-KL(\bar p_n \| p_n(\cdot | \theta))`. A sparse combination of such vectors that is close to their sum is built
-up by Frank-Wolfe steps: one product of a matrix and a vector each.
+A row is a vector, its expected log-likelihood under each draw. A sparse combination of such vectors that is close to
+their sum is built up by Frank-Wolfe steps: one product of a matrix and a vector each.
 
 Letters: K draws, N points, n of them, C classes.
 """
@@ -24,7 +22,7 @@ from ._types import Posterior
 from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
 from .samplers._feasibility import Allowance
-from .scores._blocks import blocks, fold, mean
+from .scores._registry import blocks, fold, mean
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
 
@@ -49,10 +47,6 @@ class CoreSet:
         How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
     n_informative : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
-
-    See Also
-    --------
-    acsfw.acs_fw : Returns it.
     """
 
     indices: Indices
@@ -72,39 +66,31 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     Steps end with the k-th distinct row, or once the residual is 1e-6 of v or 50 steps bring no new row: after a few
     times as many rows as there are draws. Then rows of the largest :math:`\sigma_n` fill up the batch, with a warning.
 
-    A weight says how many times a row's vector is counted in place of the pool's. Where the pool's vectors point is all
-    that decides on a vertex, not how long they are: the first row may be one that the model is nearly sure of, of a
-    short vector, and then has a weight of hundreds. Weights need not sum to the number of rows. As steps of a line
-    search start from w = 0, and each ends where it is closest to v, :math:`\sum_n w_n \sigma_n` stays below
-    :math:`\sigma`, and comes the closer to it the more steps there are. For the batch to stand for the pool, train with
-    the weights as ``sample_weight``.
+    A weight says how many times a row's vector is counted in place of the pool's: a row that the model is nearly sure
+    of, of a short vector, can have a weight of hundreds. Weights need not sum to the number of rows;
+    :math:`\sum_n w_n \sigma_n` comes the closer to :math:`\sigma`, from below, the more steps there are. For the batch
+    to stand for the pool, train with the weights as ``sample_weight``.
 
-    Probabilities are floored at 1e-12 inside the logarithm: one-hot draws, as those of forests of deep trees, would
-    give log 0. A class that a draw excludes thus costs it about 27 nats times the mean probability of that class, which
-    is finite but much: vectors of such draws say above all which draws exclude what others allow.
+    Probabilities are floored at 1e-12 inside the logarithm, as one-hot draws would give log 0: a class that a draw
+    excludes costs it about 27 nats times the mean probability of that class.
 
     Memory, and time a step, is n_points * n_draws float64.
 
     Parameters
     ----------
-    draws : array-like or torch.Tensor of shape (n_draws, n_points, n_classes)
-        Probabilities, of any float dtype, from two draws or more; rows sum to 1. Draws must be functions: the same
-        parameters for all points.
-    k : int
-        Number of rows.
+    draws, k
+        As in `batchbald.batchbald`.
     rng : numpy.random.Generator, optional
         Breaks ties; without it the first row wins.
 
     Returns
     -------
     CoreSet
-        ``indices`` and ``weights``, both of shape (k,).
 
     Raises
     ------
     ValueError, TypeError
-        If ``draws`` have another number of axes, one draw only, or rows that are not probabilities, or k is not an
-        integer from 1 to n_points.
+        As `batchbald.batchbald` does.
 
     See Also
     --------
@@ -131,8 +117,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     vectors_NK = _project(draws_KNC)
     core = _core_set(vectors_NK, Allowance(len(vectors_NK), k), rng)
     if core.n_informative < k:
-        why = why_filled_up(all_agree=not vectors_NK.any(), exhausted=True)
-        _warn_residual_gone(core.n_informative, k, why)
+        _warn_residual_gone(core.n_informative, k, why_filled_up(all_agree=not vectors_NK.any(), exhausted=True))
     return core
 
 
@@ -162,17 +147,12 @@ class ACSFWQuery(BatchQuery):
 
     See Also
     --------
-    acsfw.acs_fw : The same for arrays of draws, with the weights of the rows.
     BatchBALDQuery : Asks what a batch says about the model, rather than how well it stands for the pool.
 
     Notes
     -----
     The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``, which neither
-    modAL's ``teach`` nor `run_experiment` passes on: there all labels count alike, and the batch is just a choice of
-    rows.
-
-    Given the draws, the batch is determined but for ties. Noise on the choice of a row, as samplers add it, would have
-    later steps make up for it, and their rows would be none that the pool calls for.
+    modAL's ``teach`` nor `run_experiment` passes on. Given the draws, the batch is determined but for ties.
 
     Examples
     --------
@@ -213,10 +193,10 @@ class ACSFWQuery(BatchQuery):
         allowance = Allowance(len(pool), k) if limited is None else limited
         core = _core_set(vectors_NK, allowance, rngs.batch, pending_NK)
         if core.n_informative < len(allowance.picks):
-            all_agree, is_limited = not vectors_NK.any(), limited is not None
+            all_agree = not vectors_NK.any()
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
-            why = "" if is_limited and not all_agree else why  # then it is the limits
-            _warn_residual_gone(core.n_informative, len(allowance.picks), why, is_limited=is_limited)
+            why = why if limited is None or all_agree else ""  # else it is the limits
+            _warn_residual_gone(core.n_informative, len(allowance.picks), why)
         attributes = {"weights_": core.weights, "n_informative_": core.n_informative}
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
 
@@ -232,10 +212,9 @@ class ACSFWQuery(BatchQuery):
 def _project(draws: Any) -> Floats:
     """The vectors v_n of all points (N, K)."""
     draws = check_draws_shape(draws, "acs_fw", ("classifier",))
-    draws = draws.detach() if isinstance(draws, Tensor) else draws
     vectors_NK = np.empty((draws.shape[1], draws.shape[0]))
     for block, points in blocks(draws):
-        vectors_NK[points] = _project_block(block).cpu().numpy()
+        vectors_NK[points] = _project_block(block.detach()).cpu().numpy()
     return vectors_NK
 
 
@@ -258,15 +237,14 @@ def _core_set(
 ) -> CoreSet:
     """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng.
 
-    Rows that have to be in the batch come first, and others are taken from the allowance, while it allows any. Rows in
-    flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
+    Rows in flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
     """
-    norms_N = _norms(vectors_NK)
-    order = np.arange(len(norms_N)) if rng is None else rng.permutation(len(norms_N))
-    among, n = order, len(order)
+    n = len(vectors_NK)
+    order = np.arange(n) if rng is None else rng.permutation(n)
     if pending_NK is not None and len(pending_NK):
-        vectors_NK, norms_N = np.concatenate([vectors_NK, pending_NK]), np.concatenate([norms_N, _norms(pending_NK)])
-        among = np.concatenate([order, np.arange(n, len(norms_N))])
+        vectors_NK = np.concatenate([vectors_NK, pending_NK])
+    norms_N = _norms(vectors_NK)
+    among = np.concatenate([order, np.arange(n, len(norms_N))])
     long = among[norms_N[among] > 0]
     steps = _Steps(long, allowance)
     found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], steps)
@@ -279,25 +257,18 @@ def _core_set(
 
 def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None:
     """Fill up with the rows of the largest norms."""
-    if not allowance.n_left:
-        return
     left = order[allowance.allowed[order]]
     for row in left[np.argsort(-norms_N[left], kind="stable")].tolist():
-        if allowance.allows_row(row):
-            allowance.take(row)
         if not allowance.n_left:
             return
+        if allowance.allows_row(row):
+            allowance.take(row)
 
 
 class _Steps:
     """Where Frank-Wolfe steps may go to, by places in an array of rows; rows in flight are beyond those of the pool.
 
-    Attributes
-    ----------
-    must : list of int
-        Rows in flight, and those that have to be in the batch, which are gone to first.
-    n : int
-        Rows that can be found in all.
+    They go to ``must`` first, rows in flight and those that have to be in the batch, and to ``n`` rows in all.
     """
 
     def __init__(self, rows: Indices, allowance: Allowance) -> None:
@@ -318,10 +289,7 @@ class _Steps:
 
 
 def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, steps: _Steps) -> tuple[list[int], Floats]:
-    """Distinct rows in the order they were found, and their weights; the vectors are overwritten.
-
-    Where steps may go to some rows only, these are not enough to reach the target: they end once none goes nearer.
-    """
+    """Distinct rows in the order they were found, and their weights; the vectors are overwritten."""
     target_K, total = vectors_NK.sum(axis=0), norms_N.sum()
     directions_NK = np.divide(vectors_NK, norms_N[:, np.newaxis], out=vectors_NK)
     reached_K = np.zeros_like(target_K)
@@ -333,24 +301,22 @@ def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, steps: _Steps) -> tuple[li
         if length <= _CLOSE * np.linalg.norm(target_K):
             break
         is_forced = len(weights) < len(steps.must)
-        row = (
-            steps.must[len(weights)] if is_forced else _vertex(directions_NK, residual_K, length, list(weights), steps)
-        )
+        found = list(weights)
+        row = steps.must[len(weights)] if is_forced else _vertex(directions_NK, residual_K, length, found, steps)
         if row is None:
             break
         step_K = total * directions_NK[row] - reached_K
         # An exact line search: 1 is at the vertex, which is no less far along the residual than the target is, unless
         # some rows may not be gone to.
         size = min(float(step_K @ residual_K / (step_K @ step_K)), 1.0)
-        if not size > 0:
-            if not is_forced:
-                break
-            size = 0.0
+        if not (size > 0 or is_forced):
+            break
+        size = size if size > 0 else 0.0  # NaN of a step of no length, too
         if not is_forced and row not in weights:
             steps.take(row)
         reached_K += size * step_K
         idle = idle + 1 if row in weights else 0
-        weights = {found: (1 - size) * weight for found, weight in weights.items()}
+        weights = {place: (1 - size) * weight for place, weight in weights.items()}
         weights[row] = weights.get(row, 0.0) + size * total / norms_N[row]
     return list(weights), np.array(list(weights.values()))
 
@@ -363,18 +329,12 @@ def _vertex(directions_NK: Floats, residual_K: Floats, length: float, found: lis
         return None
     allowed_N[found] = True
     values_N[~allowed_N] = -np.inf
-    return _first_of_largest(values_N, _TIE * length)
+    # Twins count as tied, though products round by the position of a row: else both would end up in the batch.
+    return int(np.argmax(values_N >= values_N.max() - _TIE * length))
 
 
-def _first_of_largest(values: Floats, slack: float) -> int:
-    """Twins count as tied, though products round by the position of a row: else both would end up in the batch."""
-    return int(np.argmax(values >= values.max() - slack))
-
-
-def _warn_residual_gone(n_found: int, k: int, why: str, *, is_limited: bool = False) -> None:
-    why = f" {why}" if why else ""
-    why_no_more = "and no other row that `limits` allow comes nearer to" if is_limited else "which already reproduce"
+def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} of the {k} rows, {why_no_more} the pool's log-likelihood under these draws. "
-        f"The other {k - n_found} rows have the largest norms among those left, and weight 0.{why}"
+        f"ACS-FW found {n_found} of the {k} rows: no other that may be picked comes nearer to the log-likelihood of "
+        f"the pool under these draws. The other {k - n_found} rows are those of the largest norms, of weight 0. {why}"
     )

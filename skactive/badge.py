@@ -29,9 +29,8 @@ from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of
 from .query._embeddings import as_numbers, check_ran_a_layer, collect
 from .samplers._distances import PointSet, Residuals, Vectors
-from .samplers._feasibility import Allowance
-from .samplers._limited import take_all, uniform_order
-from .samplers._rejection import Bounds
+from .samplers._feasibility import Allowance, take_all, uniform_order
+from .samplers._repulsion import Bounds
 
 __all__ = ["BADGEQuery", "badge"]
 
@@ -55,7 +54,8 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
         first counts.
     embeddings : array-like of shape (n_points, n_units)
         What enters the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
-        a scipy sparse CSR array or a dask array. None of these is copied as a whole. Their scale does not matter.
+        a scipy sparse CSR array or a dask array. None of these is copied as a whole. Their scale does not matter,
+        between 1e-100 and 1e100.
     k : int
         Number of rows.
     rng : numpy.random.Generator
@@ -125,7 +125,6 @@ class BADGEQuery(BatchQuery):
 
     See Also
     --------
-    badge.badge : The same for arrays.
     StochasticBatchQuery : With ``diversity``, batches that keep apart and have a known law.
     KCenterQuery : Distances alone, without uncertainty.
 
@@ -178,11 +177,9 @@ class BADGEQuery(BatchQuery):
                 verbose=self.verbose,
             )
             points = _points_of(probabilities, embeddings, pool)
-        scores = np.sqrt(points.squared_norms[: len(pool)]) * points.unit
-        allowance = pool.allowance(k)
-        if allowance is None:
-            return Batch(_seed(points, Allowance(len(pool), k), rngs.batch), scores)
-        return Batch(_seed(points, allowance, rngs.batch, of=" that `limits` allow"), scores)
+        scores = np.sqrt(points.squared_norms[: len(pool)])
+        limited = pool.allowance(k)
+        return Batch(_seed(points, Allowance(len(pool), k) if limited is None else limited, rngs.batch), scores)
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
@@ -204,51 +201,38 @@ def _points(probabilities: Any, embeddings: Any) -> PointSet:
 
 
 def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
-    probabilities = _checked_probabilities(probabilities)
-    return probabilities, _checked_embeddings(embeddings, probabilities.shape[0])
-
-
-def _checked_probabilities(probabilities: Any) -> Any:
-    """An array or tensor (n_points, n_classes); its rows are checked as they are read."""
+    """Probabilities, whose rows are checked as they are read, and embeddings: arrays, tensors, sparse or dask."""
     probabilities = real_array("probabilities", probabilities, objects=False)
-    if len(probabilities.shape) != 2 or probabilities.shape[1] == 0:
-        raise ValueError(
-            "`probabilities` must have shape (n_points, n_classes): the mean over draws, or predict_proba. "
-            f"Got shape {tuple(probabilities.shape)} instead."
-        )
-    return probabilities
-
-
-def _checked_embeddings(embeddings: Any, n_points: int) -> Any:
-    """An array, memory map, tensor, sparse or dask array (n_points, n_units) of numbers."""
     embeddings = as_numbers(embeddings)
-    if len(embeddings.shape) != 2 or embeddings.shape[1] == 0:
+    shapes = tuple(probabilities.shape), tuple(embeddings.shape)
+    if any(len(shape) != 2 or shape[1] == 0 for shape in shapes) or shapes[0][0] != shapes[1][0]:
         raise ValueError(
-            "`embeddings` must have shape (n_points, n_units): what enters the last linear layer, or features. Got "
-            f"shape {tuple(embeddings.shape)} instead. Give BADGEQuery an `embedding`, a function of the rows."
+            "`probabilities` (n_points, n_classes) and `embeddings` (n_points, n_units) must be two-dimensional, with "
+            f"the same number of rows. Got shapes {shapes[0]} and {shapes[1]}. Embeddings are what enters the last "
+            "linear layer, or features: give BADGEQuery an `embedding`, a function of the rows."
         )
-    if embeddings.shape[0] != n_points:
-        raise ValueError(
-            f"`embeddings` must have a row for each of the {n_points} rows of `probabilities`. "
-            f"Got {embeddings.shape[0]} rows."
-        )
-    return embeddings
+    return probabilities, embeddings
 
 
 # --- k-means++ seeding (Arthur and Vassilvitskii, 2007): rows that keep apart, with equal weights and the power 1
 
 
-def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator, of: str = "") -> NDArray[np.int64]:
+def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
     """The rows that have to be in the batch, rows of gradients that differ, and uniform ones once there are no more.
 
-    Points beyond the rows of the allowance are in flight, and count as chosen. ``of`` says in a warning which rows
-    there were, if not all.
+    Points beyond the rows of the allowance are in flight, and count as chosen.
     """
     _take_apart(points, allowance, rng)
     n_apart = len(allowance.picks)
     take_all(uniform_order(allowance, rng), allowance)
-    if n_apart < len(allowance.picks):
-        _warn_gradients_gone(n_apart, len(allowance.picks), of)
+    n_others = len(allowance.picks) - n_apart
+    if n_others:
+        is_sure = not points.squared_norms.any()
+        why = "all are 0, as of a model that is sure" if is_sure else "no other that may be picked differs"
+        warn(
+            f"BADGE found {n_apart} of the {n_apart + n_others} rows by their gradients: {why}. The other {n_others} "
+            "rows were drawn uniformly at random."
+        )
     return allowance.batch
 
 
@@ -273,16 +257,3 @@ def _longest(norms: NDArray[np.float64], allowance: Allowance, rng: np.random.Ge
     row = rng.choice(allowed[norms[allowed] >= largest * (1 - _TIED_NORMS)], 1)
     allowance.take(int(row[0]))
     return row
-
-
-def _warn_gradients_gone(n_found: int, k: int, of: str = "") -> None:
-    """Say that a batch was filled up; ``of`` says which gradients there were, if not all."""
-    if of:
-        why = f"no other gradient{of} differs from those chosen before it"
-    else:
-        why = "every other gradient is equal to that of one of these" if n_found else "all gradients are 0"
-    advice = "" if n_found or of else " The model is sure of every row, or all embeddings are 0."
-    warn(
-        f"BADGE found {n_found} of the {k} rows: {why}. The other {k - n_found} rows were drawn uniformly at "
-        f"random.{advice}"
-    )

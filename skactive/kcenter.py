@@ -53,7 +53,6 @@ class KCenterQuery(BatchQuery):
     See Also
     --------
     BADGEQuery : Distances between gradients, which know of uncertainty.
-    StochasticBatchQuery : With ``diversity``, distances and scores.
 
     References
     ----------

@@ -190,7 +190,7 @@ def test_once_the_residual_is_gone_the_longest_rows_fill_up_with_one_warning():
     n_found = int((core.weights > 0).sum())
     assert core.n_informative == n_found
     assert f"found {n_found} of the 40 rows" in str(caught[0].message)
-    assert f"The other {40 - n_found} rows have" in str(caught[0].message)
+    assert f"The other {40 - n_found} rows are" in str(caught[0].message)
     assert "can distinguish more rows" in str(caught[0].message)
     lengths = np.linalg.norm(oracle_vectors(draws), axis=1)
     rest = np.setdiff1d(np.arange(60), core.indices[:n_found])
@@ -281,6 +281,16 @@ def test_a_query_is_acs_fw_on_the_draws_of_the_model(forest):
     np.testing.assert_allclose(query.scores_, np.linalg.norm(oracle_vectors(draws), axis=1), rtol=1e-9)
     assert query.n_features_in_ == 64
     assert not hasattr(query, "log_proba_")
+
+
+def test_a_query_reports_the_weights_of_its_batch_and_how_many_rows_it_found():
+    forest = RandomForestClassifier(4, random_state=0).fit(LABELLED, LABELS)
+    query = ACSFWQuery(random_state=0)
+    with pytest.warns(UserWarning, match="ACS-FW found"):
+        query.select(forest, POOL, 40)
+    assert query.n_informative_ == np.count_nonzero(query.weights_)
+    assert query.weights_.shape == (40,)
+    assert not query.weights_[query.n_informative_ :].any()
 
 
 @pytest.mark.parametrize("kind", ["forest", "net"])

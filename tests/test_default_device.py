@@ -14,7 +14,7 @@ from skactive._devices import best_float
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald
-from skactive.scores import SCORES, _blocks, _registry
+from skactive.scores import SCORES, _registry
 
 N_DRAWS, N_POINTS, N_CLASSES = 6, 40, 3
 
@@ -102,8 +102,7 @@ def test_apples_gpus_have_no_float64():
 def test_scores_can_do_with_float32_where_there_is_no_more(name, monkeypatch):
     draws, extras = arguments_of(name)
     expected = SCORES[name](draws, **extras)
-    for module in (_blocks, _registry):
-        monkeypatch.setattr(module, "best_float", lambda device: torch.float32, raising=False)
+    monkeypatch.setattr(_registry, "best_float", lambda device: torch.float32)
     monkeypatch.setattr(_registry, "has_fast_mean", lambda draws: False)
     found = SCORES[name](torch.from_numpy(draws), **{key: torch.from_numpy(v) for key, v in extras.items()})
     assert found.dtype == torch.float32

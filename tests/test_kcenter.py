@@ -70,6 +70,9 @@ def test_labelled_rows_count_as_chosen_and_scores_are_the_distances_from_them():
     np.testing.assert_allclose(query.scores_, nearest, rtol=1e-12, atol=1e-12)
     assert rows[0] == nearest.argmax()
     assert not set(rows.tolist()) & set(range(50))
+    known = np.concatenate([X[:50], X[rows]])
+    left = np.linalg.norm(X[:, None] - known[None], axis=2).min(axis=1)
+    assert query.radius_ == pytest.approx(left.max())
 
 
 def test_rows_that_are_all_alike_still_make_a_batch():

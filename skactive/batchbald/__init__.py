@@ -1,8 +1,4 @@
-"""BatchBALD: a batch whose labels together say most about the model.
-
-Rows are taken greedily, each for what its label adds to those of the rows before it (`_greedy`, over the joint outcomes
-of labels in `_outcomes`).
-"""
+"""BatchBALD: a batch whose labels together say most about the model, each row for what it adds to those before it."""
 
 from __future__ import annotations
 
@@ -13,12 +9,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._checks import (
+    Rule,
     Rules,
     as_array,
     check_draws_shape,
     check_joint_draws,
     check_k,
     integer,
+    is_integer,
     warn,
     why_filled_up,
 )
@@ -29,7 +27,7 @@ from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, rem
 from ..samplers._feasibility import Allowance
 from ..scores import bald
 from ._greedy import ArrayDraws, BatchBALDResult, KeptDraws, choose_greedily
-from ._outcomes import as_tensor, checked_max_outcomes
+from ._outcomes import as_tensor
 
 __all__ = ["BatchBALDQuery", "BatchBALDResult", "batchbald"]
 
@@ -42,16 +40,15 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     probable as :math:`W_{gk}`. Their information, :math:`\log K - \sum_g q_g H[W_g]`, is the sum of these gains.
 
     All outcomes are enumerated while they are ``max_outcomes`` or fewer; those that leave only one draw possible count
-    no more. From then on outcomes are sampled at each step, in proportion to the information that they leave: gains
-    of given rows stay unbiased and never add up to more than log n_draws, and their errors shrink with what is left.
-    The gains reported are those of the rows that looked best, so they are a little too large: by some thousandths of a
-    nat with 60 outcomes, less with more.
+    no more. From then on they are sampled at each step, in proportion to the information that they leave: gains of
+    given rows stay unbiased and never add up to more than log n_draws. Those reported are of the rows that looked best,
+    so a little too large: by some thousandths of a nat with 60 outcomes, less with more.
 
     The rows end that can be told to add something once the best gain is below its standard error, or the batch tells
     all but a millionth of log n_draws. The rest is filled up by power sampling of the BALD scores, with a warning.
 
     Time is about that of one BALD score of all rows, and k times some hundred outcomes for the rows that could be best.
-    Memory is that of the outcomes, a few times max_outcomes * (n_draws + n_classes) float64; draws are not copied.
+    Memory is a few times max_outcomes * (n_draws + n_classes) float64; draws are not copied.
 
     Parameters
     ----------
@@ -68,18 +65,16 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     Returns
     -------
     BatchBALDResult
-        ``indices``, ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative``.
 
     Raises
     ------
     ValueError, TypeError
-        If ``draws`` have another number of axes, one draw only, or rows that are not probabilities, k is not an integer
-        from 1 to n_points, or ``max_outcomes`` not one from n_classes.
+        If ``draws`` have another shape, one draw only, or rows that are not probabilities, k is not an integer from 1
+        to n_points, or ``max_outcomes`` not one from n_classes.
 
     See Also
     --------
     BatchBALDQuery : The same for an estimator and a pool.
-    scores.bald : The information of each label by itself.
 
     References
     ----------
@@ -101,29 +96,48 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     draws_KNC = check_draws_shape(draws, "batchbald", ("classifier",))
     check_joint_draws(draws_KNC.shape, "BatchBALD")
     k = check_k(k, draws_KNC.shape[1], of="points")
-    max_outcomes = checked_max_outcomes(max_outcomes, draws_KNC.shape[2])
+    _check_max_outcomes(max_outcomes, draws_KNC.shape[2])
     check_rng(rng)
     scores = as_array(bald(draws_KNC))
     candidates = ArrayDraws(draws_KNC, scores, scores.copy())
     result = choose_greedily(candidates, Allowance(len(scores), k), max_outcomes, rng)
     if result.n_informative < k:
-        _warn(result, 0, False, all_agree=not scores.any())
+        _warn(result, k, why_filled_up(all_agree=not scores.any(), exhausted=_is_exhausted(result)))
     return result
+
+
+def _check_max_outcomes(max_outcomes: Any, n_classes: int) -> None:
+    rule = f"an integer, n_classes={n_classes} or more, to hold the outcomes of one label"
+    Rule(lambda value: is_integer(value) and value >= n_classes, rule).check("max_outcomes", max_outcomes)
+
+
+def _is_exhausted(result: BatchBALDResult) -> bool:
+    return result.information > 0.9 * result.ceiling  # little is left for any row to tell
+
+
+def _warn(result: BatchBALDResult, k: int, why: str) -> None:
+    warn(
+        f"BatchBALD chose {result.n_informative} of the {k} rows by their gain; together they carry "
+        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain of a row "
+        f"that may be picked is within rounding of 0, so the other {k - result.n_informative} rows were drawn by power "
+        f"sampling from the BALD scores. {why}"
+    )
 
 
 class BatchBALDQuery(BatchQuery):
     """Buy a batch of labels that together say most about the model, by BatchBALD.
 
     Draws from the posterior of the model are streamed over the pool for BALD scores, which bound what a row can add to
-    a batch. `batchbald.batchbald` chooses, and says of arrays how much a batch tells; draws are kept for as many rows
-    as fit 256 MiB, and drawn again for others when they could be the next.
+    a batch. `batchbald.batchbald` chooses; draws are kept for as many rows as fit 256 MiB, and drawn again for others
+    when they could be the next. Draws that are no functions of the rows, such as those of dropout with a mask a row,
+    are refused: the information in several labels is then not defined.
 
     Parameters
     ----------
     n_draws : int, optional
         As in `StochasticBatchQuery`. No batch carries more than log n_draws nats.
     max_outcomes : int, default=10_000
-        Outcomes of the batch's labels that are looked at: all that there are, or a sample.
+        As in `batchbald.batchbald`.
     posterior, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
 
@@ -133,23 +147,12 @@ class BatchBALDQuery(BatchQuery):
         BALD scores, the information in each row by itself; NaN for rows that were not scored.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
-    gains_, gain_errors_ : ndarray of shape (n_instances,), float64
-        Information that each row of it adds to those before, in nats, and its Monte Carlo standard error: 0 while all
-        outcomes are enumerated. Of rows that fill up the batch 0 and NaN.
-    information_, ceiling_ : float
-        Information in the batch about the model, in nats, and log n_draws, the most that any batch can carry.
-    n_informative_ : int
-        Rows taken for their gain; the others fill up the batch.
+    gains_, gain_errors_, information_, ceiling_, n_informative_
+        The ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative`` of a `BatchBALDResult`.
 
     See Also
     --------
-    batchbald.batchbald : The same for arrays of draws.
     StochasticBatchQuery : Batches of any size at the cost of their scores.
-
-    Notes
-    -----
-    Draws that are no functions of the rows, such as those of dropout with a mask a row, are refused: the information in
-    several labels is then not defined.
 
     Examples
     --------
@@ -188,61 +191,29 @@ class BatchBALDQuery(BatchQuery):
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates by BALD, and take rows greedily."""
         draws = joint_draws_of(pool, learner, rngs.draws, "BatchBALD", **options_of(self))
-        max_outcomes = checked_max_outcomes(self.max_outcomes, draws.shape[2])
+        _check_max_outcomes(self.max_outcomes, draws.shape[2])
         kept = KeptDraws(pool, draws, self.chunk_size)
         for rows, chunk in draws.chunks(pool, "scoring", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Scoring", rows, draws.model):
                 kept.add(rows, chunk)
         limited = pool.allowance(k)
         allowance = Allowance(len(pool), k) if limited is None else limited
-        pending = _draws_in_flight(pool, draws, self.chunk_size)
-        result = choose_greedily(kept, allowance, max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
+        pending = _draws_in_flight(pool, draws, self.chunk_size) if len(pool.pending) else []
+        result = choose_greedily(kept, allowance, self.max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
         if result.n_informative < len(allowance.picks):
-            _warn(
-                result,
-                len(allowance.must),
-                limited is not None,
-                has_pending=bool(pending),
-                all_agree=not kept.scores.any(),
-                **remedies(pool, draws, k, self.posterior),
-            )
-        attributes = {
-            "gains_": result.gains,
-            "gain_errors_": result.standard_errors,
-            "information_": result.information,
-            "ceiling_": result.ceiling,
-            "n_informative_": result.n_informative,
-        }
+            all_agree, exhausted = not kept.scores.any(), bool(pending) or _is_exhausted(result)
+            why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies(pool, draws, k, self.posterior))
+            why = why if limited is None or all_agree else ""  # else it is the limits
+            _warn(result, len(allowance.picks), why)
+        names = ("gains", "information", "ceiling", "n_informative")
+        attributes = {f"{name}_": getattr(result, name) for name in names} | {"gain_errors_": result.standard_errors}
         return Batch(result.indices, kept.scores, attributes=attributes)
 
 
 def _draws_in_flight(pool: Pool, draws: PoolDraws, chunk_size: int | None) -> list[Tensor]:
     """Draws of each row in flight, (n_draws, n_classes)."""
     found: list[Tensor] = []
-    if len(pool.pending) == 0:
-        return found
     for rows, chunk in draws.chunks(pool.in_flight(), "rows in flight", chunk_size=chunk_size):
         with explained("Scoring", rows, draws.model):
             found += as_tensor(draws.of(chunk, rows.stop - rows.start)).unbind(1)
     return found
-
-
-def _warn(
-    result: BatchBALDResult,
-    n_must: int,
-    is_limited: bool,
-    *,
-    all_agree: bool,
-    has_pending: bool = False,
-    **remedies: str,
-) -> None:
-    n_found, k = result.n_informative, len(result.indices) - n_must
-    exhausted = has_pending or result.information > 0.9 * result.ceiling  # rows in flight carry some of it
-    # Where limits leave few rows, that says why.
-    why = "" if is_limited and not all_agree else why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies)
-    gain = "gain of a row that `limits` allow" if is_limited else "gain"
-    warn(
-        f"BatchBALD chose {n_found} of the {k} rows by their gain; together they carry {result.information:.4g} of at "
-        f"most log(n_draws) = {result.ceiling:.4g} nats. Any further {gain} is within rounding of 0, so the other "
-        f"{k - n_found} rows were drawn by power sampling from the BALD scores.{' ' * bool(why)}{why}"
-    )

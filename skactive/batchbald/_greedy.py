@@ -1,8 +1,7 @@
 """Rows taken greedily by the information that their labels add, with few gains computed.
 
-What a row adds only shrinks as the batch grows, so what it was worth some rows ago bounds what it is worth now; a few
-hundred merged outcomes of the batch (see `_outcomes`) give a closer bound; and the gain itself is computed for the few
-rows whose bounds are among the largest (Minoux, 1978).
+What a row adds only shrinks as the batch grows, so an old gain bounds that of now; a few hundred merged outcomes of the
+batch give a closer bound; and the gain itself is computed for the rows of the largest bounds only (Minoux, 1978).
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from .._checks import as_array, check_same_functions, failure_explained
 from .._devices import best_float
 from .._progress import progress
 from ..query import Pool, PoolDraws
-from ..samplers._feasibility import Allowance
-from ..samplers._limited import Order, take_all
+from ..samplers._feasibility import Allowance, Order, take_all
 from ..samplers._plackett_luce import Law
 from ..scores import bald
 from ._outcomes import Outcomes, as_tensor
@@ -35,8 +33,7 @@ _ROWS_AT_ONCE = 1024
 _DRAWS_AT_ONCE = 2**22  # numbers
 _PRODUCTS_AT_ONCE = 2**20  # outcomes * classes * rows whose gains are computed before looking which bounds they beat
 _ROUNDING = 1e-12  # of a gain, relative to the weight of all outcomes
-_EXHAUSTED = 1e-6  # part of log n_draws that is left. Batches that go on for so long are better than such that stop at
-# 0.01 or 0.1: what tells the last draws apart also tells a model, measured by its Fisher information, from others.
+_EXHAUSTED = 1e-6  # part of log n_draws that is left: batches that stop at 0.01 or 0.1 of it are worse
 _MAX_BYTES = 256 * 2**20  # of draws that are kept
 _MIN_ROWS = 16  # that may be asked for at once, however wide their draws
 
@@ -57,10 +54,6 @@ class BatchBALDResult:
         log n_draws, the most that any batch can carry.
     n_informative : int
         Rows taken for their gain; the others fill up the batch.
-
-    See Also
-    --------
-    batchbald.batchbald : Returns it.
     """
 
     indices: Indices
@@ -90,22 +83,14 @@ class ArrayDraws:
 
     def take(self, rows: Indices) -> Tensor:
         """Draws of some rows, (n_draws, n_rows, n_classes)."""
-        if isinstance(self.draws, Tensor):
-            return as_tensor(self.draws[:, torch.from_numpy(rows).to(self.draws.device)])
-        return as_tensor(self.draws[:, rows])
+        at = torch.from_numpy(rows).to(self.draws.device) if isinstance(self.draws, Tensor) else rows
+        return as_tensor(self.draws[:, at])
 
 
 class KeptDraws:
-    """Candidates of a pool, their draws, and a number for each that says how much it is wanted.
+    """Candidates of a pool, with the draws of those that are wanted most: they have the highest bounds.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_candidates,), float64
-        BALD scores.
-    bounds : ndarray of shape (n_candidates,), float64
-        The same to begin with, and for others to lower. Rows of the lowest make room for draws that are asked for.
-    shape : tuple of int
-        (n_draws, n_candidates, n_classes), as if the draws were one array.
+    BALD ``scores`` are the ``bounds`` to begin with, which others lower. ``shape`` is that of the draws of all.
     """
 
     def __init__(self, pool: Pool, draws: PoolDraws, chunk_size: int | None) -> None:
@@ -119,7 +104,7 @@ class KeptDraws:
         self._store = torch.empty(0, device="cpu")
 
     def add(self, rows: slice, chunk: Any) -> None:
-        """Draw a chunk of the pool: these rows, next in order. BALD is their bound; draws are kept if there is room."""
+        """Draw a chunk of the pool: these rows, next in order. Draws are kept if there is room."""
         drawn = self._draws.of(chunk, rows.stop - rows.start)
         self.scores[rows] = self.bounds[rows] = as_array(bald(drawn))
         draws = as_tensor(drawn)
@@ -143,24 +128,19 @@ class KeptDraws:
 
     def _draw_again(self, rows: Indices) -> Tensor:
         with failure_explained(f"Drawing predictions again for {len(rows)} rows"):
-            parts = [
-                as_tensor(self._draws.of(chunk, places.stop - places.start))
-                for places, chunk in self._pool.only(rows).blocks(self._chunk_size)
-            ]
-        return torch.cat(parts, dim=1)
+            blocks = self._pool.only(rows).blocks(self._chunk_size)
+            return torch.cat([as_tensor(self._draws.of(chunk, at.stop - at.start)) for at, chunk in blocks], dim=1)
 
     def _check_last_row_alone(self, draws: Any) -> None:
         """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
-        last = draws.shape[1] - 1
-        alone = self._draws.of(self._pool.take(np.array([last])), 1)
-        row = self._pool.positions(np.array([last]))[0]
-        check_same_functions(draws[:, last:], alone, f"row {row} by itself")
+        last = np.array([draws.shape[1] - 1])
+        alone = self._draws.of(self._pool.take(last), 1)
+        check_same_functions(draws[:, -1:], alone, f"row {self._pool.positions(last)[0]} by itself")
 
     def _make_room(self, draws: Tensor) -> None:
         n_draws, n_rows, n_classes = self.shape
-        bytes_per_row = n_draws * n_classes * draws.element_size()
-        n_kept = min(n_rows, max(_MIN_ROWS, _MAX_BYTES // bytes_per_row))
-        self._store = torch.empty((n_draws, n_kept, n_classes), dtype=draws.dtype, device=draws.device)
+        n_kept = min(n_rows, max(_MIN_ROWS, _MAX_BYTES // (n_draws * n_classes * draws.element_size())))
+        self._store = draws.new_empty((n_draws, n_kept, n_classes))
         self._row_at = np.empty(n_kept, dtype=np.int64)
 
     def _put(self, places: Indices, rows: Indices, draws: Tensor) -> None:
@@ -188,26 +168,19 @@ def choose_greedily(
     Gains are those beyond what is ``pending``, draws of rows whose labels are to come. Rows that have to be in the
     batch come first, whatever their gains.
     """
-    gains: list[float] = []
-    errors: list[float] = []
     n_rows = len(allowance.must) + allowance.n_left
+    gains, errors = np.zeros(n_rows), np.full(n_rows, np.nan)
     with progress(total=n_rows, doing="choosing", unit="row", verbose=verbose) as bar:
-        for gain, error in _informative_picks(candidates, allowance, max_outcomes, rng, pending):
-            gains.append(gain)
-            errors.append(error)
+        for i, told in enumerate(_informative_picks(candidates, allowance, max_outcomes, rng, pending)):
+            gains[i], errors[i] = told
             bar.update()
         n_informative = len(allowance.picks)
         with np.errstate(divide="ignore"):
             take_all(Order(Law(np.log(candidates.scores), 1.0), allowance, rng), allowance)
-        n_others = len(allowance.picks) - n_informative
-        bar.update(n_others)
-    return BatchBALDResult(
-        allowance.batch,
-        np.pad(gains, (0, n_others)),
-        np.pad(errors, (0, n_others), constant_values=np.nan),
-        math.log(candidates.shape[0]),
-        n_informative,
-    )
+        bar.update(len(allowance.picks) - n_informative)
+    batch = allowance.batch  # may be shorter: a budget can be spent
+    gains, errors = gains[: len(batch)], errors[: len(batch)]
+    return BatchBALDResult(batch, gains, errors, math.log(candidates.shape[0]), n_informative)
 
 
 def _informative_picks(
@@ -228,10 +201,8 @@ def _informative_picks(
         yield gain, error
         outcomes = more
     bounds_are_gains = not len(pending) and not len(allowance.must)  # BALD scores are the gains of the first row
-    while outcomes.left > enough:
-        bounds[~allowance.allowed] = -np.inf
-        if bounds.max() == -np.inf:
-            return
+    while outcomes.left > enough and (allowed := allowance.allowed).any():
+        bounds[~allowed] = -np.inf
         best = np.flatnonzero(bounds == bounds.max()) if bounds_are_gains else _best_rows(outcomes, candidates)
         if not len(best):
             return
@@ -268,8 +239,8 @@ def _best_rows(outcomes: Outcomes, candidates: Candidates) -> Indices:
 def _contenders(outcomes: Outcomes, candidates: Candidates) -> Indices:
     """Rows whose gains in float32 are too close to the largest to tell which is larger.
 
-    Bounds are lowered of all rows that might have been among them: to those from merged outcomes first, and of a few
-    rows at a time, the most promising and their twins, to their gains.
+    Bounds of others are lowered until none might be among them: first to those from merged outcomes, then, of the most
+    promising rows and their twins, to their gains.
     """
     scores, bounds = candidates.scores, candidates.bounds
     at_once = _rows_at_once(candidates)
@@ -296,13 +267,10 @@ def _contenders(outcomes: Outcomes, candidates: Candidates) -> Indices:
 
 
 def _rounding_of_bounds(shape: tuple[int, ...]) -> float:
-    """How far gains in float32 may be off, relative to the weight of all outcomes.
-
-    A label's probability m is a sum of n_draws products, off by n_draws eps / 2 of itself; some hundred outcomes are
-    added up at once, in sums that are off by the root of that. Of m log m, m (|log m| + 1) times as much is off, and
-    these add up to 1 + log n_classes over the labels.
-    """
+    """How far gains in float32 may be off, relative to the weight of all outcomes."""
     n_draws, _, n_classes = shape
+    # A label's probability m is a sum of n_draws products, off by n_draws eps / 2 of itself; 64 stands for sums over
+    # some hundred outcomes. Of m log m, m (|log m| + 1) times as much is off: 1 + log n_classes over the labels.
     return (n_draws + 64) * torch.finfo(torch.float32).eps / 2 * (1 + math.log(n_classes))
 
 

@@ -8,11 +8,10 @@ is sum_g q_g H[W_g]. One more row x takes
 
 of it: its gain. Every I_g(x) lies between 0 and H[W_g].
 
-Two things make this fast. An outcome that leaves nothing to be known is dropped, and when there are too many outcomes
-some are sampled in proportion to what they leave, q_g H[W_g]: unbiased for every gain, and with the same total before
-and after, so that gains always add up to the total. And outcomes that are merged, their q added and their W averaged,
-can only be worth more (the entropy is concave, the rest linear): a few hundred merged outcomes bound a gain from above,
-closely, at a small part of its cost.
+Two things make this fast. Outcomes that leave nothing are dropped, and of too many some are sampled in proportion to
+what they leave, q_g H[W_g]: unbiased for every gain, and with the same total, so that gains always add up to it. And
+outcomes that are merged, their q added and their W averaged, can only be worth more (the entropy is concave, the rest
+linear): a few hundred merged outcomes bound a gain from above, closely, at a small part of its cost.
 
 Letters in names: G outcomes, H of one label more, M merged ones, K draws, C classes, n candidate rows.
 """
@@ -26,10 +25,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import is_integer
 from .._devices import best_float
 
 _COLUMNS = 2048  # classes times candidates in a block
@@ -41,24 +38,12 @@ _TINY = 1e-30  # stands for a probability of 0 under a logarithm, in float32, to
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Outcomes of a batch.
+    """Outcomes of a batch: how probable each makes the draws, how much it counts, and what it leaves to be known."""
 
-    Attributes
-    ----------
-    posteriors : Tensor of shape (n_outcomes, n_draws), float64
-        W: how probable each draw is, given the outcome; rows sum to 1.
-    weights : Tensor of shape (n_outcomes,), float64
-        q: how much each outcome counts.
-    remaining : Tensor of shape (n_outcomes,), float64
-        What each leaves to be known, in nats, times its weight: q_g H[W_g].
-    exact : bool
-        Whether these are all outcomes that leave something to be known.
-    """
-
-    posteriors: Tensor
-    weights: Tensor
-    remaining: Tensor
-    exact: bool = True
+    posteriors: Tensor  # W (n_outcomes, n_draws), float64; rows sum to 1
+    weights: Tensor  # q (n_outcomes,)
+    remaining: Tensor  # q_g H[W_g] (n_outcomes,), in nats
+    exact: bool = True  # whether these are all outcomes that leave something
 
     @classmethod
     def of_no_labels(cls, n_draws: int, device: torch.device | str = "cpu") -> Outcomes:
@@ -117,12 +102,10 @@ class Outcomes:
         return torch.cat([_gains(W_GK, q_G, q_K, block_KnC) for block_KnC in draws_KnC.split(step, dim=1)])
 
     def standard_error(self, draws_KC: Tensor) -> float:
-        """Monte Carlo standard error of a row's gain; 0 if these are all outcomes.
-
-        Sampled in proportion to what they leave, outcomes vary in the part of it that the row takes.
-        """
+        """Monte Carlo standard error of a row's gain; 0 if these are all outcomes."""
         if self.exact:
             return 0.0
+        # Sampled in proportion to what they leave, outcomes vary in the part of it that the row takes.
         p_KCn, entropy_Kn = _classes_first(draws_KC.unsqueeze(1), self.posteriors.dtype)
         entropy_G = torch.special.entr(self.posteriors @ p_KCn[..., 0]).sum(1)
         taken_G = self.weights * (entropy_G - (self.posteriors @ entropy_Kn)[:, 0])
@@ -167,8 +150,7 @@ def _sample(weights: Tensor, n: int, rng: np.random.Generator) -> tuple[Tensor, 
     """Choose n positions at random and give them weights whose expectations are the weights given.
 
     The largest keep their weights. The others share what is left equally, one from each stretch of as much of it, in
-    the order they stand in (Fearnhead and Clifford, 2003). Each stretch has a random number of its own: labels of one
-    outcome stand side by side, and the same place in all stretches would be the same label for nearly all outcomes.
+    their order (Fearnhead and Clifford, 2003).
     """
     large, n_large, share = torch.zeros_like(weights, dtype=torch.bool), -1, 0.0
     while n_large < int(large.sum()):
@@ -176,6 +158,8 @@ def _sample(weights: Tensor, n: int, rng: np.random.Generator) -> tuple[Tensor, 
         share = float(weights[~large].sum()) / (n - n_large)
         large = weights > share
     small = (~large).nonzero()[:, 0]
+    # A random number for each stretch: with the same place in all of them, labels of one outcome being neighbours,
+    # nearly all outcomes would get the same label.
     ticks = torch.from_numpy(np.arange(n - n_large) + rng.random(n - n_large)).to(weights)
     drawn = small[_inverse(weights[small].cumsum(0), ticks * share)]
     chosen = torch.cat([large.nonzero()[:, 0], drawn]).sort().values
@@ -185,29 +169,6 @@ def _sample(weights: Tensor, n: int, rng: np.random.Generator) -> tuple[Tensor, 
 def _inverse(cumulative: Tensor, values: Tensor) -> Tensor:
     """Where in the cumulative sums each value falls."""
     return torch.searchsorted(cumulative, values, right=True).clamp_max_(len(cumulative) - 1)
-
-
-def checked_max_outcomes(max_outcomes: Any, n_classes: int) -> int:
-    """The parameter; there must be room for the outcomes of one label, at least."""
-    if not is_integer(max_outcomes):
-        raise TypeError(f"`max_outcomes` must be an integer, n_classes={n_classes} or more. Got {max_outcomes!r}.")
-    if max_outcomes < n_classes:
-        raise ValueError(
-            f"`max_outcomes` must be n_classes={n_classes} or more, to hold the outcomes of one label. Got "
-            f"{max_outcomes}. A thousand or more resolve what each row adds to a batch."
-        )
-    return int(max_outcomes)
-
-
-def joint_information(draws_KNC: Any, rows: NDArray[np.int64], max_outcomes: int, rng: np.random.Generator) -> float:
-    """Information about the model in the labels of these rows, one or more, in nats."""
-    max_outcomes = checked_max_outcomes(max_outcomes, draws_KNC.shape[2])
-    draws_KkC = as_tensor(draws_KNC[:, rows])
-    outcomes = Outcomes.of_no_labels(len(draws_KkC), draws_KkC.device)
-    before = outcomes.left
-    for i in range(len(rows)):
-        outcomes = outcomes.extended(draws_KkC[:, i], max_outcomes, rng)
-    return before - outcomes.left
 
 
 def as_tensor(draws: Any) -> Tensor:

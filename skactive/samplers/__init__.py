@@ -19,12 +19,12 @@ Rows of value -inf have no mass: they are taken, uniformly, only once nothing el
 
 `repulsive` makes batches that keep apart: power weights, times a power of the distance from the nearest row chosen.
 
-A sampler states its law once (`_plackett_luce`, `_samplers`); `_selection` and `_ranks` are fast ways to draw from it.
+A sampler states its law once (`_plackett_luce`, `_samplers`); `_selection` has fast ways to draw from it.
 `_law.draw_batch` goes from scores to a batch and its law, mixed with chance, within limits, or with rows kept apart.
 """
 
+from ._law import repulsive
 from ._plackett_luce import log_proba
-from ._repulsion import repulsive
 from ._samplers import SAMPLERS, power, softmax, softrank, topk, uniform
 
 __all__ = [

@@ -1,10 +1,7 @@
 """Rows as points: squared distances between a few of many, and never between all.
 
-A point is known by factors, short vectors whose outer product it is; the inner product of two points is the product of
-those of their factors, and ``|x - y|² = |x|² + |y|² - 2 x·y``. So gradients of a last layer, ``(p - e) ⊗ h``, are
-points of n_classes * n_units coordinates that are never formed. A factor may also be the leaves of a row in the trees
-of a forest: the inner product of two rows is then the share of the trees in which they fall into one leaf.
-
+A point is the outer product of its factors, which is never formed: inner products of points are products of those of
+their factors, and ``|x - y|² = |x|² + |y|² - 2 x·y``. Gradients of a last layer are such points, ``(p - e) ⊗ h``.
 Factors are read in place, a block or a few rows at a time: arrays, memory maps, tensors on any device, sparse CSR and
 dask arrays. All arithmetic is in float64.
 
@@ -39,18 +36,9 @@ _NORM_RANGE = (1e-200, 1e200)  # of the largest squared norm, within which no sq
 
 
 class Factor(ABC):
-    """One factor of many points, read from an array (N, D) that is not copied.
+    """One factor of many points, read from an array (N, D) that is not copied."""
 
-    Attributes
-    ----------
-    unit : float
-        The length in which its vectors are measured: 1 unless squares would be too small or too large for float64.
-    can_be_negative : bool
-        Whether inner products can be.
-    """
-
-    unit = 1.0
-    can_be_negative = True
+    can_be_negative = True  # inner products
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -74,12 +62,8 @@ class Factor(ABC):
         """Inner products of rows with themselves, (m,)."""
         return x_mD.square().sum(1)
 
-    def prepare(self, blocks: Iterable[slice]) -> None:
-        """Look through all rows once, before any is used, if the factor has to."""
-        return
-
-    def choose_unit(self, blocks: Iterable[slice]) -> None:
-        """Rescale, because squared norms under- or overflowed, or are not finite."""
+    def check_range(self, blocks: Iterable[slice]) -> None:
+        """Check all numbers, because squared norms under- or overflowed, or are not finite."""
         return
 
 
@@ -89,29 +73,26 @@ class Vectors(Factor):
     def __init__(self, array: Any, parameter: str, *, centred: bool = False) -> None:
         super().__init__(array)
         self._parameter = parameter
-        self._is_centred = centred
+        self.is_centred = centred
         self._mean_D: Tensor | None = None
 
-    def prepare(self, blocks: Iterable[slice]) -> None:
-        if self._is_centred:
-            parts = ((float64(self.array[rows]) / len(self)).sum(0) for rows in blocks)  # a sum by itself may overflow
-            self._mean_D = functools.reduce(operator.add, parts)
+    def centre(self, blocks: Iterable[slice]) -> None:
+        # Each part is divided by N before it is added: the sum by itself may overflow.
+        parts = ((float64(self.array[rows]) / len(self)).sum(0) for rows in blocks)
+        self._mean_D = functools.reduce(operator.add, parts)
 
     def rows(self, rows: Rows, *, check: bool = False) -> Tensor:
         x = float64(self.array[rows])
-        if self._mean_D is not None:
-            x -= self._mean_D
-        return x if self.unit == 1 else x.div_(self.unit)
+        return x if self._mean_D is None else x.sub_(self._mean_D)
 
-    def choose_unit(self, blocks: Iterable[slice]) -> None:
-        """A power of two just below the largest absolute number: nothing is rounded by it."""
-        largest = float(np.finfo(np.float64).tiny)
+    def check_range(self, blocks: Iterable[slice]) -> None:
+        largest = 0.0
         for rows in blocks:
-            check_finite(float64(self.array[rows]), rows.start, self._parameter)
-            x = self.rows(rows)
-            check_finite(x, rows.start, self._parameter)  # less their mean
+            x = float64(self.array[rows])
+            check_finite(x, rows.start, self._parameter)
             largest = max(largest, x.abs_().amax().item())
-        self.unit = math.ldexp(0.5, math.frexp(largest)[1])
+        if largest and not 1e-100 < largest < 1e100:
+            raise ValueError(f"`{self._parameter}` must be of a scale between 1e-100 and 1e100. Got {largest:g}.")
 
 
 class Residuals(Factor):
@@ -137,7 +118,7 @@ class Residuals(Factor):
 
 
 class Leaves(Factor):
-    """The leaf of each tree that a row falls into: whole numbers (N, n_trees). Equal rows are one point."""
+    """The leaf of each tree that a row falls into, (N, n_trees); an inner product is the share of trees that agree."""
 
     can_be_negative = False
 
@@ -153,6 +134,7 @@ class Leaves(Factor):
         step = max(1, _LEAVES_AT_ONCE // max(1, len(y_cD)))
         for start in range(0, len(x_mD), step):
             x_Dn = np.ascontiguousarray(x_mD[start : start + step].numpy().T)
+            # Counts in one byte where they fit: four times as many comparisons a second.
             shared = np.zeros((x_Dn.shape[1], len(y_cD)), np.uint8 if self.n_columns < 256 else np.int32)
             for x_n, y_c in zip(x_Dn, y_Dc, strict=True):
                 np.add(shared, np.equal.outer(x_n, y_c), out=shared, casting="unsafe")
@@ -195,26 +177,17 @@ class Points:
 
 
 class PointSet:
-    """All points, the outer products of one or more factors.
-
-    Attributes
-    ----------
-    unit : float
-        The length in which they are measured.
-    squared_norms : ndarray of shape (N,), float64
-        In that unit.
-    """
+    """All points, the outer products of one or more factors, and their ``squared_norms`` (N,)."""
 
     def __init__(self, *factors: Factor) -> None:
         self._factors = factors
         for factor in factors:
-            factor.prepare(self.blocks())
+            if isinstance(factor, Vectors) and factor.is_centred:
+                factor.centre(self.blocks())
         self.squared_norms = self._measured()
         if not _NORM_RANGE[0] < self.squared_norms.max(initial=0.0) < _NORM_RANGE[1]:  # or NaN
             for factor in factors:
-                factor.choose_unit(self.blocks())
-            self.squared_norms = self._measured()
-        self.unit = math.prod(factor.unit for factor in factors)
+                factor.check_range(self.blocks())
 
     def _measured(self) -> Floats:
         squared_norms = np.empty(len(self))
@@ -272,16 +245,12 @@ class PointSet:
 
 def check_finite(x: Tensor, first: int, parameter: str) -> None:
     """Check a tensor (n, n_columns) of rows from number ``first`` on."""
-    if bool(x.isfinite().all()):
-        return
-    row = first + int((~x.isfinite()).nonzero()[0, 0])
-    rule, remedy = f"`{parameter}` must be finite", "Fill gaps, or scale what is too large."
-    if parameter == "space function":
-        rule = "`space` must return finite numbers"
-    elif parameter != "points":
-        rule = "`embeddings` must be finite"
-        remedy += f" If the model takes rows with gaps, give a function of the rows that returns none as `{parameter}`."
-    raise PointError(rule, row, remedy)
+    if not bool(x.isfinite().all()):
+        row = first + int((~x.isfinite()).nonzero()[0, 0])
+        rules = {"points": "`points` must be finite", "space function": "`space` must return finite numbers"}
+        rule = rules.get(parameter, "`embeddings` must be finite")
+        own = "" if parameter in rules else f" Or give a function of the rows that returns no gaps as `{parameter}`."
+        raise PointError(rule, row, f"Fill gaps, or scale what is too large.{own}")
 
 
 def float64(part: Any) -> Tensor:

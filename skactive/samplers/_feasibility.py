@@ -1,25 +1,28 @@
-"""Rows that a batch may still take where it is limited: so many of a group at most, or at least, and a budget.
+"""Limited batches: which rows a batch may still take, and draws by a law among those.
 
-A row is allowed at a pick if the batch can be completed after it. Whatever is picked, a row that was refused once is
-refused from then on:
+Limits are so many rows of a group at most, or at least, and a budget.
+
+A row is allowed at a pick if the batch can be completed after it. A row that was refused once is refused from then on:
 
 * A group that is full stays full. Once all picks left are needed for groups that lack rows, they stay needed.
 * What is left of the budget once the cheapest rows have met all needs, the *slack*, never grows. A row takes from it
   what it costs, or, where its group lacks m rows, what it costs more than the m-th cheapest row left of the group. That
   extra cost never falls, as the m-th cheapest is never dearer after a pick.
 
-So the rows allowed now hold those allowed at every later pick, and rows can be drawn in advance.
+So rows can be drawn in advance: a Plackett-Luce order without some of its rows is such an order of the others.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._plackett_luce import BatchLaw, Law, n_allowed, normalised
 from ._selection import Indices, Scores
 
 Mask = NDArray[np.bool_]
@@ -30,32 +33,11 @@ _NEVER = np.iinfo(np.int64).max
 class Allowance:
     """Which rows may be picked next. It changes with every row that is taken. Without limits, all that are not taken.
 
-    Parameters
-    ----------
-    n_rows : int
-        Rows, which are numbered from 0.
-    n_left : int
-        How many are still to be picked, at most.
-    must : array-like of int
-        Rows that are in the batch before any pick; the other parameters do not count them any more.
-    groups : ndarray of shape (n_rows,), int64, optional
-        The number of the group of each row, from 0; by default all rows are of one.
-    room, need : ndarray of shape (n_groups,), int64, optional
-        How many rows of a group may still be taken, and how many have to be.
-    costs : ndarray of shape (n_rows,), float64, optional
-    slack : float
-        The budget left, less what it costs at least to meet all needs.
-    cheapest : mapping of int to list of float
-        Where there are costs: of each group that lacks m rows, the costs of its m cheapest, in increasing order.
-
-    Attributes
-    ----------
-    must : ndarray of int64
-    picks : list of int
-        Rows taken, in order.
-    n_left : int
-        Picks left, at most. After the last one, no row is allowed.
-    n_rows : int
+    Of ``n_rows`` rows, ``n_left`` are still to be picked at most, beside those that ``must`` be in the batch, which the
+    rest does not count. Row i is of the group ``groups[i]``, and costs ``costs[i]``. Of group g, ``room[g]`` rows may
+    still be taken, and ``need[g]`` have to be. ``slack`` is the budget left, less what it costs at least to meet all
+    needs; ``cheapest[g]``, for a group that lacks m rows, the costs of its m cheapest in increasing order. ``picks``
+    are the rows taken, in order.
     """
 
     def __init__(
@@ -194,3 +176,103 @@ def _first_above(costs: Scores, bases: Scores, slacks: Scores) -> Indices:
         fits = (costs - bases[middle] <= slacks[middle]) & (low < high)
         low, high = np.where(fits, middle + 1, low), np.where(fits | (low >= high), high, middle)
     return low
+
+
+class Order:
+    """Rows in the order of a law, without those that are not allowed when their turn comes.
+
+    When the rows drawn so far are used up, others are drawn from those still allowed.
+    """
+
+    def __init__(self, law: Law, allowance: Allowance, rng: np.random.Generator) -> None:
+        self._law, self._allowance, self._rng = law, allowance, rng
+        self._rows: Indices | None = None
+        self._drawn: Iterator[int] = iter(())
+
+    def next(self) -> int | None:
+        """The next row that is allowed; None if no row is."""
+        while True:
+            for row in self._drawn:
+                if self._allowance.allows_row(row):
+                    return row
+            if self._rows is None:
+                self._rows = np.flatnonzero(self._allowance.allowed)
+            else:
+                self._rows = self._rows[self._allowance.allows(self._rows)]
+            if not len(self._rows):
+                return None
+            # Half as many again as are wanted: some will be refused.
+            n_drawn = min(self._allowance.n_left * 3 // 2 + 16, len(self._rows))
+            is_every_row = len(self._rows) == len(self._law)
+            law = self._law if is_every_row else replace(self._law, scores=self._law.scores[self._rows])
+            self._drawn = iter(self._rows[law.draw(n_drawn, self._rng)].tolist())
+
+
+def uniform_order(allowance: Allowance, rng: np.random.Generator) -> Order:
+    return Order(Law(np.zeros(allowance.n_rows), 0.0), allowance, rng)
+
+
+def take_all(order: Order, allowance: Allowance) -> None:
+    """Take rows in an order while any is allowed."""
+    while (row := order.next()) is not None:
+        allowance.take(row)
+
+
+@dataclass(frozen=True)
+class LimitedLaw:
+    """A law with one value for each row, whose picks are among the rows that an allowance leaves.
+
+    Each pick is uniform among these with probability ``epsilon``.
+    """
+
+    law: Law
+    allowance: Allowance
+    epsilon: float = 0.0
+
+    def draw(self, rng: np.random.Generator) -> tuple[Indices, BatchLaw]:
+        """Rows that have to be in the batch, and those drawn, while any is allowed."""
+        by_law, by_chance = Order(self.law, self.allowance, rng), uniform_order(self.allowance, rng)
+        while self.allowance.n_left:
+            is_by_chance = self.epsilon > 0 and rng.random() < self.epsilon
+            row = (by_chance if is_by_chance else by_law).next()
+            if row is None:
+                break
+            self.allowance.take(row)
+        return self.allowance.batch, BatchLaw(self.log_proba, self.first_log_proba)
+
+    def log_proba(self) -> Scores:
+        """Log-probability of each pick given those before it; 0 for rows that have to be in the batch."""
+        picks, left_at = np.array(self.allowance.picks, dtype=np.int64), self.allowance.left_at()
+        return of_batch(self.allowance, left_at, self.law.log_proba(picks, left_at), self.epsilon)
+
+    def first_log_proba(self) -> Scores:
+        """Log-probability of each row to be the first pick beside the rows that have to be in the batch."""
+        among = np.where(self.allowance.left_at() > 0, self.law.scores, -np.inf)
+        return first_of(self.allowance, replace(self.law, scores=among).log_weights(), self.epsilon)
+
+
+def of_batch(allowance: Allowance, left_at: Indices, by_law: Scores, epsilon: float) -> Scores:
+    """Log-probabilities of a batch whose picks are by chance with probability epsilon; NaN of a law is chance, too."""
+    k = len(by_law)
+    by_chance = -np.log(n_allowed(allowance.n_rows, left_at[left_at < k], k))
+    by_law = np.where(np.isnan(by_law), by_chance, by_law)
+    return np.concatenate([np.zeros(len(allowance.must)), mixed(by_law, by_chance, epsilon)])
+
+
+def first_of(allowance: Allowance, log_weights: Scores, epsilon: float) -> Scores:
+    """Log-probabilities of the first pick among the rows allowed; where none was made, of the batch's first row."""
+    if not allowance.picks:
+        return np.where(np.arange(allowance.n_rows) == allowance.must[:1], 0.0, -np.inf)
+    uniform = np.where(allowance.left_at() > 0, 0.0, -np.inf)
+    law = log_weights + uniform
+    law = law if law.max() > -np.inf else uniform
+    return mixed(normalised(law), normalised(uniform), epsilon)
+
+
+def mixed(by_law: Scores, by_chance: Scores, epsilon: float) -> Scores:
+    """Log-probabilities of picks that are made by chance with probability epsilon, and else by a law."""
+    if epsilon == 0:
+        return by_law
+    with np.errstate(divide="ignore"):
+        # Rounding may take the sum of two parts of 1 above it.
+        return np.minimum(np.logaddexp(np.log1p(-epsilon) + by_law, np.log(epsilon) + by_chance), 0.0)

@@ -7,17 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._checks import ScoreError, check_scores, look_up, warn
-from ._distances import PointSet
-from ._feasibility import Allowance
-from ._limited import LimitedLaw
-from ._plackett_luce import BatchLaw, Law, RankLaw, minus_log
-from ._repulsion import draw_apart
-from ._samplers import SAMPLERS
+from .._checks import ScoreError, check_k, check_scores, look_up, numbers_in_place, warn
+from .._random import check_rng
+from ._distances import PointSet, Vectors
+from ._feasibility import Allowance, LimitedLaw
+from ._plackett_luce import BatchLaw, Law, RankLaw
+from ._repulsion import DIVERSITY, Repulsion
+from ._samplers import SAMPLERS, warn_if_few
 from ._selection import Indices, Scores
 
-__all__ = ["check_has_law", "draw_batch"]
+__all__ = ["check_has_law", "draw_batch", "repulsive"]
 
 _AS_TOP_K = 1e12  # a beta so cold that the next rank comes first with probability exp(-1e12 / n_points)
 
@@ -34,34 +35,13 @@ def draw_batch(
     points: PointSet | None = None,
     diversity: float = 0.0,
 ) -> tuple[Indices, BatchLaw | None]:
-    """Draw k rows, and say how probable they were.
+    """Draw k rows, and say how probable they were: positions (k,), most preferred first, and their law.
 
-    Parameters
-    ----------
-    sampler : str or callable
-        A name of `SAMPLERS`, or a function of the user's own. One without ``log_weights(scores, beta)`` has no law,
-        which ``epsilon``, ``allowance`` and ``points`` need.
-    scores : ndarray of shape (n_points,), float64
-        Kept for the law; copied if it can be written into.
-    k : int
-        Number of rows. Where there is an allowance, that says how many.
-    rng : numpy.random.Generator
-    beta : float, default=1.0
-    epsilon : float, default=0.0
-        Probability with which a pick is uniform among the rows left.
-    allowance : Allowance, optional
-        Which rows may be picked. What is drawn is taken from it; rows that have to be in the batch come first.
-    points : PointSet, optional
-        Places of the rows, which keep apart by their squared distances to the power ``diversity``. Points beyond those
-        that have scores count as chosen from the start.
-    diversity : float, default=0.0
-
-    Returns
-    -------
-    positions : ndarray of shape (k,), int64
-        Distinct rows, most preferred first; fewer only where the allowance has a budget.
-    law : BatchLaw or None
-        None for a sampler of the user's own that is drawn from as it is.
+    Where there is an ``allowance`` that says how many rows, and which; what is drawn is taken from it, and rows that
+    have to be in the batch come first. ``points`` are places of the rows, which keep apart by their squared distances
+    to the power ``diversity``; points beyond those that have scores count as chosen from the start. A pick is uniform
+    among the rows left with probability ``epsilon``. A sampler without ``log_weights(scores, beta)`` has no law (None),
+    and cannot be had with any of these.
     """
     draw: Any = look_up("sampler", sampler, SAMPLERS)
     scores = _kept(scores)
@@ -70,26 +50,100 @@ def draw_batch(
         if hasattr(draw, "law"):
             return draw.law(scores, beta).batch(k, rng)
         return _checked(draw(scores, k, rng, beta=beta), k, len(scores)), None
-    if keeps_apart or epsilon > 0:
-        wanted_by = "`diversity` above 0" if keeps_apart else "`epsilon` above 0"
-        law = _without_ties(law_of_rows(draw, scores, beta, rng, wanted_by), rng)
-    else:
-        law = law_of_rows(draw, scores, beta, rng, "`limits`")
+    wanted_by = "`diversity` above 0" if keeps_apart else "`epsilon` above 0" if epsilon > 0 else "`limits`"
+    law = _law_of_rows(draw, scores, beta, rng, wanted_by)
     among = Allowance(len(scores), k) if allowance is None else allowance
+    if keeps_apart or epsilon > 0:
+        law = _without_ties(law, rng)
     if points is not None and keeps_apart:
-        return draw_apart(law, points, among, rng, diversity, epsilon)
+        if not points.are_equal():
+            return Repulsion(law.log_weights(), points, diversity, among, epsilon).draw(rng)
+        warn("All points are equal, so that none keep apart: scores alone decide, as with diversity=0.")
+        return LimitedLaw(law, among, epsilon).draw(rng)
     batch = LimitedLaw(law, among, epsilon).draw(rng)
     if epsilon == 0 and law.beta > 0:
-        _warn_few_with_weight(law.scores[among.picks])
+        n_found = int(np.count_nonzero(law.scores[among.picks] > -np.inf))
+        warn_if_few(n_found, len(among.picks), "that the limits leave could be drawn by their scores")
     return batch
 
 
-def law_of_rows(sampler: Any, scores: Scores, beta: float, rng: np.random.Generator, wanted_by: str) -> Law:
+def repulsive(
+    scores: ArrayLike, points: Any, k: int, rng: np.random.Generator, *, beta: float = 1.0, diversity: float = 1.0
+) -> Indices:
+    r"""Sample k rows that have high scores and lie apart.
+
+    The first row is drawn with probability proportional to :math:`s_i^\beta`, every further one with probability
+    proportional to :math:`s_i^\beta d_i^\gamma` among the rows left: d is the squared distance from the nearest row
+    drawn so far, and :math:`\gamma` the diversity. Every prefix of a batch is a batch. Time is a pass or a few over the
+    points, which are read in blocks; no distances between all of them are formed.
+
+    Parameters
+    ----------
+    scores : array-like or torch.Tensor of shape (n_points,)
+        Not negative; values from -1e-9 up to 0 count as 0.
+    points : array-like of shape (n_points, n_columns)
+        Finite numbers of any dtype, in an array, a memory map, a tensor on any device, a scipy sparse CSR array or a
+        dask array. None of these is copied as a whole. Their scale does not matter, between 1e-100 and 1e100.
+    k : int
+        Number of rows.
+    rng : numpy.random.Generator
+    beta : float, default=1.0
+        Coldness of the scores; 0 does without them.
+    diversity : float, default=1.0
+        The power of the squared distance, up to 100; 0 is `power` alone.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        Distinct rows, most preferred first. Once no row left has a positive score and lies apart from all rows chosen,
+        the rest is uniform, with a warning. Where all points are equal, scores alone decide, with a warning.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is not a score for each point, a score is negative or not finite, a point is not finite, k is not an
+        integer from 1 to n_points, ``beta`` is not a finite number >= 0, or ``diversity`` no number from 0 to 100.
+
+    See Also
+    --------
+    badge.badge : The same law with equal scores, for gradients.
+
+    References
+    ----------
+    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding, sec. 2.2, for equal scores; Kirsch et
+    al. (2023), Stochastic Batch Acquisition, sec. 3, for diversity 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skactive.samplers import repulsive
+    >>> points = [[0.0, 0.0], [0.0, 0.1], [9.0, 0.0], [0.0, 9.0]]
+    >>> repulsive([0.9, 0.8, 0.3, 0.3], points, 3, np.random.default_rng(0), diversity=4)
+    array([0, 3, 2])
+    """
+    scores = check_scores(scores, "scores", non_negative=True)
+    diversity = float(DIVERSITY.check("diversity", diversity))
+    k = check_k(k, len(scores))
+    check_rng(rng)
+    points = numbers_in_place("points", points)
+    if len(points.shape) != 2 or points.shape[0] != len(scores) or points.shape[1] == 0:
+        raise ValueError(
+            f"`points` must have shape ({len(scores)}, n_columns), a row for each score. "
+            f"Got shape {tuple(points.shape)}."
+        )
+    if diversity == 0:
+        return SAMPLERS["power"](scores, k, rng, beta=beta)
+    apart = PointSet(Vectors(points, "points", centred=True))
+    return draw_batch("power", scores, k, rng, beta=beta, points=apart, diversity=diversity)[0]
+
+
+def _law_of_rows(sampler: Any, scores: Scores, beta: float, rng: np.random.Generator, wanted_by: str) -> Law:
     """The sampler's law as one value for each row; tied rows share their ranks at random."""
     if hasattr(sampler, "law"):
         return sampler.law(scores, beta).by_row(rng)
     check_has_law(sampler, wanted_by)
-    order = rng.permutation(len(scores))  # a function of the user's own may break ties by the place of a row
+    # In random order: a function of the user's own may break ties by the place of a row.
+    order = rng.permutation(len(scores))
     log_weights = np.empty(len(scores))
     try:
         log_weights[order] = sampler.log_weights(scores[order], beta)
@@ -100,7 +154,7 @@ def law_of_rows(sampler: Any, scores: Scores, beta: float, rng: np.random.Genera
 
 def _without_ties(law: Law, rng: np.random.Generator) -> Law:
     """The same law with weights that are numbers: at beta = inf, tied rows get their places in the order now."""
-    return law if law.beta < math.inf else RankLaw(law.scores, _AS_TOP_K, minus_log).by_row(rng)
+    return law if law.beta < math.inf else RankLaw(law.scores, _AS_TOP_K).by_row(rng)
 
 
 def check_has_law(sampler: Any, wanted_by: str) -> None:
@@ -128,12 +182,3 @@ def _checked(positions: Any, k: int, n_points: int) -> Indices:
             f"`sampler` must return {k} distinct positions from 0 to {n_points - 1}. Got {positions!r} instead."
         )
     return positions.astype(np.int64)
-
-
-def _warn_few_with_weight(values: Scores) -> None:
-    n_picks, n_without = len(values), int(np.count_nonzero(values == -np.inf))
-    if n_without:
-        warn(
-            f"Only {n_picks - n_without} of {n_picks} rows could be drawn by their scores: no other row that the "
-            f"limits leave has a positive one, or a weight. The other {n_without} were drawn uniformly at random."
-        )

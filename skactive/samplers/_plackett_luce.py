@@ -4,7 +4,7 @@ A `Law` states one value for each row, and all else follows: how rows are drawn,
 all rows or among those that were allowed at it. A row of value -inf has no mass: it is drawn, uniformly, only once
 nothing else is left. beta = 0 is uniform over all rows; beta = inf takes the largest values first, ties at random.
 
-Letters: n rows, k picks, and k + 1 times at which a row can have left the rows that may be picked.
+Letters: n rows, k picks. A row leaves at time t if it is allowed at the first t picks; most stay to the end.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import BETA, check_positions, check_scores
-from ._ranks import rows_of_ranks
-from ._selection import Indices, Scores, Weights, descending, descending_at_random, draw_rows, top_rows
+from ._selection import (
+    Indices,
+    Scores,
+    Weights,
+    descending,
+    descending_at_random,
+    draw_ranks,
+    draw_rows,
+    rows_of_ranks,
+    top_rows,
+)
 
 
 @dataclass(frozen=True)
 class BatchLaw:
     """How probable a batch was. Each answer takes a pass over all rows, so it is computed on request.
 
-    Attributes
-    ----------
-    log_proba : callable
-        ``log_proba()`` is the ndarray of shape (k,) of natural logarithms of each pick's probability given those before
-        it; 0 for rows that must be in the batch.
-    first_log_proba : callable
-        ``first_log_proba()`` is the ndarray of shape (n_points,) of the log-probabilities of each row to be the first
-        pick, after the rows that must be in the batch.
+    ``log_proba()`` (k,) are natural logarithms of each pick's probability given those before it, 0 for rows that must
+    be in the batch; ``first_log_proba()`` (n_points,) those of each row to be the first pick after such rows.
     """
 
     log_proba: Callable[[], Scores]
@@ -42,15 +45,7 @@ class BatchLaw:
 
     def __reduce__(self) -> tuple[type[BatchLaw], tuple[Any, ...]]:
         """A pickle holds the probabilities, not the scores and points that they are computed from."""
-        return BatchLaw, (_Known(self.log_proba()), _Known(self.first_log_proba()))
-
-
-@dataclass(frozen=True)
-class _Known:
-    values: Scores
-
-    def __call__(self) -> Scores:
-        return self.values.copy()
+        return BatchLaw, tuple(functools.partial(np.copy, known()) for known in (self.log_proba, self.first_log_proba))
 
 
 @dataclass(frozen=True)
@@ -97,11 +92,18 @@ class Law:
 
         ``left_at`` says of each row how many picks it was allowed at; by default all until it was picked itself.
         """
-        left_at = left_when_picked(len(self), picks) if left_at is None else left_at
-        values = self.values() if self.beta > 0 else np.zeros(len(self))
+        k = len(picks)
+        # Only rows that leave before the end are looked at one by one; the many others are summed in one go.
+        rows = picks[:-1] if left_at is None else np.flatnonzero(left_at < k)
+        times = np.arange(1, k) if left_at is None else left_at[rows]
+        by_chance = -np.log(n_allowed(len(self), times, k))
+        if self.beta == 0:
+            return by_chance
+        values = self.values()
         if self.beta == math.inf:
-            return _log_proba_of_ties(values, picks, left_at)
-        return _log_proba(values, picks, left_at, self.beta)
+            return _log_proba_of_ties(values, picks, rows, times)
+        log_proba = _log_proba(values, picks, rows, times, self.beta)
+        return np.where(np.isnan(log_proba), by_chance, log_proba)
 
     def first_log_proba(self) -> Scores:
         """Log-probability of each row to be the first pick."""
@@ -118,7 +120,7 @@ class Law:
         with np.errstate(over="ignore"):
             # beta * top may overflow; relative to the top it cannot, and only differences count.
             if math.isfinite(top) and not math.isfinite(self.beta * top):
-                return self.beta * (values - top)
+                values = values - top
             return self.beta * values
 
     def by_row(self, rng: np.random.Generator) -> Law:
@@ -128,19 +130,7 @@ class Law:
 
 @dataclass(frozen=True)
 class RankLaw(Law):
-    """Rows have the value of their rank, 1 for the highest score; tied rows share their ranks at random.
-
-    Attributes
-    ----------
-    value : callable
-        ``value(ranks)`` are the values of the ranks 1, 2, ...
-    race : callable, optional
-        A faster way to draw: ``race(n, n_ranked, k, rng, beta)`` returns k ranks, from 0. Those after the first
-        ``n_ranked`` have no mass.
-    """
-
-    value: Callable[[Scores], Scores]
-    race: Callable[[int, int, int, np.random.Generator, float], Indices] | None = None
+    """Weights ``rank ** -beta``, rank 1 for the highest score; tied rows share their ranks at random."""
 
     def values(self) -> Scores:
         """One value for each row; tied rows are ranked in the order of the array. A batch keeps the ranks it drew."""
@@ -165,21 +155,15 @@ class RankLaw(Law):
         return rows_of_ranks(self.scores, ranks, rng), law
 
     def _draw_ranks(self, k: int, rng: np.random.Generator) -> Indices:
-        if self.race is None:
-            return self._of_ranks().draw(k, rng)
-        return self.race(len(self), self._n_ranked(), k, rng, self.beta)
+        return draw_ranks(len(self), self._n_ranked(), k, rng, self.beta)
 
     def _of_ranks(self) -> Law:
-        values = self.value(np.arange(1.0, len(self) + 1))
+        values = -np.log(np.arange(1.0, len(self) + 1))
         values[self._n_ranked() :] = -np.inf
         return Law(values, self.beta)
 
     def _n_ranked(self) -> int:
         return int(np.count_nonzero(self.scores > -np.inf))
-
-
-def minus_log(x: Scores) -> Scores:
-    return -np.log(x)
 
 
 def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> Scores:
@@ -205,10 +189,6 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     ValueError, TypeError
         If ``values`` hold NaN or +inf, ``positions`` are no distinct rows, or beta is not a number >= 0.
 
-    See Also
-    --------
-    samplers.softmax : Draws such batches.
-
     References
     ----------
     Plackett (1975), The Analysis of Permutations, for the law of such an order.
@@ -224,56 +204,53 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     return law.log_proba(check_positions("positions", positions, len(law), at_least=0))
 
 
-def left_when_picked(n: int, picks: Indices) -> Indices:
-    """For each of n rows, how many picks it could be picked at, where nothing else keeps it out."""
-    left_at = np.full(n, len(picks))
-    left_at[picks] = np.arange(1, len(picks) + 1)
-    return left_at
-
-
-def n_allowed(left_at: Indices, n_picks: int) -> Indices:
-    """How many rows could be picked at each pick."""
-    return np.bincount(left_at, minlength=n_picks + 1)[::-1].cumsum()[::-1][1:]
+def n_allowed(n: int, times: Indices, k: int) -> Indices:
+    """How many of n rows could be picked at each of k picks, where some left at these times."""
+    return n - np.bincount(times, minlength=k)[:k].cumsum()
 
 
 def normalised(log_weights: Scores) -> Scores:
     """Log-probabilities in proportion to weights; equal ones where no row has a weight."""
-    top, log_sum = _log_mass(log_weights, 1.0)
+    top, log_sum = _log_mass(log_weights.copy(), 1.0)
     return log_weights - top - log_sum if top > -math.inf else np.full(len(log_weights), -math.log(len(log_weights)))
 
 
-def _log_proba(values: Scores, picks: Indices, left_at: Indices, beta: float) -> Scores:
-    tops, log_sums = _log_masses(values, left_at, len(picks), beta)
-    log_uniform = -np.log(n_allowed(left_at, len(picks)))
+def _log_proba(values: Scores, picks: Indices, rows: Indices, times: Indices, beta: float) -> Scores:
+    """Log-probabilities of the picks; NaN where no row left has mass. Some rows left at times before the last pick."""
+    tops, log_sums = _log_masses(values, rows, times, len(picks), beta)
     # The mass left at each pick is summed from the last pick to the first: only ever added to, so nothing cancels. It
     # is kept as (largest value, log of the sum relative to it): exact for every beta, where beta * value may overflow.
-    mass, result = (-math.inf, -math.inf), np.empty(len(picks))
+    mass, result = (-math.inf, -math.inf), np.full(len(picks), np.nan)
     for j in reversed(range(len(picks))):
         mass = _add_mass(mass, (float(tops[j + 1]), float(log_sums[j + 1])), beta)
         top, log_sum = mass
-        result[j] = log_uniform[j] if top == -math.inf else beta * (values[picks[j]] - top) - log_sum
+        if top > -math.inf:
+            result[j] = beta * (values[picks[j]] - top) - log_sum
     return result
 
 
-def _log_masses(values: Scores, left_at: Indices, k: int, beta: float) -> tuple[Scores, Scores]:
+def _log_masses(values: Scores, rows: Indices, times: Indices, k: int, beta: float) -> tuple[Scores, Scores]:
     """Sums of ``exp(beta * values)`` over the rows that left at each time: largest value, log of the sum beside it."""
-    is_last = left_at == k  # most rows of a large pool, whose sum needs no sorting by time
-    some, some_left_at = values[~is_last], left_at[~is_last]
-    tops = np.full(k + 1, -np.inf)
-    np.maximum.at(tops, some_left_at, some)
+    some, tops = values[rows], np.full(k + 1, -np.inf)
+    np.maximum.at(tops, times, some)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        relative = np.exp(beta * (some - tops[some_left_at]))  # NaN where no row of that time has mass: not looked at
-        log_sums = np.log(np.bincount(some_left_at, relative, k + 1))
-    tops[k], log_sums[k] = _log_mass(values[is_last], beta)
+        relative = np.exp(beta * (some - tops[times]))  # NaN where no row of that time has mass: not looked at
+        log_sums = np.log(np.bincount(times, relative, k + 1))
+    rest = values.copy()
+    rest[rows] = -np.inf  # no mass among the rows that stay
+    tops[k], log_sums[k] = _log_mass(rest, beta)
     return tops, log_sums
 
 
 def _log_mass(values: Scores, beta: float) -> tuple[float, float]:
+    """The largest value, and the log of the sum relative to it; the values are overwritten."""
     top = float(values.max(initial=-np.inf))
     if top == -math.inf:
         return top, -math.inf
     with np.errstate(over="ignore"):
-        return top, math.log(np.exp(beta * (values - top)).sum())
+        values -= top
+        values *= beta
+        return top, math.log(np.exp(values, out=values).sum())
 
 
 def _add_mass(a: tuple[float, float], b: tuple[float, float], beta: float) -> tuple[float, float]:
@@ -283,8 +260,11 @@ def _add_mass(a: tuple[float, float], b: tuple[float, float], beta: float) -> tu
     return top, float(np.logaddexp(log_a, beta * (low - top) + log_b))
 
 
-def _log_proba_of_ties(values: Scores, picks: Indices, left_at: Indices) -> Scores:
+def _log_proba_of_ties(values: Scores, picks: Indices, rows: Indices, times: Indices) -> Scores:
     """Minus the log of the number of rows that could be picked at each pick and are tied with it."""
+    left_at = np.full(len(values), len(picks))
+    left_at[rows] = times
+    # Rows of a value that was picked, as one number each: by value, then by the time at which they left.
     n_times = len(picks) + 1
     picked, slot_of_pick = np.unique(values[picks], return_inverse=True)
     slots = np.searchsorted(picked, values)

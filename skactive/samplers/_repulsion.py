@@ -4,7 +4,11 @@ The first row is drawn by the weights of a sampler, every further one by these t
 from the nearest row chosen so far. With equal weights and the power 1 that is k-means++ seeding (Arthur and
 Vassilvitskii, 2007); as the power goes to 0, the sampler alone.
 
-Letters: n rows of a block, k picks.
+Distances only shrink, so weights that are out of date are bounds. One may draw from these, and accept a row with the
+ratio of its weight now to its bound: that has exactly the law wanted, and takes distances of the few rows proposed
+alone. Bounds are brought up to date once rejections cost more than that.
+
+Letters: N points, n of them rows that may be drawn (or those of a block), m proposed, k picks.
 """
 
 from __future__ import annotations
@@ -12,140 +16,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._checks import BETA, check_k, check_scores, number, numbers_in_place, warn
-from .._random import check_rng
-from ._distances import Points, PointSet, Vectors
-from ._feasibility import Allowance
-from ._limited import LimitedLaw, Order, first_of, mixed, of_batch, take_all, uniform_order
-from ._plackett_luce import BatchLaw, Law, n_allowed
-from ._rejection import Bounds, log_weights_apart, nearest_distances
-from ._samplers import power, raised
+from .._checks import number
+from ._distances import Points, PointSet
+from ._feasibility import Allowance, Order, first_of, of_batch, take_all, uniform_order
+from ._plackett_luce import BatchLaw, Law
+from ._samplers import raised, warn_if_few
 from ._selection import LITTLE_MASS, Indices, Scores
 
 # Near 100 a power of distances takes the farthest row, but for rows that are nearly as far.
 DIVERSITY = number(0, 100, text="a number from 0 (the sampler alone) to 100", remedy="Try 1 or 2.")
 
-
-def repulsive(
-    scores: ArrayLike, points: Any, k: int, rng: np.random.Generator, *, beta: float = 1.0, diversity: float = 1.0
-) -> Indices:
-    r"""Sample k rows that have high scores and lie apart.
-
-    The first row is drawn with probability proportional to :math:`s_i^\beta`, every further one with probability
-    proportional to :math:`s_i^\beta d_i^\gamma` among the rows left: d is the squared distance from the nearest row
-    drawn so far, and :math:`\gamma` the diversity. Every prefix of a batch is a batch. Time is a pass or a few over the
-    points, which are read in blocks; no distances between all of them are formed.
-
-    Parameters
-    ----------
-    scores : array-like or torch.Tensor of shape (n_points,)
-        Not negative; values from -1e-9 up to 0 count as 0.
-    points : array-like of shape (n_points, n_columns), or tuple of two of these
-        Finite numbers of any dtype, in an array, a memory map, a tensor on any device, a scipy sparse CSR array or a
-        dask array. None of these is copied as a whole. Of two arrays (a, h), a point is the outer product of its rows
-        :math:`a_i \otimes h_i`, which is never formed. The scale of the points does not matter.
-    k : int
-        Number of rows.
-    rng : numpy.random.Generator
-    beta : float, default=1.0
-        Coldness of the scores; 0 does without them.
-    diversity : float, default=1.0
-        The power of the squared distance, up to 100; 0 is `power` alone.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        Distinct rows, most preferred first. Once no row left has a positive score and lies apart from all rows chosen,
-        the rest is uniform, with a warning. Where all points are equal, scores alone decide, with a warning.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there is not a score for each point, a score is negative, NaN or infinite, a point is not finite, k is not an
-        integer from 1 to n_points, ``beta`` is not a finite number >= 0, or ``diversity`` no number from 0 to 100.
-
-    See Also
-    --------
-    samplers.power : The same without distances.
-    badge.badge : The same law with equal scores, for gradients.
-
-    References
-    ----------
-    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding, sec. 2.2, for equal scores; Kirsch et
-    al. (2023), Stochastic Batch Acquisition, sec. 3, for diversity 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skactive.samplers import repulsive
-    >>> points = [[0.0, 0.0], [0.0, 0.1], [9.0, 0.0], [0.0, 9.0]]
-    >>> repulsive([0.9, 0.8, 0.3, 0.3], points, 3, np.random.default_rng(0), diversity=4)
-    array([0, 3, 2])
-    """
-    scores = check_scores(scores, "scores", non_negative=True)
-    diversity = float(DIVERSITY.check("diversity", diversity))
-    k = check_k(k, len(scores))
-    check_rng(rng)
-    factors = points if isinstance(points, tuple) else (points,)
-    if len(factors) not in (1, 2):
-        raise ValueError(f"`points` must be one array, or a tuple of two. Got a tuple of {len(factors)}.")
-    arrays = [_checked_points(array, len(scores)) for array in factors]
-    if diversity == 0:
-        return power(scores, k, rng, beta=beta)
-    apart = PointSet(*(Vectors(array, "points", centred=len(factors) == 1) for array in arrays))
-    law = power.law(scores, float(BETA.check("beta", beta))).by_row(rng)
-    return draw_apart(law, apart, Allowance(len(scores), k), rng, diversity)[0]
-
-
-def draw_apart(
-    law: Law, points: PointSet, allowance: Allowance, rng: np.random.Generator, diversity: float, epsilon: float = 0.0
-) -> tuple[Indices, BatchLaw]:
-    """Draw rows that keep apart, by the weights of a law, while the allowance allows any.
-
-    Points beyond those that have scores count as chosen from the start. If all points are equal, scores alone decide,
-    with a warning.
-    """
-    if points.are_equal():
-        warn("All points are equal, so that none keep apart: scores alone decide, as with diversity=0.")
-        return LimitedLaw(law, allowance, epsilon).draw(rng)
-    return Repulsion(law.log_weights(), points, diversity, allowance, epsilon).draw(rng)
-
-
-def _checked_points(array: Any, n_points: int) -> Any:
-    array = numbers_in_place("points", array)
-    if len(array.shape) != 2 or array.shape[1] == 0:
-        raise ValueError(
-            f"`points` must have shape (n_points, n_columns), or be two such arrays. Got shape {tuple(array.shape)}."
-        )
-    if array.shape[0] != n_points:
-        raise ValueError(f"`points` must have a row for each of the {n_points} scores. Got {array.shape[0]} rows.")
-    return array
+_PROPOSALS = 64  # at once: enough to hide what a call costs, few enough that their mutual distances cost little
 
 
 @dataclass(frozen=True)
 class Repulsion:
-    """The law of batches that keep apart.
+    """The law of batches that keep apart, of rows that weigh ``exp(log_weights)`` by themselves.
 
-    Attributes
-    ----------
-    log_weights : ndarray of shape (n_rows,)
-        What a row weighs by itself; -inf is no weight. Rows without a weight, and rows where a chosen one lies, are
-        picked only when no others are left, and then uniformly.
-    points : PointSet
-        The rows, and after them those that count as chosen from the start.
-    power : float
-        Of squared distances, above 0.
-    allowance : Allowance
-        Which rows are left at each pick. What is drawn is taken from it; rows that have to be in the batch count as
-        chosen from the start.
-    epsilon : float
-        Probability with which a pick is uniform among the rows left.
+    Points beyond the rows, and rows that have to be in the batch, count as chosen from the start. Rows without a
+    weight, and rows where a chosen one lies, are picked only when no others are left, and then uniformly. Each pick is
+    uniform among the rows left with probability ``epsilon``. What is drawn is taken from the allowance.
     """
 
     log_weights: Scores
@@ -160,8 +55,8 @@ class Repulsion:
         self._take_apart(by_chance, rng)
         n_apart = len(self.allowance.picks)
         take_all(by_chance, self.allowance)
-        if n_apart < len(self.allowance.picks):
-            warn_none_apart(n_apart, len(self.allowance.picks))
+        apart = "have a positive score and lie apart from all rows chosen before them"
+        warn_if_few(n_apart, len(self.allowance.picks), apart)
         return self.allowance.batch, BatchLaw(self.log_proba, self.first_log_proba)
 
     def _take_apart(self, by_chance: Order, rng: np.random.Generator) -> None:
@@ -202,12 +97,11 @@ class Repulsion:
         """Log-probability of each pick given those before it; 0 for rows that have to be in the batch."""
         picks, left_at = np.array(self.allowance.picks, dtype=np.int64), self.allowance.left_at()
         if not len(picks):
-            return of_batch(self.allowance, np.empty(0))
+            return np.zeros(len(self.allowance.must))
         log_mass, log_picked = self._log_mass(picks, left_at)
-        by_chance = -np.log(n_allowed(left_at, len(picks)))
         with np.errstate(invalid="ignore"):
-            by_law = np.where(log_mass == -np.inf, by_chance, np.minimum(log_picked - log_mass, 0.0))
-        return of_batch(self.allowance, mixed(by_law, by_chance, self.epsilon))
+            by_law = np.where(log_mass == -np.inf, np.nan, np.minimum(log_picked - log_mass, 0.0))
+        return of_batch(self.allowance, left_at, by_law, self.epsilon)
 
     def first_log_proba(self) -> Scores:
         """Log-probability of each row to be the first pick beside the rows that have to be in the batch."""
@@ -216,11 +110,9 @@ class Repulsion:
     def _log_weights_of_first(self) -> Scores:
         if not len(self._known):
             return self.log_weights
-        known, log_weights = self.points[self._known], np.empty(len(self.log_weights))
-        for rows in self._blocks(len(known)):
-            nearest = nearest_distances(self.points[rows], known)
-            log_weights[rows] = log_weights_apart(self.log_weights[rows], nearest, self.power)
-        return log_weights
+        known = self.points[self._known]
+        nearest = [nearest_distances(self.points[rows], known) for rows in self._blocks(len(known))]
+        return log_weights_apart(self.log_weights, np.concatenate(nearest), self.power)
 
     def _log_mass(self, picks: Indices, left_at: Indices) -> tuple[Scores, Scores]:
         """Log of the weights of all rows left at each pick, summed, and of that of the row picked; in one pass."""
@@ -252,9 +144,114 @@ class Repulsion:
         return nearest
 
     def _blocks(self, n_beside: int) -> Iterator[slice]:
-        """Rows that can be picked, in blocks that fit some MiB with so many numbers beside each row."""
+        """Rows that can be picked, without rows in flight; see `PointSet.blocks`."""
         n = len(self.log_weights)
         return (slice(b.start, min(b.stop, n)) for b in self.points.blocks(n_beside) if b.start < n)
+
+
+class Bounds:
+    """Weights of rows that are no less than those now, and the centres that they do not know of.
+
+    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre. Rows that the
+    allowance refuses have none, and those that are drawn are taken from it. Points beyond its rows are centres alone.
+    """
+
+    def __init__(
+        self, points: PointSet, centres: Indices, log_weights: Scores, power: float, allowance: Allowance
+    ) -> None:
+        self._points, self._log_weights, self._power = points, log_weights, power
+        self._allowance = allowance
+        self._unknown = points[centres]
+        self._distances_N = points.bounds(int(centres[0]))
+        self._renew()
+
+    @property
+    def total(self) -> float:
+        """0 once no row that has a weight is apart from all centres."""
+        return float(self._cumulative_n[-1])
+
+    def add(self, row: int) -> None:
+        """Count a row as chosen."""
+        self._unknown = self._unknown.joined(self._points[np.array([row])])
+
+    def draw(self, n: int, rng: np.random.Generator) -> int:
+        """Take up to n rows, which count as chosen from then on, and say how many; fewer if no more have a weight."""
+        n_taken = 0
+        while n_taken < n and self.total > 0:
+            found = self._propose(n - n_taken, rng)
+            n_taken += found
+            if not found and not self._allowance.allowed.any():
+                break
+        return n_taken
+
+    def _propose(self, n_wanted: int, rng: np.random.Generator) -> int:
+        drawn = np.searchsorted(self._cumulative_n, rng.random(_PROPOSALS) * self.total, side="right")
+        rows_m = np.minimum(drawn, len(self._cumulative_n) - 1)  # rounding may reach the total
+        proposed = self._points[rows_m]
+        bounds_m = self._distances_N[rows_m]
+        now_m = np.minimum(bounds_m, nearest_distances(proposed, self._unknown))
+        # A row is accepted with (distance now / bound) ** power: where its distance exceeds this random level.
+        levels_m = bounds_m * rng.random(_PROPOSALS) ** (1 / self._power)
+        accepted = self._accept(rows_m, levels_m, now_m, proposed, n_wanted)
+        work = len(self._unknown) + _PROPOSALS
+        self._unknown = self._unknown.joined(proposed[accepted])
+        self._wasted += work * (_PROPOSALS - len(accepted))
+        if len(accepted) < n_wanted:
+            self._update_if_worth_it(len(accepted), n_wanted - len(accepted))
+        return len(accepted)
+
+    def _update_if_worth_it(self, n_accepted: int, n_left: int) -> None:
+        """Compare, in products of a point and a centre, an update and what more rejections would take."""
+        n_unknown = len(self._unknown)
+        rejected = n_left * (_PROPOSALS / max(n_accepted, 1) - 1)
+        ahead = rejected * (n_unknown + n_left / 2 + _PROPOSALS)
+        # What was wasted bounds a forecast that is too rosy: in the end no more than twice the best is spent.
+        if max(ahead, self._wasted) > len(self._points) * n_unknown:
+            self.update()
+
+    def update(self) -> None:
+        """Make the bounds the weights of now."""
+        for rows in self._points.blocks():
+            nearest = nearest_distances(self._points[rows], self._unknown)
+            np.minimum(self._distances_N[rows], nearest, out=self._distances_N[rows])
+        self._unknown = self._unknown[:0]
+        self._renew()
+
+    def _accept(self, rows_m: Indices, levels_m: Scores, now_m: Scores, proposed: Points, n_wanted: int) -> list[int]:
+        """Proposals, in order, that are farther from the nearest centre, those just accepted included, than a level."""
+        between_mm = proposed.squared_distances(proposed).cpu().numpy()
+        accepted: list[int] = []
+        for i, level in enumerate(levels_m):
+            if level < now_m[i] and self._allowance.allows_row(row := int(rows_m[i])):
+                self._allowance.take(row)
+                accepted.append(i)
+                now_m = np.minimum(now_m, between_mm[i])
+                if len(accepted) == n_wanted:
+                    break
+        return accepted
+
+    def _renew(self) -> None:
+        n = self._allowance.n_rows
+        log_n = log_weights_apart(self._log_weights, self._distances_N[:n], self._power)
+        log_n[~self._allowance.allowed] = -np.inf
+        top = log_n.max()
+        # Relative to the largest: no power of a distance overflows, and at least one weight is 1.
+        self._cumulative_n = np.exp(log_n - top).cumsum() if top > -math.inf else np.zeros(n)
+        self._wasted = 0
+
+
+def nearest_distances(points: Points, centres: Points) -> Scores:
+    """Squared distance of each point from the nearest centre, infinite if there is none."""
+    if len(centres) == 0:
+        return np.full(len(points), np.inf)
+    return points.squared_distances(centres).amin(1).cpu().numpy()
+
+
+def log_weights_apart(log_weights: Scores, distances: Scores, power: float) -> Scores:
+    """Logarithms of weights, of rows (n,) or at several times (n, k); a row at distance 0 has none."""
+    with np.errstate(divide="ignore"):
+        log_distances = np.log(distances)
+    return (power * log_distances.T + log_weights).T
 
 
 def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores:
@@ -274,10 +271,3 @@ def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores
 def _length_of_run(is_by_chance: NDArray[np.bool_]) -> int:
     """How many picks in a row the law makes before chance makes one."""
     return int(is_by_chance.argmax()) if is_by_chance.any() else len(is_by_chance)
-
-
-def warn_none_apart(n_found: int, k: int) -> None:
-    warn(
-        f"Only {n_found} of the {k} rows have a positive score and lie apart from all rows chosen before them. The "
-        f"other {k - n_found} rows were drawn uniformly at random."
-    )

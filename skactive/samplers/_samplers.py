@@ -13,25 +13,20 @@ from numpy.typing import ArrayLike
 
 from .._checks import BETA, check_k, check_scores, warn
 from .._random import check_rng
-from ._plackett_luce import Law, RankLaw, minus_log
-from ._ranks import draw_ranks
+from ._plackett_luce import Law, RankLaw
 from ._selection import Indices, Scores, Weights
 
 
 class Sampler(Protocol):
-    """A sampler with its companions, all of which follow from its law."""
+    """A sampler with its companions: ``law(scores, beta)``, and what follows from it."""
 
     uses_beta: bool
-    """Whether beta has an effect."""
 
-    def __call__(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices:
-        """Rows, most preferred first."""
+    def __call__(self, scores: ArrayLike, k: int, rng: np.random.Generator, *, beta: float = 1.0) -> Indices: ...
 
-    def log_weights(self, scores: ArrayLike, beta: float = 1.0) -> Scores:
-        """Log-weights of the first pick, not normalised."""
+    def log_weights(self, scores: ArrayLike, beta: float = 1.0) -> Scores: ...
 
-    def law(self, scores: ArrayLike, beta: float = 1.0) -> Law:
-        """What all this follows from."""
+    def law(self, scores: ArrayLike, beta: float = 1.0) -> Law: ...
 
 
 SAMPLERS: dict[str, Sampler] = {}
@@ -69,6 +64,11 @@ def _sampler(
     return register
 
 
+_POSITIVE = (
+    "have a positive score (BALD is 0 where all draws agree, as of a model that learned nothing from few labels)"
+)
+
+
 class _PowerLaw(Law):
     """Weights ``score ** beta``. Most draws need no logarithm of all scores."""
 
@@ -83,7 +83,7 @@ class _PowerLaw(Law):
     def draw(self, k: int, rng: np.random.Generator) -> Indices:
         picks = super().draw(k, rng)
         if self.beta > 0:  # a score of 0 is picked only when no other is left
-            _warn_few_positive(int(np.count_nonzero(self.scores[picks])), k)
+            warn_if_few(int(np.count_nonzero(self.scores[picks])), k, _POSITIVE)
         return picks
 
 
@@ -114,8 +114,6 @@ def power(scores: Scores, beta: float) -> Law:
 
     See Also
     --------
-    samplers.softmax : Accepts negative scores.
-    samplers.softrank : Goes by the order of the scores alone.
     samplers.repulsive : Keeps rows apart as well.
 
     References
@@ -132,28 +130,18 @@ def power(scores: Scores, beta: float) -> Law:
     return _PowerLaw(scores, beta)
 
 
-_WIDE = 4e307  # differences of larger scores may overflow; those of a quarter of them do not
-
-
 @_sampler()
 def softmax(scores: Scores, beta: float) -> Law:
     """Sample k rows with probability proportional to ``exp(beta * scores)``.
 
-    Adding a constant to all scores changes nothing.
+    Adding a constant to all scores changes nothing; beta is in units of 1 / score.
 
-    Parameters
-    ----------
-    scores : array-like or torch.Tensor of shape (n_points,)
-        Any real numbers; -inf is taken only when nothing else is left.
-    k, rng
-        As for `power`.
-    beta : float, default=1.0
-        Coldness, in units of 1 / score.
+    Parameters, returned values and errors are those of `power`, but scores may be any real numbers: -inf is taken only
+    when nothing else is left.
 
     See Also
     --------
     samplers.power : Takes zero for nothing to learn.
-    samplers.softrank : Goes by the order of the scores alone.
 
     Examples
     --------
@@ -162,9 +150,10 @@ def softmax(scores: Scores, beta: float) -> Law:
     >>> softmax([-3000.0, -3001.0, -3010.0], 2, np.random.default_rng(0))
     array([0, 1])
     """
-    finite = scores if scores.min(initial=0) > -np.inf else scores[scores > -np.inf]
-    is_wide = max(finite.max(initial=0), -finite.min(initial=0)) > _WIDE
-    return Law(scores / 4, 4 * beta) if is_wide and 4 * beta < np.inf else Law(scores, beta)
+    finite = scores[scores > -np.inf] if scores.min(initial=0) == -np.inf else scores
+    # Differences of scores beyond 4e307 may overflow; those of a quarter of them do not.
+    is_wide = max(finite.max(initial=0), -finite.min(initial=0)) > 4e307
+    return Law(scores / 4, 4 * beta) if is_wide and 4 * beta < math.inf else Law(scores, beta)
 
 
 @_sampler()
@@ -174,18 +163,11 @@ def softrank(scores: Scores, beta: float) -> Law:
     Only the order of the scores matters. Tied rows share their ranks at random; log-probabilities are given the ranks
     that were drawn.
 
-    Parameters
-    ----------
-    scores : array-like or torch.Tensor of shape (n_points,)
-        Any real numbers; -inf is taken only when nothing else is left.
-    k, rng
-        As for `power`.
-    beta : float, default=1.0
-        Coldness; 0 is uniform over all rows.
+    Parameters, returned values and errors are those of `power`, but scores may be any real numbers: -inf is taken only
+    when nothing else is left.
 
     See Also
     --------
-    samplers.power : Goes by the values of the scores.
     samplers.topk : The limit of a large ``beta``.
 
     Examples
@@ -195,26 +177,19 @@ def softrank(scores: Scores, beta: float) -> Law:
     >>> softrank([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
     array([1, 2])
     """
-    return RankLaw(scores, beta, minus_log, draw_ranks)
+    return RankLaw(scores, beta)
 
 
 @_sampler(uses_beta=False)
 def topk(scores: Scores, beta: float) -> Law:
     """Take the k rows of the highest scores; ties are broken at random.
 
-    Parameters
-    ----------
-    scores : array-like or torch.Tensor of shape (n_points,)
-        Any real numbers; -inf is taken only when nothing else is left.
-    k, rng
-        As for `power`; ``rng`` breaks ties.
-    beta : float, default=1.0
-        Has no effect: this is the limit of the other samplers as beta grows.
+    Parameters, returned values and errors are those of `power`, but scores may be any real numbers: -inf is taken only
+    when nothing else is left. beta has no effect: this is the limit of the other samplers as it grows.
 
     See Also
     --------
     samplers.power : With noise, so that near-duplicates rarely meet.
-    samplers.uniform : The other extreme.
 
     Examples
     --------
@@ -230,19 +205,12 @@ def topk(scores: Scores, beta: float) -> Law:
 def uniform(scores: Scores, beta: float) -> Law:
     """Sample k rows uniformly, whatever their scores.
 
-    Parameters
-    ----------
-    scores : array-like or torch.Tensor of shape (n_points,)
-        Only their number matters.
-    k, rng
-        As for `power`.
-    beta : float, default=1.0
-        Has no effect: this is the limit of the other samplers as beta goes to 0.
+    Parameters, returned values and errors are those of `power`, but scores may be any real numbers: -inf is taken only
+    when nothing else is left. beta has no effect: this is the limit of the other samplers as it goes to 0.
 
     See Also
     --------
     samplers.topk : The other extreme.
-    samplers.power : Between the two.
 
     Examples
     --------
@@ -261,10 +229,7 @@ def raised(x: Scores, beta: float) -> Scores:
     return x if beta == 1 else x**beta
 
 
-def _warn_few_positive(n_positive: int, k: int) -> None:
-    if n_positive < k:
-        warn(
-            f"Only {n_positive} rows have a positive score, and {k} were asked for: under power sampling the positive "
-            f"ones come first and the other {k - n_positive} are chosen uniformly at random. BALD is 0 where all draws "
-            "agree, as of a model that is sure of everything, or that learned nothing from few labels.",
-        )
+def warn_if_few(n_found: int, k: int, what: str) -> None:
+    if n_found < k:
+        how = f"the other {k - n_found} were drawn uniformly at random"
+        warn(f"Only {n_found} rows {what}, and {k} were asked for: {how}.")

@@ -1,13 +1,10 @@
 """Scores: draws from the posterior in, one number per point out; larger means more informative.
 
-The literature calls them acquisition functions. Some of them measure the epistemic uncertainty of a prediction alone,
-which more labels can reduce (`bald`), others all of its uncertainty (`entropy`).
-
-A score is a pure function of ``draws``: an array (n_draws, n_points, n_classes) of probabilities, (n_draws, n_points)
-of predicted values for regression, or (n_draws, n_points, 2) of potential outcomes. numpy in, numpy out; a torch tensor
-in, a tensor on its device out. Every kernel is written once, in torch and in float64, for a block of points small
-enough to stay in the cache, and is called block after block: no temporary is as large as the draws. On Apple's GPUs,
-which have no float64, scores are computed there in float32, and come as float32.
+The literature calls them acquisition functions. A score is a pure function of ``draws``: an array (n_draws, n_points,
+n_classes) of probabilities, (n_draws, n_points) of predicted values for regression, or (n_draws, n_points, 2) of
+potential outcomes. numpy in, numpy out; a torch tensor in, a tensor on its device out. Every kernel is written once, in
+torch and in float64 (float32 on Apple's GPUs), for a block of points small enough to stay in the cache: no temporary is
+as large as the draws.
 
 Kernels see a block as (K, C, n), points last; those of scores of the mean over draws, as (C, n). Letters in names: K
 draws, C classes, n points of a block, T targets. Formulas use natural logarithms and 0 log 0 = 0.

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._blocks import eps, mean, tiny
-from ._registry import register
+from ._registry import eps, mean, register, tiny
 
-_POINTS_OF_PRODUCT = 64
+_POINTS_OF_PRODUCT = 64  # columns of a product, for each class: enough for a fast one
 _PRODUCT_ELEMENTS = 2**18  # 2 MiB of float64
 
 
@@ -24,8 +23,8 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     `bald` is what a label tells about the model where there is no target. Draws must be the same functions for points
     and targets.
 
-    Only this score is made of matrix products, whose last bits depend on the processor and on the other points of the
-    block: equal points have equal scores to rounding, about n_draws ε, and not to the last bit as with other scores.
+    Made of matrix products, whose last bits depend on the processor and on the other points of the block: equal points
+    have equal scores to rounding, about n_draws ε, and not to the last bit as with other scores.
 
     Parameters
     ----------
@@ -44,8 +43,7 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     Raises
     ------
     ValueError
-        If draws have other numbers of axes, of draws or of classes, or rows that are not probabilities; or if weights
-        are negative or all 0.
+        If draws differ in their number or classes, or rows are no probabilities; or if weights are negative or all 0.
 
     See Also
     --------
@@ -67,11 +65,16 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     """
     n_draws, n_classes, n = draws.shape
     n_targets = target_draws.shape[2]
-    weights_T = _one_a_target(target_weights, target_draws)
+    weights_T = target_draws.new_full((n_targets,), 1 / n_targets) if target_weights is None else target_weights
+    if tuple(weights_T.shape) != (n_targets,):
+        raise ValueError(
+            f"`target_weights` must have shape ({n_targets},), one weight a target. Got shape {tuple(weights_T.shape)}."
+        )
     deviations_KCn, mean_Cn = _centred(draws)
     deviations_TCK, mean_TC = _centred(target_draws.permute(0, 2, 1))
     deviations_TCK = deviations_TCK.permute(1, 2, 0).contiguous()
     scores_n = torch.zeros_like(mean_Cn[0])
+    # Points times targets in tiles, whose (C, C) tables of both labels stay in the cache.
     n_at_once = min(n, _POINTS_OF_PRODUCT)
     n_targets_at_once = max(1, _PRODUCT_ELEMENTS // (n_at_once * n_classes**2))
     for first in range(0, n, n_at_once):
@@ -85,17 +88,6 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
             scores_n[points] += weights_T[targets] @ information_Tn
     # What is left of rounding where all draws agree; power sampling would choose such rows.
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
-
-
-def _one_a_target(weights_T: Tensor | None, target_draws: Tensor) -> Tensor:
-    n_targets = target_draws.shape[2]
-    if weights_T is None:
-        return target_draws.new_ones(n_targets) / n_targets
-    if tuple(weights_T.shape) != (n_targets,):
-        raise ValueError(
-            f"`target_weights` must have shape ({n_targets},), one weight a target. Got shape {tuple(weights_T.shape)}."
-        )
-    return weights_T
 
 
 def _centred(draws: Tensor) -> tuple[Tensor, Tensor]:

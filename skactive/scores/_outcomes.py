@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._blocks import eps, tiny, variance_over_draws
-from ._registry import register
+from ._registry import eps, register, tiny, variance_over_draws
 
 
 @register("outcomes")
@@ -34,8 +33,7 @@ def mu(draws: Tensor, *, treatment: Any) -> Tensor:
 
     See Also
     --------
-    scores.tau : The uncertainty of the effect.
-    scores.mu_rho : Both.
+    scores.mu_rho : Times the uncertainty of the effect.
 
     References
     ----------
@@ -64,14 +62,8 @@ def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     propensity : array-like of shape (n_points,)
         Probability of treatment 1, above 0 and below 1.
 
-    Raises
-    ------
-    ValueError
-        As `mu` does, or if a propensity is not between 0 and 1.
-
     See Also
     --------
-    scores.mu : Without the propensity.
     scores.mu_rho : Without a model of the treatment.
 
     Examples
@@ -94,8 +86,6 @@ def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
 
     See Also
     --------
-    scores.mu : Its first factor.
-    scores.rho : Its second factor.
     CausalBALDQuery : The query, whose default this is.
 
     Examples
@@ -121,7 +111,6 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
     See Also
     --------
     scores.tau : Its numerator.
-    scores.mu_rho : Times the uncertainty of the outcome.
 
     Examples
     --------
@@ -136,25 +125,11 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
 def tau(draws: Tensor) -> Tensor:
     r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
 
-    Parameters
-    ----------
-    draws : ndarray or torch.Tensor of shape (n_draws, n_points, 2)
-        Predicted outcomes without and with the treatment, of any float dtype.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-        In the outcome's units squared.
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another shape or is not finite.
+    Parameters, returned values and errors are those of `mu`, but for the treatment, which does not count.
 
     See Also
     --------
     scores.rho : Divided by the uncertainty of the counterpart.
-    scores.mu : The uncertainty of the outcome.
 
     Examples
     --------
@@ -162,20 +137,15 @@ def tau(draws: Tensor) -> Tensor:
     >>> tau([[[0.0, 1.0], [0.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]]])
     array([1., 0.])
     """
-    return _variance_of_effect(draws)
+    return variance_over_draws(draws[:, 1] - draws[:, 0])
 
 
 def _variance_under(treatment: Tensor, outcomes: Tensor) -> Tensor:
     return variance_over_draws(torch.where(treatment == 1, outcomes[:, 1], outcomes[:, 0]))
 
 
-def _variance_of_effect(outcomes: Tensor) -> Tensor:
-    return variance_over_draws(outcomes[:, 1] - outcomes[:, 0])
-
-
 def _variance_ratio(treatment: Tensor, outcomes: Tensor) -> Tensor:
-    effect = _variance_of_effect(outcomes)
+    effect = variance_over_draws(outcomes[:, 1] - outcomes[:, 0])
     # No ratio above 1 / eps, where the other outcome is known but for rounding; the tiny floor makes 0 / 0 a 0.
-    return effect / torch.maximum(_variance_under(1 - treatment, outcomes), effect * eps(effect)).clamp_min(
-        tiny(effect)
-    )
+    other = torch.maximum(_variance_under(1 - treatment, outcomes), effect * eps(effect))
+    return effect / other.clamp_min(tiny(effect))

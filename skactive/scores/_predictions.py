@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._blocks import eps, fold, mean, tiny, variance_over_draws
-from ._registry import register
+from ._registry import eps, fold, mean, register, tiny, variance_over_draws
 
 
 @register("classifier")
@@ -35,7 +34,6 @@ def bald(draws: Tensor) -> Tensor:
 
     See Also
     --------
-    scores.entropy : The uncertainty as a whole.
     scores.epig : Information about predictions that matter.
     batchbald.batchbald : The information of several labels together.
 
@@ -64,26 +62,12 @@ def entropy(draws: Tensor) -> Tensor:
 
     Between 0 and log n_classes. One draw is enough: then it is the entropy of ``predict_proba``.
 
-    Parameters
-    ----------
-    draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes)
-        Probabilities, of any float dtype; rows sum to 1.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities. (Only the mean over draws counts
-        here: rows of one point that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
+    Parameters, returned values and errors are those of `bald`. (Only the mean over draws counts here: rows of one point
+    that miss the sum 1 in opposite ways may pass, as their mean does not miss it.)
 
     See Also
     --------
     scores.bald : The part of it that labels reduce.
-    scores.margin : The gap between the two most probable classes.
-    scores.variation_ratio : The probability of being wrong.
 
     References
     ----------
@@ -102,15 +86,13 @@ def entropy(draws: Tensor) -> Tensor:
 def margin(draws: Tensor) -> Tensor:
     r"""One minus the lead of the most probable class over the second.
 
-    :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0. Least
-    confidence, which looks at the most probable class alone, is `variation_ratio`.
+    :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0.
 
-    Parameters, returned values and errors are those of `entropy`.
+    Parameters, returned values and errors are those of `bald`.
 
     See Also
     --------
     scores.variation_ratio : The most probable class alone.
-    scores.entropy : All classes.
 
     References
     ----------
@@ -133,12 +115,11 @@ def variation_ratio(draws: Tensor) -> Tensor:
 
     Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
 
-    Parameters, returned values and errors are those of `entropy`.
+    Parameters, returned values and errors are those of `bald`.
 
     See Also
     --------
     scores.margin : Compares the two most probable classes.
-    scores.entropy : All classes.
 
     References
     ----------
@@ -167,7 +148,6 @@ def std_dev(draws: Tensor) -> Tensor:
 
     See Also
     --------
-    scores.variance : Its square, for regression.
     scores.bald : Disagreement as information, for classes.
 
     References
@@ -188,19 +168,10 @@ def std_dev(draws: Tensor) -> Tensor:
 def variance(draws: Tensor) -> Tensor:
     r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
 
-    Parameters
-    ----------
-    draws : ndarray or torch.Tensor of shape (n_draws, n_points)
-        Predicted values, of any float dtype.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_points,), float64
-        In the target's units squared.
+    In the target's units squared. Parameters, returned values and errors are those of `std_dev`, for predicted values.
 
     See Also
     --------
-    scores.std_dev : Its root, in the unit of the target.
     scores.gaussian_bald : Compares it with the noise of a label.
 
     References
@@ -242,7 +213,6 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
 
     See Also
     --------
-    scores.variance : The disagreement, whatever the noise.
     posterior.noise_variance : The noise of a model.
 
     References

@@ -1,13 +1,16 @@
-"""The scores by name, how a kernel for one block becomes a score of all points, and what scores may ask for.
+"""The scores by name, and how a kernel for one block becomes a score of all points.
 
-A score asks for more than draws by the name of a keyword-only parameter. What a query can give is in `skactive.query`.
+A block is float64 with the axes (K, C, n), or (K, n) for a regression: K draws, C classes, n points. Points come last,
+where reductions over few classes are fast. A score asks for more than draws by the name of a keyword-only parameter.
+What a query can give is in `skactive.query`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
 import numpy as np
@@ -15,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_draws_shape, not_binary_error, real_array, weights_error
+from .._checks import ProbabilityError, check_draws_shape, not_binary_error, real_array, sum_tolerance, weights_error
 from .._devices import best_float
-from ._blocks import blocks, device_of, has_fast_mean, mean, score_means
 
-Part = Callable[[slice], Tensor]
-Reader = Callable[[str, Any, Any], Part]  # (name, value, draws) -> part of a block
+_BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: stays in the cache
+_NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread
+
 Side = ParamSpec("Side")  # keywords of a score besides draws
 
 
@@ -49,24 +52,25 @@ def register(
     (n_points,). If it is a function ``of_mean``, it gets the mean over draws instead. A score of ``one_draw`` makes
     sense for a single one, so that a model's own ``predict_proba`` will do.
 
-    The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked and cut.
+    The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked.
     """
 
     def decorate(kernel: Any) -> Any:
-        side_information = _side_information(kernel)
+        parameters = [p for p in inspect.signature(kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        asked = [p.name for p in parameters if p.default is p.empty]
 
         @functools.wraps(kernel)
         def score(draws: Any, **given: Any) -> Any:
             draws = check_draws_shape(draws, kernel.__name__, tasks)
-            side = side_information(given, draws)
+            _check_keywords(kernel.__name__, given, {p.name for p in parameters}, asked)
+            side = {name: SIDE_INFORMATION[name](name, x, draws) for name, x in given.items() if x is not None}
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
             if of_mean and has_fast_mean(draws):
                 score_means(kernel, draws, scores_n)
             else:
                 for block, points in blocks(draws, outcomes="outcomes" in tasks):
-                    of_block = kernel(mean(block) if of_mean else block, **side(points))
-                    scores_n[points] = _one_a_point(of_block, block, kernel.__name__)
+                    scores_n[points] = kernel(mean(block) if of_mean else block, **_of_points(side, points))
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
@@ -77,61 +81,159 @@ def register(
     return decorate
 
 
-def _one_a_point(of_block: Tensor, block: Tensor, name: str) -> Tensor:
-    if of_block.shape != block.shape[-1:]:
-        raise ValueError(
-            f"`{name}` must return a number for each point of a block, shape {tuple(block.shape[-1:])}. Got shape "
-            f"{tuple(of_block.shape)} for a block {tuple(block.shape)}: draws come first, points last."
-        )
-    return of_block
+def _check_keywords(score: str, given: dict[str, Any], known: set[str], asked: Sequence[str]) -> None:
+    for unknown in given.keys() - known:
+        raise TypeError(f"{score}() got an unexpected keyword argument {unknown!r}")
+    for name in asked:
+        if given.get(name) is None:
+            raise TypeError(f"`{name}` must be given for {score}, as a keyword. Got none.")
 
 
-def _side_information(
-    kernel: Callable[..., Tensor],
-) -> Callable[[dict[str, Any], Any], Callable[[slice], dict[str, Tensor]]]:
-    """A function that checks what is given by keyword, and returns the part of it that a block of points gets."""
-    parameters = inspect.signature(kernel).parameters.values()
-    asked = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    readers = {p.name: SIDE_INFORMATION[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-
-    def read(given: dict[str, Any], draws: Any) -> Callable[[slice], dict[str, Tensor]]:
-        for unknown in given.keys() - readers.keys():
-            raise TypeError(f"{kernel.__name__}() got an unexpected keyword argument {unknown!r}")
-        for name in asked:
-            if given.get(name) is None:
-                raise TypeError(f"`{name}` must be given for {kernel.__name__}, as a keyword. Got none.")
-        parts = {name: readers[name](name, value, draws) for name, value in given.items() if value is not None}
-        return lambda points: {name: part(points) for name, part in parts.items()}
-
-    return read
+def _of_points(side: dict[str, Tensor], points: slice) -> dict[str, Tensor]:
+    """What a block of points gets: its part of what has points on the last axis, and what is about targets whole."""
+    return {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
 
 
-# --- side information: how each keyword is checked, and which part of it a block of points gets
+# --- draws as blocks, and the arithmetic over draws that scores share
 
 
-def _by_point(check: Callable[[str, Tensor, Any], None], *, booleans: bool = False) -> Reader:
-    """Numbers with points on the last axis, cut into blocks along with the draws."""
-
-    def read(name: str, value: Any, draws: Any) -> Part:
-        tensor = _tensor(name, value, draws, booleans=booleans)
-        check(name, tensor, draws.shape[:2])
-        tensor = tensor.expand(*tensor.shape[:-1], draws.shape[1])
-        return lambda points: tensor[..., points]
-
-    return read
+def device_of(draws: Any) -> torch.device:
+    return draws.device if isinstance(draws, Tensor) else torch.device("cpu")
 
 
-def _whole(prepare: Callable[[str, Any, Any], Tensor]) -> Reader:
-    """Something that is not about the points, but the same for every block."""
+def blocks(draws: Any, *, outcomes: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
+    """Checked float64 blocks (K, C, n), or (K, n), each with the slice of its points.
 
-    def read(name: str, value: Any, draws: Any) -> Part:
-        tensor = prepare(name, value, draws)
-        return lambda points: tensor
+    Potential ``outcomes`` (K, 2, n) are any finite numbers; other draws with classes must be probabilities.
+    """
+    n_points = draws.shape[1]
+    tolerance = None if outcomes or draws.ndim == 2 else sum_tolerance(draws)
+    step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
+    for start in range(0, n_points, step):
+        points = slice(start, min(start + step, n_points))
+        block = _copied(draws[:, points])
+        check_block(block, start, tolerance, name)
+        yield block, points
 
-    return read
+
+def _copied(part: Any) -> Tensor:
+    """Draws (K, n, C) as a block. The copy also takes read-only, byte-swapped and negatively strided arrays."""
+    part = part.swapaxes(1, 2) if part.ndim == 3 else part
+    if isinstance(part, Tensor):
+        return torch.empty(part.shape, dtype=best_float(part.device), device=part.device).copy_(part)
+    return torch.from_numpy(np.array(part, np.float64, order="C"))
 
 
-def _tensor(name: str, value: Any, draws: Any, *, booleans: bool) -> Tensor:
+def check_block(block: Any, first_point: int, tolerance: float | None, name: str = "draws") -> None:
+    """Check that a block holds probabilities, summing to 1 to within ``tolerance``; finite numbers if that is None."""
+    if tolerance is None:
+        if not bool(block.isfinite().all()):
+            where = (~block.isfinite()).nonzero()[0].tolist()
+            raise ValueError(
+                f"`{name}` must be finite. "
+                f"Got {block[tuple(where)].item()} in draw {where[0]} of point {first_point + where[-1]}."
+            )
+        return
+    sums = block.sum(1)
+    if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
+        return
+    wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
+    draw, point = wrong.nonzero()[0].tolist()
+    raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
+
+
+def fold(x: Tensor) -> Tensor:
+    """Sum over the first axis, halves onto halves: only elements are added.
+
+    torch's own sums add in an order that depends on a point's place in the block: twins in two chunks would differ in
+    the last bit, and top-k would depend on the chunk size.
+    """
+    if len(x) == 1:
+        return x[0]
+    half, odd = divmod(len(x), 2)
+    folded = x[:half] + x[half : 2 * half]
+    if odd:
+        folded[0] += x[-1]
+    while half > 1:
+        half, odd = divmod(half, 2)
+        if odd:
+            folded[0] += folded[2 * half]
+        folded[:half] += folded[half : 2 * half]
+    return folded[0]
+
+
+def mean(draws: Tensor) -> Tensor:
+    return fold(draws) / len(draws)
+
+
+def variance_over_draws(draws: Tensor) -> Tensor:
+    """Population variance over draws: exactly 0 where all agree, and no digits lost to a large common offset."""
+    shifted = draws - draws[0]
+    return mean((shifted - mean(shifted)).square())
+
+
+def eps(x: Tensor) -> float:
+    return torch.finfo(x.dtype).eps
+
+
+def tiny(x: Tensor) -> float:
+    return torch.finfo(x.dtype).tiny
+
+
+# --- scores of the mean over draws in memory: numpy adds draws up faster than a float64 copy of them can be made
+
+
+def has_fast_mean(draws: Any) -> bool:
+    """Whether numpy can add up draws without a float64 copy. With a single class there is only the sum itself."""
+    in_memory = not isinstance(draws, Tensor) or (draws.device.type == "cpu" and draws.layout == torch.strided)
+    return in_memory and draws.shape[2] > 1 and str(draws.dtype).removeprefix("torch.") in ("float32", "float64")
+
+
+def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
+    """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
+    array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
+    tolerance = sum_tolerance(draws)
+    n_points, n_classes = array.shape[1:]
+    step = max(1, _NUMBERS_OF_MEANS // n_classes)
+    starts = range(0, n_points, step)
+
+    def fill(starts: range) -> None:
+        for start in starts:
+            points = slice(start, min(start + step, n_points))
+            scores_n[points] = kernel(_checked_mean(array[:, points], start, tolerance))
+
+    n_threads = min(torch.get_num_threads(), array.size // 2**20)  # a thread for each million numbers at most
+    if n_threads < 2:
+        return fill(starts)
+    with ThreadPoolExecutor(n_threads) as threads:
+        each = -(-len(starts) // n_threads)
+        for done in [threads.submit(fill, starts[i : i + each]) for i in range(0, len(starts), each)]:
+            done.result()
+    return None
+
+
+def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
+    """The mean over draws (C, n) of probabilities, float64; rows are checked one by one where it leaves doubt."""
+    strides = np.abs(part_KnC.strides)
+    if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max():
+        part_KnC = np.array(part_KnC, np.float64, order="C")  # else numpy might add in another order
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums_nC = np.add.reduce(part_KnC, axis=0, dtype=np.float64)
+        lowest = part_KnC.min()
+    mean_Cn = torch.from_numpy(sums_nC).T.contiguous().div_(len(part_KnC))
+    off = (mean_Cn.sum(0) - 1).abs_().amax()
+    # Doubt: a negative entry, a mean farther from the sum 1 than one bad row could take it, or a first block, where a
+    # mistake in all rows may be hidden by the mean.
+    if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
+        block = torch.from_numpy(np.array(part_KnC.swapaxes(1, 2), np.float64, order="C"))
+        check_block(block, first_point, tolerance)
+    return mean_Cn
+
+
+# --- side information: how each keyword is checked
+
+
+def _tensor(name: str, value: Any, draws: Any, *, booleans: bool = False) -> Tensor:
     """Real numbers in any array or tensor; one that torch cannot share, as it is read-only, say, is copied."""
     value = real_array(name, value, booleans=booleans)
     if not isinstance(value, Tensor):
@@ -140,39 +242,41 @@ def _tensor(name: str, value: Any, draws: Any, *, booleans: bool) -> Tensor:
     return value.to(device, best_float(device))
 
 
-def _check_positive(name: str, value: Tensor, shape: Any) -> None:
-    n_draws, n_points = shape
-    if tuple(value.shape) not in [(), (1,), (n_points,), (n_draws, n_points)]:
-        raise ValueError(
-            f"`{name}` must be a number, or have shape ({n_points},) or ({n_draws}, {n_points}) as the draws. "
-            f"Got shape {tuple(value.shape)} instead."
-        )
-    if not bool(((value > 0) & (value < float("inf"))).all()):
-        raise ValueError(f"`{name}` must be positive and finite. Got {value.min().item()} as the smallest.")
+def _check_shape(name: str, value: Tensor, *shapes: tuple[int, ...]) -> None:
+    if tuple(value.shape) not in shapes:
+        wanted = " or ".join(str(shape) for shape in shapes)
+        raise ValueError(f"`{name}` must have shape {wanted}, as the draws. Got shape {tuple(value.shape)} instead.")
 
 
-def _check_binary(name: str, value: Tensor, shape: Any) -> None:
-    _check_one_a_point(name, value, shape)
-    if not bool(((value == 0) | (value == 1)).all()):
-        raise not_binary_error(value[(value != 0) & (value != 1)][0].item())
+def _noise_variance(name: str, value: Any, draws: Any) -> Tensor:
+    n_draws, n_points = draws.shape[:2]
+    variance = _tensor(name, value, draws)
+    _check_shape(name, variance, (), (1,), (n_points,), (n_draws, n_points))
+    if not bool(((variance > 0) & (variance < float("inf"))).all()):
+        raise ValueError(f"`{name}` must be positive and finite. Got {variance.min().item()} as the smallest.")
+    return variance.expand(*variance.shape[:-1], n_points)
 
 
-def _check_propensity(name: str, value: Tensor, shape: Any) -> None:
-    _check_one_a_point(name, value, shape)
-    possible = (value > 0) & (value < 1)
-    if not bool(possible.all()):
+def _treatment(name: str, value: Any, draws: Any) -> Tensor:
+    treatment_n = _tensor(name, value, draws, booleans=True)
+    _check_shape(name, treatment_n, (draws.shape[1],))
+    wrong = treatment_n[(treatment_n != 0) & (treatment_n != 1)]
+    if len(wrong):
+        raise not_binary_error(wrong[0].item())
+    return treatment_n
+
+
+def _propensity(name: str, value: Any, draws: Any) -> Tensor:
+    propensity_n = _tensor(name, value, draws)
+    _check_shape(name, propensity_n, (draws.shape[1],))
+    impossible = propensity_n[~((propensity_n > 0) & (propensity_n < 1))]
+    if len(impossible):
         raise ValueError(
             f"`{name}` must be above 0 and below 1: an effect can be known only where both treatments can happen. Got "
-            f"{value[~possible][0].item()}. Leave such rows out, or give `propensity` a classifier "
+            f"{impossible[0].item()}. Leave such rows out, or give `propensity` a classifier "
             "that is less sure: calibrated, regularised, a forest of larger leaves."
         )
-
-
-def _check_one_a_point(name: str, value: Tensor, shape: Any) -> None:
-    if tuple(value.shape) != (shape[1],):
-        raise ValueError(
-            f"`{name}` must have shape ({shape[1]},), one number a point. Got shape {tuple(value.shape)} instead."
-        )
+    return propensity_n
 
 
 def _target_draws(name: str, value: Any, draws: Any) -> Tensor:
@@ -191,20 +295,17 @@ def _target_draws(name: str, value: Any, draws: Any) -> Tensor:
 def _target_weights(name: str, value: Any, draws: Any) -> Tensor:
     """Weights (T,) that sum to 1."""
     weights_T = _tensor(name, value, draws, booleans=True)
-    if weights_T.ndim != 1 or not len(weights_T):
-        raise ValueError(f"`{name}` must have shape (n_targets,). Got shape {tuple(weights_T.shape)} instead.")
-    if not bool(((weights_T >= 0) & (weights_T < float("inf"))).all()) or not bool(weights_T.sum() > 0):
-        raise weights_error(name, str(weights_T.min().item()) + " as the smallest")
-    if weights_T.sum().isinf():  # finite weights can have a sum that is not
-        weights_T = weights_T / weights_T.max()
-    return weights_T / weights_T.sum()
+    total = weights_T.sum()
+    if not (bool((weights_T >= 0).all()) and 0 < total.item() < float("inf")):
+        raise weights_error(name, f"{weights_T.tolist()[:5]}, which sum to {total.item()}")
+    return weights_T / total
 
 
-SIDE_INFORMATION: dict[str, Reader] = {
-    "noise_variance": _by_point(_check_positive),
-    "propensity": _by_point(_check_propensity),
-    "target_draws": _whole(_target_draws),
-    "target_weights": _whole(_target_weights),
-    "treatment": _by_point(_check_binary, booleans=True),
+SIDE_INFORMATION: dict[str, Callable[[str, Any, Any], Tensor]] = {
+    "noise_variance": _noise_variance,
+    "propensity": _propensity,
+    "target_draws": _target_draws,
+    "target_weights": _target_weights,
+    "treatment": _treatment,
 }
-"""Each keyword with a function ``(name, value, draws)`` that checks its value and returns ``part(points)``."""
+"""Each keyword with a function ``(name, value, draws)`` that checks its value; of all but targets, points come last."""

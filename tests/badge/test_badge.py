@@ -35,7 +35,7 @@ from torch import nn
 from skactive import BADGEQuery, LastLayerClassifier, MCDropoutClassifier
 from skactive.badge import _seed, badge
 from skactive.posterior._embeddings import represent_by
-from skactive.samplers import _rejection
+from skactive.samplers import _repulsion
 from skactive.samplers._distances import PointSet, Residuals, Vectors
 from skactive.samplers._feasibility import Allowance
 
@@ -65,9 +65,9 @@ def test_norms_and_distances_are_those_of_the_vectors_written_out():
     vectors = reference.gradient_embeddings(p, h)
     distances = [[float(reference.squared_distance(a, b)) for b in vectors] for a in vectors]
     lengths = [float(sum(x * x for x in vector)) for vector in vectors]
-    np.testing.assert_allclose(points.squared_norms * points.unit**2, lengths, rtol=1e-14)
+    np.testing.assert_allclose(points.squared_norms, lengths, rtol=1e-14)
     everything = points[slice(None)]
-    ours = everything.squared_distances(everything).numpy() * points.unit**2
+    ours = everything.squared_distances(everything).numpy()
     np.testing.assert_allclose(ours, distances, rtol=1e-13, atol=1e-14)
 
 
@@ -76,9 +76,9 @@ def test_gradients_of_a_small_case_are_those_worked_out_by_hand():
     norms = [1.140175425099138, 0.6892024376045112, 0.7348469228349533, 0.16507574019219176, 0.0]
     gram = [[1.3, 0.0, -0.09, -0.111], [0.0, 0.475, 0.27, 0.044], [-0.09, 0.27, 0.54, -0.0225]]
     points = gradients(P, H)
-    squares = points.squared_norms * points.unit**2
+    squares = points.squared_norms
     np.testing.assert_allclose(np.sqrt(squares), norms, atol=1e-12)
-    distances = points[slice(0, 3)].squared_distances(points[slice(0, 4)]).numpy() * points.unit**2
+    distances = points[slice(0, 3)].squared_distances(points[slice(0, 4)]).numpy()
     np.testing.assert_allclose((squares[:3, None] + squares[:4] - distances) / 2, gram, atol=1e-12)
 
 
@@ -124,9 +124,9 @@ def test_bounds_from_norms_hold_in_every_direction_and_are_corrected_for():
 @pytest.mark.parametrize("updates", ["never", "always"])
 def test_the_law_is_the_same_whenever_weights_are_brought_up_to_date(updates, proposals, monkeypatch):
     # When to update is a matter of speed: with few rows it happens all the time, with many hardly ever.
-    policy = _rejection.Bounds.update if updates == "always" else lambda self: None
-    monkeypatch.setattr(_rejection.Bounds, "_update_if_worth_it", lambda self, *_: policy(self))
-    monkeypatch.setattr(_rejection, "_PROPOSALS", proposals)
+    policy = _repulsion.Bounds.update if updates == "always" else lambda self: None
+    monkeypatch.setattr(_repulsion.Bounds, "_update_if_worth_it", lambda self, *_: policy(self))
+    monkeypatch.setattr(_repulsion, "_PROPOSALS", proposals)
     p, h = random_arrays(4, 3, 2, seed=2)
     twins = [0, 1, 2, 3, 3]
     assert_batches_follow_the_law(p[twins], h[twins], 3)
@@ -224,20 +224,20 @@ def test_all_rows_can_be_taken():
     assert sorted(badge(p, h, 400, np.random.default_rng(0))) == list(range(400))
 
 
-@pytest.mark.parametrize("factor", [2.0**-700, 1e-300, 1e-200, 1e150, 1e300])
+@pytest.mark.parametrize("factor", [2.0**-300, 1e-90, 1e90])
 def test_the_scale_of_the_embeddings_does_not_matter(factor):
     p, h = random_arrays(300, 4, 6, seed=15)
     expected = badge(p, h, 20, np.random.default_rng(0))
     np.testing.assert_array_equal(badge(p, h * factor, 20, np.random.default_rng(0)), expected)
 
 
-@pytest.mark.parametrize("scale_of_first", [1e-200, 1e150])
-def test_blocks_of_other_scales_share_one_unit(scale_of_first):
-    # The first block of rows is read long before the last, which may be larger or smaller by 150 digits.
+@pytest.mark.parametrize("scale_of_first", [1e-90, 1e90])
+def test_blocks_of_other_scales_are_compared(scale_of_first):
+    # The first block of rows is read long before the last, which may be larger or smaller by 90 digits.
     p, h = random_arrays(40_000, 3, 5, seed=16)
     h[:20_000] *= scale_of_first
     points = gradients(p, h)
-    np.testing.assert_allclose(np.sqrt(points.squared_norms) * points.unit, norms_of(p, h), rtol=1e-6, atol=1e-160)
+    np.testing.assert_allclose(np.sqrt(points.squared_norms), norms_of(p, h), rtol=1e-6, atol=1e-95)
     dominant = range(20_000) if scale_of_first > 1 else range(20_000, 40_000)
     short = set(badge(p, h, 20, np.random.default_rng(0)).tolist()) - set(dominant)
     assert len(short) <= 1  # all of these lie where the first of them does
@@ -246,9 +246,9 @@ def test_blocks_of_other_scales_share_one_unit(scale_of_first):
 @pytest.mark.parametrize(
     ("p", "h", "n_found", "why"),
     [
-        (P[:4], np.zeros((4, 2)), 0, "all gradients are 0.*all embeddings are 0"),
-        (np.eye(3)[[0, 1, 2, 0]], H[:4], 0, "all gradients are 0.*sure of every row"),
-        (P[[0, 1, 0, 1]], H[[0, 1, 0, 1]], 2, "every other gradient is equal to that of one of these"),
+        (P[:4], np.zeros((4, 2)), 0, "all are 0"),
+        (np.eye(3)[[0, 1, 2, 0]], H[:4], 0, "all are 0.*model that is sure"),
+        (P[[0, 1, 0, 1]], H[[0, 1, 0, 1]], 2, "no other that may be picked differs"),
     ],
     ids=["no embeddings", "no doubts", "two distinct rows"],
 )
@@ -663,7 +663,7 @@ def with_value(array, value):
         (P[:, :0], H, "shape"),
         (P, with_value(H, np.nan), "row 2"),
         (P, with_value(H, np.inf), "row 2"),
-        (P, H[:4], "5 rows"),
+        (P, H[:4], r"same number of rows.*\(4, "),
         (P, H[0], "shape"),
         (P, H[:, :0], "shape"),
     ],

@@ -519,6 +519,16 @@ def test_the_query_chooses_what_the_function_chooses_from_the_draws(chunk_size):
     assert query.n_features_in_ == 4
 
 
+def test_the_query_reports_the_gains_of_its_batch():
+    query = BatchBALDQuery(max_outcomes=100, random_state=0)
+    query.select(Softmax().fit(None), ROWS, 8)
+    batch = batchbald(softmax_draws(), 8, of_the_query(), max_outcomes=100)
+    np.testing.assert_allclose(query.gains_, batch.gains, rtol=1e-9)
+    np.testing.assert_allclose(query.gain_errors_, batch.standard_errors, rtol=1e-6)
+    assert query.information_ == pytest.approx(batch.information)
+    assert (query.ceiling_, query.n_informative_) == (batch.ceiling, batch.n_informative)
+
+
 POOLS = {
     "list": ROWS.tolist(),
     "frame": pd.DataFrame(ROWS, index=np.arange(400)[::-1], columns=list("abcd")),

@@ -18,9 +18,9 @@ from skactive.badge import _seed
 from skactive.query import Pool
 from skactive.samplers import SAMPLERS
 from skactive.samplers._distances import PointSet, Vectors
+from skactive.samplers._feasibility import LimitedLaw
 from skactive.samplers._law import draw_batch
-from skactive.samplers._limited import LimitedLaw
-from skactive.samplers._plackett_luce import Law, RankLaw, minus_log
+from skactive.samplers._plackett_luce import Law, RankLaw
 from skactive.samplers._repulsion import Repulsion
 
 INF = math.inf
@@ -382,7 +382,7 @@ def taken(limits, batch, k=3):
 def laws_of_rows(name, beta, epsilon):
     scores, rng = np.array(SCORES), np.random.default_rng(0)
     law = SAMPLERS[name].law(scores, float(beta)).by_row(rng)
-    return RankLaw(law.scores, 1e12, minus_log).by_row(rng) if epsilon and name == "topk" else law
+    return RankLaw(law.scores, 1e12).by_row(rng) if epsilon and name == "topk" else law
 
 
 @every_limit
@@ -515,5 +515,5 @@ def test_a_pickled_law_has_its_probabilities(points):
 
 def test_a_batch_that_is_filled_up_says_with_how_many_rows():
     scores, allowance = [0.0, 0.5, 0.0, 0.0, 0.0, 0.2], allowance_of(6, 2, groups=PAIRS, at_least={1: 1})
-    with pytest.warns(UserWarning, match=r"Only 1 of 2 rows could be drawn by their scores.*The other 1 were"):
+    with pytest.warns(UserWarning, match="Only 1 rows that the limits leave could be drawn.*the other 1 were"):
         draw_limited("power", scores, allowance, np.random.default_rng(0))

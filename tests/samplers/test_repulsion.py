@@ -23,7 +23,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse, special, stats
 
-from skactive.samplers import _rejection, power, repulsive
+from skactive.samplers import _repulsion, power, repulsive
 from skactive.samplers._distances import Leaves, PointSet, Residuals, Vectors
 from skactive.samplers._feasibility import Allowance
 from skactive.samplers._law import draw_batch
@@ -279,9 +279,9 @@ def test_diversity_0_is_power_alone_whatever_the_points():
 @pytest.mark.parametrize(("space", "proposals"), [("vectors", 8), ("leaves", 64)])
 def test_the_law_is_the_same_whenever_weights_are_brought_up_to_date(space, updates, proposals, monkeypatch):
     # When to update is a matter of speed: with few rows it happens all the time, with many hardly ever.
-    policy = _rejection.Bounds.update if updates == "always" else lambda self: None
-    monkeypatch.setattr(_rejection.Bounds, "_update_if_worth_it", lambda self, *_: policy(self))
-    monkeypatch.setattr(_rejection, "_PROPOSALS", proposals)
+    policy = _repulsion.Bounds.update if updates == "always" else lambda self: None
+    monkeypatch.setattr(_repulsion.Bounds, "_update_if_worth_it", lambda self, *_: policy(self))
+    monkeypatch.setattr(_repulsion, "_PROPOSALS", proposals)
     points, places, distance = spaces()[space]
     for epsilon in (0.0, 0.3):
         law = reference.repulsive_law(SCORES, places, 3, 1, 2, epsilon, distance=distance)
@@ -290,7 +290,7 @@ def test_the_law_is_the_same_whenever_weights_are_brought_up_to_date(space, upda
 
 @pytest.mark.parametrize("proposals", [1, 2])
 def test_the_law_is_the_same_with_one_or_two_proposals_at_once(proposals, monkeypatch):
-    monkeypatch.setattr(_rejection, "_PROPOSALS", proposals)
+    monkeypatch.setattr(_repulsion, "_PROPOSALS", proposals)
     law = reference.repulsive_law(SCORES, reference.exactly(PLACES), 3, 1, 1)
     assert_fits(count(vectors(PLACES), SCORES, 3, 1, 1), law)
 
@@ -596,14 +596,14 @@ def test_a_very_large_beta_takes_the_largest_scores(beta):
 @pytest.mark.parametrize("diversity", [60, 100])
 def test_a_very_large_diversity_takes_the_farthest_row(diversity, monkeypatch):
     # Rows on a line at 0, 1, 3, 7, 15: after the first each row has a farthest one, and no two are as far as another.
-    calls, draw = [], _rejection.Bounds.draw
+    calls, draw = [], _repulsion.Bounds.draw
 
     def counted(self, *args):
         calls.append(args)
         assert len(calls) < 200, "no row is ever accepted"
         return draw(self, *args)
 
-    monkeypatch.setattr(_rejection.Bounds, "draw", counted)
+    monkeypatch.setattr(_repulsion.Bounds, "draw", counted)
     places = np.array([[0.0], [1.0], [3.0], [7.0], [15.0]])
     for seed in range(5):
         batch = repulsive(np.ones(5), places, 4, np.random.default_rng(seed), diversity=diversity).tolist()
@@ -619,7 +619,7 @@ def test_a_diversity_near_0_is_power_sampling_of_places(diversity):
     assert_fits(count(vectors(PLACES), SCORES, 3, 1.0, diversity), law)
 
 
-@pytest.mark.parametrize("factor", [2.0**-700, 1e-300, 1e-200, 1e-20, 1e20, 1e150, 1e300])
+@pytest.mark.parametrize("factor", [2.0**-300, 1e-20, 1e20, 1e90])
 def test_the_scale_of_the_points_does_not_matter(factor):
     rng = np.random.default_rng(14)
     points, scores = rng.normal(size=(300, 6)), rng.random(300)
@@ -627,9 +627,13 @@ def test_the_scale_of_the_points_does_not_matter(factor):
         repulsive(scores, array, 20, np.random.default_rng(0), diversity=2) for array in (points, points * factor)
     )
     np.testing.assert_array_equal(batch, expected)
-    pair = repulsive(scores, (points, points[:, :2]), 20, np.random.default_rng(0))
-    scaled = repulsive(scores, (points * factor, points[:, :2]), 20, np.random.default_rng(0))
-    np.testing.assert_array_equal(scaled, pair)
+
+
+@pytest.mark.parametrize("factor", [1e-120, 1e120])
+def test_points_whose_squares_leave_the_floats_are_refused(factor):
+    points = np.random.default_rng(14).normal(size=(300, 6)) * factor
+    with pytest.raises(ValueError, match="`points` must be of a scale"):
+        repulsive(np.ones(300), points, 20, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("offset", [2.0**27, -(2.0**40)])
@@ -683,7 +687,7 @@ def test_one_row_is_a_batch():
 
 @pytest.mark.parametrize("n_rows", [3, 5])
 def test_what_fills_up_a_batch_is_counted_in_one_warning_of_the_callers_line(n_rows):
-    with pytest.warns(UserWarning, match=f"Only 2 of the {n_rows} rows.*other {n_rows - 2} rows were drawn") as caught:
+    with pytest.warns(UserWarning, match=f"Only 2 rows .* {n_rows} were asked for: the other {n_rows - 2} ") as caught:
         batch = repulsive(SCORES, PLACES[[0, 1, 0, 1, 1]], n_rows, np.random.default_rng(0))
     assert len(caught) == 1
     assert str(caught[0].filename) == __file__
@@ -699,14 +703,12 @@ def test_once_all_places_are_taken_the_rest_is_uniform():
 
 @st.composite
 def degenerate_points(draw):
-    """Few places, of a few values of all sizes, in float32 or float64, in one array or two."""
+    """Few places, of a few values of all sizes, in float32 or float64."""
     n, n_columns = draw(st.integers(1, 12)), draw(st.integers(1, 3))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
     values = st.sampled_from([0.0, 1.0, -1.0, 3.0, 1e-20, 1e18, 0.1])
     rows = st.lists(st.lists(values, min_size=n_columns, max_size=n_columns), min_size=n, max_size=n)
     points = np.array(draw(rows), dtype=dtype)
-    if draw(st.booleans()):
-        points = (points, np.array(draw(rows), dtype=dtype))
     scores = draw(st.lists(st.sampled_from([0.0, 1.0, 1e-300, 0.5, 1e300]), min_size=n, max_size=n))
     return points, scores, draw(st.integers(1, n))
 
@@ -732,10 +734,9 @@ def test_copies_come_only_when_every_other_place_is_taken(offset, n_columns, dty
     rng = np.random.default_rng(17)
     copies = np.tile(np.arange(60), 3)
     points = (rng.normal(size=(60, n_columns)) + offset)[copies].astype(dtype)
-    for array in (points, (points, points[:, :3])):
-        batch = repulsive(np.ones(180), array, 70, np.random.default_rng(0))
-        assert sorted(copies[batch[:60]]) == list(range(60))
-        assert len(set(batch.tolist())) == 70
+    batch = repulsive(np.ones(180), points, 70, np.random.default_rng(0))
+    assert sorted(copies[batch[:60]]) == list(range(60))
+    assert len(set(batch.tolist())) == 70
 
 
 def test_all_rows_can_be_taken():
@@ -790,9 +791,8 @@ def test_a_batch_is_the_same_in_every_container(container, tmp_path):
     points, scores = rng.normal(size=(150, 5)).astype(np.float32), rng.random(150)
     points[rng.random(points.shape) < 0.5] = 0
     held = containers(points, tmp_path)[container]
-    for wrapped, plain in ((held, points), ((points[:, :3], held), (points[:, :3], points))):
-        batch, expected = (repulsive(scores, p, 12, np.random.default_rng(0), diversity=2) for p in (wrapped, plain))
-        np.testing.assert_array_equal(batch, expected)
+    batch, expected = (repulsive(scores, p, 12, np.random.default_rng(0), diversity=2) for p in (held, points))
+    np.testing.assert_array_equal(batch, expected)
 
 
 @pytest.mark.parametrize("container", ["memory map", "tensor", "csr array", "dask"])
@@ -818,17 +818,12 @@ def test_points_may_be_of_any_type_of_number(dtype):
     np.testing.assert_array_equal(batch, expected)
 
 
-def test_one_array_in_a_tuple_is_that_array():
-    batch, expected = (repulsive(SCORES, p, 3, np.random.default_rng(0)) for p in ((PLACES,), PLACES))
-    np.testing.assert_array_equal(batch, expected)
-
-
 def test_inputs_are_left_as_they_were():
     rng = np.random.default_rng(23)
     points, more, scores = rng.normal(size=(50, 4)), torch.from_numpy(rng.normal(size=(50, 3))), rng.random(50)
     scores[7] = -1e-12
     before = points.copy(), more.clone(), scores.copy()
-    for held in (points, more, (points, more), points * 1e300):
+    for held in (points, more):
         repulsive(scores, held, 5, np.random.default_rng(0))
     for now, was in zip((points, more, scores), before, strict=True):
         np.testing.assert_array_equal(now, was)
@@ -842,6 +837,7 @@ def test_points_are_not_copied_as_a_whole(container, tmp_path):
     held = np.load(tmp_path / "points.npy", mmap_mode="r")
     held = da.from_array(held, chunks=(2000, 32)) if container == "dask" else held
     scores = np.ones(60_000)
+    repulsive(scores[:10], held[:10], 2, rng)  # so that what is measured are no imports
     tracemalloc.start()
     repulsive(scores, held, 5, rng)
     peak = tracemalloc.get_traced_memory()[1]
@@ -870,22 +866,18 @@ def with_value(value, row=2, column=1):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("hold", [np.asarray, torch.from_numpy, lambda p: (p, PLACES), lambda p: (PLACES, p)])
+@pytest.mark.parametrize("hold", [np.asarray, torch.from_numpy])
 def test_points_that_are_not_finite_are_refused_with_the_row(hold, value):
     with pytest.raises(ValueError, match=r"`points` must be finite.*row 2"):
         repulsive(SCORES, hold(with_value(value)), 2, np.random.default_rng(0))
 
 
 BAD_POINTS = {
-    "too few rows": (PLACES[:4], ValueError, "row for each of the 5 scores. Got 4 rows"),
-    "too many rows": (np.concatenate([PLACES, PLACES]), ValueError, "row for each of the 5 scores. Got 10 rows"),
-    "too few rows in a factor": ((PLACES, PLACES[:4]), ValueError, "row for each of the 5 scores. Got 4 rows"),
+    "too few rows": (PLACES[:4], ValueError, r"row for each score.*\(4, 2\)"),
+    "too many rows": (np.concatenate([PLACES, PLACES]), ValueError, r"row for each score.*\(10, 2\)"),
     "one axis": (PLACES[:, 0], ValueError, r"shape \(5,\)"),
-    "one axis in a factor": ((PLACES, PLACES[:, 0]), ValueError, r"shape \(5,\)"),
     "three axes": (PLACES[:, :, None], ValueError, r"shape \(5, 2, 1\)"),
     "no columns": (PLACES[:, :0], ValueError, r"shape \(5, 0\)"),
-    "three factors": ((PLACES, PLACES, PLACES), ValueError, "a tuple of two. Got a tuple of 3"),
-    "no factor": ((), ValueError, "Got a tuple of 0"),
     "text": (PLACES.astype(str), TypeError, "real numbers"),
     "complex numbers": (PLACES + 1j, TypeError, "real numbers"),
     "rows of several lengths": ([[1.0], [1.0, 2.0], [1.0], [1.0], [1.0]], ValueError, "all rows of one length"),

@@ -23,7 +23,6 @@ from scipy import special
 from skactive import samplers
 from skactive.samplers import power, softmax, softrank, topk
 from skactive.samplers._law import draw_batch
-from skactive.samplers._plackett_luce import Law, RankLaw
 
 NAMES = ["power", "softmax", "softrank", "topk", "uniform"]
 RANDOM = ["power", "softmax", "softrank"]
@@ -708,22 +707,6 @@ def test_log_proba_of_a_large_pool_equals_its_formula(name, rng):
     picked = weights[batch]
     rest = math.fsum(weights) - np.concatenate([[0], np.cumsum(picked)[:-1]])
     np.testing.assert_allclose(said.log_proba(), np.log(picked / rest), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("scores", [[0.3, 0.1, 0.2, 0.9], [0.5, 0.9, 0.5, -INF]], ids=["distinct", "tied"])
-def test_a_law_of_ranks_needs_no_more_than_the_values_of_ranks(scores):
-    # Weights 1, e^-1, e^-2, e^-3 by rank, beside the same law by row, tied rows taking their ranks at random.
-    law = RankLaw(np.array(scores), 1.0, lambda ranks: 1 - ranks)
-    rng, n_trials = np.random.default_rng(29), 2000
-    counts = Counter(tuple(law.draw(2, rng).tolist()) for _ in range(n_trials))
-    weights = [
-        [math.exp(1 - r) if s > -INF else 0 for r, s in zip(ranks, scores, strict=True)]
-        for ranks in reference.tied_ranks(scores)
-    ]
-    reference.assert_counts_fit(counts, reference.mixture(reference.ordered_batches(w, 2) for w in weights), n_trials)
-    picks = np.argsort(-np.array(scores), kind="stable")[:2]
-    by_row = Law(law.log_weights(), 1.0).log_proba(picks)
-    np.testing.assert_allclose(law.log_proba(picks), by_row, rtol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ logs of the weights

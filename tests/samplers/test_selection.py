@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skactive import samplers
-from skactive.samplers import _ranks, _samplers, _selection
+from skactive.samplers import _samplers, _selection
 from skactive.samplers._law import draw_batch
-from skactive.samplers._ranks import draw_ranks, rows_of_ranks
-from skactive.samplers._selection import draw_rows, sample_by_blocks, sample_by_rejection
+from skactive.samplers._selection import (
+    draw_ranks,
+    draw_rows,
+    rows_of_ranks,
+    sample_by_blocks,
+    sample_by_rejection,
+)
 
 WEIGHTS = {
     "four": [1, 2, 3, 4],
@@ -198,9 +203,9 @@ def test_powers_are_powers(beta):
 @pytest.mark.parametrize("stretches", [1, 64])
 @pytest.mark.parametrize("beta", [0.01, 0.5, 1.0, 3.0])
 def test_arrivals_are_a_poisson_process(beta, stretches, monkeypatch):
-    monkeypatch.setattr(_ranks, "_STRETCHES", stretches)
+    monkeypatch.setattr(_selection, "_STRETCHES", stretches)
     start, n, key = 100, 10_000, -math.log(1e5 / (np.arange(101.0, 10_001) ** -beta).sum())
-    positions, keys = _ranks._arrivals(start, n, key, np.random.default_rng(2), beta)
+    positions, keys = _selection._arrivals(start, n, key, np.random.default_rng(2), beta)
     edges = np.geomspace(start, n, 40).astype(int)
     for begin, end in itertools.pairwise(edges):
         expected = math.exp(-key) * (np.arange(begin + 1.0, end + 1) ** -beta).sum()
@@ -216,7 +221,7 @@ def test_arrivals_are_a_poisson_process(beta, stretches, monkeypatch):
 @pytest.mark.parametrize("beta", [0.3, 1.0, 2.0])
 def test_pairs_of_ranks_follow_the_law(beta, monkeypatch):
     # Of two draws 16 ranks are timed one by one.
-    monkeypatch.setattr(_ranks, "_TIMED", 1)
+    monkeypatch.setattr(_selection, "_TIMED", 1)
     n, rng, n_trials = 40, np.random.default_rng(3), 2000
     weights = np.arange(1.0, n + 1) ** -beta
     weights /= weights.sum()
@@ -233,7 +238,7 @@ def test_pairs_of_ranks_follow_the_law(beta, monkeypatch):
 def test_batches_of_ranks_have_the_same_law_however_many_are_timed(beta, monkeypatch):
     means = []
     for timed in (1, 10**9):
-        monkeypatch.setattr(_ranks, "_TIMED", timed)
+        monkeypatch.setattr(_selection, "_TIMED", timed)
         rng = np.random.default_rng(4)
         batches = [draw_ranks(3000, 3000, 20, rng, beta) for _ in range(250)]
         means.append([np.log1p(batch).sum() for batch in batches])
@@ -270,8 +275,8 @@ def test_rows_of_ranks_are_those_of_the_sorted_scores(large, scores, seed):
     scores, rng = np.array(scores), np.random.default_rng(seed)
     positions = rng.permutation(len(scores))[: rng.integers(1, len(scores) + 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ranks, "_FEW_ROWS", 1)
-        patch.setattr(_ranks, "_LARGE", large)
+        patch.setattr(_selection, "_FEW_ROWS", 1)
+        patch.setattr(_selection, "_LARGE_BUCKET", large)
         rows = rows_of_ranks(scores, positions, rng)
     assert len(set(rows.tolist())) == len(positions)
     np.testing.assert_array_equal(scores[rows], np.sort(scores)[::-1][positions])
@@ -301,8 +306,8 @@ def test_rows_of_ranks_of_many_rows(make, rng):
 @pytest.mark.parametrize("large", [2, 10**9], ids=["sorted", "by themselves"])
 def test_ties_share_their_ranks_at_random(large, monkeypatch):
     # The three rows of score 2 hold the ranks 1 and 3 in each of the six orders alike.
-    monkeypatch.setattr(_ranks, "_FEW_ROWS", 1)
-    monkeypatch.setattr(_ranks, "_LARGE", large)
+    monkeypatch.setattr(_selection, "_FEW_ROWS", 1)
+    monkeypatch.setattr(_selection, "_LARGE_BUCKET", large)
     scores, rng, n_trials = np.array([2.0, 1.0, 2.0, 5.0, 2.0, 0.0, 0.0, 1.0]), np.random.default_rng(5), 1500
     pairs = [tuple(rows_of_ranks(scores, np.array([1, 3]), rng).tolist()) for _ in range(n_trials)]
     for pair in itertools.permutations([0, 2, 4], 2):

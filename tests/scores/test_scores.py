@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from skactive import scores
 from skactive.scores import SCORES, bald, entropy, margin, std_dev, variation_ratio
-from skactive.scores import _registry as registry
 
 NAMES = ["bald", "entropy", "variation_ratio", "std_dev", "margin"]
 CLASS_SCORES = ["bald", "entropy", "variation_ratio", "margin"]
@@ -386,14 +385,3 @@ def test_a_wrong_row_is_named_wherever_it_stands_and_one_that_the_mean_hides_in_
     draws[3, 8_500, :2] += np.float32([-2, 2])
     with pytest.raises(ValueError, match="draw 3 of point 8500"):
         SCORES[name](draws)
-
-
-def test_a_kernel_that_takes_the_axes_for_others_is_refused(monkeypatch):
-    monkeypatch.setattr(registry, "SCORES", {})
-
-    @registry.register("classifier")
-    def by_class(draws):
-        return draws.amax((0, 2))  # one for each class, of which there are as many as rows
-
-    with pytest.raises(ValueError, match=r"`by_class` must return a number for each point of a block, shape \(3,\)"):
-        by_class(np.full((4, 3, 2), 0.5))
