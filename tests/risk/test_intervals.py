@@ -303,7 +303,7 @@ def test_a_model_of_one_class_has_measures_that_are_defined(recwarn):
 @pytest.mark.parametrize(
     ("options", "seen"),
     [
-        ({"largest_loss": 0.5}, "`losses` must lie between 0 and `largest_loss`=0.5"),
+        ({"largest_loss": 0.5}, "`largest_loss` must be a number above 0 that no loss exceeds"),
         ({"largest_loss": 0}, "`largest_loss` must be a number above 0"),
         ({"largest_loss": "one"}, "`largest_loss` must be a number above 0"),
         ({"largest_weight": 0.5}, "`largest_weight`"),
