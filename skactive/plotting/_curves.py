@@ -98,11 +98,6 @@ class LearningCurveDisplay:
         Returns
         -------
         LearningCurveDisplay
-
-        Raises
-        ------
-        ValueError
-            If the result has no such score or query, or no finished run of it.
         """
         scoring, runs = _finished_runs(result, scoring, queries)
         curves = {query: _aligned(of.values()) for query, of in runs.items()}
@@ -114,18 +109,7 @@ class LearningCurveDisplay:
         ).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> LearningCurveDisplay:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in `from_result`.
-
-        Returns
-        -------
-        LearningCurveDisplay
-            Itself.
-        """
+        """Draw the curves, and return the display; ``ax`` and keywords as in `from_result`."""
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
         curves = {query: (self.n_labelled[query], scores) for query, scores in self.scores.items()}
@@ -213,11 +197,6 @@ class PairedDifferenceDisplay:
         Returns
         -------
         PairedDifferenceDisplay
-
-        Raises
-        ------
-        ValueError
-            As `LearningCurveDisplay.from_result` does.
         """
         reference = check_reference(reference, result.queries)
         shown = [query for query in check_query_names(queries, result.queries) if query != reference]
@@ -232,18 +211,7 @@ class PairedDifferenceDisplay:
         ).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> PairedDifferenceDisplay:
-        """Draw the differences and a line at 0.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in `from_result`.
-
-        Returns
-        -------
-        PairedDifferenceDisplay
-            Itself.
-        """
+        """Draw the differences and a line at 0, and return the display; ``ax`` and keywords as in `from_result`."""
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
         self.zero_line_ = self.ax_.axhline(0.0, color=drawing.GREY, linewidth=1.2, label=self.reference)
@@ -271,7 +239,9 @@ def _finished_runs(
     result: ExperimentResult, scoring: str | None, queries: Sequence[str] | None
 ) -> tuple[str, dict[str, dict[int, Run]]]:
     """The name of the score, and the runs that finished, by query and trial."""
-    scoring = _check_scoring(scoring, result.score_names)
+    scoring = scoring or next(iter(result.score_names), "")
+    if scoring not in result.score_names:
+        raise ValueError(f"`scoring` must be one of the scores of the result, {result.score_names}. Got {scoring!r}.")
     failed = {(failure.query, failure.trial) for failure in result.failures}
     runs: dict[str, dict[int, Run]] = {name: {} for name in check_query_names(queries, result.queries)}
     for of in result.rounds:
@@ -284,15 +254,6 @@ def _finished_runs(
                 "the query out by `queries`."
             )
     return scoring, runs
-
-
-def _check_scoring(scoring: str | None, names: Sequence[str]) -> str:
-    """The name of a score of a result, by default its first."""
-    if not names:
-        raise ValueError("`result` must hold rounds. Got none.")
-    if scoring is not None and scoring not in names:
-        raise ValueError(f"`scoring` must be one of the scores of the result, {list(names)}. Got {scoring!r} instead.")
-    return names[0] if scoring is None else scoring
 
 
 def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:

@@ -744,7 +744,7 @@ NOT_HERE = {
     "query.score_rows": _INSIDE,
     "posterior.check_posterior": "a check for tests",
     "posterior.noise_variance": "takes an estimator alone, and answers None for others",
-    "risk.RiskEstimate": "what estimates return",
+    "risk.RiskEstimate": _RECORD,
     "plotting.BatchDisplay": _DISPLAY,
     "plotting.LearningCurveDisplay": _DISPLAY,
     "plotting.PairedDifferenceDisplay": _DISPLAY,

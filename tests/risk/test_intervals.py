@@ -259,7 +259,7 @@ def test_the_absolute_error_is_that_of_a_regressor():
     np.testing.assert_allclose(LOSSES["absolute_error"](regressor, X[100:120], y[100:120]), expected)
     tester = ActiveTester(StochasticBatchQuery("std_dev", epsilon=0.2, random_state=0), X[100:])
     tester.tell(y[100:][tester.ask(regressor, 10)].astype(float))
-    with pytest.raises(TypeError, match="regressor has no accuracy"):
+    with pytest.raises(TypeError, match="must be a classifier for `zero_one`"):
         tester.accuracy(regressor)
 
 
