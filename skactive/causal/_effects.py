@@ -335,6 +335,8 @@ def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., 
 def _minus_sqrt_pehe(
     estimator: BaseEstimator, X: Any, y: Any, *, rows: NDArray[np.int64], effects: Floats, treatment: int | str
 ) -> float:
+    if len(effects) <= max(rows):
+        raise ValueError(f"`effects` must have an effect for each row of X. Got {len(effects)}.")
     return -sqrt_pehe(effects[rows], predict_effects(estimator, X, treatment))
 
 

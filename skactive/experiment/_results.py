@@ -22,32 +22,15 @@ _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores th
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One round of one run: the labels acquired, and the scores of the model fitted to all labels so far.
-
-    Rounds are equal if all but their seconds is.
-
-    Attributes
-    ----------
-    trial, round : int
-    query : str
-    n_labelled : int
-        Number of labels that the model was fitted to.
-    indices : tuple of int
-        Positions in the caller's X of the rows labelled in this round, most preferred first; in round 0 the initial
-        labels.
-    scores : dict of str to float
-    query_seconds : float or None
-        Seconds that the query took; None in round 0.
-    fit_seconds : float
-    """
+    """One round of one run: the labels acquired, and the scores of the model fitted to all labels so far."""
 
     trial: int
     query: str
     round: int
-    n_labelled: int
-    indices: tuple[int, ...]
+    n_labelled: int  # that the model was fitted to
+    indices: tuple[int, ...]  # positions in the caller's X, most preferred first; in round 0 the initial labels
     scores: dict[str, float]
-    query_seconds: float | None
+    query_seconds: float | None  # None in round 0
     fit_seconds: float
 
     def __eq__(self, other: object) -> bool:
