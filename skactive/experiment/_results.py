@@ -20,7 +20,7 @@ _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Round:
     """One round of one run: the labels acquired, and the scores of the model fitted to all labels so far."""
 
@@ -30,16 +30,9 @@ class Round:
     n_labelled: int  # that the model was fitted to
     indices: tuple[int, ...]  # positions in the caller's X, most preferred first; in round 0 the initial labels
     scores: dict[str, float]
-    query_seconds: float | None  # None in round 0
-    fit_seconds: float
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the same was found, however long it took. A score of NaN is equal to NaN."""
-        return isinstance(other, Round) and self._found() == other._found()
-
-    def _found(self) -> tuple[Any, ...]:
-        scores = {name: repr(score) if np.isnan(score) else score for name, score in self.scores.items()}
-        return self.trial, self.query, self.round, self.n_labelled, self.indices, scores
+    # seconds are not compared: rounds are equal if the same was found, however long it took
+    query_seconds: float | None = field(compare=False)  # None in round 0
+    fit_seconds: float = field(compare=False)
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Round:

@@ -130,7 +130,8 @@ def _make_room_below(ax: Any, legend: Any) -> None:
 
 def draw_curves(
     ax: Any,
-    curves: Mapping[str, tuple[Any, Any]],
+    x: Mapping[str, Any],
+    values: Mapping[str, Any],
     kwargs: Mapping[str, Any],
     *,
     order: Sequence[str] | None = None,
@@ -142,11 +143,11 @@ def draw_curves(
     Bands of few trials can be far wider than all lines together. So axes show at most three times the range of the
     lines, and the level that they are compared with. Ticks are whole numbers of labels.
     """
-    names = list(dict.fromkeys([*(order or ()), *curves]))
-    looks = dict(zip(names, styles(len(names)), strict=True))
+    names = list(dict.fromkeys([*(order or ()), *values]))
+    looks = {name: {**look, "label": name, **kwargs} for name, look in zip(names, styles(len(names)), strict=True)}
     drawn = {
-        name: _draw_curve(ax, np.asarray(x), np.asarray(values, dtype=float), label=name, **{**looks[name], **kwargs})
-        for name, (x, values) in curves.items()
+        name: _draw_curve(ax, np.asarray(x[name]), np.asarray(of_name, dtype=float), **looks[name])
+        for name, of_name in values.items()
     }
     lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
     _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level)

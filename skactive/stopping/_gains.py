@@ -274,22 +274,17 @@ class Tested:
 
     confidence: Values  # probability of the predicted label, less that of a guess
     right: Values  # 1 or 0, less the same
-    progress: Values  # right now (1 or 0) less right with fewer labels; empty where no earlier model is known
     guess: float  # chance of a guess among the classes that the model knew
 
     @classmethod
-    def of(cls, model: Any, earlier: Any, X: Any, y: NDArray[Any]) -> Tested | None:
-        """None if the model has no probabilities, or does not predict the most probable labels."""
+    def of(cls, model: Any, X: Any, y: NDArray[Any]) -> Tested | None:
+        """None without labels, or if the model has no probabilities."""
         if len(y) == 0 or not hasattr(model, "predict_proba"):
             return None
         predictions = as_array(model.predict(X)).reshape(len(y))
         probabilities = as_array(model.predict_proba(X)).astype(float)
         guess = 1 / max(2, probabilities.shape[1])
-        is_right = predictions == y
-        progress = np.empty(0)
-        if earlier is not model:
-            progress = is_right.astype(float) - (as_array(earlier.predict(X)).reshape(len(y)) == y)
-        return cls(probabilities.max(axis=1) - guess, is_right - guess, progress, guess)
+        return cls(probabilities.max(axis=1) - guess, (predictions == y) - guess, guess)
 
 
 @dataclass(frozen=True)
@@ -305,23 +300,19 @@ class Trust:
     n_labels: int = 0
     confidence: float = np.nan
     right: float = np.nan
-    progress: float = np.nan
-    progress_error: float = np.nan
 
     @classmethod
     def of(cls, tested: Sequence[Tested]) -> Trust:
-        """From the last batches: least squares through the guess, with an error that allows for unequal spread."""
+        """From the last batches: least squares through the guess."""
         if not tested:
             return cls()
-        x, y, progress = (
-            np.concatenate([getattr(batch, name) for batch in tested]) for name in ("confidence", "right", "progress")
-        )
+        x, y = (np.concatenate([getattr(batch, name) for batch in tested]) for name in ("confidence", "right"))
         weight = float(x @ x) + _PRIOR
         slope = (float(x @ y) + _PRIOR) / weight
+        # with an error that allows for unequal spread (White, 1980); a label of the prior has the spread of a coin
         error = float(np.sqrt(np.sum((x * (y - slope * x)) ** 2) + _PRIOR * 0.25)) / weight
         low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1)
         guess = float(np.average([batch.guess for batch in tested], weights=[len(batch.right) for batch in tested]))
-        n_both = len(progress)
         return cls(
             slope=float(middle),
             low=float(low),
@@ -329,8 +320,6 @@ class Trust:
             n_labels=len(x),
             confidence=float(x.mean()) + guess,
             right=float(y.mean()) + guess,
-            progress=float(progress.mean()) if n_both else np.nan,
-            progress_error=float(progress.std() / np.sqrt(n_both)) if n_both else np.nan,
         )
 
     @property

@@ -81,9 +81,7 @@ class StoppingReport:
         How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
         when they were bought, the slope of right (1 or 0) against its confidence, both less the chance of a guess.
         ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 % interval, ``n_labels`` how many labels there were,
-        ``confidence`` how sure it was and ``right`` how often it was right. ``progress``, with ``progress_error``, is
-        how much more often it was right than a model of some ``patience`` labels fewer on these same labels, none of
-        which either had been taught.
+        ``confidence`` how sure it was and ``right`` how often it was right.
     fewest : int
         Labels of the rarest class; 0 for regressors.
     tested : RiskDifference or None
@@ -432,10 +430,9 @@ class _Before:
             )
         previous._check_earlier(now)
         past, batches = previous._window(patience), previous._batches
-        model, earlier = previous._past[-1], past[0].model
-        new = np.flatnonzero([key not in previous._taught for key in now.keys])
-        if now.is_classifier and model.model is not None and earlier is not None and model.probabilities is not None:
-            tested = Tested.of(model.model, earlier, chunks.take_rows(now.X, new), now.y[new])
+        last, new = past[-1], np.flatnonzero([key not in previous._taught for key in now.keys])
+        if now.is_classifier and last.model is not None and last.probabilities is not None:
+            tested = Tested.of(last.model, chunks.take_rows(now.X, new), now.y[new])
             batches = (*batches, *([] if tested is None else [tested]))[-MOST_BATCHES:]
         return cls(previous.labels, past, batches)
 
