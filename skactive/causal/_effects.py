@@ -54,44 +54,8 @@ class EffectEstimate:
     high: Floats
 
 
-def potential_outcomes(predict_draws: Callable[[Any], Any], X: Any, treatment: int | str) -> Any:
-    """Draws of the outcomes of rows without and with a treatment, by the same functions.
-
-    Parameters
-    ----------
-    predict_draws : callable
-        What `sample_posterior` answered for a regressor of the outcome.
-    X : array-like of shape (n_points, n_features)
-        The treatment among the columns; it is not looked at, and not changed.
-    treatment : int or str
-        Position of that column, or its name in a DataFrame.
-
-    Returns
-    -------
-    ndarray or torch.Tensor of shape (n_draws, n_points, 2)
-        The effects are ``draws[..., 1] - draws[..., 0]``.
-
-    See Also
-    --------
-    causal.estimate_effects : Means and intervals of the difference.
-    CausalBALDQuery : Scores such draws.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import BayesianRidge
-    >>> from skactive import sample_posterior
-    >>> from skactive.causal import potential_outcomes
-    >>> from skactive.datasets import make_causal
-    >>> X, y, _ = make_causal(100, np.random.default_rng(0))
-    >>> predict_draws = sample_posterior(BayesianRidge().fit(X, y), 5, np.random.default_rng(0))
-    >>> potential_outcomes(predict_draws, X, treatment=1).shape
-    (5, 100, 2)
-    """
-    if not callable(predict_draws):
-        raise TypeError(f"`predict_draws` must be what `sample_posterior` returns. Got {shown(predict_draws)} instead.")
-    X = containers.prepare_pool(X, "X")
-    position = containers.column_position(X, treatment, "treatment")
+def _potential_outcomes(predict_draws: Callable[[Any], Any], X: Any, position: int) -> Any:
+    """Draws (n_draws, n_points, 2) of the outcomes without and with a treatment, by the same functions."""
     untreated, treated = (predict_draws(containers.set_column(X, position, value)) for value in (0, 1))
     stack = torch.stack if isinstance(treated, torch.Tensor) else np.stack
     return stack([untreated, treated], -1)
@@ -110,7 +74,7 @@ def outcome_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, positio
         raise TypeError(f"`estimator` must predict one outcome. Got draws of shape {tuple(draws.shape)}.")
     return replace(
         draws,
-        predict=functools.partial(potential_outcomes, draws.predict, treatment=position),
+        predict=functools.partial(_potential_outcomes, draws.predict, position=position),
         shape=(*draws.shape, 2),
         n_beside=draws.n_beside + (pool.n_columns or 0),  # the rows are copied, to set the treatment
     )
@@ -125,7 +89,7 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
         Its ``predict`` is all that is needed.
     X : array-like of shape (n_points, n_features)
     treatment : int or str
-        As in `potential_outcomes`.
+        Position of the column of X that the treatment is in, or its name in a DataFrame.
 
     Returns
     -------
@@ -183,7 +147,7 @@ def estimate_effects(
     estimator : fitted regressor, or modAL learner
     X : array-like of shape (n_points, n_features)
     treatment : int or str
-        As in `potential_outcomes`.
+        As in `predict_effects`.
     level : float, default=0.95
         Of the interval, which has as many draws below as above it.
     n_draws, posterior, chunk_size, n_jobs, random_state, verbose
@@ -209,7 +173,6 @@ def estimate_effects(
     See Also
     --------
     causal.predict_effects : The estimate alone, from predictions.
-    causal.potential_outcomes : Draws of both outcomes.
 
     Examples
     --------
@@ -303,7 +266,7 @@ def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., 
     effects : array-like of shape (n_points,)
         True effect on each row of the X (or ``X_test``) that the experiment is given.
     treatment : int or str
-        As in `potential_outcomes`.
+        As in `predict_effects`.
 
     Returns
     -------

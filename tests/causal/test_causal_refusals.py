@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from small_models import X_POOL
 
 from skactive import CausalBALDQuery, StochasticBatchQuery
-from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe
+from skactive.causal import estimate_effects, predict_effects, sqrt_pehe
 from skactive.datasets import make_causal
 from skactive.scores import SCORES
 
@@ -61,8 +61,6 @@ def test_a_treatment_that_is_no_column_is_refused(treatment, error, says):
             predict_effects(OUTCOMES, CAUSAL_POOL, treatment)
         with pytest.raises(error, match=f"`treatment` must.*{says}"):
             estimate_effects(OUTCOMES, CAUSAL_POOL, treatment)
-        with pytest.raises(error, match=f"`treatment` must.*{says}"):
-            potential_outcomes(lambda X: np.zeros((2, len(X))), CAUSAL_POOL, treatment)
 
 
 def test_a_name_that_is_no_column_is_refused_with_the_columns():

@@ -25,7 +25,6 @@ from skactive.badge import badge
 from skactive.batchbald import batchbald
 from skactive.causal import (
     estimate_effects,
-    potential_outcomes,
     predict_effects,
     sqrt_pehe,
     sqrt_pehe_scorer,
@@ -409,14 +408,6 @@ CALLS: dict[str, Entry] = {
     "causal.predict_effects": Entry(
         predict_effects, {"estimator": P("estimator", REGRESSOR), "X": P("rows", ROWS), "treatment": P("column", 2)}
     ),
-    "causal.potential_outcomes": Entry(
-        potential_outcomes,
-        {
-            "predict_draws": P("callable", lambda X: np.stack([X[:, 0], X[:, 2]])),
-            "X": P("rows", ROWS),
-            "treatment": P("column", 2),
-        },
-    ),
     "causal.estimate_effects": Entry(
         lambda **given: estimate_effects(**given).mean,
         {
@@ -588,7 +579,6 @@ BAD |= {
     "least of groups": fixed(1, "x", [1], True, object, {0: -1}, {0: 1.5}, {0: True}, {9: 1}, {0: 3}, {0: 10**30}),
     "budget": NO_NUMBER | fixed(-1, -1e-9, 10**400, 0, 1.0),
     "flag": fixed(None, "x", 1.5, 2, []),
-    "callable": fixed(None, 5, "x", []),
     "query name": fixed("no such", 5, 1.5, ["x"]),
     "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
 }
