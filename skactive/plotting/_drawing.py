@@ -3,7 +3,6 @@
 Colours are those of Okabe and Ito (2008), which can be distinguished with every common kind of colour vision, without
 the yellow, which is hard to see on white. Curves also differ in their markers and dashes. Axes that the user passes are
 drawn on and labelled; a new figure is laid out as well: legends are outside the data, and panels share their labels.
-The pictures of the documentation are drawn with the same looks, at `PAGE` inches.
 """
 
 from __future__ import annotations
@@ -25,10 +24,6 @@ _MARKERS = "osD^vP*X"
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (7, 1.5, 1, 1.5, 1, 1.5)))
 _N_MARKERS = 10
 _WIDTH = 6.0  # inches: 600 pixels of a screen
-PAGE = 7.5
-"""Inches of a picture of the documentation: at 96 pixels an inch the width at which a page shows it."""
-SMALLEST_TEXT = 8.0
-"""Points of the smallest text of a picture, at the width at which a page shows it."""
 
 
 def styles(n: int) -> list[dict[str, Any]]:
@@ -42,21 +37,6 @@ def colour_map() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades of blue", ["#CCE3F0", COLOURS[0], "#001B2B"])
-
-
-def page_style() -> dict[str, Any]:
-    """Settings of matplotlib for the pictures of the documentation: sizes of text and lines, layout, pixels."""
-    small, medium = SMALLEST_TEXT, 9.7  # of which five sixths are "small" for matplotlib, and enough
-    text = {"font.size": medium, "axes.titlesize": medium, "figure.titlesize": medium, "axes.labelsize": medium}
-    ticks = {
-        "xtick.labelsize": small,
-        "ytick.labelsize": small,
-        "legend.fontsize": small,
-        "legend.title_fontsize": small,
-    }
-    lines = {"lines.linewidth": 1.5, "lines.markersize": 4.5, "errorbar.capsize": 3.0, "legend.handlelength": 2.8}
-    grid = {"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.3}
-    return {**text, **ticks, **lines, **grid, "figure.constrained_layout.use": True, "savefig.dpi": 150}
 
 
 class Canvas:

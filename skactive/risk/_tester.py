@@ -49,7 +49,7 @@ class ActiveTester:
     obstacle, as the estimate is that of the picks before them.
 
     .. warning::
-        A row that nobody can label must not be left out: such rows are seldom like the others, and without them the
+        A row that cannot be labelled must not be left out: such rows are seldom like the others, and without them the
         estimate is biased. Tell a label of its own for them, such as "unclear" or -1, which counts as an error of the
         model; see :ref:`rows_without_a_label`.
 
@@ -413,19 +413,16 @@ class Picks:
         picks = np.flatnonzero(~self.is_told)
         if len(picks) == 0:
             raise ValueError("`labels` must be those of rows that `ask` chose. It was not called since the last ones.")
-        if rows is not None:
-            return picks[self._where_open(check_positions("rows", rows, n_pool), self.rows[picks])]
-        asks = np.unique(self.asks[picks])
-        if len(asks) > 1:
+        if rows is None and len(asks := np.unique(self.asks[picks])) > 1:
             raise ValueError(f"`rows` must say which rows these labels belong to, as {len(asks)} asks are open.")
-        return picks
-
-    def _where_open(self, rows: NDArray[np.int64], open_rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        wrong = rows[~np.isin(rows, open_rows)]
-        if len(wrong):
+        if rows is None:
+            return picks
+        pick_of = dict(zip(self.rows[picks].tolist(), picks.tolist(), strict=True))
+        given = check_positions("rows", rows, n_pool).tolist()
+        wrong = [row for row in given if row not in pick_of]
+        if wrong:
             raise ValueError(
                 f"`rows` must be positions in the pool that `ask` returned and that have no label yet. Got {wrong[0]}, "
                 f"and {len(wrong)} such rows in all."
             )
-        order = np.argsort(open_rows)
-        return order[np.searchsorted(open_rows, rows, sorter=order)]
+        return np.array([pick_of[row] for row in given], dtype=np.int64)

@@ -233,8 +233,8 @@ class StoppingReport:
         scoring : {"auto", "accuracy", "balanced_accuracy", "average_precision", "log_loss"}, default="auto"
             What labels are to improve, and ``tolerance`` is in units of. "auto": accuracy; average precision if one of
             the classes is rare among the labels of the first report, holding less than a fifth of an equal share (a
-            tenth of all, of two classes), as nearly all are right then who say "no" to everything. Of two classes,
-            average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
+            tenth of all, of two classes), as a model that says "no" to everything is nearly always right then. Of two
+            classes, average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
         test : ActiveTester, optional
             Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
             on the same rows. Where their interval, which allows for a look after every batch, is on one side of
