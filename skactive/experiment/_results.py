@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import traceback
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .. import _html as html
-from .._checks import Rule, check_reference, import_optional, number, shown
-from ._summary import Curve, Summary, card_of, compare, savings, with_holm
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .._checks import Rule, check_reference, number, shown
+from ._summary import Curve, Summary, compare, savings, with_holm
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
@@ -109,7 +107,7 @@ class ExperimentResult:
         )
 
     def _repr_html_(self) -> str:
-        return card_of(self.summary(), title=repr(self)) if self.rounds else html.card(repr(self), [])
+        return self.summary()._repr_html_(title=repr(self)) if self.rounds else html.card(repr(self), [])
 
     @property
     def queries(self) -> list[str]:
@@ -130,13 +128,12 @@ class ExperimentResult:
             Columns: trial, query, round, n_labelled, indices, one for each score, query_seconds (NaN in round 0),
             fit_seconds.
         """
-        pandas = import_optional("pandas", "to_frame", "pandas")
         rows = []
         for record in self.rounds:
             row = asdict(record)
             scores, seconds = row.pop("scores"), {name: row.pop(name) for name in ("query_seconds", "fit_seconds")}
             rows.append({**row, **scores, **seconds})
-        return pandas.DataFrame(rows).astype({"query_seconds": float})
+        return pd.DataFrame(rows).astype({"query_seconds": float})
 
     def to_json(self) -> str:
         """The whole result as text; `from_json` restores an equal result, to the last bit."""
