@@ -58,6 +58,7 @@ def paired_p_value(differences: ArrayLike) -> float:
     rng = np.random.default_rng(0)
     flips = np.array([*itertools.product((-1, 1), repeat=n)]) if is_exact else rng.choice((-1, 1), (_FLIPS, n))
     means = np.abs(flips @ differences)
+    # sums that are equal but for rounding count as equal
     as_far = np.count_nonzero(means >= abs(differences.sum()) - 1e-9 * np.abs(differences).sum())
     return as_far / len(flips) if is_exact else (as_far + 1) / (len(flips) + 1)
 

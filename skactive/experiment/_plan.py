@@ -112,7 +112,7 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
     if strata is None:
         return rng.choice(train, n_initial, replace=False)
     _, class_of, available = np.unique(strata[train], return_inverse=True, return_counts=True)
-    share = n_initial * available / len(train) + 1e-6 * rng.random(len(available))  # ties are broken at random
+    share = n_initial * available / len(train) + 1e-6 * rng.random(len(available))  # ties broken at random
     counts = np.ones(len(available), dtype=int)
     for _ in range(n_initial - len(available)):
         counts[np.argmax(share - counts)] += 1

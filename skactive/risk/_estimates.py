@@ -181,7 +181,8 @@ class RiskDifference:
         Zou and Donner (2008), Construction of Confidence Limits about Effect Measures: A General Approach.
         """
         level = _checked_level(level, side, every_look, self.more.n_looks)
-        level = level if side == "both" else max(2 * level - 1, 1e-9)  # a tail of 1 - level on the side that counts
+        # a tail of 1 - level on the side that counts; levels of a half or less leave an interval of almost no width
+        level = level if side == "both" else max(2 * level - 1, 1e-9)
         low, high = difference_ends(*((part.value, *part.interval(level)) for part in (self.more, self.less)))
         return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
 
@@ -363,7 +364,8 @@ def gamma_end(value: float, variance: float, step: float, tail: float, *, upper:
     def beyond(end: float) -> float:
         return (_tail(end, value, variance) + _tail(end, *wider)) / 2 - tail
 
-    low = low if beyond(low) > 0 else 0.0
+    low = low if beyond(low) > 0 else 0.0  # the mixture may have less beyond it than either law
+    # tolerances far below the two or three digits that an interval is read by
     return float(optimize.brentq(beyond, low, high, xtol=1e-12, rtol=1e-10)) if beyond(low) > 0 else high
 
 

@@ -149,6 +149,7 @@ def answers_of(estimator: Any, X: Any, n_rows: int) -> tuple[NDArray[Any], Value
         return predictions, None
     probabilities = np.asarray(check_one_output(estimator.predict_proba(X), estimator), dtype=float)
     chosen = (probabilities * (predictions[:, None] == np.asarray(estimator.classes_))).sum(axis=1)
+    # 1e-6: probabilities of float32 differ by less between two ways to compute them
     return predictions, None if np.any(chosen < probabilities.max(axis=1) - 1e-6) else probabilities
 
 
