@@ -310,7 +310,7 @@ class Trust:
         x, y = (np.concatenate([getattr(batch, name) for batch in tested]) for name in ("confidence", "right"))
         weight = float(x @ x) + _PRIOR
         slope = (float(x @ y) + _PRIOR) / weight
-        # with an error that allows for unequal spread (White, 1980); a label of the prior has the spread of a coin
+        # an error that allows for unequal spread; a label of the prior has the spread of a coin
         error = float(np.sqrt(np.sum((x * (y - slope * x)) ** 2) + _PRIOR * 0.25)) / weight
         low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1)
         guess = float(np.average([batch.guess for batch in tested], weights=[len(batch.right) for batch in tested]))
