@@ -447,7 +447,7 @@ def test_a_round_that_is_no_batch_is_refused(round_, result):
 
 
 def test_a_trial_that_was_not_is_refused(result):
-    with pytest.raises(ValueError, match="`trial` and `round` must be those of a batch of 'power'.*Got 7, 1"):
+    with pytest.raises(ValueError, match=r"`trial` and `round` must be those of a batch of 'power'.*Got 7, 1"):
         BatchDisplay.from_result(result, X, trial=7)
     with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
         BatchDisplay.from_result(result, X[:20])
