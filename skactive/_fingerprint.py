@@ -7,8 +7,8 @@ hashed by what they do instead: their compiled code and the values that it uses.
 from __future__ import annotations
 
 import dis
-import functools
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,16 +27,11 @@ _PLAIN = {bool, int, float, str, bytes, type(None)}
 
 
 def digest(value: Any) -> str:
-    """A checksum of data, parameters and code.
+    """A checksum of data, parameters and code; an error for what cannot be pickled, such as a lock.
 
     Arrays, tables and tensors count by values and types, not by their layout in memory; estimators, queries among them,
     by class and parameters without random states; functions and classes of the user's own by code, defaults, closure,
     attributes and the globals that they name; anything else by what ``pickle`` would write.
-
-    Raises
-    ------
-    ValueError
-        For what cannot be pickled, such as a lock or an open file: nothing would distinguish it from another one.
     """
     try:
         return _Hasher().hash(value)
@@ -75,8 +70,8 @@ class _Hasher(NumpyHasher):
             return value
         if isinstance(value, np.number | np.bool_):
             return value.item()
-        if _is_data(value):
-            return _data_parts(value)
+        if (parts := _data_parts(value)) is not None:
+            return parts
         if _is_estimator(value) and not self._is_inside:
             params = value.get_params(deep=False)
             return type(value), {name: param for name, param in params.items() if name != "random_state"}
@@ -93,16 +88,11 @@ class _Hasher(NumpyHasher):
         return _function_parts(value) if isinstance(value, FunctionType) else _class_parts(value)
 
 
-def _is_data(value: Any) -> bool:
-    kinds = np.ndarray | np.dtype
-    return isinstance(value, kinds) or sparse.issparse(value) or hasattr(value, "iloc") or hasattr(value, "detach")
-
-
 def _data_parts(value: Any) -> Any:
-    """Values and types of arrays, tables and tensors."""
+    """Values and types of arrays, tables and tensors; None of what is none of these."""
     if isinstance(value, np.dtype):
         return "dtype", repr(value)
-    if hasattr(value, "iloc"):
+    if hasattr(value, "iloc"):  # what pickle writes of a frame changes with its use
         columns = [value] if value.ndim == 1 else [value.iloc[:, i] for i in range(value.shape[1])]
         return "table", value.ndim, value.index.to_numpy(), [(str(c.name), *_dtype(c), c.to_numpy()) for c in columns]
     if sparse.issparse(value):
@@ -112,8 +102,8 @@ def _data_parts(value: Any) -> Any:
     if hasattr(value, "detach"):
         tensor = value.detach().cpu()
         return "tensor", str(tensor.dtype), (tensor.float() if tensor.dtype.itemsize == 2 else tensor).numpy()
-    if np.ma.isMaskedArray(value):
-        return "masked", value.filled(), np.ma.getmaskarray(value)
+    if type(value) is not np.ndarray:
+        return None
     if value.dtype.hasobject:
         return "array", value.shape, value.ravel().tolist()
     # bytes, as datetimes have no memoryview
@@ -130,10 +120,8 @@ def _dtype(column: Any) -> tuple[Any, ...]:
 def _is_estimator(value: Any) -> bool:
     """Whether clones are made of parameters alone; those of FrozenEstimator hold what it has learned."""
     clone = getattr(type(value), "__sklearn_clone__", None)
-    return hasattr(value, "get_params") and not isinstance(value, type) and clone in _CLONES
-
-
-_CLONES = (None, BaseEstimator.__sklearn_clone__)
+    is_plain = clone in (None, BaseEstimator.__sklearn_clone__)
+    return hasattr(value, "get_params") and not isinstance(value, type) and is_plain
 
 
 def _object_parts(value: Any) -> Any:
@@ -144,8 +132,6 @@ def _object_parts(value: Any) -> Any:
         return "set", sorted(map(digest, value))
     if isinstance(value, property):
         return "property", value.fget, value.fset, value.fdel
-    if isinstance(value, functools.cached_property):
-        return "property", value.func
     is_wrapper = isinstance(value, classmethod) or (callable(value) and not isinstance(value, type))
     wrapped = getattr(value, "__wrapped__", None) if is_wrapper else None  # of functools.cache, say
     return value if wrapped is None else ("wrapped", type(value).__name__, wrapped)
@@ -176,7 +162,7 @@ def _function_parts(function: FunctionType) -> Any:
         "function",
         [_instructions(code) for code in codes],
         [function.__defaults__, function.__kwdefaults__],
-        [_content(cell) for cell in function.__closure__ or ()],
+        [cell.cell_contents for cell in function.__closure__ or ()],
         _globals(function, codes) if _is_own_module(function.__module__) else None,
         vars(function),
     )
@@ -188,21 +174,12 @@ def _class_parts(cls: type) -> Any:
     return (
         "class",
         cls.__name__,
-        [{name: member for name, member in vars(base).items() if not _is_of_python(name, member)} for base in bases],
+        # without what Python sets itself: ``__doc__`` and the like, and caches of abc
+        [{n: m for n, m in vars(base).items() if isinstance(m, FunctionType) or not _OF_PYTHON(n)} for base in bases],
     )
 
 
-def _is_of_python(name: str, member: Any) -> bool:
-    """Whether Python sets a member itself: ``__doc__`` and the like, and caches of abc."""
-    is_special = name.startswith("__") and name.endswith("__") and not isinstance(member, FunctionType)
-    return is_special or name.startswith("_abc_")
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that has no value yet
-        return None
+_OF_PYTHON = re.compile("__.*__$|_abc_").match
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:

@@ -58,6 +58,7 @@ def paired_p_value(differences: ArrayLike) -> float:
     rng = np.random.default_rng(0)
     flips = np.array([*itertools.product((-1, 1), repeat=n)]) if is_exact else rng.choice((-1, 1), (_FLIPS, n))
     means = np.abs(flips @ differences)
+    # sums that are equal but for rounding count as equal
     as_far = np.count_nonzero(means >= abs(differences.sum()) - 1e-9 * np.abs(differences).sum())
     return as_far / len(flips) if is_exact else (as_far + 1) / (len(flips) + 1)
 
@@ -111,15 +112,3 @@ def verdict_of(found: Estimate, margin: float) -> str:
     said = ["better"] * (found.low > 0) + ["worse"] * (found.high < 0)
     said += ["within the margin"] * (-margin < found.low and found.high < margin)
     return ", ".join(said) or "cannot be told"
-
-
-def area(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """Area under the ROC curve, from the sum of the ranks of the positive rows (Mann and Whitney, 1947).
-
-    NaN if all rows, or none, are positive.
-    """
-    n, n_positive = len(scores), int(positive.sum())
-    if n_positive in (0, n):
-        return np.nan
-    above = stats.rankdata(scores)[positive].sum() - n_positive * (n_positive + 1) / 2
-    return float(above / (n_positive * (n - n_positive)))

@@ -20,6 +20,8 @@ from matplotlib.transforms import Bbox
 
 from skactive.plotting import _drawing as drawing
 
+PAGE = 7.5  # inches: at 96 pixels an inch the width at which a page shows a picture
+SMALLEST_TEXT = 8.0  # points, at that width
 MAPS = {"viridis", "Greys", drawing.colour_map().name, "orange to blue"}
 PALETTE = np.array([to_rgb(colour) for colour in drawing.COLOURS])
 VIRIDIS = np.asarray(colormaps["viridis"](np.linspace(0, 1, 256)))[:, :3]
@@ -49,7 +51,7 @@ class Recorder(RendererAgg):
         return Bbox.from_bounds(x, y - descent, width, height)
 
 
-def faults(figure: Any, shown: float = drawing.PAGE) -> Iterator[str]:
+def faults(figure: Any, shown: float = PAGE) -> Iterator[str]:
     """What is wrong with a figure that a page shows at this width in inches, or at its own if that is less."""
     recorder = Recorder(figure)
     figure.draw(recorder)
@@ -63,7 +65,7 @@ def _texts(figure: Any, recorder: Recorder, shown: float) -> Iterator[str]:
     scale = min(1.0, shown / figure.get_figwidth())
     width, height = figure.bbox.size
     for text, size in dict.fromkeys(recorder.sizes):
-        if size * scale < drawing.SMALLEST_TEXT:
+        if size * scale < SMALLEST_TEXT:
             yield f"{text!r} has {size * scale:.1f} points"
     for text, box in recorder.texts:
         if min(box.x0, box.y0, width - box.x1, height - box.y1) < 1:  # pixel, for another font or resolution

@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from pictures import faults
+from pictures import PAGE, faults
 
 from skactive.plotting import _drawing as drawing
 
@@ -30,9 +30,9 @@ def closed_figures():
 def test_the_figure_of_a_study_is_of_the_palette_and_can_be_read_on_the_page(path, monkeypatch):
     monkeypatch.syspath_prepend(str(STUDIES))
     study = importlib.import_module(path.stem)
-    with matplotlib.rc_context(drawing.page_style()):
+    with matplotlib.rc_context(fname=ROOT / "docs" / "page.mplstyle"):
         figure = study.draw(json.loads(path.read_text(encoding="utf-8"))["findings"])
-        assert figure.get_figwidth() == drawing.PAGE
+        assert figure.get_figwidth() == PAGE
         assert list(faults(figure)) == []
 
 

@@ -40,13 +40,14 @@ UNIFORM = StochasticBatchQuery("bald", sampler="uniform", n_draws=2)
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:
     X, y, splits = study.repeated_digits(size.n_trials)
-    options = {"splits": splits, "n_initial": N_INITIAL, "budget": size.budget, "n_trials": size.n_trials}
+    options = {"splits": splits, "n_initial": N_INITIAL, "n_trials": size.n_trials}
     largest = size.batch_sizes[-1]
     at = range(N_INITIAL + largest, N_INITIAL + size.budget + 1, largest)
     found: dict[str, Any] = {"batch_sizes": size.batch_sizes, "means": {}, "curves": {}}
     for b in size.batch_sizes:
         queries = QUERIES | ({"uniform": UNIFORM} if b == largest else {})
-        result = places.compare(f"batch_size-{b}", study.digits_net(), queries, X, y, batch_size=b, **options)
+        sizes = {"batch_size": b, "n_rounds": size.budget // b}
+        result = places.compare(f"batch_size-{b}", study.digits_net(), queries, X, y, **sizes, **options)
         found["means"] |= {_key(query, b): values for query, values in study.means(result, at=at).items()}
         found["curves"] |= {_key(query, b): curve for query, curve in study.curves(result).items()}
     return found

@@ -49,14 +49,15 @@ NAMES = {"topk": "top-k", "power": "power β=1", "softmax": "softmax β=1", "sof
 def run(size: Any, places: study.Places) -> dict[str, Any]:
     X, y, splits = study.repeated_digits(size.n_trials)
     labels = [N_INITIAL + 10 * (i + 1) for i in range(size.n_rounds)]
-    options = {"splits": splits, "n_initial": N_INITIAL, "n_trials": size.n_trials, "budget": 10 * size.n_rounds}
+    options = {"splits": splits, "n_initial": N_INITIAL, "n_trials": size.n_trials}
     found: dict[str, Any] = {}
     for model in size.models:
         found[model] = {"means": {}, "early": {}, "curves": {}}
         for batch_size in (10, 5):
             queries = {name: query for name, query in QUERIES.items() if BATCH_SIZES.get(name, 10) == batch_size}
             name = f"repeated_digits-{model}-{batch_size}"
-            result = places.compare(name, MODELS[model], queries, X, y, batch_size=batch_size, **options)
+            sizes = {"batch_size": batch_size, "n_rounds": 10 * size.n_rounds // batch_size}
+            result = places.compare(name, MODELS[model], queries, X, y, **sizes, **options)
             found[model]["means"] |= study.means(result, at=labels)
             found[model]["early"] |= study.means(result, at=EARLY)
             found[model]["curves"] |= study.curves(result)

@@ -22,7 +22,8 @@ from sklearn.model_selection import train_test_split
 from skactive import StochasticBatchQuery
 from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
-from skactive.risk import estimate_risk, largest_weight
+from skactive.risk import estimate_risk
+from skactive.risk._weights import largest_of
 from skactive.samplers import power
 
 TITLE = "How often intervals of a risk hold it"
@@ -78,7 +79,7 @@ def repeated(
     log_first = np.logaddexp(  # of a mixture: each row's probability to be the first pick
         np.log1p(-epsilon) + log_softmax(power.log_weights(scores, beta)), np.log(epsilon / len(scores))
     )
-    most = largest_weight(log_first, n_labelled)
+    most = largest_of(log_first, n_labelled)
     for _ in range(n_trials):
         bought = query.select_scored(scores, n_labelled)
         found = estimate_risk(

@@ -47,6 +47,8 @@ class MissingDataError(Exception):
 
 
 _STYLES = drawing.styles(20)
+_PAGE = 7.5  # inches: at 96 pixels an inch the width at which a page shows a picture
+_PAGE_STYLE = Path(__file__).parents[2] / "docs" / "page.mplstyle"
 LOOKS: dict[str, dict[str, Any]] = {
     "power": _STYLES[0],
     "topk": _STYLES[1],
@@ -216,7 +218,7 @@ def panels(n: int, n_columns: int, height: float, **options: Any) -> tuple[Any, 
 
     n_columns = min(n_columns, n)
     n_rows = -(-n // n_columns)
-    size = (drawing.PAGE, height * n_rows)
+    size = (_PAGE, height * n_rows)
     figure, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False, **options)
     for ax in axes.flat[n:]:
         ax.axis("off")
@@ -358,7 +360,7 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
     record["claims"] = [asdict(claim) for claim in module.claims(record["findings"])]
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
     path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-    with matplotlib.rc_context(drawing.page_style()):
+    with matplotlib.rc_context(fname=_PAGE_STYLE):
         save(module.draw(record["findings"]), path.with_suffix(".png"))
     for claim in record["claims"]:
         print(f"- {claim['statement']}\n  {claim['ours']} ({claim['trials']} trials): {claim['verdict']}")

@@ -11,7 +11,6 @@ An effect found so is causal if covariates hold all that treatment and outcome h
 from ._effects import (
     EffectEstimate,
     estimate_effects,
-    potential_outcomes,
     predict_effects,
     sqrt_pehe,
     sqrt_pehe_scorer,
@@ -22,7 +21,6 @@ __all__ = [
     "CausalBALDQuery",
     "EffectEstimate",
     "estimate_effects",
-    "potential_outcomes",
     "predict_effects",
     "sqrt_pehe",
     "sqrt_pehe_scorer",

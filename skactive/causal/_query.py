@@ -22,11 +22,11 @@ from .._checks import (
 )
 from .._random import seeded_clone
 from .._types import CausalScore, Posterior, Sampler
-from ..query import Pool, PoolDraws, ScoringQuery, model_of, score_rows
+from ..query import Pool, PoolDraws, ScoringQuery, score_rows
 from ..query._draws import options_of
 from ..query._scoring import Source, name_of, ready_scores
 from ..scores import SCORES
-from ._effects import check_outcome_model, outcome_draws_of
+from ._effects import outcome_draws_of
 
 Floats = NDArray[np.float64]
 
@@ -55,9 +55,7 @@ class CausalBALDQuery(ScoringQuery):
     propensity : classifier, optional
         For scores that ask for the propensity, "mu_pi": fitted, at each query, to the treatments of the pool (20,000
         rows of it at most) without that column. ``sklearn.frozen.FrozenEstimator`` keeps one that is fitted already.
-    n_draws, posterior, chunk_size, predict_batch_size, epsilon, n_jobs, verbose
-        As in `StochasticBatchQuery`.
-    random_state : None, int, numpy Generator or RandomState
+    n_draws, posterior, chunk_size, predict_batch_size, epsilon, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
 
     Attributes
@@ -133,7 +131,6 @@ class CausalBALDQuery(ScoringQuery):
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
         super().check_parameters()
-        _check_outcome_score(self.score, look_up("score", self.score, SCORES))
         if self.treatment is None:
             raise ParameterError(
                 "`treatment` must name the column of X that holds the treatment, 0 or 1, by its position or, in a "
@@ -143,7 +140,6 @@ class CausalBALDQuery(ScoringQuery):
     def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PoolDraws]:
         """Scores of both outcomes of the candidates, and the draws that they are made of."""
         name, score = name_of(self.score), look_up("score", self.score, SCORES)
-        check_outcome_model(model_of(learner))
         position = _checked_column(pool, self.treatment)
         draws = outcome_draws_of(pool, learner, rng, position, **options_of(self))
         check_enough_draws(draws.n_draws, name, score)
@@ -160,26 +156,18 @@ def _fitted_propensity(
 ) -> Callable[[Any], Floats]:
     """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
     if propensity is None:
-        raise _no_propensity_error(name)
+        raise ValueError(f"`propensity` must be given for score={name!r}: a classifier, LogisticRegression() say.")
     rows = rng.choice(pool.n_points, min(pool.n_points, _MOST_ROWS), replace=False)
     X = containers.take_rows(pool.X, np.sort(rows))
     classifier = seeded_clone(propensity, rng)
     with failure_explained(f"Fitting {type(classifier).__name__}, the `propensity`, to the treatments"):
         classifier.fit(containers.drop_column(X, position), _treatments(X, position))
-    column = _check_propensity_classes(classifier.classes_)
-    return lambda X: classifier.predict_proba(containers.drop_column(X, position))[:, column]
-
-
-def _treatments(X: Any, position: int) -> Any:
-    return _check_binary(containers.take_column(X, position))
-
-
-def _check_outcome_score(name: Any, score: Any) -> None:
-    if "outcomes" not in getattr(score, "tasks", ("outcomes",)):
-        raise ParameterError(
-            f"`score`={name!r} is no score of potential outcomes. Use one of {sorted(_OUTCOME_SCORES)}, or a callable "
-            "that takes draws of shape (n_draws, n_points, 2)."
+    if list(classifier.classes_) != [0, 1]:
+        raise ValueError(
+            f"`propensity` must be fitted to treatments 0 and 1, both of them. Got the classes {classifier.classes_}. "
+            "Where the pool has one treatment left, give a FrozenEstimator around a classifier fitted to all rows."
         )
+    return lambda X: classifier.predict_proba(containers.drop_column(X, position))[:, 1]
 
 
 def _checked_column(pool: Pool, treatment: Any) -> int:
@@ -190,12 +178,18 @@ def _checked_column(pool: Pool, treatment: Any) -> int:
         values |= set(np.unique(_treatments(chunk, position)).tolist())
     if len(values) < 2 and pool.X_training is not None:
         values |= set(np.unique(_treatments(pool.X_training, position)).tolist())
-    _check_both_treatments(values)
+    if len(values) < 2:
+        raise ValueError(
+            f"`treatment` is {min(values)} in every row of the pool and of what is known of the training data: a "
+            "constant column says nothing about an effect. Is it the right column? If only the labelled rows have the "
+            "other treatment, give them as `X_training`."
+        )
     return position
 
 
-def _check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
-    """A column of zeros and ones, whatever its type, as integers."""
+def _treatments(X: Any, position: int) -> NDArray[np.int64]:
+    """The column of the treatment, zeros and ones of whatever type, as integers."""
+    treatments = containers.take_column(X, position)
     try:
         numbers = treatments.astype(np.float64)
     except (TypeError, ValueError):
@@ -204,31 +198,3 @@ def _check_binary(treatments: NDArray[Any]) -> NDArray[np.int64]:
     if bad.size:
         raise not_binary_error(treatments[bad[0]])
     return numbers.astype(np.int64)
-
-
-def _check_both_treatments(values: set[int]) -> None:
-    """Check that treatments of the pool, and of the training data if known, are not all the same."""
-    if len(values) < 2:
-        raise ValueError(
-            f"`treatment` is {min(values)} in every row of the pool and of what is known of the training data: a "
-            "constant column says nothing about an effect. Is it the right column? If only the labelled rows have the "
-            "other treatment, give them as `X_training`."
-        )
-
-
-def _no_propensity_error(name: Any) -> ValueError:
-    return ValueError(
-        f"`propensity` must be given for score={name!r}: a classifier with predict_proba, LogisticRegression() say. It "
-        "is fitted to the treatments of the pool; a fitted one can be kept in sklearn.frozen.FrozenEstimator."
-    )
-
-
-def _check_propensity_classes(classes: Any) -> int:
-    """The column of predict_proba that is the treatment."""
-    found = np.asarray(classes).tolist()
-    if len(found) != 2 or set(found) != {0, 1}:
-        raise ValueError(
-            f"`propensity` must be fitted to treatments 0 and 1, both of them. Got the classes {found}. Where the pool "
-            "has one treatment left, give a FrozenEstimator around a classifier fitted to all rows."
-        )
-    return found.index(1)

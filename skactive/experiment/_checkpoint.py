@@ -33,31 +33,17 @@ _KIND = Kind(
 _ADD = "INSERT INTO records (key, content, checksum) VALUES (?, ?, ?)"
 # as blobs, because damage can change the type of a value
 _ONE = "SELECT CAST(content AS BLOB), CAST(checksum AS BLOB) FROM records WHERE key = ?"
-_N_ROUNDS = """SELECT count(*) FROM records WHERE key LIKE '["round"%'"""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The file of an experiment that has begun; worker processes hold copies of this object.
-
-    Attributes
-    ----------
-    file : SqliteFile
-    entropy : list of int
-        The seeds of the experiment.
-    experiment : str
-        Checksum of all settings, seeds included.
-    queries : dict of str to str
-        Checksums of the queries.
-    owner : int
-        Id of the process that began.
-    """
+    """The file of an experiment that has begun; worker processes hold copies of this object."""
 
     file: SqliteFile
-    entropy: list[int]
-    experiment: str
-    queries: Mapping[str, str]
-    owner: int
+    entropy: list[int]  # the seeds of the experiment
+    experiment: str  # checksum of all settings, seeds included
+    queries: Mapping[str, str]  # checksums of the queries
+    owner: int  # id of the process that began
 
     @classmethod
     def begin(
@@ -67,7 +53,7 @@ class Checkpoint:
 
         With ``any_seed`` the seeds are those of the file, which another process may have begun a moment ago.
         """
-        file = SqliteFile(_checked_path(path), _KIND)
+        file = SqliteFile(Path(path).absolute(), _KIND)
         now = {"settings": _digests(settings), "random_state": entropy, "versions": versions()}
         digests = _digests({f"queries[{name!r}]": query for name, query in queries.items()})
         with file.writing(create=True) as connection:
@@ -90,11 +76,6 @@ class Checkpoint:
                 rounds.append(found)
         return rounds
 
-    def n_rounds(self) -> int:
-        """How many finished rounds of all runs are in the file."""
-        with self.file.reading() as connection:
-            return connection.execute(_N_ROUNDS).fetchone()[0]
-
     def append(self, round_: Round) -> None:
         """Put a finished round on the disk, or compare it with the one that is there."""
         if self.owner not in (os.getpid(), os.getppid()):
@@ -110,8 +91,7 @@ class Checkpoint:
             elif known != round_:
                 raise ValueError(
                     f"{self.file} has another record of round {round_.round} of query {round_.query!r} in trial "
-                    f"{round_.trial}: from the same seeds, the query or the estimator did not do the same again. Give "
-                    "a new path."
+                    f"{round_.trial}: the query or the estimator did not do the same again. Give a new path."
                 )
 
     def _part_of(self, query: str) -> str:
@@ -130,8 +110,8 @@ class Checkpoint:
 
     def _removed_error(self) -> ValueError:
         return ValueError(
-            f"{self.file} was removed or replaced while an experiment wrote to it. The experiment has ended, and this "
-            "file was not changed. Call `run_experiment` again, with a path that no other experiment uses."
+            f"{self.file} was removed or replaced while an experiment wrote to it. This file was not changed. Give a "
+            "path that no other experiment uses."
         )
 
 
@@ -151,15 +131,6 @@ def _digests(values: Mapping[str, Any]) -> dict[str, str]:
         except ValueError as error:
             raise ValueError(f"`{name}` cannot be used with `checkpoint`: {error}") from error
     return digests
-
-
-def _checked_path(path: Any) -> Path:
-    path = Path(path).absolute()
-    if not path.parent.is_dir():
-        raise ValueError(f"`checkpoint` must be a file in a folder that exists. Got {str(path)!r}.")
-    if path.is_dir():
-        raise ValueError(f"`checkpoint` must be a file. Got the folder {str(path)!r}.")
-    return path
 
 
 def _added(connection: Connection, key: list[Any], content: Any, part_of: str = "") -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import joblib
@@ -28,7 +27,7 @@ from .._checks import (
     task,
     warn,
 )
-from .._progress import progress, say
+from .._progress import progress
 from .._random import check_random_state
 from .._types import Scoring
 from ..query._base import RULES as QUERY_RULES
@@ -53,8 +52,7 @@ RULES: Rules = {
     "initial": Rule(_is_by_trial, "None or a sequence with the positions of the first labels of each trial"),
     "stratify": FLAG,
     "batch_size": integer(),
-    "n_rounds": integer().or_none(),
-    "budget": integer().or_none(),
+    "n_rounds": integer(),
     "n_trials": integer(),
     "checkpoint": Rule(lambda v: v is None or isinstance(v, str | os.PathLike), "None or the path of a file"),
     **{name: QUERY_RULES[name] for name in ("random_state", "n_jobs", "verbose")},
@@ -76,8 +74,7 @@ def run_experiment(
     initial: Sequence[ArrayLike] | None = None,
     stratify: bool = True,
     batch_size: int = 10,
-    n_rounds: int | None = None,
-    budget: int | None = None,
+    n_rounds: int,
     n_trials: int = 5,
     scoring: Scoring | None = None,
     random_state: Any = None,
@@ -128,10 +125,9 @@ def run_experiment(
         For classifiers: keep the class proportions in the split, if each class has rows for both sides, and in the
         initial labels, which include each class at least once.
     batch_size : int, default=10
-        Labels acquired in a round. The last batch is smaller if the pool or the budget ends.
-    n_rounds, budget : int, optional
-        Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
-        pool is empty.
+        Labels acquired in a round. The last batch is smaller if the pool ends.
+    n_rounds : int
+        Batches to acquire in each run beyond the initial labels. A run also ends when the pool is empty.
     n_trials : int, default=5
         How many trials.
     scoring : str, callable, list or dict of these, optional
@@ -166,8 +162,6 @@ def run_experiment(
         pool.
     OSError
         If the checkpoint cannot be read or written.
-    KeyboardInterrupt
-        After Ctrl-C, with a line that says how many rounds are safe in the checkpoint.
     RuntimeError
         If every run failed.
 
@@ -193,7 +187,6 @@ def run_experiment(
     check_parameters(RULES, locals())
     check_cloneable(estimator)
     _check_queries(queries)
-    check_one_of("n_rounds", n_rounds, "budget", budget)
     check_one_of("n_initial", n_initial, "initial", initial)
     _check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(estimator, X, y, X_test, y_test, sample_weight)
@@ -201,7 +194,6 @@ def run_experiment(
     copies = {name: copied(name, query) for name, query in queries.items()}
     entropy = check_random_state(random_state).integers(2**32, size=4).tolist()
 
-    sizes = {"batch_size": batch_size, "n_rounds": n_rounds, "budget": budget}
     split = {
         "test_size": test_size,
         "splits": None if splits is None else list(splits),
@@ -211,32 +203,27 @@ def run_experiment(
     strata = data.y if stratify and task(estimator) == "classifier" else None
 
     def planned(entropy: list[int]) -> list[plan.Trial]:
-        return plan.plan_trials(len(data.y), strata, entropy, n_trials, sizes, has_test_set=X_test is not None, **split)
+        return plan.plan_trials(
+            len(data.y), strata, entropy, n_trials, batch_size, has_test_set=X_test is not None, **split
+        )
 
     trials = planned(entropy)
-    settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, **sizes}
+    settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, "batch_size": batch_size}
     saved = None
     if checkpoint is not None:
-        fixed = {name: value for name, value in {**settings, **vars(data)}.items() if name != "n_rounds"}
+        fixed = {**settings, **vars(data)}
         saved = Checkpoint.begin(checkpoint, fixed, queries, entropy, any_seed=random_state is None)
         entropy, trials = saved.entropy, planned(saved.entropy)
 
-    experiment = Experiment(estimator, data, scorers, entropy, saved)
+    experiment = Experiment(estimator, data, scorers, entropy, batch_size, n_rounds, saved)
     runs = [
-        (experiment, trial, name, query, _finished(saved, name, trial.number, n_rounds))
+        (experiment, trial, name, query, [] if saved is None else saved.rounds(name, trial.number)[: n_rounds + 1])
         for trial in trials
         for name, query in copies.items()
     ]
-    with _interruption_explained(saved):
-        rounds, failures = _do_all(runs, n_jobs, verbose)
-    shown_settings = {**_as_text({**settings, "n_trials": n_trials}), "random_state": entropy, "versions": versions()}
-    return ExperimentResult(rounds, failures, {**shown_settings, "queries": _as_text(queries)})
-
-
-def _finished(saved: Checkpoint | None, query: str, trial: int, n_rounds: int | None) -> list[Round]:
-    """Rounds of a run that are in the checkpoint, without those that are not asked for."""
-    rounds = [] if saved is None else saved.rounds(query, trial)
-    return rounds if n_rounds is None else rounds[: n_rounds + 1]
+    rounds, failures = _do_all(runs, n_jobs, verbose)
+    as_text = _as_text({**settings, "n_rounds": n_rounds, "n_trials": n_trials, "queries": queries})
+    return ExperimentResult(rounds, failures, {**as_text, "random_state": entropy, "versions": versions()})
 
 
 def _as_text(value: Any) -> Any:
@@ -264,24 +251,11 @@ def _check_queries(queries: Any) -> None:
 
 
 def _check_test_set(X_test: Any, y_test: Any, test_size: Any, splits: Any) -> None:
-    if (X_test is None) != (y_test is None):
-        raise ValueError("`X_test` and `y_test` must be given together. Got one of them.")
-    given = [n for n, v in (("X_test", X_test), ("test_size", test_size), ("splits", splits)) if v is not None]
-    if len(given) > 1:
-        raise ValueError(f"Only one of `X_test`, `test_size` and `splits` may define the test rows. Got {given}.")
-
-
-@contextmanager
-def _interruption_explained(saved: Checkpoint | None) -> Iterator[None]:
-    """Say what an interruption from the keyboard left, and pass it on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if saved is not None:
-            with suppress(OSError, ValueError):
-                path = str(saved.file.path)
-                say(f"{saved.n_rounds()} rounds are safe in {path!r}: the same call goes on from there.")
-        raise
+    if (X_test is None) != (y_test is None) or sum(given is not None for given in (X_test, test_size, splits)) > 1:
+        raise ValueError(
+            "Only one of `X_test`, `test_size` and `splits` may define the test rows; `X_test` and `y_test` must be "
+            "given together."
+        )
 
 
 def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Round, ...], tuple[Failure, ...]]:

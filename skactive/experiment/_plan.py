@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from .._checks import check_positions, is_integer, shown
+from .._checks import check_positions, is_integer
 
 Rows = NDArray[np.int64]
 
@@ -22,30 +22,13 @@ _SPLIT, _INITIAL, MODEL, QUERY = range(4)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Labels in a round, number of rounds (None: until the labels are spent), and labels in all."""
-
-    batch_size: int
-    n_rounds: int | None
-    n_labels: int
-
-    def room(self, n_rounds: int, n_bought: int) -> int:
-        """The size of the batch that follows so many rounds and labels; 0 at the end."""
-        return 0 if n_rounds == self.n_rounds else min(self.n_labels - n_bought, self.batch_size)
-
-
-@dataclass(frozen=True)
 class Trial:
-    """One trial: positions of rows in the caller's X, and how many more are labelled.
-
-    ``test`` is None where there is a separate test set.
-    """
+    """One trial: positions of rows in the caller's X; ``test`` is None where there is a separate test set."""
 
     number: int
     train: Rows
     test: Rows | None
     initial: Rows
-    limits: Limits
 
 
 def seed(entropy: Sequence[int], purpose: int, trial: int, round_: int = 0) -> int:
@@ -58,7 +41,7 @@ def plan_trials(
     strata: NDArray[Any] | None,
     entropy: Sequence[int],
     n_trials: int,
-    sizes: dict[str, Any],
+    batch_size: int,
     *,
     has_test_set: bool = False,
     test_size: Any = None,
@@ -68,7 +51,7 @@ def plan_trials(
 ) -> list[Trial]:
     """Trials with the given splits and first labels, or with random ones, in the proportions of ``strata``.
 
-    Parameters are those of `run_experiment`, each by itself valid; ``sizes`` are those of `limits_of`.
+    Parameters are those of `run_experiment`, each by itself valid.
     """
     sides = None if splits is None else _checked_splits(splits, n_points, n_trials)
     starts = None if initial is None else _checked_starts(initial, n_points, n_trials)
@@ -80,18 +63,23 @@ def plan_trials(
         if start is None:
             _check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
             start = choose_initial(train, strata, n_initial, np.random.default_rng(seed(entropy, _INITIAL, t)))
-        _check_start(start, train, t)
-        trials.append(Trial(t, train, test, start, limits_of(len(train) - len(start), **sizes)))
+        if len(outside := np.setdiff1d(start, train)):
+            raise ValueError(f"`initial` must hold only training rows. Got row {outside[0]} in trial {t}.")
+        if batch_size > len(train) - len(start) > 0:
+            raise ValueError(
+                f"`batch_size` must be at most the rows of the pool, {len(train) - len(start)} without the test rows "
+                f"and the first labels. Got {batch_size}."
+            )
+        trials.append(Trial(t, train, test, start))
     return trials
 
 
 def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
     pairs = []
     for t, pair in enumerate(_check_by_trial("splits", splits, n_trials)):
-        if not isinstance(pair, list | tuple | np.ndarray) or len(pair) != 2:
-            raise ValueError(f"`splits` must hold a pair (train, test) for each trial. Got {shown(pair)} in trial {t}.")
         train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
-        _check_split(train, test, t)
+        if len(common := np.intersect1d(train, test)):
+            raise ValueError(f"`splits` must have no row on both sides. Got row {common[0]} in trial {t}.")
         pairs.append((train, test))
     return pairs
 
@@ -124,24 +112,13 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
     if strata is None:
         return rng.choice(train, n_initial, replace=False)
     _, class_of, available = np.unique(strata[train], return_inverse=True, return_counts=True)
-    share = n_initial * available / len(train) + 1e-6 * rng.random(len(available))  # ties are broken at random
+    share = n_initial * available / len(train) + 1e-6 * rng.random(len(available))  # ties broken at random
     counts = np.ones(len(available), dtype=int)
     for _ in range(n_initial - len(available)):
         counts[np.argmax(share - counts)] += 1
     return rng.permutation(
         np.concatenate([rng.choice(train[class_of == c], k, replace=False) for c, k in enumerate(counts)])
     )
-
-
-def limits_of(n_pool: int, batch_size: int, n_rounds: int | None, budget: int | None) -> Limits:
-    """Full batches, and a smaller last one where the budget or the pool ends."""
-    n_labels = n_pool if budget is None else min(n_pool, budget)
-    if batch_size > n_pool > 0:
-        raise ValueError(
-            f"`batch_size` must be at most the rows of the pool, {n_pool} without the test rows and the first labels. "
-            f"Got {batch_size}."
-        )
-    return Limits(int(batch_size), n_rounds, n_labels)
 
 
 def _number_of_test_rows(test_size: float, n_points: int) -> int:
@@ -159,24 +136,6 @@ def _check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
     if len(values) != n_trials:
         raise ValueError(f"`{name}` must have one entry for each of the n_trials={n_trials}. Got {len(values)}.")
     return values
-
-
-def _check_start(start: Rows, train: Rows, trial: int) -> None:
-    outside = np.setdiff1d(start, train)
-    if len(outside):
-        raise ValueError(
-            f"`initial` must hold only training rows of its trial. Got {len(outside)} other rows in trial {trial}, "
-            f"the first of them row {outside[0]}."
-        )
-
-
-def _check_split(train: Rows, test: Rows, trial: int) -> None:
-    common = np.intersect1d(train, test)
-    if len(common):
-        raise ValueError(
-            f"`splits` must have no row on both sides. Got {len(common)} of them in trial {trial}, the first of them "
-            f"row {common[0]}."
-        )
 
 
 def _check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) -> None:

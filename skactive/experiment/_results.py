@@ -5,58 +5,32 @@ from __future__ import annotations
 import json
 import traceback
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .. import _html as html
-from .._checks import Rule, check_reference, import_optional, number, shown
-from ._summary import Curve, Summary, card_of, compare, savings, with_holm
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .._checks import Rule, check_reference, number, shown
+from ._summary import Curve, Summary, compare, savings, with_holm
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Round:
-    """One round of one run: the labels acquired, and the scores of the model fitted to all labels so far.
-
-    Rounds are equal if all but their seconds is.
-
-    Attributes
-    ----------
-    trial, round : int
-    query : str
-    n_labelled : int
-        Number of labels that the model was fitted to.
-    indices : tuple of int
-        Positions in the caller's X of the rows labelled in this round, most preferred first; in round 0 the initial
-        labels.
-    scores : dict of str to float
-    query_seconds : float or None
-        Seconds that the query took; None in round 0.
-    fit_seconds : float
-    """
+    """One round of one run: the labels acquired, and the scores of the model fitted to all labels so far."""
 
     trial: int
     query: str
     round: int
-    n_labelled: int
-    indices: tuple[int, ...]
+    n_labelled: int  # that the model was fitted to
+    indices: tuple[int, ...]  # positions in the caller's X, most preferred first; in round 0 the initial labels
     scores: dict[str, float]
-    query_seconds: float | None
-    fit_seconds: float
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the same was found, however long it took. A score of NaN is equal to NaN."""
-        return isinstance(other, Round) and self._found() == other._found()
-
-    def _found(self) -> tuple[Any, ...]:
-        scores = {name: repr(score) if np.isnan(score) else score for name, score in self.scores.items()}
-        return self.trial, self.query, self.round, self.n_labelled, self.indices, scores
+    # seconds are not compared: rounds are equal if the same was found, however long it took
+    query_seconds: float | None = field(compare=False)  # None in round 0
+    fit_seconds: float = field(compare=False)
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Round:
@@ -133,7 +107,7 @@ class ExperimentResult:
         )
 
     def _repr_html_(self) -> str:
-        return card_of(self.summary(), title=repr(self)) if self.rounds else html.card(repr(self), [])
+        return self.summary()._repr_html_(title=repr(self)) if self.rounds else html.card(repr(self), [])
 
     @property
     def queries(self) -> list[str]:
@@ -154,13 +128,12 @@ class ExperimentResult:
             Columns: trial, query, round, n_labelled, indices, one for each score, query_seconds (NaN in round 0),
             fit_seconds.
         """
-        pandas = import_optional("pandas", "to_frame", "pandas")
         rows = []
         for record in self.rounds:
             row = asdict(record)
             scores, seconds = row.pop("scores"), {name: row.pop(name) for name in ("query_seconds", "fit_seconds")}
             rows.append({**row, **scores, **seconds})
-        return pandas.DataFrame(rows).astype({"query_seconds": float})
+        return pd.DataFrame(rows).astype({"query_seconds": float})
 
     def to_json(self) -> str:
         """The whole result as text; `from_json` restores an equal result, to the last bit."""

@@ -56,10 +56,7 @@ class Data:
             sample_weight = chunks.aligned(sample_weight, X, "sample_weight")
         sample_weight = check_sample_weight(sample_weight, chunks.count_rows(X))
         if sample_weight is not None and weight_keyword(estimator) is None:
-            raise ValueError(
-                f"`sample_weight` must be None for an estimator whose `fit` takes no weights, and that of "
-                f"{type(estimator).__name__} takes none."
-            )
+            raise ValueError(f"`sample_weight` must be None: `fit` of {type(estimator).__name__} takes no weights.")
         y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), chunks.aligned(y, X, "y")))
         if X_test is not None:
             X_test = chunks.prepare_pool(X_test, "X_test")
@@ -93,6 +90,8 @@ class Experiment:
     data: Data
     scorers: Mapping[str, Any]
     entropy: list[int]
+    batch_size: int
+    n_rounds: int
     checkpoint: Checkpoint | None
 
 
@@ -172,7 +171,8 @@ class _Run:
 
     def _room(self, labelled: Rows, number: int) -> int:
         """How many labels this round acquires."""
-        return self.trial.limits.room(number - 1, len(labelled) - len(self.trial.initial))
+        n_left = len(self.trial.train) - len(labelled)
+        return 0 if number > self.experiment.n_rounds else min(n_left, self.experiment.batch_size)
 
     def _seed(self, purpose: int, number: int) -> int:
         return plan.seed(self.experiment.entropy, purpose, self.trial.number, number)
@@ -224,12 +224,11 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
         scoring = _by_name(scoring)
     elif not isinstance(scoring, Mapping):
         raise TypeError(f"`scoring` must be a name, a callable, or a list or dict of these. Got {shown(scoring)}.")
-    wrong = [name for name in scoring if not isinstance(name, str) or name in _COLUMNS]
-    if wrong or not scoring:
+    if not scoring or not all(isinstance(name, str) and name not in _COLUMNS for name in scoring):
         raise ValueError(
             f"`scoring` must have one name or more, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
         )
-    _check_scorers(estimator, dict(scoring))
+    check_scoring(estimator, scoring=dict(scoring))  # scikit-learn's own error for a name that it does not know
     return dict(scoring)
 
 
@@ -258,31 +257,13 @@ def _asks_for_rows(scorer: Any) -> bool:
 def _by_name(scorers: Any) -> dict[str, Any]:
     names = [_name(scorer) for scorer in scorers]
     if None in names or len(set(names)) < len(names):
-        raise ValueError(
-            f"`scoring` as a list must hold names, or functions with names, all different. Got {scorers!r}. "
-            "Use a dict from names to scorers for any others."
-        )
+        raise ValueError(f"`scoring` as a list must hold names or functions, all named differently. Got {scorers!r}.")
     return {str(name): scorer for name, scorer in zip(names, scorers, strict=True)}
 
 
-def _check_scorers(estimator: Any, scorers: dict[str, Any]) -> None:
-    try:
-        check_scoring(estimator, scoring=scorers)
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            "`scoring` must be a name in sklearn.metrics.get_scorer_names(), a callable scorer(estimator, X, y), or a "
-            f"list or dict of these. {error}"
-        ) from error
-
-
 def _checked_score(name: str, value: Any) -> float:
-    if np.ndim(value) != 0 or not (is_number(value) or isinstance(value, bool | np.bool_)):
-        raise ValueError(f"`scoring`: {name!r} must return a number. Got {value!r} instead.")
-    if not np.isfinite(value):
-        raise ValueError(
-            f"`scoring`: {name!r} must return a finite number, which means are taken of. Got {value!r}: perhaps the "
-            "test rows lack a class, or are too few for it."
-        )
+    if not (is_number(value) or isinstance(value, bool | np.bool_)) or not np.isfinite(value):
+        raise ValueError(f"`scoring`: {name!r} must return a finite number. Got {value!r}; do test rows lack a class?")
     return float(value)
 
 

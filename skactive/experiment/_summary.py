@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .. import _html as html
 from .. import _statistics as statistics
-from .._checks import import_optional
 from .._statistics import Estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NOTE = "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction."
 
@@ -37,13 +34,13 @@ class Summary:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``."""
-        return import_optional("pandas", "to_frame", "pandas").DataFrame([_flat(row) for row in self.rows])
+        return pd.DataFrame([_flat(row) for row in self.rows])
 
     def __str__(self) -> str:
         return "\n\n".join([*(f"{table.title}\n{_in_columns(table)}" for table in self._tables()), _NOTE])
 
-    def _repr_html_(self) -> str:
-        return card_of(self)
+    def _repr_html_(self, title: str = "") -> str:
+        return html.card(title, self._tables(), note=_NOTE)
 
     def _tables(self) -> list[html.Table]:
         """The texts that are shown, a table for each score."""
@@ -53,11 +50,6 @@ class Summary:
             rows = [list(row.values()) for row in cells]
             tables.append(html.Table(rows, head=list(cells[0]), title=f"{score}: {self.title}"))
         return tables
-
-
-def card_of(summary: Summary, title: str = "") -> str:
-    """A summary in HTML."""
-    return html.card(title, summary._tables(), note=_NOTE)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class BatchDisplay:
         Shades of the rows; NaN are not drawn.
     axis_names : (str, str), default=("first coordinate", "second coordinate")
     score_name : str, default="score"
+        Name and unit for the colour bar, such as "BALD (nats)".
 
     Attributes
     ----------
@@ -110,18 +111,12 @@ class BatchDisplay:
         X : array-like of shape (n_points, ...)
             The pool, and the labelled rows if they are to be shown. Rows, flattened, are projected on their first two
             principal components; scale columns first if their units differ.
-        batches : dict of str to array-like of int
-            Positions in X, by query.
+        batches, scores, axis_names, score_name
+            As in the class.
         labelled : array-like of int, default=()
             Positions in X of the rows labelled before.
-        scores : array-like of shape (n_points,), optional
-            Shades of the rows; NaN are not drawn.
         coordinates : array-like of shape (n_points, 2), optional
             Where to draw each row instead: two columns, or any embedding. X is then ignored.
-        axis_names : (str, str), optional
-            Of the coordinates.
-        score_name : str, default="score"
-            Name and unit for the colour bar, such as "BALD (nats)".
         ax : Axes or sequence of matplotlib.axes.Axes, optional
             One for each query. By default those of a new figure.
         **kwargs
@@ -130,11 +125,6 @@ class BatchDisplay:
         Returns
         -------
         BatchDisplay
-
-        Raises
-        ------
-        ValueError, TypeError
-            If positions are not distinct rows of X, coordinates are not two columns, or X cannot be projected.
         """
         coordinates, axis_names = _place(X, coordinates, axis_names)
         n_points = len(coordinates)
@@ -179,11 +169,6 @@ class BatchDisplay:
         Returns
         -------
         BatchDisplay
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a query of the result has no such round in this trial; or as `from_batches` does.
         """
         names = check_query_names(queries, result.queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
@@ -196,18 +181,7 @@ class BatchDisplay:
         ).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> BatchDisplay:
-        """Draw a panel for each query.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in `from_batches`.
-
-        Returns
-        -------
-        BatchDisplay
-            Itself.
-        """
+        """Draw a panel for each query, and return the display; ``ax`` and keywords as in `from_batches`."""
         canvas = drawing.Canvas(ax, len(self.batches), height=2.6, sharex=True, sharey=True)
         self.axes_, self.figure_ = canvas.axes, canvas.figure
         look = {"color": "0.75"} if self.scores is None else {"c": self.scores, "cmap": drawing.colour_map()}
@@ -249,11 +223,8 @@ def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | 
 def _bought(result: ExperimentResult, query: str, trial: int, number: int) -> list[NDArray[np.int64]]:
     """First labels and batches of a run, up to a round."""
     batches = {r.round: r.indices for r in result.rounds if (r.query, r.trial) == (query, trial)}
-    if not batches:
-        raise ValueError(f"`trial` must be one of those of the result. Got {trial!r}, without a round of {query!r}.")
     if number == 0 or number not in batches:
         raise ValueError(
-            f"`round` must be the number of a batch that {query!r} bought in trial {trial}, 1 to {len(batches) - 1}. "
-            f"Got {number!r} instead."
+            f"`trial` and `round` must be those of a batch of {query!r}, rounds from 1. Got {trial!r}, {number!r}."
         )
     return [np.array(batches[i]) for i in range(number + 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,38 +98,17 @@ class LearningCurveDisplay:
         Returns
         -------
         LearningCurveDisplay
-
-        Raises
-        ------
-        ValueError
-            If the result has no such score or query, or no finished run of it.
         """
         scoring, runs = _finished_runs(result, scoring, queries)
-        curves = {query: _aligned(of.values()) for query, of in runs.items()}
-        return cls(
-            n_labelled={query: n_labelled for query, (n_labelled, _) in curves.items()},
-            scores={query: scores for query, (_, scores) in curves.items()},
-            score_name=scoring,
-            order=result.queries,
-        ).plot(ax, **kwargs)
+        n_labelled, scores = _aligned({query: list(of.values()) for query, of in runs.items()})
+        display = cls(n_labelled=n_labelled, scores=scores, score_name=scoring, order=result.queries)
+        return display.plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> LearningCurveDisplay:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in `from_result`.
-
-        Returns
-        -------
-        LearningCurveDisplay
-            Itself.
-        """
+        """Draw the curves, and return the display; ``ax`` and keywords as in `from_result`."""
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
-        curves = {query: (self.n_labelled[query], scores) for query, scores in self.scores.items()}
-        self.lines_, self.bands_ = drawing.draw_curves(self.ax_, curves, kwargs, order=self.order)
+        self.lines_, self.bands_ = drawing.draw_curves(self.ax_, self.n_labelled, self.scores, kwargs, order=self.order)
         canvas.label(drawing.LABELS, f"{self.score_name} on test rows")
         self.legend_ = canvas.legend([*self.lines_.values()], drawing.describe_trials(self.scores.values()))
         return self
@@ -213,42 +192,28 @@ class PairedDifferenceDisplay:
         Returns
         -------
         PairedDifferenceDisplay
-
-        Raises
-        ------
-        ValueError
-            As `LearningCurveDisplay.from_result` does.
         """
         reference = check_reference(reference, result.queries)
         shown = [query for query in check_query_names(queries, result.queries) if query != reference]
         scoring, runs = _finished_runs(result, scoring, [*shown, reference])
-        curves = {query: _aligned(_within_trials(runs[query], runs[reference])) for query in shown}
-        return cls(
-            n_labelled={query: n_labelled for query, (n_labelled, _) in curves.items()},
-            differences={query: differences for query, (_, differences) in curves.items()},
+        n_labelled, differences = _aligned({query: _within_trials(runs[query], runs[reference]) for query in shown})
+        display = cls(
+            n_labelled=n_labelled,
+            differences=differences,
             reference=reference,
             score_name=scoring,
             order=result.queries,
-        ).plot(ax, **kwargs)
+        )
+        return display.plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> PairedDifferenceDisplay:
-        """Draw the differences and a line at 0.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in `from_result`.
-
-        Returns
-        -------
-        PairedDifferenceDisplay
-            Itself.
-        """
+        """Draw the differences and a line at 0, and return the display; ``ax`` and keywords as in `from_result`."""
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
         self.zero_line_ = self.ax_.axhline(0.0, color=drawing.GREY, linewidth=1.2, label=self.reference)
-        curves = {query: (self.n_labelled[query], differences) for query, differences in self.differences.items()}
-        self.lines_, self.bands_ = drawing.draw_curves(self.ax_, curves, kwargs, order=self.order, level=0.0)
+        self.lines_, self.bands_ = drawing.draw_curves(
+            self.ax_, self.n_labelled, self.differences, kwargs, order=self.order, level=0.0
+        )
         canvas.label(drawing.LABELS, f"{self.score_name} minus that of {self.reference}")
         handles = [*self.lines_.values(), self.zero_line_]
         self.legend_ = canvas.legend(handles, drawing.describe_trials(self.differences.values()))
@@ -271,7 +236,9 @@ def _finished_runs(
     result: ExperimentResult, scoring: str | None, queries: Sequence[str] | None
 ) -> tuple[str, dict[str, dict[int, Run]]]:
     """The name of the score, and the runs that finished, by query and trial."""
-    scoring = _check_scoring(scoring, result.score_names)
+    scoring = scoring or next(iter(result.score_names), "")
+    if scoring not in result.score_names:
+        raise ValueError(f"`scoring` must be one of the scores of the result, {result.score_names}. Got {scoring!r}.")
     failed = {(failure.query, failure.trial) for failure in result.failures}
     runs: dict[str, dict[int, Run]] = {name: {} for name in check_query_names(queries, result.queries)}
     for of in result.rounds:
@@ -286,15 +253,6 @@ def _finished_runs(
     return scoring, runs
 
 
-def _check_scoring(scoring: str | None, names: Sequence[str]) -> str:
-    """The name of a score of a result, by default its first."""
-    if not names:
-        raise ValueError("`result` must hold rounds. Got none.")
-    if scoring is not None and scoring not in names:
-        raise ValueError(f"`scoring` must be one of the scores of the result, {list(names)}. Got {scoring!r} instead.")
-    return names[0] if scoring is None else scoring
-
-
 def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:
     """Scores minus those of the reference, for each trial that both finished."""
     return [
@@ -304,10 +262,14 @@ def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:
     ]
 
 
-def _aligned(runs: Iterable[Run]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Numbers of labels at which all runs were evaluated, and scores of shape (n_trials, n_evaluations)."""
-    runs = list(runs)
-    common = sorted(set.intersection(*map(set, runs))) if runs else []
-    if not common:
-        raise ValueError("`result` must hold trials with numbers of labels in common. Got none.")
-    return np.array(common), np.array([[run[n] for n in common] for run in runs])
+def _aligned(
+    by_query: Mapping[str, Sequence[Run]],
+) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.float64]]]:
+    """Numbers of labels at which all runs of a query were evaluated, and scores of shape (n_trials, n_evaluations)."""
+    n_labelled, scores = {}, {}
+    for query, runs in by_query.items():
+        common = sorted(set.intersection(*map(set, runs))) if runs else []
+        if not common:
+            raise ValueError("`result` must hold trials with numbers of labels in common. Got none.")
+        n_labelled[query], scores[query] = np.array(common), np.array([[run[n] for n in common] for run in runs])
+    return n_labelled, scores

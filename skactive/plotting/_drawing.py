@@ -3,7 +3,6 @@
 Colours are those of Okabe and Ito (2008), which can be distinguished with every common kind of colour vision, without
 the yellow, which is hard to see on white. Curves also differ in their markers and dashes. Axes that the user passes are
 drawn on and labelled; a new figure is laid out as well: legends are outside the data, and panels share their labels.
-The pictures of the documentation are drawn with the same looks, at `PAGE` inches.
 """
 
 from __future__ import annotations
@@ -25,10 +24,6 @@ _MARKERS = "osD^vP*X"
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (7, 1.5, 1, 1.5, 1, 1.5)))
 _N_MARKERS = 10
 _WIDTH = 6.0  # inches: 600 pixels of a screen
-PAGE = 7.5
-"""Inches of a picture of the documentation: at 96 pixels an inch the width at which a page shows it."""
-SMALLEST_TEXT = 8.0
-"""Points of the smallest text of a picture, at the width at which a page shows it."""
 
 
 def styles(n: int) -> list[dict[str, Any]]:
@@ -42,21 +37,6 @@ def colour_map() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades of blue", ["#CCE3F0", COLOURS[0], "#001B2B"])
-
-
-def page_style() -> dict[str, Any]:
-    """Settings of matplotlib for the pictures of the documentation: sizes of text and lines, layout, pixels."""
-    small, medium = SMALLEST_TEXT, 9.7  # of which five sixths are "small" for matplotlib, and enough
-    text = {"font.size": medium, "axes.titlesize": medium, "figure.titlesize": medium, "axes.labelsize": medium}
-    ticks = {
-        "xtick.labelsize": small,
-        "ytick.labelsize": small,
-        "legend.fontsize": small,
-        "legend.title_fontsize": small,
-    }
-    lines = {"lines.linewidth": 1.5, "lines.markersize": 4.5, "errorbar.capsize": 3.0, "legend.handlelength": 2.8}
-    grid = {"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.3}
-    return {**text, **ticks, **lines, **grid, "figure.constrained_layout.use": True, "savefig.dpi": 150}
 
 
 class Canvas:
@@ -130,7 +110,8 @@ def _make_room_below(ax: Any, legend: Any) -> None:
 
 def draw_curves(
     ax: Any,
-    curves: Mapping[str, tuple[Any, Any]],
+    x: Mapping[str, Any],
+    values: Mapping[str, Any],
     kwargs: Mapping[str, Any],
     *,
     order: Sequence[str] | None = None,
@@ -142,11 +123,11 @@ def draw_curves(
     Bands of few trials can be far wider than all lines together. So axes show at most three times the range of the
     lines, and the level that they are compared with. Ticks are whole numbers of labels.
     """
-    names = list(dict.fromkeys([*(order or ()), *curves]))
-    looks = dict(zip(names, styles(len(names)), strict=True))
+    names = list(dict.fromkeys([*(order or ()), *values]))
+    looks = {name: {**look, "label": name, **kwargs} for name, look in zip(names, styles(len(names)), strict=True)}
     drawn = {
-        name: _draw_curve(ax, np.asarray(x), np.asarray(values, dtype=float), label=name, **{**looks[name], **kwargs})
-        for name, (x, values) in curves.items()
+        name: _draw_curve(ax, np.asarray(x[name]), np.asarray(of_name, dtype=float), **looks[name])
+        for name, of_name in values.items()
     }
     lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
     _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level)

@@ -29,25 +29,14 @@ from .._checks import (
     is_number,
     number,
     one_of,
+    shown,
 )
 from .._types import Side
 from ._weights import Weights, check_log_proba, lure_weights
 
 LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
-OF_LEVELS: Rules = {"level": LEVEL, "every_look": FLAG}
-SIDE: Rule = one_of(get_args(Side))
-_MAY_BE_NAN = Rule(
-    lambda value: number(0).holds(value) or (is_number(value) and value != value), "a number, 0 or larger, or NaN"
-)
-_OF_ESTIMATES: Rules = {
-    "value": number(),
-    "standard_error": _MAY_BE_NAN,
-    "n_labelled": integer(),
-    "n_pool": integer(),
-    "greater_is_better": FLAG,
-    "step": number(0),
-    "n_looks": integer(),
-}
+_OF_INTERVALS: Rules = {"level": LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
+_OF_ESTIMATES: Rules = {"largest_weight": number(1), "n_looks": integer()}
 
 
 @dataclass(frozen=True)
@@ -99,12 +88,6 @@ class RiskEstimate:
     limits: tuple[float, float] = (-math.inf, math.inf)
     n_looks: int = 1
 
-    def __post_init__(self) -> None:
-        check_parameters(_OF_ESTIMATES, {name: vars(self)[name] for name in _OF_ESTIMATES})
-        _check_limits(self.limits)
-        if self.n_pool < self.n_labelled:
-            raise ValueError(f"`n_pool` must be `n_labelled`={self.n_labelled} or more. Got {self.n_pool}.")
-
     def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
         """Confidence interval of the risk on the pool.
 
@@ -128,11 +111,7 @@ class RiskEstimate:
         Fay and Feuer (1997), Confidence Intervals for Directly Standardized Rates; Fay and Kim (2017), Confidence
         Intervals for Directly Standardized Rates Using Mid-p Gamma Intervals.
         """
-        check_parameters(
-            {"level": LEVEL, "side": SIDE, "every_look": FLAG}, {"level": level, "side": side, "every_look": every_look}
-        )
-        if every_look:
-            level = at_every_look(level, self.n_looks)
+        level = _checked_level(level, side, every_look, self.n_looks)
         tail = (1 - level) / 2 if side == "both" else 1 - level
         low, high = self.limits
         if side != "upper":
@@ -201,10 +180,9 @@ class RiskDifference:
         ----------
         Zou and Donner (2008), Construction of Confidence Limits about Effect Measures: A General Approach.
         """
-        check_parameters(OF_LEVELS | {"side": SIDE}, {"level": level, "every_look": every_look, "side": side})
-        if every_look:
-            level = at_every_look(level, self.more.n_looks)
-        level = level if side == "both" else max(2 * level - 1, 1e-9)  # a tail of 1 - level on the side that counts
+        level = _checked_level(level, side, every_look, self.more.n_looks)
+        # a tail of 1 - level on the side that counts; levels of a half or less leave an interval of almost no width
+        level = level if side == "both" else max(2 * level - 1, 1e-9)
         low, high = difference_ends(*((part.value, *part.interval(level)) for part in (self.more, self.less)))
         return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
 
@@ -213,6 +191,12 @@ class RiskDifference:
 
     def _repr_html_(self) -> str:
         return _card(self, "difference", "+", note="The risk of the first model less that of the second.")
+
+
+def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> float:
+    """The level for a single look."""
+    check_parameters(_OF_INTERVALS, {"level": level, "side": side, "every_look": every_look})
+    return at_every_look(level, n_looks) if every_look else level
 
 
 def _sentence(estimate: RiskEstimate | RiskDifference, sign: str = "") -> str:
@@ -274,8 +258,7 @@ def estimate_risk(
     Raises
     ------
     ValueError, TypeError
-        As `lure_weights` does, or if losses are not finite numbers, 0 or larger, one for each pick, or one is larger
-        than ``largest_loss``.
+        As `lure_weights` does, or if losses are not numbers from 0 to ``largest_loss``, one for each pick.
 
     See Also
     --------
@@ -306,7 +289,7 @@ def estimate_risk(
     log_proba = check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)
     losses = _checked_losses(losses, len(weights))
-    check_parameters(_OF_INTERVALS, {"largest_weight": largest_weight, "n_looks": n_looks})
+    check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
     largest = _largest(losses) if largest_loss is None else _checked_largest(largest_loss, losses)
     value = float(np.mean(weights * losses))
     error = _standard_error(losses, log_proba, n_pool, value)
@@ -331,9 +314,6 @@ def estimate_difference(
     value = more.value - less.value
     error = _standard_error(difference, np.asarray(log_proba, dtype=np.float64), n_pool, value)
     return RiskDifference(value, error, len(difference), int(n_pool), more, less)
-
-
-_OF_INTERVALS: Rules = {"largest_weight": number(1), "n_looks": integer()}
 
 
 def _largest(losses: Weights) -> float:
@@ -371,12 +351,7 @@ def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: flo
 def gamma_end(value: float, variance: float, step: float, tail: float, *, upper: bool) -> float:
     """One end of an interval of a risk, 0 or larger, beyond which the risk lies with probability ``tail``.
 
-    Parameters
-    ----------
-    value, variance : float
-        The estimate, and its squared standard error.
-    step : float
-        What one more pick of the largest weight and the largest loss would add to the estimate.
+    ``step`` is what one more pick of the largest weight and the largest loss would add to the estimate.
     """
     if not upper:
         return _quantile(value, variance, tail)
@@ -389,7 +364,8 @@ def gamma_end(value: float, variance: float, step: float, tail: float, *, upper:
     def beyond(end: float) -> float:
         return (_tail(end, value, variance) + _tail(end, *wider)) / 2 - tail
 
-    low = low if beyond(low) > 0 else 0.0
+    low = low if beyond(low) > 0 else 0.0  # the mixture may have less beyond it than either law
+    # tolerances far below the two or three digits that an interval is read by
     return float(optimize.brentq(beyond, low, high, xtol=1e-12, rtol=1e-10)) if beyond(low) > 0 else high
 
 
@@ -427,30 +403,18 @@ def difference_ends(a: tuple[float, float, float], b: tuple[float, float, float]
 
 def _checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     values = float64_array("losses", losses)
-    if values.shape != (n_labelled,):
+    if values.shape != (n_labelled,) or not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError(
-            f"`losses` must be one number for each of the {n_labelled} labels, in the order of purchase. "
-            f"Got shape {values.shape} instead."
-        )
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"`losses` must be finite. Got {values[row]} in row {row}.")
-    if values.min() < 0:
-        raise ValueError(
-            f"`losses` must be 0 or larger. Got {values.min()}. Add a constant to all losses, and take it off the risk."
+            f"`losses` must be a finite number, 0 or larger, for each of the {n_labelled} labels, in the order of "
+            f"purchase. Got {shown(losses)}. To negative losses add a constant, and take it off the risk."
         )
     return values
 
 
 def _checked_largest(largest: Any, losses: Weights) -> float:
-    if not is_number(largest) or not largest > 0:
-        raise ParameterError(f"`largest_loss` must be a number above 0, or infinity. Got {largest!r}.")
-    if losses.max() > largest:
-        raise ValueError(f"`losses` must lie between 0 and `largest_loss`={largest}. Got {losses.max()}.")
+    if not is_number(largest) or not largest > 0 or losses.max() > largest:
+        raise ParameterError(
+            "`largest_loss` must be a number above 0 that no loss exceeds, or infinity. "
+            f"Got {largest!r}, and a loss of {losses.max()}."
+        )
     return float(largest)
-
-
-def _check_limits(limits: Any) -> None:
-    is_pair = isinstance(limits, tuple) and len(limits) == 2 and all(is_number(end) for end in limits)
-    if not (is_pair and limits[0] <= limits[1]):
-        raise ParameterError(f"`limits` must be a tuple (low, high) of numbers, low <= high. Got {limits!r}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,35 +13,19 @@ from .._checks import ParameterError, as_array, kind_of_labels, task
 Loss = Callable[..., Any]
 
 
-def _loss(largest: float = math.inf) -> Callable[[Loss], Loss]:
-    """Say how large the loss of a row can be: intervals go by it."""
-
-    def mark(loss: Loss) -> Loss:
-        loss.largest = largest  # type: ignore[attr-defined]
-        return loss
-
-    return mark
-
-
-@_loss(largest=1.0)
 def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     if task(estimator) == "regressor":
-        raise TypeError(
-            "`estimator` must be a classifier: a regressor has no accuracy and no `zero_one` loss. Got a "
-            f'{type(estimator).__name__}. Use risk(estimator, "squared_error").'
-        )
+        raise TypeError("`estimator` must be a classifier for `zero_one`. For a regressor there is `squared_error`.")
     predictions = as_array(estimator.predict(X)).reshape(y.shape)
     check_kind(predictions, y)
     return (predictions != y).astype(np.float64)
 
 
-@_loss()
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Minus the log of the label's probability, which is 0 for unknown labels, and clipped to the float64 precision."""
     return -np.log(_of_label(*_probabilities(estimator, X, y)).clip(np.finfo(np.float64).eps, 1.0))
 
 
-@_loss(largest=2.0)
 def _brier(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Squared distance of the probabilities from certainty of the label (Brier, 1950): 0 to 2, also for two classes."""
     probabilities, is_label = _probabilities(estimator, X, y)
@@ -56,20 +39,16 @@ def _of_label(probabilities: NDArray[np.float64], is_label: NDArray[np.bool_]) -
 def _probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probabilities (n, n_classes), and which class the label is: none for one that the model does not know."""
     if not hasattr(estimator, "predict_proba"):
-        raise TypeError(
-            f'`loss` needs predict_proba here, and {type(estimator).__name__} has none. Use loss="zero_one".'
-        )
+        raise TypeError(f"`loss` needs predict_proba, and {type(estimator).__name__} has none. There is `zero_one`.")
     check_kind(np.asarray(estimator.classes_), y)
     is_label = y[:, np.newaxis] == np.asarray(estimator.classes_)
     return np.asarray(estimator.predict_proba(X), dtype=np.float64), is_label
 
 
-@_loss()
 def _squared_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     return np.square(_errors(estimator, X, y, "squared_error"))
 
 
-@_loss()
 def _absolute_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     return np.abs(_errors(estimator, X, y, "absolute_error"))
 
@@ -89,13 +68,15 @@ LOSSES: dict[str, Loss] = {
     "squared_error": _squared_error,
     "zero_one": _zero_one,
 }
-"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row; ``loss.largest`` is the most it can be."""
+"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row."""
+
+LARGEST = {"brier": 2.0, "zero_one": 1.0}
+"""The most that the loss of a row can be, where there is a bound: intervals go by it."""
 
 
 def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
     """Check that labels are of the kind that a model knows: numbers never equal text."""
     if kind_of_labels(known) != kind_of_labels(y):
         raise ParameterError(
-            f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}. Convert "
-            "them first."
+            f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}."
         )

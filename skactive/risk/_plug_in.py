@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from .. import _html as html
@@ -84,33 +84,27 @@ def plug_in(
     try:
         value = float(scorer(answers, rows, y, sample_weight=weights))
     except TypeError as error:
-        raise TypeError(
-            f"`scoring` must take `sample_weight`, for the weights that undo the query's choice. {scoring!r} does not: "
-            f"{error}"
-        ) from error
+        raise TypeError(f"`scoring` must take `sample_weight`, and {scoring!r} does not: {error}") from error
     resampled = []
     for _ in range(n_resamples):
         drawn = np.sort(rng.integers(len(y), size=len(y)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndefinedMetricWarning)  # of labels without one of the classes
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                resampled.append(float(scorer(answers, rows[drawn], y[drawn], sample_weight=weights[drawn])))
-            except ValueError:  # not defined for one class
-                continue
+        with warnings.catch_warnings(), suppress(ValueError):  # not defined for one class
+            warnings.simplefilter("ignore", UserWarning)  # of labels without one of the classes
+            resampled.append(float(scorer(answers, rows[drawn], y[drawn], sample_weight=weights[drawn])))
     found = np.array(resampled, dtype=np.float64)
     return PlugInEstimate(value, len(y), found[np.isfinite(found)], is_exact=n_resamples == 0)
 
 
 class _Classifier(ClassifierMixin, BaseEstimator):
-    """Answers of a classifier for rows that are numbers."""
+    pass
 
 
 class _Regressor(RegressorMixin, BaseEstimator):
-    """Answers of a regressor for rows that are numbers."""
+    pass
 
 
 def _answers(estimator: Any, X: Any) -> Any:
+    """An estimator that answers for the rows of X by their positions, as the model did when it was asked once."""
     known = _Regressor() if task(estimator) == "regressor" else _Classifier()
     for name in _METHODS:
         if hasattr(estimator, name):

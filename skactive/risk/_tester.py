@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,18 +13,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._checks import check_parameters, integer, look_up, plain_labels, warn
+from .._checks import (
+    check_parameters,
+    check_positions,
+    integer,
+    kind_of_labels,
+    look_up,
+    mixed_labels_error,
+    plain_labels,
+    warn,
+)
 from .._random import check_random_state
 from .._types import Loss, Scorer
 from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
-from ._losses import LOSSES, check_kind
-from ._picks import Picks
+from ._losses import LARGEST, LOSSES, check_kind
 from ._plug_in import PlugInEstimate, plug_in
 from ._weights import Weights, largest_of, lure_weights
 
 _GAPS = (
-    "Tell the labels that are there with `rows`, and the others later; a row that nobody can label gets a label of its "
-    "own, which counts as an error."
+    "Tell the labels that are there with `rows`, and the others later; a row that cannot be labelled gets a label of "
+    "its own, which counts as an error."
 )
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
 
@@ -39,7 +49,7 @@ class ActiveTester:
     obstacle, as the estimate is that of the picks before them.
 
     .. warning::
-        A row that nobody can label must not be left out: such rows are seldom like the others, and without them the
+        A row that cannot be labelled must not be left out: such rows are seldom like the others, and without them the
         estimate is biased. Tell a label of its own for them, such as "unclear" or -1, which counts as an error of the
         model; see :ref:`rows_without_a_label`.
 
@@ -83,20 +93,15 @@ class ActiveTester:
     >>> tester = ActiveTester(StochasticBatchQuery("variation_ratio", beta=0.5, epsilon=0.1, random_state=0), X[100:])
     >>> tester.tell(y[100:][tester.ask(model, 150)])
     >>> print(tester.accuracy(model))
-    0.8... ± 0.02... (95 % interval 0.7... to 0.8...), from 150 labels, for a pool of 1697 rows
+    0.7... ± 0.02... (95 % interval 0.6... to 0.8...), from 150 labels, for a pool of 1697 rows
     """
 
     def __init__(self, query: Any, X_pool: Any) -> None:
-        if not hasattr(query, "select"):
-            raise TypeError(
-                "`query` must be a query with probabilities, such as a StochasticBatchQuery. "
-                f"Got a {type(query).__name__}."
-            )
         self.query = query
         self.X_pool = containers.prepare_pool(X_pool)
         self._picks = Picks()
         self._first_log_proba: list[Weights] = []
-        self._classes: NDArray[Any] | None = None
+        self._classes: Any = None
 
     @property
     def n_pool(self) -> int:
@@ -164,18 +169,13 @@ class ActiveTester:
                 f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
                 "Use a StochasticBatchQuery with a sampler of skactive.samplers."
             )
-        if getattr(query, "diversity", 0) > 0 and getattr(query, "epsilon", 0) == 0:
-            _warn_twins()
         law = getattr(getattr(query, "_batch", None), "law", None)  # of a query that is not ours it is not known
         first = np.zeros(1) if law is None else law.first_log_proba()
-        _warn_unreachable(int(np.count_nonzero(first == -np.inf)), int(left.sum()))
-        classes = getattr(modal.unwrap(estimator)[0], "classes_", None)
-        changed = {
-            "_classes": None if classes is None else np.asarray(classes),
-            "_picks": self._picks.asked(indices, query.log_proba_),
-            "_first_log_proba": [*self._first_log_proba, _some(first)],
-        }
-        vars(self).update(changed)  # in one step: an interrupt leaves no half of it
+        _warn_of_bias(query, int(np.count_nonzero(first == -np.inf)), int(left.sum()))
+        picks = self._picks.asked(indices, query.log_proba_)
+        laws, classes = [*self._first_log_proba, _some(first)], getattr(modal.unwrap(estimator)[0], "classes_", None)
+        # in one step: an interrupt leaves no half of it
+        vars(self).update({"_picks": picks, "_first_log_proba": laws, "_classes": classes})
         return indices
 
     def tell(self, labels: ArrayLike, rows: ArrayLike | None = None) -> None:
@@ -199,10 +199,15 @@ class ActiveTester:
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]
         labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
-        labels = _checked_labels(labels, len(picks))
+        labels = plain_labels(labels, "labels", _GAPS)
+        if labels.shape not in ((len(picks),), (len(picks), 1)):
+            raise ValueError(
+                f"`labels` must be the labels of the {len(picks)} rows that were asked for, in that order. Got shape "
+                f"{labels.shape}. Labels of part of them need `rows`."
+            )
         if self._classes is not None:
-            check_kind(self._classes, labels)
-        self._picks = self._picks.told(picks, labels)
+            check_kind(np.asarray(self._classes), labels)
+        self._picks = self._picks.told(picks, labels.ravel())
 
     def risk(self, estimator: Any, loss: Loss = "log_loss") -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
@@ -210,7 +215,7 @@ class ActiveTester:
         Parameters
         ----------
         estimator : fitted estimator
-            Not trained on the labels of this tester.
+            Not trained on the labels of this tester. The same holds for all other estimates.
         loss : str or callable, default="log_loss"
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
 
@@ -235,7 +240,6 @@ class ActiveTester:
         Parameters
         ----------
         estimator, other : fitted estimators
-            Neither trained on the labels of this tester.
         loss : str or callable, default="zero_one"
             As of `risk`. With "zero_one" the value is the accuracy of ``other`` less that of ``estimator``.
 
@@ -243,11 +247,6 @@ class ActiveTester:
         -------
         RiskDifference
             Below 0 where ``estimator`` is better.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `risk` does.
         """
         losses = self._losses(estimator, loss), self._losses(other, loss)
         return estimate_difference(losses, self.log_proba_, self.n_pool, **self._options(loss))
@@ -258,11 +257,10 @@ class ActiveTester:
         return per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y)
 
     def _options(self, loss: str | Callable[..., Any]) -> dict[str, Any]:
-        largest = getattr(look_up("loss", loss, LOSSES), "largest", None)
-        known = {} if largest is None else {"largest_loss": largest}
+        largest = LARGEST.get(loss, math.inf) if isinstance(loss, str) else None  # of a user's own loss it is unknown
         n_asks, n_labelled = self._picks.n_asks_told, len(self.indices_)
         weights = [largest_of(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
-        return {**known, "largest_weight": max(weights), "n_looks": n_asks}
+        return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": n_asks}
 
     def measure(
         self,
@@ -281,7 +279,6 @@ class ActiveTester:
         Parameters
         ----------
         estimator : fitted estimator
-            Not trained on the labels of this tester.
         scoring : str or callable
             A scorer of scikit-learn that takes ``sample_weight``, by name or itself: "balanced_accuracy",
             "average_precision", "roc_auc", "f1_macro", ``make_scorer(recall_score, pos_label="yes")``.
@@ -293,11 +290,6 @@ class ActiveTester:
         Returns
         -------
         PlugInEstimate
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `risk` does, or if the scorer takes no weights.
 
         References
         ----------
@@ -318,16 +310,10 @@ class ActiveTester:
         Parameters
         ----------
         estimator : fitted classifier
-            Not trained on the labels of this tester.
 
         Returns
         -------
         RiskEstimate
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `risk` does.
         """
         errors = self.risk(estimator, "zero_one")
         limits = 1 - errors.limits[1], 1 - errors.limits[0]
@@ -354,27 +340,89 @@ def _some(first_log_proba: Weights) -> Weights:
     return np.minimum(kept + np.log(len(ordered) / len(kept)), 0.0) if len(kept) else np.zeros(1)
 
 
-def _checked_labels(labels: Any, n_rows: int) -> NDArray[Any]:
-    labels = plain_labels(labels, "labels", _GAPS)
-    if labels.shape not in ((n_rows,), (n_rows, 1)):
-        raise ValueError(
-            f"`labels` must be the labels of the {n_rows} rows that were asked for, in that order. Got shape "
-            f"{labels.shape}. Labels of part of them need `rows`."
-        )
-    return labels.ravel()
-
-
-def _warn_twins() -> None:
-    warn(
-        "With a `diversity` and `epsilon`=0, rows that are equal to one that was picked cannot be picked any more, and "
-        "the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example."
-    )
-
-
-def _warn_unreachable(n_unreachable: int, n_left: int) -> None:
+def _warn_of_bias(query: Any, n_unreachable: int, n_left: int) -> None:
+    remedy = "the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example."
+    if getattr(query, "diversity", 0) > 0 and getattr(query, "epsilon", 0) == 0:
+        warn(f"With `diversity`, rows that are equal to one that was picked cannot be picked any more, and {remedy}")
     if n_unreachable:
         warn(
             f"{n_unreachable} of {n_left} rows could not be picked: their score, or their rank, gives them probability "
-            "0, and the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example, so that "
-            "a tenth of the picks are uniform."
+            f"0, and {remedy}"
         )
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Rows that were asked for, in the order of asking, and what was told of them.
+
+    A pick is a position in this order. ``asks`` says which call chose it; ``answers`` are picks with their labels.
+    """
+
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    log_proba: Weights = field(default_factory=lambda: np.empty(0))
+    asks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    answers: tuple[tuple[NDArray[np.int64], NDArray[Any]], ...] = ()
+
+    @property
+    def is_told(self) -> NDArray[np.bool_]:
+        is_told = np.zeros(len(self.rows), dtype=bool)
+        for picks, _ in self.answers:
+            is_told[picks] = True
+        return is_told
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        order = np.argsort(np.concatenate([picks for picks, _ in self.answers]))
+        return np.concatenate([labels for _, labels in self.answers])[order]
+
+    @property
+    def n_complete(self) -> int:
+        """How many picks have labels, where these are the first ones."""
+        is_told = self.is_told
+        n_told = int(is_told.sum())
+        gaps = self.rows[:n_told][~is_told[:n_told]]
+        if len(gaps):
+            raise ValueError(
+                f"An estimate needs the labels of all rows in the order of asking, and row {gaps[0]} was asked for "
+                f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). A row that "
+                "cannot be labelled gets a label of its own, which counts as an error."
+            )
+        return n_told
+
+    @property
+    def n_asks_told(self) -> int:
+        """How many batches there were up to the last pick that has a label."""
+        return int(self.asks[self.is_told].max(initial=-1)) + 1
+
+    def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
+        number = self.asks.max(initial=-1) + 1
+        return dataclasses.replace(
+            self,
+            rows=np.concatenate([self.rows, rows]),
+            log_proba=np.concatenate([self.log_proba, log_proba]),
+            asks=np.concatenate([self.asks, np.full(len(rows), number)]),
+        )
+
+    def told(self, picks: NDArray[np.int64], labels: NDArray[Any]) -> Picks:
+        if self.answers and kind_of_labels(self.answers[0][1]) != kind_of_labels(labels):
+            raise mixed_labels_error("labels", [self.answers[0][1].item(0), labels.item(0)])
+        return dataclasses.replace(self, answers=(*self.answers, (picks, labels)))
+
+    def open_picks(self, rows: Any, n_pool: int) -> NDArray[np.int64]:
+        """Picks without a label: those of some rows, or of the one ask that is open."""
+        picks = np.flatnonzero(~self.is_told)
+        if len(picks) == 0:
+            raise ValueError("`labels` must be those of rows that `ask` chose. It was not called since the last ones.")
+        if rows is None and len(asks := np.unique(self.asks[picks])) > 1:
+            raise ValueError(f"`rows` must say which rows these labels belong to, as {len(asks)} asks are open.")
+        if rows is None:
+            return picks
+        pick_of = dict(zip(self.rows[picks].tolist(), picks.tolist(), strict=True))
+        given = check_positions("rows", rows, n_pool).tolist()
+        wrong = [row for row in given if row not in pick_of]
+        if wrong:
+            raise ValueError(
+                f"`rows` must be positions in the pool that `ask` returned and that have no label yet. Got {wrong[0]}, "
+                f"and {len(wrong)} such rows in all."
+            )
+        return np.array([pick_of[row] for row in given], dtype=np.int64)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import float64_array, is_integer
+from .._checks import ParameterError, float64_array, is_integer
 
 Weights = NDArray[np.float64]
 
 _LEAST_LOG_PROBA = -690.0  # below it, weights come near the largest float64
-_MOST_LOG_WEIGHT = 300.0  # says that nothing is known of a row, and stays finite
+_MOST_LOG_WEIGHT = 300.0
+_ROUNDING = 1e-9  # by which a probability of 1 may seem to be above it
 
 
 def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
@@ -69,56 +70,30 @@ def largest_of(log_proba: Weights, n_labelled: int) -> float:
 
     Rows that are hardly ever picked have large weights. But if few rows have such weights, no large part of a risk can
     be theirs. So this is :math:`\max_w \min(w, M \cdot \text{share of rows of weight} \ge w)`, and 1 at least.
-
-    Parameters
-    ----------
-    log_proba : ndarray of shape (n_pool,)
-        Of each row, to be the first pick. Rows that cannot be picked (-inf) are left out.
-    n_labelled : int
-        M, the number of labels.
+    ``log_proba`` (n_pool,) are those of each row to be the first pick; -inf, of rows out of reach, are left out.
     """
     log_proba = np.sort(log_proba[log_proba > -np.inf])[::-1]
-    weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))  # in increasing order
+    # relative to uniform picks, in increasing order; so large that nothing is known of a row, and still finite
+    weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))
     share = 1 - np.arange(len(weights)) / len(weights)
     return max(1.0, float(np.minimum(weights, n_labelled * share).max()))
 
 
 def check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
-    """Check log-probabilities of picks, and that the pool has at least as many rows."""
+    """Log-probabilities of picks as an array, none of them impossible, of a pool with at least as many rows."""
     if log_proba is None:
-        raise TypeError(
-            "`log_proba` must be the log-probability of each pick, `query.log_proba_`. Got None: the law of a "
-            "custom sampler is unknown."
-        )
+        raise TypeError("`log_proba` must be `query.log_proba_`. Got None: the law of a custom sampler is unknown.")
     log_proba = float64_array("log_proba", log_proba, booleans=False)
     if log_proba.ndim != 1 or len(log_proba) == 0:
-        raise ValueError(
-            "`log_proba` must have shape (n_labelled,), one number for each label in the order of purchase, "
-            f"concatenated over rounds. Got shape {log_proba.shape} instead."
+        raise ValueError(f"`log_proba` must have shape (n_labelled,). Got shape {log_proba.shape} instead.")
+    if not is_integer(n_pool) or n_pool < len(log_proba):
+        raise ParameterError(
+            f"`n_pool` must be the number of rows before the first of {len(log_proba)} picks, an integer. Got {n_pool}."
         )
-    if not is_integer(n_pool):
-        raise TypeError(f"`n_pool` must be an integer, the number of rows before the first pick. Got {n_pool!r}.")
-    if n_pool < len(log_proba):
+    bad = np.flatnonzero(~((log_proba > _LEAST_LOG_PROBA) & (log_proba <= _ROUNDING)))
+    if len(bad):
         raise ValueError(
-            f"`n_pool` must be the number of rows before the first of {len(log_proba)} picks, and at least that. "
-            f"Got {n_pool}."
+            f"`log_proba` must be natural logarithms of probabilities above 0. Got {log_proba[bad[0]]} for pick "
+            f"{bad[0]}, and {len(bad)} such picks in all. With epsilon=0.1 in the query every row has a chance."
         )
-    _check_possible(log_proba)
     return log_proba
-
-
-def _check_possible(log_proba: Weights) -> None:
-    bad = ~((log_proba > _LEAST_LOG_PROBA) & (log_proba <= 1e-9))
-    if not bad.any():
-        return
-    pick = int(np.flatnonzero(bad)[0])
-    remedy = ""
-    if log_proba[pick] <= _LEAST_LOG_PROBA:
-        remedy = (
-            " Rows with (almost) no chance of being picked make the estimate invalid for the whole pool: set "
-            "epsilon=0.1 in the query, for example, so that a tenth of the picks are uniform."
-        )
-    raise ValueError(
-        "`log_proba` must be natural logarithms of probabilities above 0. "
-        f"Got {log_proba[pick]} for pick {pick}, and {int(bad.sum())} such picks in all.{remedy}"
-    )

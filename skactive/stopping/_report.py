@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,30 +12,22 @@ from scipy import stats
 
 from .. import _containers as chunks
 from .. import _html as html
-from .. import _modal as modal
 from .._checks import (
     Rule,
     Rules,
-    check_is_model,
     check_parameters,
-    check_sample_weight,
     integer,
-    is_fitted,
-    not_fitted_error,
     number,
     one_of,
-    plain_labels,
     task,
     whole_fit,
 )
 from .._random import check_random_state
 from .._types import Auto, LossName, Posterior, StoppingMeasure, Verdict
-from ..query._model import check_last_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
-from ._changes import MEASURES, Change, Kept
+from ._gains import MEASURES, MOST_BATCHES, Gains, Snapshot, Taught, Tested, Trust, scoring_for
 from ._scores import PoolScores, has_draws
 from ._sentences import sentences_of
-from ._trust import MOST_BATCHES, Tested, Trust
 
 HUNDRED = 100
 """Labels that the tolerance is the price of."""
@@ -45,9 +37,6 @@ HANDFUL = 5
 
 FOUND = 100
 """Labels of the rarest class without which five points of average precision are within its own chance."""
-
-RARE = 0.2
-"""A class is rare that holds less than this part of what it would hold if all classes were alike."""
 
 MOST_MODELS = 6
 """Earlier models that are kept within ``patience`` labels, about."""
@@ -92,9 +81,7 @@ class StoppingReport:
         How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
         when they were bought, the slope of right (1 or 0) against its confidence, both less the chance of a guess.
         ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 % interval, ``n_labels`` how many labels there were,
-        ``confidence`` how sure it was and ``right`` how often it was right. ``progress``, with ``progress_error``, is
-        how much more often it was right than a model of some ``patience`` labels fewer on these same labels, none of
-        which either had been taught.
+        ``confidence`` how sure it was and ``right`` how often it was right.
     fewest : int
         Labels of the rarest class; 0 for regressors.
     tested : RiskDifference or None
@@ -169,10 +156,7 @@ class StoppingReport:
         "patience": integer(),
         "scoring": one_of(["auto", *MEASURES]),
         "test": Rule(lambda test: isinstance(test, ActiveTester), "an ActiveTester, as of skactive.risk").or_none(),
-        "risk": Rule(
-            lambda risk: hasattr(risk, "interval") and hasattr(risk, "greater_is_better") and hasattr(risk, "step"),
-            "a RiskEstimate, as those of skactive.risk",
-        ).or_none(),
+        "risk": Rule(lambda risk: isinstance(risk, RiskEstimate), "a RiskEstimate, as of skactive.risk").or_none(),
         "target_risk": number(text="a finite number, the risk that is good enough").or_none(),
         "n_draws": integer().or_none(),
         "level": number(0, 1, ends="()", remedy="0.95 is usual."),
@@ -200,7 +184,7 @@ class StoppingReport:
     fewest: int
     trust: Trust
     tested: RiskDifference | None
-    _past: tuple[Kept, ...] = field(repr=False, compare=False)
+    _past: tuple[Snapshot, ...] = field(repr=False, compare=False)
     _batches: tuple[Tested, ...] = field(repr=False, compare=False)
     _taught: frozenset[Any] = field(repr=False, compare=False)
 
@@ -249,8 +233,8 @@ class StoppingReport:
         scoring : {"auto", "accuracy", "balanced_accuracy", "average_precision", "log_loss"}, default="auto"
             What labels are to improve, and ``tolerance`` is in units of. "auto": accuracy; average precision if one of
             the classes is rare among the labels of the first report, holding less than a fifth of an equal share (a
-            tenth of all, of two classes), as nearly all are right then who say "no" to everything. Of two classes,
-            average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
+            tenth of all, of two classes), as a model that says "no" to everything is nearly always right then. Of two
+            classes, average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
         test : ActiveTester, optional
             Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
             on the same rows. Where their interval, which allows for a look after every batch, is on one side of
@@ -290,123 +274,71 @@ class StoppingReport:
             raise ValueError(
                 f"`target_risk` must be a number from 0 to 1 for an accuracy. Got {target_risk}: give 0.85 for 85 %."
             )
-        if previous is not None and not isinstance(previous, cls):
-            raise TypeError(
-                f"`previous` must be the StoppingReport after the previous batch. Got a {type(previous).__name__}."
-            )
-        given = {"X_training": X_training, "y_training": y_training}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params}
-        estimator, X_training, y_training = modal.unwrap(learner, X_training, y_training)
-        if X_training is None or y_training is None:
-            raise ValueError(
-                "`X_training` and `y_training` must be given with an estimator: a report counts the labels that it was "
-                "fitted to. A modAL learner has its own."
-            )
-        check_is_model(estimator)
-        check_last_fit(learner, y_training)
-        if not is_fitted(estimator):
-            raise not_fitted_error(estimator)
-        y_training = plain_labels(chunks.aligned(y_training, X_training, "y_training"), "y_training")
-        X_pool, X_training = chunks.prepare_pool(X_pool), chunks.prepare_pool(X_training, "X_training")
-        n_pool, n_labelled = chunks.count_rows(X_pool), chunks.count_rows(X_training)
-        check_sample_weight(sample_weight, n_labelled)
-        if previous is not None:
-            previous._check_earlier(X_pool, n_pool, n_labelled)
+        now = Taught.checked(learner, X_pool, X_training, y_training, sample_weight)
         rng = check_random_state(random_state)
-        scores, change = PoolScores(), Change(np.nan, np.nan, "changes", 0, is_all=False)
-        counts = np.unique(y_training, return_counts=True)[1]
-        is_classifier = task(estimator) != "regressor"
-        measured = _scoring_for(counts, scoring, previous)
-        keys = chunks.row_keys(X_training)
-        past: tuple[Kept, ...] = () if previous is None else previous._window(patience)
-        batches = () if previous is None else previous._batches
-        if previous is not None and is_classifier:
-            batches = (*batches, *previous._test(past[0].model, keys, X_training, y_training))[-MOST_BATCHES:]
-        trust = Trust.of(batches)
-        gains, recent, n_recent = () if previous is None else previous.gains, np.nan, 0
-        with whole_fit(estimator, y_training):
-            kept = Kept.of(estimator, X_pool, n_labelled, rng)
-            if n_pool and has_draws(estimator, posterior):
-                given |= {"n_draws": n_draws, "posterior": posterior, "random_state": rng}
-                scores = PoolScores.of(learner, kept.X, **given)
+        before = _Before() if previous is None else _Before.of(previous, now, patience)
+        measured = scoring_for(now.counts, scoring, None if previous is None else previous.scoring)
+        trust = Trust.of(before.batches)
+        scores, gains = PoolScores(), Gains()
+        with whole_fit(now.estimator, now.y):
+            snapshot = Snapshot.of(now, rng)
+            if now.n_pool and has_draws(now.estimator, posterior):
+                fit = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
+                draws = {"fit_params": fit_params, "n_draws": n_draws, "posterior": posterior, "random_state": rng}
+                scores = PoolScores.of(learner, snapshot.X, **fit, **draws)
             if previous is not None:
-                left = past[-1].without(X_training)
-                previous._check_recognised(left, n_pool, n_labelled)
-                change = Change.since(left, estimator, y_training)
-                if change.measure != "probabilities":
-                    gains, n_recent = (*gains, change.gain), n_labelled - past[0].n_labels
-                    recent = Change.since(past[0].without(X_training), estimator, y_training).gain
-                elif len(past) > 1:
-                    judged = [
-                        then.without(X_training).judged(past[-1], estimator, measured) for then in (past[-2], past[0])
-                    ]
-                    gain, recent = (trust.slope * value for value in judged)
-                    gains = (*gains, _limited(gain, gains, len(counts), measured))
-                    n_recent = past[-1].n_labels - past[0].n_labels
-            tested = None if test is None or not past else _difference(test, past[0].model, kept.model, measured)
+                left = before.past[-1].without(now.keys)
+                previous._check_recognised(left, now)
+                gains = Gains(previous.gains).after(now, before.past, left, trust.slope, measured)
+            tested = _difference(test, before.past, snapshot.model, measured)
         return cls(
-            labels=(n_labelled,) if previous is None else (*previous.labels, n_labelled),
-            gains=gains,
-            measure=change.measure,
-            changed=change.changed,
-            n_rows=change.n_rows,
-            whole_pool=change.is_all,
-            n_pool=n_pool,
-            one_class=is_classifier and len(counts) == 1,
+            labels=(*before.labels, now.n_labels),
+            n_pool=now.n_pool,
+            one_class=now.is_classifier and len(now.counts) == 1,
             scoring=measured,
-            recent=recent,
-            n_recent=n_recent,
-            fewest=int(counts.min()) if is_classifier else 0,
+            fewest=int(now.counts.min()) if now.is_classifier else 0,
             trust=trust,
             tested=tested,
+            **vars(gains),
             **vars(scores),
             **options,
-            _past=(*past, kept),
-            _batches=batches,
-            _taught=frozenset(keys),
+            _past=(*before.past, snapshot),
+            _batches=before.batches,
+            _taught=frozenset(now.keys),
         )
 
-    def _window(self, patience: int) -> tuple[Kept, ...]:
+    def _window(self, patience: int) -> tuple[Snapshot, ...]:
         """What is kept of earlier reports: from the last one that is ``patience`` labels back on, some of them."""
         past = self._past
-        is_back = [kept.n_labels <= self.labels[-1] - patience for kept in past]
+        is_back = [then.n_labels <= self.labels[-1] - patience for then in past]
         past = past[max(0, sum(is_back) - 1) :]
         chosen = [past[0]] if len(past) > 2 else []
-        for kept in past[1:-2]:
-            if kept.n_labels - chosen[-1].n_labels >= max(1, patience // MOST_MODELS):
-                chosen.append(kept)
+        for then in past[1:-2]:
+            if then.n_labels - chosen[-1].n_labels >= max(1, patience // MOST_MODELS):
+                chosen.append(then)
         return (*chosen, *past[-2:])
 
-    def _test(self, earlier: Any, keys: Any, X_training: Any, y_training: Any) -> tuple[Tested, ...]:
-        """The model of this report, and an earlier one, on the labels that came after it."""
-        model, new = self._past[-1].model, np.flatnonzero([key not in self._taught for key in keys])
-        if model is None or earlier is None or len(new) == 0 or self._past[-1].probabilities is None:
-            return ()
-        found = Tested.of(model, earlier, chunks.take_rows(X_training, new), y_training[new])
-        return () if found is None else (found,)
-
-    def _check_earlier(self, X_pool: Any, n_pool: int, n_labelled: int) -> None:
+    def _check_earlier(self, now: Taught) -> None:
         """Check that a later report, on this pool and these labels, can follow this one."""
-        if n_labelled <= self.labels[-1]:
+        if now.n_labels <= self.labels[-1]:
             raise ValueError(
                 f"`previous` must be a report with fewer labels than the model has now. Got one with {self.labels[-1]} "
-                f"labels, and now there are {n_labelled}. Report once after each batch; omit `previous` where training "
-                "starts again."
+                f"labels, and now there are {now.n_labels}. Report once after each batch; omit `previous` where "
+                "training starts again."
             )
-        if n_pool and chunks.layout(self._past[-1].X) != chunks.layout(chunks.take_rows(X_pool, np.arange(1))):
+        if now.n_pool and chunks.layout(self._past[-1].X) != chunks.layout(chunks.take_rows(now.X_pool, np.arange(1))):
             raise ValueError(
-                "`previous` must be a report on rows like those of `X_pool`, with the same container and columns. Pass "
-                "the previous report on this pool, or None to start again."
+                "`previous` must be a report on rows like those of `X_pool`, with the same container and columns."
             )
 
-    def _check_recognised(self, left: Kept, n_pool: int, n_labelled: int) -> None:
+    def _check_recognised(self, left: Snapshot, now: Taught) -> None:
         """Check that rows that left the pool are among the training rows, if those of the whole pool are known."""
-        n_bought = n_labelled - self.labels[-1]
-        if left.is_all and len(left.predictions) == self.n_pool and 0 < n_pool <= self.n_pool - n_bought:
+        n_bought = now.n_labels - self.labels[-1]
+        if left.is_all and len(left.predictions) == self.n_pool and 0 < now.n_pool <= self.n_pool - n_bought:
             raise ValueError(
-                f"`X_training` must hold the rows that were bought with the values that they had in the pool. Got none "
-                f"of the {self.n_pool} rows of the previous pool, though {self.n_pool - n_pool} have left it. Teach "
-                "the rows that `learner.query` returns, or omit `previous` to start again."
+                "`X_training` must hold the rows that were bought with the values that they had in the pool. Got none "
+                f"of the {self.n_pool} rows of the previous pool, though {self.n_pool - now.n_pool} have left it. "
+                "Teach the rows that `learner.query` returns, or omit `previous` to start again."
             )
 
     @property
@@ -482,29 +414,36 @@ class StoppingReport:
         return "reached" if reached else "missed" if missed else ""
 
 
-def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: str) -> float:
-    """A gain as far as those before it leave room: all of them are no more than what a guess leaves."""
-    if scoring == "log_loss" or np.isnan(gain):
-        return gain
-    return float(min(gain, max(0.0, 1 - 1 / max(2, n_classes) - np.nansum(np.maximum(before, 0)))))
+@dataclass(frozen=True)
+class _Before:
+    """What earlier reports left: numbers of labels, models, and tests of these on labels that came later."""
+
+    labels: tuple[int, ...] = ()
+    past: tuple[Snapshot, ...] = ()
+    batches: tuple[Tested, ...] = ()
+
+    @classmethod
+    def of(cls, previous: Any, now: Taught, patience: int) -> _Before:
+        if not isinstance(previous, StoppingReport):
+            raise TypeError(
+                f"`previous` must be the StoppingReport after the previous batch. Got a {type(previous).__name__}."
+            )
+        previous._check_earlier(now)
+        past, batches = previous._window(patience), previous._batches
+        last, new = past[-1], np.flatnonzero([key not in previous._taught for key in now.keys])
+        if now.is_classifier and last.model is not None and last.probabilities is not None:
+            tested = Tested.of(last.model, chunks.take_rows(now.X, new), now.y[new])
+            batches = (*batches, *([] if tested is None else [tested]))[-MOST_BATCHES:]
+        return cls(previous.labels, past, batches)
 
 
 _LOSSES: dict[str, LossName] = {"accuracy": "zero_one", "log_loss": "log_loss"}
 """Whose differences on test labels are in units of the gain."""
 
 
-def _difference(test: ActiveTester, then: Any, now: Any, scoring: str) -> RiskDifference | None:
-    """How much larger the risk of the model then is on test labels; None of models that cannot be copied."""
-    if then is None or now is None:
+def _difference(test: ActiveTester | None, past: Sequence[Snapshot], now: Any, scoring: str) -> RiskDifference | None:
+    """How much larger the risk of the first model was on test labels; None of models that cannot be copied."""
+    if test is None or not past or past[0].model is None or now is None:
         return None
     loss: LossName = "squared_error" if task(now) == "regressor" else _LOSSES.get(scoring, "zero_one")
-    return test.difference(then, now, loss)
-
-
-def _scoring_for(counts: Any, scoring: StoppingMeasure | Auto, previous: StoppingReport | None) -> StoppingMeasure:
-    """What "auto" is: that of the first report; average precision if a class is rare among its labels."""
-    if scoring != "auto":
-        return scoring
-    if previous is not None:
-        return previous.scoring
-    return "average_precision" if len(counts) > 1 and counts.min() < RARE * counts.sum() / len(counts) else "accuracy"
+    return test.difference(past[0].model, now, loss)

@@ -74,7 +74,7 @@ def draw(seen: collections.Counter[Stack]) -> Any:
     shares = dict.fromkeys(("predictions for the draws", "scores", "choosing the batch, and the rest"), 0.0)
     for stack, n in seen.items():
         shares[step_of(stack)] += n / seen.total()
-    figure, ax = plt.subplots(figsize=(drawing.PAGE, 1.4))
+    figure, ax = plt.subplots(figsize=(7.5, 1.4))
     start = 0.0
     for (step, share), look, hatch in zip(shares.items(), drawing.styles(3), ("", "//", ".."), strict=True):
         ax.barh(0, share, left=start, color=look["color"], hatch=hatch, edgecolor="white", label=f"{step}: {share:.1%}")
@@ -103,7 +103,7 @@ def main() -> None:
     start = time.perf_counter()
     seen = sampled(work)
     print(f"{time.perf_counter() - start:.1f} s, {seen.total()} samples")
-    with matplotlib.rc_context(drawing.page_style()):
+    with matplotlib.rc_context(fname=DOCS / "page.mplstyle"):
         draw(seen).savefig(DOCS / "images" / "query_time.png")
     lines = [".. list-table::", "   :header-rows: 1", "", "   * - module", "     - share of the time"]
     for module, share in by_module(seen):

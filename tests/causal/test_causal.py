@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample_posterior, scores
 from skactive._containers import drop_column, set_column, take_column
 from skactive._fingerprint import digest
-from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe, sqrt_pehe_scorer
+from skactive.causal import estimate_effects, predict_effects, sqrt_pehe, sqrt_pehe_scorer
 from skactive.datasets import make_causal
 from skactive.samplers._law import draw_batch
 
@@ -111,16 +111,6 @@ def test_scores_of_outcomes_stay_on_the_device_of_tensors():
 
 
 # ----------------------------------------------------------------------------------------------------------- outcomes
-
-
-@every_model
-def test_outcomes_are_those_of_the_same_functions(model, models):
-    predict_draws = sample_posterior(models[model], 5, np.random.default_rng(0))
-    draws = np.asarray(potential_outcomes(predict_draws, POOL, 1))
-    assert draws.shape == (5, len(POOL), 2)
-    factual = np.asarray(predict_draws(POOL))
-    np.testing.assert_allclose(draws[:, np.arange(len(POOL)), T], factual, rtol=1e-5, atol=1e-6)
-    assert np.abs(draws[..., 1] - draws[..., 0]).max() > 0.1
 
 
 CONTAINERS = {
@@ -320,9 +310,9 @@ def test_estimated_effects_are_mean_and_quantiles_over_draws(model, chunk_size, 
     options = {"n_draws": 10, "random_state": 0, "level": 0.8, "chunk_size": chunk_size}
     found = estimate_effects(models[model], POOL, 1, **options)
     draws_rng = np.random.default_rng(np.random.default_rng(0).integers(2**63, size=(2, 4))[0])
-    draws = potential_outcomes(sample_posterior(models[model], 10, draws_rng), POOL, 1)
-    effects = np.asarray(draws, dtype=np.float64)
-    effects = effects[..., 1] - effects[..., 0]
+    predict_draws = sample_posterior(models[model], 10, draws_rng)
+    untreated, treated = (np.asarray(predict_draws(set_column(POOL, 1, value)), dtype=np.float64) for value in (0, 1))
+    effects = treated - untreated
     np.testing.assert_allclose(found.mean, effects.mean(axis=0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.low, np.quantile(effects, 0.1, axis=0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.high, np.quantile(effects, 0.9, axis=0), rtol=1e-5, atol=1e-6)

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from small_models import X_POOL
 
 from skactive import CausalBALDQuery, StochasticBatchQuery
-from skactive.causal import estimate_effects, potential_outcomes, predict_effects, sqrt_pehe
+from skactive.causal import estimate_effects, predict_effects, sqrt_pehe
 from skactive.datasets import make_causal
 from skactive.scores import SCORES
 
@@ -61,8 +61,6 @@ def test_a_treatment_that_is_no_column_is_refused(treatment, error, says):
             predict_effects(OUTCOMES, CAUSAL_POOL, treatment)
         with pytest.raises(error, match=f"`treatment` must.*{says}"):
             estimate_effects(OUTCOMES, CAUSAL_POOL, treatment)
-        with pytest.raises(error, match=f"`treatment` must.*{says}"):
-            potential_outcomes(lambda X: np.zeros((2, len(X))), CAUSAL_POOL, treatment)
 
 
 def test_a_name_that_is_no_column_is_refused_with_the_columns():
@@ -193,11 +191,11 @@ def test_one_draw_of_outcomes_is_refused():
 @pytest.mark.parametrize(
     ("true_effects", "effects", "says"),
     [
-        ([1.0], [1.0, 2.0], r"same shape .*\(1,\) and \(2,\)"),
-        ([[1.0]], [[1.0]], "same shape"),
-        ([], [], "a point or more"),
-        ([1.0, math.nan], [1.0, 2.0], "`true_effects` must be finite. Got nan in row 1"),
-        ([1.0, 2.0], [math.inf, 2.0], "`effects` must be finite. Got inf in row 0"),
+        ([1.0], [1.0, 2.0], r"same shape.*\(1,\) and \(2,\)"),
+        ([[1.0]], [[1.0]], "`true_effects` must be finite numbers"),
+        ([], [], "`true_effects` must be finite numbers"),
+        ([1.0, math.nan], [1.0, 2.0], "`true_effects` must be finite numbers"),
+        ([1.0, 2.0], [math.inf, 2.0], "`effects` must be finite numbers"),
     ],
 )
 def test_effects_that_cannot_be_compared_are_refused(true_effects, effects, says):
@@ -212,8 +210,8 @@ def test_a_level_outside_0_and_1_is_refused(level, error):
 
 
 def test_effects_need_a_model_that_predicts():
-    with pytest.raises(TypeError, match=r"`estimator` must be a fitted regressor with `predict`. Got a object"):
-        predict_effects(object(), CAUSAL_POOL, 1)
+    with pytest.raises(TypeError, match="`estimator` must be a fitted model"):
+        predict_effects(None, CAUSAL_POOL, 1)
     with pytest.raises(NotFittedError):
         estimate_effects(RandomForestRegressor(), CAUSAL_POOL, 1)
 

@@ -25,7 +25,6 @@ from skactive.badge import badge
 from skactive.batchbald import batchbald
 from skactive.causal import (
     estimate_effects,
-    potential_outcomes,
     predict_effects,
     sqrt_pehe,
     sqrt_pehe_scorer,
@@ -402,29 +401,12 @@ CALLS: dict[str, Entry] = {
             "n_looks": P("count", 2),
         },
     ),
-    "risk.RiskEstimate": Entry(
-        RiskEstimate,
-        {
-            "value": P("number", 0.5),
-            "standard_error": P("not negative", 0.1),
-            "n_labelled": P("count", 10),
-            "n_pool": P("count", 100),
-        },
-    ),
     "risk.RiskEstimate.interval": Entry(interval, {"level": P("level", 0.9)}),
     "risk.ActiveTester.risk": Entry(loss, {"losses": P("numbers", np.array([0.1, 0.5, 0.2]))}),
     "causal.sqrt_pehe": Entry(sqrt_pehe, {"true_effects": P("numbers", SIX), "effects": P("numbers", SIX + 1)}),
     "causal.sqrt_pehe_scorer": Entry(scorer_of, {"effects": P("effects", SIX), "treatment": P("column", 2)}),
     "causal.predict_effects": Entry(
         predict_effects, {"estimator": P("estimator", REGRESSOR), "X": P("rows", ROWS), "treatment": P("column", 2)}
-    ),
-    "causal.potential_outcomes": Entry(
-        potential_outcomes,
-        {
-            "predict_draws": P("callable", lambda X: np.stack([X[:, 0], X[:, 2]])),
-            "X": P("rows", ROWS),
-            "treatment": P("column", 2),
-        },
     ),
     "causal.estimate_effects": Entry(
         lambda **given: estimate_effects(**given).mean,
@@ -597,7 +579,6 @@ BAD |= {
     "least of groups": fixed(1, "x", [1], True, object, {0: -1}, {0: 1.5}, {0: True}, {9: 1}, {0: 3}, {0: 10**30}),
     "budget": NO_NUMBER | fixed(-1, -1e-9, 10**400, 0, 1.0),
     "flag": fixed(None, "x", 1.5, 2, []),
-    "callable": fixed(None, 5, "x", []),
     "query name": fixed("no such", 5, 1.5, ["x"]),
     "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
 }
@@ -704,7 +685,6 @@ ACCEPTED = {
     ("samplers.softrank", "scores", "-inf"): "a row of no mass, which is documented",
     ("samplers.topk", "scores", "-inf"): "a row of no mass, which is documented",
     ("samplers.uniform", "scores", "-inf"): "a row of no mass, which is documented",
-    ("risk.RiskEstimate", "standard_error", "nan"): "that of a single label, which is documented",
     ("query.score_pool, a score of the user's", "returned", "Float64 with NA"): "pandas makes it NaN: no score",
     ("datasets.make_repeated", "X", "nan"): "features may have gaps, and copies have them as well",
     ("datasets.make_repeated", "X", "inf"): "features are not looked at",
@@ -754,6 +734,7 @@ NOT_HERE = {
     "query.score_rows": _INSIDE,
     "posterior.check_posterior": "a check for tests",
     "posterior.noise_variance": "takes an estimator alone, and answers None for others",
+    "risk.RiskEstimate": _RECORD,
     "plotting.BatchDisplay": _DISPLAY,
     "plotting.LearningCurveDisplay": _DISPLAY,
     "plotting.PairedDifferenceDisplay": _DISPLAY,
@@ -762,7 +743,7 @@ NOT_HERE = {
 
 TESTED_ELSEWHERE = {
     "experiment.run_experiment": {
-        "estimator", "queries", "X", "y", "X_test", "y_test", "test_size", "splits", "initial", "budget", "scoring",
+        "estimator", "queries", "X", "y", "X_test", "y_test", "test_size", "splits", "initial", "scoring",
         "checkpoint",
     },
     "risk.estimate_risk": {"largest_loss", "largest_weight"},

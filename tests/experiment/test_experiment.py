@@ -30,12 +30,11 @@ from torch import nn
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive import _random as global_random
 from skactive import _statistics as statistics
-from skactive.experiment._plan import choose_initial, limits_of, plan_trials
+from skactive.experiment._plan import choose_initial, plan_trials
 from skactive.experiment._results import Failure, Round
 
 X, Y = load_iris(return_X_y=True)
 LABELS = np.array(["ash", "elm", "oak"])[Y]
-SIZES = {"batch_size": 4, "n_rounds": 2, "budget": None}
 
 
 def uniform(learner, X_pool, n_instances=1):
@@ -90,21 +89,6 @@ def test_rounds_end_with_the_pool_and_the_last_batch_is_smaller(n_rows, n_initia
     for rounds in by_run(result).values():
         assert [r.n_labelled for r in rounds] == n_labelled
         assert [len(r.indices) for r in rounds] == np.diff([0, *n_labelled]).tolist()
-
-
-def batch_sizes(n_pool, batch_size, n_rounds, budget):
-    limits, sizes = limits_of(n_pool, batch_size, n_rounds, budget), []
-    while room := limits.room(len(sizes), sum(sizes)):
-        sizes.append(room)
-    return tuple(sizes)
-
-
-def test_a_budget_is_spent_to_the_last_label():
-    result = run(n_rounds=None, budget=10, n_trials=1)
-    assert [r.n_labelled for r in result.rounds] == [6, 10, 14, 16]
-    assert batch_sizes(100, 4, None, 10) == (4, 4, 2)
-    assert batch_sizes(7, 4, None, 10) == (4, 3)
-    assert batch_sizes(0, 4, 2, None) == ()
 
 
 def test_a_round_is_what_its_record_says():
@@ -297,7 +281,7 @@ def test_what_was_passed_in_is_as_it_was():
 
 def trials_of(n_points=100, strata=None, n_trials=3, **arguments):
     arguments = {"n_initial": 6} | arguments if "initial" not in arguments else arguments
-    return plan_trials(n_points, strata, [1, 2], n_trials, SIZES, **arguments)
+    return plan_trials(n_points, strata, [1, 2], n_trials, 4, **arguments)
 
 
 @pytest.mark.parametrize(("test_size", "n_test"), [(None, 25), (0.3, 30), (0.301, 31), (40, 40)])

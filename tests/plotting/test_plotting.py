@@ -442,14 +442,12 @@ def test_bad_input_of_batches_is_named(arguments, error, message):
 
 @pytest.mark.parametrize("round_", [0, 4, -1, 1.5])
 def test_a_round_that_is_no_batch_is_refused(round_, result):
-    with pytest.raises(
-        ValueError, match="`round` must be the number of a batch that 'power' bought in trial 0, 1 to 3"
-    ):
+    with pytest.raises(ValueError, match=r"`trial` and `round` must be those of a batch of 'power'.*Got 0, "):
         BatchDisplay.from_result(result, X, round=round_)
 
 
 def test_a_trial_that_was_not_is_refused(result):
-    with pytest.raises(ValueError, match=r"`trial` must be one of those of the result. Got 7"):
+    with pytest.raises(ValueError, match=r"`trial` and `round` must be those of a batch of 'power'.*Got 7, 1"):
         BatchDisplay.from_result(result, X, trial=7)
     with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
         BatchDisplay.from_result(result, X[:20])

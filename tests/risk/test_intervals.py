@@ -259,7 +259,7 @@ def test_the_absolute_error_is_that_of_a_regressor():
     np.testing.assert_allclose(LOSSES["absolute_error"](regressor, X[100:120], y[100:120]), expected)
     tester = ActiveTester(StochasticBatchQuery("std_dev", epsilon=0.2, random_state=0), X[100:])
     tester.tell(y[100:][tester.ask(regressor, 10)].astype(float))
-    with pytest.raises(TypeError, match="regressor has no accuracy"):
+    with pytest.raises(TypeError, match="must be a classifier for `zero_one`"):
         tester.accuracy(regressor)
 
 
@@ -303,7 +303,7 @@ def test_a_model_of_one_class_has_measures_that_are_defined(recwarn):
 @pytest.mark.parametrize(
     ("options", "seen"),
     [
-        ({"largest_loss": 0.5}, "`losses` must lie between 0 and `largest_loss`=0.5"),
+        ({"largest_loss": 0.5}, "`largest_loss` must be a number above 0 that no loss exceeds"),
         ({"largest_loss": 0}, "`largest_loss` must be a number above 0"),
         ({"largest_loss": "one"}, "`largest_loss` must be a number above 0"),
         ({"largest_weight": 0.5}, "`largest_weight`"),

@@ -18,7 +18,7 @@ from skactive.risk import ActiveTester, estimate_risk, lure_weights
         (None, TypeError, "`log_proba` must be .*Got None"),
         ([], ValueError, r"`log_proba` must have shape"),
         ([[-1.0]], ValueError, r"`log_proba` must have shape .*\(1, 1\)"),
-        ([-1.0, -math.inf], ValueError, r"-inf for pick 1, and 1 such .*epsilon=0\.1"),
+        ([-1.0, -math.inf], ValueError, r"-inf for pick 1, and 1 such .*epsilon"),
         ([-1.0, -800.0], ValueError, r"-800\.0 for pick 1.*epsilon"),
         ([0.5, -1.0], ValueError, r"`log_proba` must be natural logarithms .* Got 0\.5 for pick 0"),
         ([math.nan], ValueError, "nan for pick 0"),
@@ -42,8 +42,6 @@ def test_losses_that_do_not_fit_the_picks_are_refused(losses):
 
 
 def test_a_tester_needs_a_query_that_knows_its_probabilities(forest):
-    with pytest.raises(TypeError, match="`query` must be a query with probabilities"):
-        ActiveTester("bald", X_POOL)
     for query in (BADGEQuery(embedding=lambda X: X), StochasticBatchQuery(sampler=first_rows)):
         with pytest.raises(TypeError, match=r"`query` must know the probability of its picks"):
             ActiveTester(query, X_POOL).ask(forest, 2)
@@ -51,7 +49,7 @@ def test_a_tester_needs_a_query_that_knows_its_probabilities(forest):
 
 def test_a_tester_is_told_the_labels_of_the_rows_it_asked_for(forest):
     tester = ActiveTester(StochasticBatchQuery(epsilon=0.1), X_POOL)
-    with pytest.raises(ValueError, match="`ask` was not called"):
+    with pytest.raises(ValueError, match="It was not called"):
         tester.tell(["oak"])
     with pytest.raises(ValueError, match="The tester has no labels yet"):
         tester.risk(forest)

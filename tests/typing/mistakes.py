@@ -63,8 +63,8 @@ def names_in_calls(model: Any, X: Floats, y: Floats) -> None:
     Campaign.open("c.db", changes="accept")  # mistake: arg-type
     Campaign.open("c.db").ask("all")  # mistake: arg-type
     Campaign.open("c.db").ask(limits=5)  # mistake: arg-type
-    run_experiment(model, {}, X, y, batch_size="atuo")  # mistake: arg-type
-    run_experiment(model, {"power": "power"}, X, y)  # mistake: dict-item
+    run_experiment(model, {}, X, y, n_rounds=5, batch_size="atuo")  # mistake: arg-type
+    run_experiment(model, {"power": "power"}, X, y, n_rounds=5)  # mistake: dict-item
     StochasticBatchQuery().select(model, X, "atuo")  # mistake: arg-type
     score_pool(model, X, ["bladl"])  # mistake: list-item
     ActiveTester(model, X).risk(model, "logloss")  # mistake: arg-type
@@ -76,7 +76,7 @@ def keywords(model: Any, X: Floats) -> None:
     Limits(max_per_groups=1)  # mistake: call-arg
     StochasticBatchQuery().select(model, X, n_instance=5)  # mistake: call-arg
     Campaign.open("c.db").tell({}, anotator="me")  # mistake: call-arg
-    run_experiment(model, {}, X, X, rounds=5)  # mistake: call-arg
+    run_experiment(model, {}, X, X, n_rounds=5, batches=2)  # mistake: call-arg
     power(X, 3, np.random.default_rng(0), bta=2.0)  # mistake: call-arg
     bald(X, noise_variance=1.0)  # mistake: call-overload
     gaussian_bald(X)  # mistake: call-overload
@@ -91,7 +91,7 @@ def attributes(model: Any, X: Floats) -> None:
     Campaign.open("c.db").status().n_label  # mistake: attr-defined
     Campaign.open("c.db").to_farme()  # mistake: attr-defined
     StoppingReport.from_learner(model, X).verdct  # mistake: attr-defined
-    run_experiment(model, {}, X, X).summry()  # mistake: attr-defined
+    run_experiment(model, {}, X, X, n_rounds=5).summry()  # mistake: attr-defined
     power.log_weight(X)  # mistake: attr-defined
 
 

@@ -1,0 +1,393 @@
+"""What labels brought: predictions of a model before and after them, and how far the model can be believed.
+
+Predictions are compared on rows without a label. How far a model can be believed is seen on labels that it had not been
+taught when it was asked.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _containers as chunks
+from .. import _modal as modal
+from .._checks import (
+    as_array,
+    check_is_model,
+    check_one_output,
+    check_sample_weight,
+    is_fitted,
+    kind_of_labels,
+    not_fitted_error,
+    plain_labels,
+    task,
+)
+from .._types import Auto, StoppingMeasure
+from ..query._model import check_last_fit
+
+Values = NDArray[np.float64]
+
+MOST_ROWS = 1_000
+"""Rows that are compared: enough for a standard error of at most 1.6 points."""
+
+_MOST_BYTES = 8 * 2**20  # of these rows, which a learner keeps between reports
+
+MOST_BATCHES = 10
+"""Batches that are looked back on: what a model was like before is of no use."""
+
+_SURE = 2.576  # standard errors that a slope must be off 0: 99 %, as reports are looked at again and again
+_PRIOR = 0.5  # weight of the assumption that a model is right about itself: that of two labels of which it is sure
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A learner that was just taught: its model, its labels, and the rows without one."""
+
+    estimator: Any
+    X: Any
+    y: NDArray[Any]
+    X_pool: Any
+
+    @classmethod
+    def checked(cls, learner: Any, X_pool: Any, X_training: Any, y_training: Any, sample_weight: Any) -> Taught:
+        estimator, X, y = modal.unwrap(learner, X_training, y_training)
+        if X is None or y is None:
+            raise ValueError(
+                "`X_training` and `y_training` must be given with an estimator: a report counts the labels that it was "
+                "fitted to. A modAL learner has its own."
+            )
+        check_is_model(estimator)
+        check_last_fit(learner, y)
+        if not is_fitted(estimator):
+            raise not_fitted_error(estimator)
+        y = plain_labels(chunks.aligned(y, X, "y_training"), "y_training")
+        X_pool, X = chunks.prepare_pool(X_pool), chunks.prepare_pool(X, "X_training")
+        check_sample_weight(sample_weight, chunks.count_rows(X))
+        return cls(estimator, X, y, X_pool)
+
+    @functools.cached_property
+    def keys(self) -> list[Any]:
+        """What each training row holds: equal for equal rows, whatever type of number or container holds them."""
+        return chunks.row_keys(self.X)
+
+    @property
+    def n_labels(self) -> int:
+        return chunks.count_rows(self.X)
+
+    @property
+    def n_pool(self) -> int:
+        return chunks.count_rows(self.X_pool)
+
+    @property
+    def is_classifier(self) -> bool:
+        return task(self.estimator) != "regressor"
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Labels of each class, or of each value."""
+        return np.unique(self.y, return_counts=True)[1]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Rows of a pool, what a model predicts for them, and the model."""
+
+    X: Any
+    predictions: NDArray[Any]
+    probabilities: Values | None  # (n_rows, n_classes); None if predictions are not the most probable labels
+    classes: NDArray[Any] | None
+    is_all: bool  # whether these rows are the whole pool
+    n_labels: int  # that the model had
+    model: Any  # a copy, as learners fit the same object again; None of what cannot be copied
+
+    @classmethod
+    def of(cls, now: Taught, rng: np.random.Generator) -> Snapshot:
+        """Rows at random, at most ``MOST_ROWS``."""
+        n, X_pool, estimator = now.n_pool, now.X_pool, now.estimator
+        n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, _MOST_BYTES)) if n else 0
+        X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
+        predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
+        classes = None if probabilities is None else np.array(estimator.classes_)
+        return cls(X, predictions, probabilities, classes, n_kept == n, now.n_labels, _copy_of(estimator))
+
+    def without(self, keys: Sequence[Any]) -> Snapshot:
+        """Those that are not among the rows of these keys."""
+        taught = set(keys)
+        left = np.array([key not in taught for key in chunks.row_keys(self.X)], dtype=bool)
+        probabilities = None if self.probabilities is None else self.probabilities[left]
+        X = chunks.take_rows(self.X, np.flatnonzero(left))
+        return replace(self, X=X, predictions=self.predictions[left], probabilities=probabilities)
+
+    def judged(self, later: Snapshot, judge: Any, scoring: str) -> float:
+        """How much better the predictions of a later model are than those kept here, by a third model's probabilities.
+
+        The third knows more labels than either. A model that judges itself finds its own mistakes right: where two
+        models differ by chance alone, it always takes its own side.
+        """
+        n_rows = len(self.predictions)
+        chance = answers_of(judge, self.X, n_rows)[1] if n_rows and later.model is not None else None
+        if chance is None or self.probabilities is None:
+            return np.nan
+        now = answers_of(later.model, self.X, n_rows)[1]
+        if now is None:
+            return np.nan
+        known = np.asarray(judge.classes_)
+        sides = _aligned(self.probabilities, self.classes, known), _aligned(now, later.classes, known)
+        return MEASURES[scoring](chance, *sides)
+
+
+def answers_of(estimator: Any, X: Any, n_rows: int) -> tuple[NDArray[Any], Values | None]:
+    """Predictions, and the probabilities of all classes if predictions are the most probable ones."""
+    predictions = _check_predictions(estimator.predict(X), n_rows)
+    if task(estimator) == "regressor" or not hasattr(estimator, "predict_proba"):
+        return predictions, None
+    probabilities = np.asarray(check_one_output(estimator.predict_proba(X), estimator), dtype=float)
+    chosen = (probabilities * (predictions[:, None] == np.asarray(estimator.classes_))).sum(axis=1)
+    # 1e-6: probabilities of float32 differ by less between two ways to compute them
+    return predictions, None if np.any(chosen < probabilities.max(axis=1) - 1e-6) else probabilities
+
+
+def _copy_of(estimator: Any) -> Any:
+    try:
+        return copy.deepcopy(estimator)
+    except Exception:  # of what holds a lock, say: then nothing can be said of its trust in itself
+        return None
+
+
+@dataclass(frozen=True)
+class Change:
+    """How the predictions of a model differ from those of the model before, and what that is worth."""
+
+    gain: float  # in terms of ``measure``; NaN where the next model must judge it
+    changed: float  # fraction of predictions that differ; NaN for regressors
+    measure: str
+
+    @classmethod
+    def since(cls, before: Snapshot, now: Taught) -> Change:
+        """Compare with the predictions of a model with fewer labels, on rows without one."""
+        n_rows = len(before.predictions)
+        if n_rows == 0:  # nothing to compare: unknown, not nothing
+            return cls(np.nan, np.nan, "changes" if now.is_classifier else "movement")
+        predictions, chance = answers_of(now.estimator, before.X, n_rows)
+        _check_same_kind(before.predictions, predictions)
+        if not now.is_classifier:
+            return cls(_movement(predictions - before.predictions, now.y), np.nan, "movement")
+        changed = float(np.mean(predictions != before.predictions))
+        if chance is not None and before.probabilities is not None and before.model is not None:
+            return cls(np.nan, changed, "probabilities")  # which another model has to judge
+        return cls(changed, changed, "changes")
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What labels brought so far; the attributes are those of `skactive.StoppingReport`."""
+
+    gains: tuple[float, ...] = ()
+    recent: float = np.nan
+    n_recent: int = 0
+    measure: str = "changes"
+    changed: float = np.nan
+    n_rows: int = 0
+    whole_pool: bool = False
+
+    def after(self, now: Taught, past: Sequence[Snapshot], left: Snapshot, slope: float, scoring: str) -> Gains:
+        """With a batch more; ``past`` are models of fewer labels, ``left`` rows of the last one without a label now."""
+        change = Change.since(left, now)
+        found = replace(
+            self,
+            measure=change.measure,
+            changed=change.changed,
+            n_rows=len(left.predictions),
+            whole_pool=left.is_all,
+            recent=np.nan,
+            n_recent=0,
+        )
+        first, last = past[0], past[-1]
+        if change.measure != "probabilities":
+            recent = Change.since(first.without(now.keys), now).gain
+            return replace(
+                found, gains=(*self.gains, change.gain), recent=recent, n_recent=now.n_labels - first.n_labels
+            )
+        if len(past) == 1:  # no batch before this one, whose gain its model could judge
+            return found
+        gain, recent = (
+            slope * then.without(now.keys).judged(last, now.estimator, scoring) for then in (past[-2], first)
+        )
+        gain = _limited(gain, self.gains, len(now.counts), scoring)
+        return replace(found, gains=(*self.gains, gain), recent=recent, n_recent=last.n_labels - first.n_labels)
+
+
+def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: str) -> float:
+    """A gain as far as those before it leave room: all of them are no more than what a guess leaves."""
+    if scoring == "log_loss" or np.isnan(gain):
+        return gain
+    return float(min(gain, max(0.0, 1 - 1 / max(2, n_classes) - np.nansum(np.maximum(before, 0)))))
+
+
+def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
+    """Probabilities then, in the order of the classes of now: none of classes that were not known."""
+    then = np.zeros((len(probabilities), len(classes_now)))
+    places = {label: i for i, label in enumerate(np.asarray(classes_now).tolist())}
+    for column, label in enumerate(np.asarray(classes).tolist()):
+        if label in places:
+            then[:, places[label]] = probabilities[:, column]
+    return then
+
+
+def _movement(changes: NDArray[Any], y_training: Any) -> float:
+    """Mean square of the changes in units of the variance of labels."""
+    moved, spread = float(np.mean(changes**2)), float(np.var(y_training))
+    return moved / spread if spread > 0 else float(moved > 0)
+
+
+def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
+    """Check that there is one prediction a row, and return them with one axis."""
+    predictions = as_array(predictions)
+    if predictions.shape not in ((n_rows,), (n_rows, 1)):
+        raise ValueError(
+            f"`learner` must predict one target. Got predictions of shape {predictions.shape} for {n_rows} rows."
+        )
+    return predictions.reshape(n_rows)
+
+
+def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
+    """Check that predictions can be compared."""
+    kinds = [kind_of_labels(labels) for labels in (before, now)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"`previous` must be a report on the same kind of labels. Its predictions were {kinds[0]}, and now they "
+            f"are {kinds[1]}. Omit `previous` to start again."
+        )
+
+
+# --- whether a model is to be believed about itself -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Labels of one batch, against what the model before it had said of them: one number a row."""
+
+    confidence: Values  # probability of the predicted label, less that of a guess
+    right: Values  # 1 or 0, less the same
+    guess: float  # chance of a guess among the classes that the model knew
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: NDArray[Any]) -> Tested | None:
+        """None without labels, or if the model has no probabilities."""
+        if len(y) == 0 or not hasattr(model, "predict_proba"):
+            return None
+        predictions = as_array(model.predict(X)).reshape(len(y))
+        probabilities = as_array(model.predict_proba(X)).astype(float)
+        guess = 1 / max(2, probabilities.shape[1])
+        return cls(probabilities.max(axis=1) - guess, (predictions == y) - guess, guess)
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The slope of right against sure: 1 for a model that knows how good it is, 0 where confidence tells nothing.
+
+    The attributes are described in `skactive.StoppingReport`.
+    """
+
+    slope: float = 1.0
+    low: float = 0.0
+    high: float = 1.0
+    n_labels: int = 0
+    confidence: float = np.nan
+    right: float = np.nan
+
+    @classmethod
+    def of(cls, tested: Sequence[Tested]) -> Trust:
+        """From the last batches: least squares through the guess."""
+        if not tested:
+            return cls()
+        x, y = (np.concatenate([getattr(batch, name) for batch in tested]) for name in ("confidence", "right"))
+        weight = float(x @ x) + _PRIOR
+        slope = (float(x @ y) + _PRIOR) / weight
+        # an error that allows for unequal spread; a label of the prior has the spread of a coin
+        error = float(np.sqrt(np.sum((x * (y - slope * x)) ** 2) + _PRIOR * 0.25)) / weight
+        low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1)
+        guess = float(np.average([batch.guess for batch in tested], weights=[len(batch.right) for batch in tested]))
+        return cls(
+            slope=float(middle),
+            low=float(low),
+            high=float(high),
+            n_labels=len(x),
+            confidence=float(x.mean()) + guess,
+            right=float(y.mean()) + guess,
+        )
+
+    @property
+    def is_wrong_about_itself(self) -> bool:
+        """Whether the model is surely less often right than it is sure."""
+        return self.high < 1 and self.right < self.confidence
+
+
+# --- what a change of predictions is worth, by a model's own probabilities -------------------------
+
+TINY = 1e-6
+"""Least probability in a log loss: that of a leaf with one label is no certainty."""
+
+
+def accuracy(chance: Values, then: Values, now: Values) -> float:
+    """Probability of the most probable label now, less that of what was the most probable one then."""
+    rows = np.arange(len(chance))
+    return float(np.mean(chance[rows, now.argmax(axis=1)] - chance[rows, then.argmax(axis=1)]))
+
+
+def balanced_accuracy(chance: Values, then: Values, now: Values) -> float:
+    """Mean over classes of the gain in recall: each row counts for a class with its chance of being of it."""
+    classes = np.arange(chance.shape[1])
+    of_class = chance.sum(axis=0)
+    gains = [chance[(now.argmax(axis=1) == c), c].sum() - chance[(then.argmax(axis=1) == c), c].sum() for c in classes]
+    expected = of_class > 0
+    return float(np.mean(np.array(gains)[expected] / of_class[expected]))
+
+
+def log_loss(chance: Values, then: Values, now: Values) -> float:
+    """Fall of the log loss, in nats."""
+    old, new = (np.log(np.clip(p, TINY, 1)) for p in (then, now))
+    return float(np.mean(np.sum(chance * (new - old), axis=1)))
+
+
+def average_precision(chance: Values, then: Values, now: Values) -> float:
+    """Gain in average precision of each class against the others, mean over classes; of two, that of the rarer one."""
+    classes = np.arange(chance.shape[1])
+    if len(classes) == 2:
+        classes = classes[[int(chance[:, 1].sum() <= chance[:, 0].sum())]]
+    return float(np.mean([_precision(chance[:, c], now[:, c]) - _precision(chance[:, c], then[:, c]) for c in classes]))
+
+
+def _precision(chance: Values, ranking: Values) -> float:
+    """Average precision of a ranking of rows, each of which is of the class with some chance; ties come together."""
+    _, place, counts = np.unique(-ranking, return_inverse=True, return_counts=True)
+    found = np.bincount(place, weights=chance)
+    precision = found.cumsum() / counts.cumsum()
+    return float(found @ precision / found.sum()) if found.sum() > 0 else 0.0
+
+
+MEASURES: dict[str, Callable[[Values, Values, Values], float]] = {
+    "accuracy": accuracy,
+    "average_precision": average_precision,
+    "balanced_accuracy": balanced_accuracy,
+    "log_loss": log_loss,
+}
+"""Each takes the chances of all labels, and the probabilities then and now; all of shape (n_rows, n_classes)."""
+
+RARE = 0.2
+"""A class is rare that holds less than this part of what it would hold if all classes were alike."""
+
+
+def scoring_for(counts: Any, scoring: StoppingMeasure | Auto, before: StoppingMeasure | None) -> StoppingMeasure:
+    """What "auto" is: that of the first report; average precision if a class is rare among its labels."""
+    if scoring != "auto":
+        return scoring
+    if before is not None:
+        return before
+    return "average_precision" if len(counts) > 1 and counts.min() < RARE * counts.sum() / len(counts) else "accuracy"
