@@ -52,7 +52,8 @@ RULES: Rules = {
     "initial": Rule(_is_by_trial, "None or a sequence with the positions of the first labels of each trial"),
     "stratify": FLAG,
     "batch_size": integer(),
-    "n_rounds": integer(),
+    "n_rounds": integer().or_none(),
+    "budget": integer().or_none(),
     "n_trials": integer(),
     "checkpoint": Rule(lambda v: v is None or isinstance(v, str | os.PathLike), "None or the path of a file"),
     **{name: QUERY_RULES[name] for name in ("random_state", "n_jobs", "verbose")},
@@ -74,7 +75,8 @@ def run_experiment(
     initial: Sequence[ArrayLike] | None = None,
     stratify: bool = True,
     batch_size: int = 10,
-    n_rounds: int,
+    n_rounds: int | None = None,
+    budget: int | None = None,
     n_trials: int = 5,
     scoring: Scoring | None = None,
     random_state: Any = None,
@@ -125,9 +127,10 @@ def run_experiment(
         For classifiers: keep the class proportions in the split, if each class has rows for both sides, and in the
         initial labels, which include each class at least once.
     batch_size : int, default=10
-        Labels acquired in a round. The last batch is smaller if the pool ends.
-    n_rounds : int
-        Batches to acquire in each run beyond the initial labels. A run also ends when the pool is empty.
+        Labels acquired in a round. The last batch is smaller if the pool or the budget ends.
+    n_rounds, budget : int, optional
+        Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
+        pool is empty.
     n_trials : int, default=5
         How many trials.
     scoring : str, callable, list or dict of these, optional
@@ -188,6 +191,7 @@ def run_experiment(
     check_cloneable(estimator)
     _check_queries(queries)
     check_one_of("n_initial", n_initial, "initial", initial)
+    check_one_of("n_rounds", n_rounds, "budget", budget)
     _check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(estimator, X, y, X_test, y_test, sample_weight)
     scorers = name_scorers(scoring, estimator)
@@ -209,15 +213,17 @@ def run_experiment(
 
     trials = planned(entropy)
     settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, "batch_size": batch_size}
+    settings["budget"] = budget  # a run with a larger one would not end its last batch where this one does
     saved = None
     if checkpoint is not None:
         fixed = {**settings, **vars(data)}
         saved = Checkpoint.begin(checkpoint, fixed, queries, entropy, any_seed=random_state is None)
         entropy, trials = saved.entropy, planned(saved.entropy)
 
-    experiment = Experiment(estimator, data, scorers, entropy, batch_size, n_rounds, saved)
+    experiment = Experiment(estimator, data, scorers, entropy, batch_size, n_rounds, budget, saved)
+    n_kept = None if n_rounds is None else n_rounds + 1
     runs = [
-        (experiment, trial, name, query, [] if saved is None else saved.rounds(name, trial.number)[: n_rounds + 1])
+        (experiment, trial, name, query, [] if saved is None else saved.rounds(name, trial.number)[:n_kept])
         for trial in trials
         for name, query in copies.items()
     ]

@@ -91,7 +91,8 @@ class Experiment:
     scorers: Mapping[str, Any]
     entropy: list[int]
     batch_size: int
-    n_rounds: int
+    n_rounds: int | None
+    budget: int | None
     checkpoint: Checkpoint | None
 
 
@@ -171,8 +172,12 @@ class _Run:
 
     def _room(self, labelled: Rows, number: int) -> int:
         """How many labels this round acquires."""
-        n_left = len(self.trial.train) - len(labelled)
-        return 0 if number > self.experiment.n_rounds else min(n_left, self.experiment.batch_size)
+        experiment, n_left = self.experiment, len(self.trial.train) - len(labelled)
+        if experiment.n_rounds is not None and number > experiment.n_rounds:
+            return 0
+        if experiment.budget is not None:
+            n_left = min(n_left, experiment.budget - (len(labelled) - len(self.trial.initial)))
+        return min(n_left, experiment.batch_size)
 
     def _seed(self, purpose: int, number: int) -> int:
         return plan.seed(self.experiment.entropy, purpose, self.trial.number, number)

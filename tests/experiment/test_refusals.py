@@ -65,7 +65,7 @@ def with_gap(gap, dtype=object):
         ({"n_initial": None, "initial": [["a"], ["b"]]}, r"`initial\[0\]` must be positions"),
         ({"batch_size": 40}, "`batch_size` must be at most the rows of the pool, 39.*Got 40"),
         ({"batch_size": 0}, "`batch_size` must be an integer, 1 or larger. Got 0"),
-        ({"n_rounds": -1}, "`n_rounds` must be an integer, 1 or larger. Got -1"),
+        ({"n_rounds": -1}, "`n_rounds` must be None or an integer, 1 or larger. Got -1"),
         ({"n_trials": 0}, "`n_trials` must be an integer, 1 or larger. Got 0"),
         ({"scoring": "accurate"}, "'accurate' is not a valid scoring value"),
         ({"scoring": ["accuracy", "accuracy"]}, "`scoring` as a list .* differently"),
