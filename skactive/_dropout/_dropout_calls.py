@@ -140,7 +140,6 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.n_at_rate_zero = 0
         self.last_linear: Tensor | None = None  # input of the linear layer that ran last
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
@@ -168,8 +167,6 @@ class Pass(RandomCalls):
 
     def rate(self, p: float, training: bool = True) -> float:
         """The rate at which this pass drops."""
-        if p == 0:
-            self.n_at_rate_zero += 1
         return p if training and self._draw is not None else 0.0
 
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:

@@ -192,7 +192,7 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
     _train_all_but_norms(net.module)
     failure = ""
     try:
-        n_at_rate_zero, is_same = _find_calls(net, one, sites, plain)
+        is_same = _find_calls(net, one, sites, plain)
     except NetError as error:
         if error.__cause__ is None:
             raise
@@ -205,20 +205,15 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
             "give the class a method `sample_posterior(n_draws, rng)`."
         )
     if not sites.at:
-        has = f"{n_at_rate_zero} of rate 0" if n_at_rate_zero else "none"
-        remedy = "Set a rate above 0" if n_at_rate_zero else "Add torch.nn.Dropout layers"
         raise NoDropoutError(
             f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has "
-            f"{has}: all draws would be the same function and BALD 0 everywhere. {remedy}, or give the query "
-            'posterior="bootstrap".'
+            "none: all draws would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers or set "
+            'their rates above 0, or give the query posterior="bootstrap".'
         )
 
 
-def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> tuple[int, bool]:
-    """Find the random calls of a pass over a single row.
-
-    Returns how often dropout had rate 0, and whether the outputs without anything random are those of evaluation.
-    """
+def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> bool:
+    """Find the random calls of a pass over a row; whether outputs without anything random are those of evaluation."""
     sites.at = []
     masks = Pass(sites, 0, 1, learns=True)
     raw: list[nn.Module] = []
@@ -231,11 +226,10 @@ def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> tuple[
         part.training = False
     try:
         with plain_pass(1):
-            is_same = net.find(plain, net.all_outputs(copied(one)))
+            return net.find(plain, net.all_outputs(copied(one)))
     finally:
         for part, mode in reversed(modes):
             part.training = mode
-    return masks.n_at_rate_zero, is_same
 
 
 def _train_all_but_norms(module: nn.Module) -> None:

@@ -147,7 +147,6 @@ class BaseMCDropout(BaseEstimator, ABC):
             If X or y hold what is not finite, y holds one class and ``classes`` declares no other, a parameter is out
             of its range, or ``module`` does not return what is asked of it.
         """
-        self._check_parameters()
         return self._fit(X, y, sample_weight, goes_on=self.warm_start and hasattr(self, "net_"))
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Tensor]:
@@ -258,20 +257,19 @@ class BaseMCDropout(BaseEstimator, ABC):
         self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool, epochs: int | None = None, **declared: Any
     ) -> Self:
         """Train a new skorch net around a new module, or a copy of the last one; self changes only if all goes well."""
+        self._check_parameters()
         data = self._check_data(X, y, sample_weight, reset=not goes_on)
-        learned = self._learned(data.target, goes_on, **declared)
-        data, n_outputs = self._encoded(data, learned)
+        learned, data, n_outputs = self._encoded(data, goes_on, **declared)
         with torch.inference_mode(False):  # the caller may be in inference mode, which has no gradients
             fitted = self._fit_net(data, n_outputs, goes_on, epochs or self.max_epochs)
         vars(self).update(learned, **fitted)
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, **declared: Any) -> Self:
-        self._check_parameters()
         if not hasattr(self, "net_"):
             return self._fit(X, y, sample_weight, goes_on=False, epochs=1, **declared)
-        data = self._check_data(X, y, sample_weight, reset=False)
-        data, _ = self._encoded(data, self._learned(data.target, goes_on=True))
+        self._check_parameters()
+        _, data, _ = self._encoded(self._check_data(X, y, sample_weight, reset=False), goes_on=True)
         with torch.inference_mode(False):  # as in `_fit`
             self._train(self.net_, data, None, 1, self._rng)
         self.n_iter_ = len(self.net_.history)
@@ -354,12 +352,8 @@ class BaseMCDropout(BaseEstimator, ABC):
     # Where the classifier and the regressor differ
 
     @abstractmethod
-    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
-        """What is learned of the targets before training, as attributes; as before if training goes on."""
-
-    @abstractmethod
-    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
-        """The data with the targets that the net is trained on, and the number of outputs for them."""
+    def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        """Attributes learned of the targets, as before if training goes on; targets for the net; number of outputs."""
 
     @abstractmethod
     def _net_params(self) -> dict[str, Any]:

@@ -266,22 +266,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         check_classification_targets(data.target)
         return Data(data.X, data.target, data.weight * class_weights(self.class_weight, data.target))
 
-    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
-        if goes_on:
-            unknown = np.setdiff1d(target, self.classes_)
-            if len(unknown):
-                raise ValueError(
-                    f"`classes` must list every label in `y`, and training goes on with {self.classes_}, which lacks "
-                    f"{unknown}. Declare all labels with `classes` from the start, or set warm_start=False."
-                )
-            return {"classes_": self.classes_}
-        classes = check_classes(target, self.classes if classes is None else classes)
-        if len(classes) < 2:
-            raise one_class_error(classes)
-        return {"classes_": classes}
-
-    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
-        return data.encoded(learned["classes_"]), len(learned["classes_"])
+    def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        declared = self.classes if classes is None else classes
+        labels = check_classes(data.target, self.classes_ if goes_on else declared)
+        if len(labels) < 2:
+            raise one_class_error(labels)
+        return {"classes_": labels}, data.encoded(labels), len(labels)
 
     def _net_params(self) -> dict[str, Any]:
         quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
@@ -325,22 +315,13 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     ----------
     net_ : skorch.NeuralNetRegressor
         The trained net, which predicts standardised targets.
-    n_features_in_ : int
-        Columns of X (channels of images).
-    feature_names_in_ : ndarray
-        Column names, if X had any.
-    n_iter_ : int
-        Epochs trained by the last ``fit`` and the ``partial_fit`` calls after it.
+    n_features_in_, feature_names_in_, n_iter_
+        As in `MCDropoutClassifier`.
 
     See Also
     --------
     MCDropoutClassifier : The same for classes.
     scores.std_dev : A score for its draws.
-
-    References
-    ----------
-    Gal and Ghahramani (2016), Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep Learning,
-    equation 6.
 
     Examples
     --------
@@ -393,26 +374,18 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
 
         Parameters
         ----------
-        X : array-like of shape (n_points, ...)
-        n_draws : int, optional
-            Number of functions, by default the parameter ``n_draws``. The first ones are the same for every number.
+        X, n_draws
+            As in `MCDropoutClassifier.sample_proba`.
 
         Returns
         -------
         ndarray of shape (n_draws, n_points)
-
-        Raises
-        ------
-        ValueError
-            If the net has no dropout.
         """
         return self._sample(X, n_draws)
 
-    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
-        return {"_target_scale": self._target_scale if goes_on else mean_and_scale(target)}
-
-    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
-        return data.standardised(*learned["_target_scale"]), 1
+    def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        scale = self._target_scale if goes_on else mean_and_scale(data.target)
+        return {"_target_scale": scale}, data.standardised(*scale), 1
 
     def _net_params(self) -> dict[str, Any]:
         return {"criterion": SquaredError}

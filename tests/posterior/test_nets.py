@@ -523,7 +523,7 @@ def with_nan():
 
 BAD = {
     "no dropout": (lambda: nn.Sequential(nn.Linear(4, 2)), "has none.*Add torch.nn.Dropout"),
-    "rate 0": (lambda: mlp(0.0), "has 1 of rate 0.*Set a rate above 0"),
+    "rate 0": (lambda: mlp(0.0), "has none.*set their rates above 0"),
     "weights that are NaN": (with_nan, "returns NaN for the first row: its training diverged"),
     "a forward pass that raises": (Raises, "RuntimeError: my own bug"),
     "a tuple": (Tuple, "returned a tuple.*returns the logits alone"),
