@@ -162,8 +162,8 @@ def mapped(value: Any, function: Callable[[Any], Any], kind: type = Tensor) -> A
         parts = [mapped(part, function, kind) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts) if isinstance(value, tuple) else parts
     if isinstance(value, Mapping):
-        parts = {name: mapped(part, function, kind) for name, part in value.items()}
-        return parts if type(value) is dict else type(value)(parts)
+        make: Any = type(value)
+        return make({name: mapped(part, function, kind) for name, part in value.items()})
     if isinstance(value, slice):
         return slice(*mapped((value.start, value.stop, value.step), function, kind))
     return value

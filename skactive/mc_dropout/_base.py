@@ -37,12 +37,12 @@ from .._random import check_random_state
 from .._threads import one_torch_thread
 from .._types import Activation, Optimizer
 from ..posterior import _nets as nets
+from ..posterior._registry import DEFAULT_DRAWS
 from . import _modules as modules
 from . import _training as training
 from ._modules import ACTIVATIONS
-from ._training import OPTIMIZERS, Data, HostRows, check_sample_weight, rows_to_hold_out, to_tensor
+from ._training import OPTIMIZERS, Data, HostRows, row_weights, rows_to_hold_out, to_tensor
 
-_POSTERIOR_DRAWS = 100
 _SMALL_NET = 1_000_000  # parameters: below, a second thread costs more than it brings
 _PATIENCE = 20
 
@@ -169,7 +169,7 @@ class BaseMCDropout(BaseEstimator, ABC):
             has no dropout, or X does not fit the training data.
         """
         check_is_fitted(self, "net_")
-        n_draws = _POSTERIOR_DRAWS if n_draws is None else check_n_draws(n_draws)
+        n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
         # A copy, so that the functions stay the same if this estimator is fitted again.
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
@@ -249,9 +249,8 @@ class BaseMCDropout(BaseEstimator, ABC):
         if y is not None and not (type(y) is np.ndarray and is_real(y)):  # which scikit-learn looks at
             y = plain_labels(y, "y")
         X, y = self._validate(X, y, reset=reset)
-        weight = check_sample_weight(sample_weight, len(y))
-        data = Data(X, y, weight)
-        return data if weight.all() else data.take(weight > 0)
+        data = Data(X, y, row_weights(sample_weight, len(y)))
+        return data if data.weight.all() else data.take(data.weight > 0)
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool, epochs: int | None = None, **declared: Any

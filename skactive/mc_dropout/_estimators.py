@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -271,7 +272,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         labels = check_classes(data.target, self.classes_ if goes_on else declared)
         if len(labels) < 2:
             raise one_class_error(labels)
-        return {"classes_": labels}, data.encoded(labels), len(labels)
+        return {"classes_": labels}, replace(data, target=np.searchsorted(labels, data.target)), len(labels)
 
     def _net_params(self) -> dict[str, Any]:
         quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
@@ -384,8 +385,9 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         return self._sample(X, n_draws)
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
-        scale = self._target_scale if goes_on else mean_and_scale(data.target)
-        return {"_target_scale": scale}, data.standardised(*scale), 1
+        mean, scale = self._target_scale if goes_on else mean_and_scale(data.target)
+        target = ((data.target - mean) / scale).astype(np.float32)
+        return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
 
     def _net_params(self) -> dict[str, Any]:
         return {"criterion": SquaredError}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch import Tensor
 
-from .._checks import float64_array, warn
+from .._checks import check_sample_weight, warn
 from .._dropout import TrainingRandom
 
 _VALIDATION_FRACTION = 0.2
@@ -49,12 +49,6 @@ class Data:
 
     def take(self, rows: NDArray[Any]) -> Data:
         return Data(self.X[rows], self.target[rows], self.weight[rows])
-
-    def encoded(self, classes: NDArray[Any]) -> Data:
-        return replace(self, target=np.searchsorted(classes, self.target))
-
-    def standardised(self, mean: float, scale: float) -> Data:
-        return replace(self, target=((self.target - mean) / scale).astype(np.float32))
 
     def to_dataset(self, device: torch.device) -> Dataset:
         """A skorch dataset whose rows are pairs (x, weight), the weights of mean 1, on the device."""
@@ -88,33 +82,17 @@ def to_tensor(X: Any, device: torch.device) -> Tensor:
 # Weights
 
 
-def check_sample_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+def row_weights(weight: Any, n_rows: int, name: str = "sample_weight") -> NDArray[np.float64]:
     """Weights of the rows in the loss; 1 for each if none are given."""
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weight = float64_array("sample_weight", sample_weight)
-    if weight.shape != (n_rows,):
-        raise ValueError(f"`sample_weight` must be of shape ({n_rows},). Got shape {weight.shape} instead.")
-    return _check_weights(weight, "sample_weight")
+    checked = check_sample_weight(weight, n_rows, name)
+    return np.ones(n_rows) if checked is None else checked
 
 
 def class_weights(class_weight: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Weight of each row's class. A label that a dict lacks has weight 1, since classes may come late in a loop."""
-    if class_weight is None:
-        return np.ones(len(y))
     if isinstance(class_weight, Mapping):
-        weight = np.array([class_weight.get(label, 1.0) for label in y.tolist()], dtype=np.float64)
-        return _check_weights(weight, "class_weight")
+        return row_weights([class_weight.get(label, 1.0) for label in y.tolist()], len(y), "class_weight")
     return compute_sample_weight(class_weight, y)
-
-
-def _check_weights(weight: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    if not np.isfinite(weight).all() or weight.min() < 0 or weight.max() == 0:
-        raise ValueError(
-            f"`{name}` must hold finite weights, 0 or larger, and not zeros alone. Got weights from {weight.min()} to "
-            f"{weight.max()}."
-        )
-    return weight
 
 
 # Targets
