@@ -27,7 +27,7 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout import TrainingRandom, _dropout_calls, _pruned_networks
+from skactive._dropout import TrainingRandom, _dropout_calls
 from skactive._dropout._dropout_calls import Site, Sites
 from skactive.mc_dropout import _base, _modules
 from skactive.posterior import _nets
@@ -222,7 +222,7 @@ def test_draws_are_what_they_are_on_the_host(name):
 
 
 def test_weights_that_are_not_kept_are_cut_out_again_without_a_wait(monkeypatch):
-    monkeypatch.setattr(_pruned_networks, "MAX_KEPT", 1000)
+    monkeypatch.setattr(_dropout_calls, "MAX_KEPT", 1000)
     module, x = net_and_rows("MLP")
     with torch.no_grad(), Device() as device:
         functions = Functions(module, 20, batch_size=BATCH)
@@ -406,7 +406,7 @@ class DrawsOnTheHost(nn.Module):
                 + order[0]
                 + F.rrelu(h, training=True)
             )
-            h = h + F.gumbel_softmax(h) + torch.empty_like(h).exponential_()
+            h = h + torch.empty_like(h).exponential_()
         return self.last(self.alpha(self.drop(h)))
 
 

@@ -27,20 +27,10 @@ Plan = Callable[[Any], Tensor]
 
 
 class FixedDraws(FrozenNet):
-    """``n_draws`` functions from a module with dropout: each has one mask for all rows.
+    """``n_draws`` functions from a module with dropout: each has one mask for all rows, the same on every device.
 
-    Parameters
-    ----------
-    module, forward
-        As in `FrozenNet`.
-    n_draws : int
-    rng : numpy.random.Generator
-        Source of the masks; the same masks on every device.
-
-    Notes
-    -----
-    The object learns what it needs of the module under a lock, from real rows. After that it is only read, so that
-    several threads may use it at once.
+    It learns what it needs of the module under a lock, from real rows. After that it is only read, so that several
+    threads may use it at once.
     """
 
     def __init__(
@@ -49,7 +39,7 @@ class FixedDraws(FrozenNet):
         super().__init__(module, forward)
         self.n_draws = n_draws
         self._sites = Sites(n_draws, rng)
-        self._plans: dict[str, Plan | None] = {}  # by kind of block; None runs the module
+        self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
         self._is_checked, self._may_be_quick = False, True
         self._one: Any = None  # a batch of the first row
@@ -73,7 +63,7 @@ class FixedDraws(FrozenNet):
                         self._plans.pop(next(iter(self._plans)))
                     self._plans[kind], outputs = self._plan(batch, n_rows) if self._may_be_quick else (None, None)
         if outputs is None:
-            plan = None if kind is None else self._plans.get(kind)
+            plan = self._plans.get(kind)
             outputs = self.by_whole_passes(batch, n_rows) if plan is None else plan(batch)
         return outputs
 

@@ -21,33 +21,31 @@ from .. import _devices as devices
 from .._checks import NetError
 from ._random_calls import RandomCalls
 
-MAX_KEPT = 64 * 2**20  # bytes of random numbers that are kept for the next rows on the host; others are made again
-KEPT_OF_DEVICE = 16  # on a device that reports its memory, one part in so many of it
+MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
+_KEPT_OF_DEVICE = 16  # else one part in so many of it
 ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
 
 _MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
 _LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
 _FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names of what bounds or scales them
     Tensor.uniform_: ("uniform", ("from", "to")),
-    nn.init.uniform_: ("uniform", ("a", "b")),
     Tensor.normal_: ("normal", ("mean", "std")),
-    nn.init.normal_: ("normal", ("mean", "std")),
 }
 _TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
 _ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED | {Tensor.bernoulli_}
 _REFUSED: set[Any] = {
     *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
     *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
-    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_, torch.native_dropout, nn.init.kaiming_uniform_),
+    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_, torch.native_dropout),
+    *(nn.init.kaiming_uniform_, nn.init.normal_, nn.init.uniform_),
 }
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
 
 _NORMALISERS: dict[Any, str] = {
-    **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax), "probabilities"),
+    **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax), "probabilities"),
     **dict.fromkeys((F.log_softmax, torch.log_softmax, Tensor.log_softmax), "log_probabilities"),
-    torch.special.log_softmax: "log_probabilities",
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, torch.sigmoid_), "sigmoids"),
-    **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),
+    **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),  # logits they would be taken for, silently
 }
 
 
@@ -85,10 +83,6 @@ class Sites:
         self._kept: dict[Any, Tensor] = {}
         self._n_bytes = 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the numbers that are kept: they are made again."""
-        return {**vars(self), "_kept": {}, "_n_bytes": 0}
-
     def of(self, draw: int | None) -> list[Site]:
         """The calls of a draw."""
         return self.at if draw is None else self.of_draw.get(draw, self.at)
@@ -100,7 +94,7 @@ class Sites:
         numbers = self._kept.get(key)
         if numbers is None:
             numbers = self._made(position, draw, site).to(device)
-            if self._n_bytes + numbers.nbytes <= (devices.memory(device) // KEPT_OF_DEVICE or MAX_KEPT):
+            if self._n_bytes + numbers.nbytes <= most_kept(device):
                 self._kept[key] = numbers
                 self._n_bytes += numbers.nbytes
         return numbers
@@ -130,19 +124,15 @@ class Sites:
         return numbers >= site.p if site.law == "dropout" else numbers
 
 
-class Pass(RandomCalls):
-    """One forward pass with given random numbers.
+def most_kept(device: torch.device) -> int:
+    """Bytes of random numbers, or of weights, that may be kept on a device for the next rows."""
+    return devices.memory(device) // _KEPT_OF_DEVICE or MAX_KEPT
 
-    Parameters
-    ----------
-    sites : Sites
-        The random calls of the net; with ``learns`` this pass finds them.
-    draw : int or None
-        The draw whose numbers are given. None: dropout does nothing, and other random calls are refused.
-    n_rows : int
-        Rows that go through the net.
-    in_place : bool
-        Whether dropout called with ``inplace=True`` changes its input.
+
+class Pass(RandomCalls):
+    """One forward pass with the random numbers of a draw, at the calls of ``sites``, or that finds these as it learns.
+
+    Without a draw (None) dropout does nothing, and other random calls are refused.
     """
 
     def __init__(
@@ -150,7 +140,6 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.n_at_rate_zero = 0
         self.last_linear: Tensor | None = None  # input of the linear layer that ran last
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
@@ -178,8 +167,6 @@ class Pass(RandomCalls):
 
     def rate(self, p: float, training: bool = True) -> float:
         """The rate at which this pass drops."""
-        if p == 0:
-            self.n_at_rate_zero += 1
         return p if training and self._draw is not None else 0.0
 
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
@@ -255,7 +242,7 @@ class Pass(RandomCalls):
     def check_made_all_calls(self) -> None:
         """Refuse a pass that made fewer random calls than a pass over a single row."""
         if self._n_rows > 1 and self.position != len(self._sites.of(self._draw)):
-            raise self._other_calls_error("fewer than")
+            raise self._other_calls_error()
 
     def _next(self, site: Site, shape: tuple[int, ...] | None, device: torch.device) -> Tensor:
         """The numbers of the next call, for all rows; any shape will do if it is None."""
@@ -267,15 +254,15 @@ class Pass(RandomCalls):
             known.append(site)
         if self._n_rows > 1:
             if position >= len(known) or (known[position].law, known[position].p) != (site.law, site.p):
-                raise self._other_calls_error("others than")
+                raise self._other_calls_error()
             site = site if shape is None else known[position]
         numbers = self._sites.numbers(position, self._draw or 0, device, site)
         return numbers if shape is None else self._for_all_rows(position, numbers, shape)
 
-    def _other_calls_error(self, others: str) -> OtherCallsError:
+    def _other_calls_error(self) -> OtherCallsError:
         return OtherCallsError(
-            "`estimator` must make the same random calls in every forward pass, and a pass over "
-            f"{self._n_rows} rows made {others} a pass over a single row. {ROW_BY_ROW}."
+            f"`estimator` must make the same random calls for one row and for many, and those for {self._n_rows} rows "
+            f"differ. {ROW_BY_ROW}."
         )
 
     def _for_all_rows(self, position: int, numbers: Tensor, shape: tuple[int, ...]) -> Tensor:

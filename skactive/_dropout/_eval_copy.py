@@ -21,12 +21,8 @@ Forward = Callable[[nn.Module, Any], Any]
 class FrozenNet:
     """A copy of a module in evaluation mode, which answers without anything random.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        A copy of it runs: its mode, statistics, gradients and later training stay untouched.
-    forward : callable, optional
-        ``forward(module, batch)`` evaluates the module on a batch; by default ``module(batch)``.
+    ``forward(module, batch)`` evaluates it on a batch; by default ``module(batch)``. Mode, statistics, gradients and
+    later training of the module itself stay untouched.
     """
 
     def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
@@ -68,12 +64,7 @@ class FrozenNet:
             if is_out_of_memory(error):
                 raise
             shapes = ", ".join(str(tuple(x.shape)) for x in parts_of(batch)) or type(batch).__name__
-            remedy = (
-                " Integers stay integers, because they may be ids: convert the pool with .astype(numpy.float32) if the "
-                "net takes floats."
-                if "Long" in str(error) and "same dtype" in str(error)
-                else ""
-            )
+            remedy = " Convert the pool with .astype(numpy.float32)." if "same dtype" in str(error) else ""
             raise NetError(
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
                 f"{type(error).__name__}: {error}{remedy}"
@@ -84,11 +75,7 @@ class FrozenNet:
         """Check the answers for some rows: one a row, the same at a second call, whatever rows are in the block."""
         n_rows, first, last = len(block), block[:1], block[-1:]
         beside_others, again = (answer(rows.take(block), n_rows) for _ in range(2))
-        if len(beside_others) != n_rows:
-            raise NetError(
-                f"`estimator` must return one output for each row: this {self.name} returned outputs of shape "
-                f"{tuple(beside_others.shape)} for {n_rows} rows."
-            )
+        self.check_count(beside_others, n_rows)
         if not is_close(again, beside_others):
             raise NetError(
                 f"`estimator` must return the same at every call under the same dropout masks, and this {self.name} "
@@ -109,6 +96,13 @@ class FrozenNet:
                 f"`estimator` must compute each row by itself, and the outputs of this {self.name} for a row depend on "
                 "the other rows of its block. Batch norm without running statistics does that, attention across rows, "
                 f"or a data set that scales rows by each other. {ROW_BY_ROW}, if the net is meant to see single rows."
+            )
+
+    def check_count(self, outputs: Tensor, n_rows: int) -> None:
+        if outputs.shape[:1] != (n_rows,):
+            raise NetError(
+                f"`estimator` must return one output for each row: this {self.name} returned outputs of shape "
+                f"{tuple(outputs.shape)} for {n_rows} rows."
             )
 
     def find(self, answer: Tensor, outputs: Any) -> bool:
@@ -150,13 +144,8 @@ def is_close(answer: Tensor, expected: Tensor) -> bool:
 
 
 def _eval_copy(module: nn.Module) -> nn.Module:
-    """A copy in evaluation mode, without gradients, that runs in Python where a copy of it can."""
+    """A copy in evaluation mode, without gradients, that runs in Python where it can."""
     module = _without_covers(module)
-    if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
-        raise TypeError(
-            "`estimator` must be a module that runs in Python, for its dropout to be held fixed. "
-            f"{type(module).__name__} was compiled by TorchScript: give the module it was made from."
-        )
     # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
     held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
     twin: Any = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in held}).eval()
@@ -189,24 +178,21 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
     """Set the copy so that it differs from evaluation by its random calls alone, and find these.
 
     Layers may look at ``self.training`` to switch their dropout on. So all parts are put in training mode, except those
-    that normalise. With everything random switched off, the copy then has to return the same as in evaluation mode; it
-    may return other outputs beside.
-
-    Parameters
-    ----------
-    net : FrozenNet
-    one : batch
-        A batch of one row.
-    sites : Sites
-        Gets the calls.
+    that normalise. With everything random switched off, the copy then has to return the same as in evaluation mode for
+    a batch of ``one`` row; it may return other outputs beside.
     """
     net.module.eval()
     plain, _ = net.plain(one, 1)
-    _check_answer(net, plain)
+    net.check_count(plain, 1)
+    if plain.device.type != "meta" and bool(plain.isnan().any()):
+        raise NetError(
+            f"`estimator` must return numbers, and this {net.name} returns NaN for the first row: its training "
+            "diverged, or values of the row are missing or very large."
+        )
     _train_all_but_norms(net.module)
     failure = ""
     try:
-        n_at_rate_zero, is_same = _find_calls(net, one, sites, plain)
+        is_same = _find_calls(net, one, sites, plain)
     except NetError as error:
         if error.__cause__ is None:
             raise
@@ -219,20 +205,15 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
             "give the class a method `sample_posterior(n_draws, rng)`."
         )
     if not sites.at:
-        has = f"{n_at_rate_zero} of rate 0" if n_at_rate_zero else "none"
-        remedy = "Set a rate above 0" if n_at_rate_zero else "Add torch.nn.Dropout layers"
         raise NoDropoutError(
             f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has "
-            f"{has}: all draws would be the same function and BALD 0 everywhere. {remedy}, or give the query "
-            'posterior="bootstrap".'
+            "none: all draws would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers or set "
+            'their rates above 0, or give the query posterior="bootstrap".'
         )
 
 
-def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> tuple[int, bool]:
-    """Find the random calls of a pass over a single row.
-
-    Returns how often dropout had rate 0, and whether the outputs without anything random are those of evaluation.
-    """
+def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> bool:
+    """Find the random calls of a pass over a row; whether outputs without anything random are those of evaluation."""
     sites.at = []
     masks = Pass(sites, 0, 1, learns=True)
     raw: list[nn.Module] = []
@@ -245,11 +226,10 @@ def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> tuple[
         part.training = False
     try:
         with plain_pass(1):
-            is_same = net.find(plain, net.all_outputs(copied(one)))
+            return net.find(plain, net.all_outputs(copied(one)))
     finally:
         for part, mode in reversed(modes):
             part.training = mode
-    return masks.n_at_rate_zero, is_same
 
 
 def _train_all_but_norms(module: nn.Module) -> None:
@@ -277,21 +257,3 @@ def _calling_parts(module: nn.Module) -> Iterator[list[nn.Module]]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _check_answer(net: FrozenNet, outputs: Tensor) -> None:
-    """Refuse outputs that do not fit a single row."""
-    if outputs.ndim < 1 or len(outputs) != 1:
-        raise NetError(
-            f"`estimator` must return one output for each row: this {net.name} returned outputs of shape "
-            f"{tuple(outputs.shape)} for a single row."
-        )
-    if outputs.device.type == "meta" or not bool(outputs.isnan().any()):
-        return
-    weights = [name for name, weight in net.module.named_parameters() if not bool(weight.isfinite().all())]
-    remedy = (
-        f"Its weights {weights[0]!r} are not finite: training diverged, or loading failed. Train it again."
-        if weights
-        else "Its weights are finite: look for missing or very large values in this row."
-    )
-    raise NetError(f"`estimator` must return numbers, and this {net.name} returns NaN for the first row. {remedy}")

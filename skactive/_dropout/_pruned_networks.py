@@ -22,8 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .. import _devices as devices
-from ._dropout_calls import KEPT_OF_DEVICE, MAX_KEPT, Sites
+from ._dropout_calls import Sites, most_kept
 from ._random_calls import DROPOUTS
 from ._recording import Call, Slot
 from ._rows import parts_of
@@ -234,7 +233,7 @@ class PrunedNetworks:
         self._n_draws = sites.n_draws
         self._kept = list(_kept_units(stages, sites))
         self._device = next(stage for stage in stages if isinstance(stage, _Layer)).weight.device
-        most = devices.memory(self._device) // KEPT_OF_DEVICE or MAX_KEPT
+        most = most_kept(self._device)
         are_images = len(calls[0].shape) > 2  # one convolution is large enough to keep the cores busy
         together = 1 if are_images else self._n_together(most)
         self._blocks = [range(i, min(i + together, self._n_draws)) for i in range(0, self._n_draws, together)]

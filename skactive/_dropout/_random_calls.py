@@ -11,7 +11,6 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -233,15 +232,6 @@ _TAKES_GENERATOR: set[Any] = {
 _LIKE: dict[Any, Any] = {torch.rand_like: Tensor.uniform_, torch.randn_like: Tensor.normal_}
 
 
-def _body(function: Any) -> FunctionType:
-    """A Python function of torch that does not hand itself to the active mode again, but what it calls."""
-    names = {**function.__globals__, "has_torch_function_unary": lambda _: False}
-    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
-
-
-_gumbel_body = _body(F.gumbel_softmax)
-
-
 class TrainingRandom(RandomCalls):
     """While it is active, torch draws new weights, dropout and noise from its generators, one for each device."""
 
@@ -252,9 +242,6 @@ class TrainingRandom(RandomCalls):
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Give a generator to the other random functions, and run the rest."""
-        if func is F.gumbel_softmax:
-            with self:
-                return _gumbel_body(*args, **kwargs)
         if func in _LIKE:
             func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
         if func in _TAKES_GENERATOR and kwargs.get("generator") is None:

@@ -162,17 +162,11 @@ def mapped(value: Any, function: Callable[[Any], Any], kind: type = Tensor) -> A
         parts = [mapped(part, function, kind) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts) if isinstance(value, tuple) else parts
     if isinstance(value, Mapping):
-        return _dict_like(value, {name: mapped(part, function, kind) for name, part in value.items()})
+        make: Any = type(value)
+        return make({name: mapped(part, function, kind) for name, part in value.items()})
     if isinstance(value, slice):
         return slice(*mapped((value.start, value.stop, value.step), function, kind))
     return value
-
-
-def _dict_like(value: Any, parts: dict[Any, Any]) -> Any:
-    try:
-        return parts if type(value) is dict else type(value)(parts)
-    except Exception:  # the constructor of a user's class may need more arguments
-        return parts
 
 
 def copied(batch: Any) -> Any:

@@ -4,7 +4,6 @@ Their random numbers come from generators of the estimator: torch's and numpy's 
 written. Predictions are means over fixed dropout masks that belong to the fitted model.
 """
 
-from ._classifier import MCDropoutClassifier
-from ._regressor import MCDropoutRegressor
+from ._estimators import MCDropoutClassifier, MCDropoutRegressor
 
 __all__ = ["MCDropoutClassifier", "MCDropoutRegressor"]

@@ -15,7 +15,6 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .. import _devices as devices
 from .._bases import BaseEstimator
 from .._checks import (
     FLAG,
@@ -31,19 +30,19 @@ from .._checks import (
     number,
     plain_labels,
     shown,
-    warn,
 )
+from .._devices import best_float
 from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, TrainingRandom, forward_rows, row_by_row
 from .._random import check_random_state
 from .._threads import one_torch_thread
 from .._types import Activation, Optimizer
 from ..posterior import _nets as nets
+from ..posterior._registry import DEFAULT_DRAWS
 from . import _modules as modules
 from . import _training as training
 from ._modules import ACTIVATIONS
-from ._training import OPTIMIZERS, Data, HostRows, check_sample_weight, rows_to_hold_out, to_tensor
+from ._training import OPTIMIZERS, Data, HostRows, row_weights, rows_to_hold_out, to_tensor
 
-_POSTERIOR_DRAWS = 100
 _SMALL_NET = 1_000_000  # parameters: below, a second thread costs more than it brings
 _PATIENCE = 20
 
@@ -85,7 +84,6 @@ class BaseMCDropout(BaseEstimator, ABC):
     n_iter_: int
     _rng: np.random.Generator  # of training that goes on
     _mask_seed: list[int]  # of the model's own draws
-    _has_dropout: bool
 
     def __init__(
         self,
@@ -149,7 +147,6 @@ class BaseMCDropout(BaseEstimator, ABC):
             If X or y hold what is not finite, y holds one class and ``classes`` declares no other, a parameter is out
             of its range, or ``module`` does not return what is asked of it.
         """
-        self._check_parameters()
         return self._fit(X, y, sample_weight, goes_on=self.warm_start and hasattr(self, "net_"))
 
     def sample_posterior(self, n_draws: int | None, rng: Any) -> Callable[[Any], Tensor]:
@@ -168,16 +165,11 @@ class BaseMCDropout(BaseEstimator, ABC):
             ``predict_draws(X)`` is a tensor on the net's device: float32 probabilities of shape
             (n_draws, n_points, n_classes), or float64 values of shape (n_draws, n_points) for the regressor. Every
             call evaluates the same functions. The net sees blocks of ``predict_batch_size`` rows from the first row on,
-            so that X in chunks of whole blocks gives the same bits as X in one piece.
-
-        Raises
-        ------
-        ValueError
-            If the net has no dropout, or X does not fit the training data.
+            so that X in chunks of whole blocks gives the same bits as X in one piece. It raises a ValueError if the net
+            has no dropout, or X does not fit the training data.
         """
         check_is_fitted(self, "net_")
-        self._check_has_dropout()
-        n_draws = _POSTERIOR_DRAWS if n_draws is None else check_n_draws(n_draws)
+        n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
         # A copy, so that the functions stay the same if this estimator is fitted again.
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
@@ -203,7 +195,7 @@ class BaseMCDropout(BaseEstimator, ABC):
                 )
             return row_by_row(masks.last_linear, len(block)).float()
 
-        return self._forward(embed, X).cpu().numpy()
+        return forward_rows(embed, self._rows(X), BlockSize(self.predict_batch_size)).cpu().numpy()
 
     def _sample(self, X: ArrayLike, n_draws: int | None) -> NDArray[Any]:
         check_is_fitted(self, "net_")
@@ -211,32 +203,27 @@ class BaseMCDropout(BaseEstimator, ABC):
         return self.sample_posterior(n_draws, np.random.default_rng(self._mask_seed))(X).cpu().numpy()
 
     def _predict_mean(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Mean over the model's fixed ``n_draws`` functions; the plain net's answer if it has no dropout."""
         check_is_fitted(self, "net_")
-        module, rng = self.net_.module_, np.random.default_rng(self._mask_seed)
-        draws: Callable[[Rows, range], Tensor] = (
-            FixedDraws(module, self.n_draws, rng) if self._has_dropout else FrozenNet(module).one_draw
-        )
+        rows_of_x = self._rows(X)
+        draws = self._own_draws(rows_of_x)
 
         def mean(rows: Rows, block: range) -> Tensor:
             answers = self._answer(draws(rows, block))
             answers = answers.movedim(1, -1)  # rows last, as they lie in memory: three times as fast
-            return answers.mean(0, dtype=devices.best_float(answers.device)).movedim(-1, 0)
+            return answers.mean(0, dtype=best_float(answers.device)).movedim(-1, 0)
 
-        return self._forward(mean, X).cpu().numpy().astype(np.float64, copy=False)
+        means = forward_rows(mean, rows_of_x, BlockSize(self.predict_batch_size))
+        return means.cpu().numpy().astype(np.float64, copy=False)
 
-    def _check_has_dropout(self) -> None:
-        if not self._has_dropout:
-            raise NoDropoutError(
-                f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and the net of this "
-                f"{type(self).__name__} has none: all draws would be the same function and BALD 0 everywhere. Set "
-                '`dropout` above 0, add dropout layers to `module`, or give the query posterior="bootstrap".'
-            )
-
-    def _forward(self, function: Callable[[Rows, range], Tensor], X: Any) -> Tensor:
-        """Apply ``function`` to one block of X after the other."""
-        size = BlockSize(self.predict_batch_size)
-        return forward_rows(function, self._rows(X), size)
+    def _own_draws(self, rows: Rows) -> Callable[[Rows, range], Tensor]:
+        """The model's fixed ``n_draws`` functions; the plain net as the only one if it has no dropout."""
+        draws = FixedDraws(self.net_.module_, self.n_draws, np.random.default_rng(self._mask_seed))
+        try:
+            with torch.no_grad():
+                draws.learn(rows)
+        except NoDropoutError:
+            return FrozenNet(self.net_.module_).one_draw
+        return draws
 
     def _rows(self, X: Any) -> HostRows:
         return HostRows(self._validate(X), torch.device(self.net_.device))
@@ -262,28 +249,26 @@ class BaseMCDropout(BaseEstimator, ABC):
         if y is not None and not (type(y) is np.ndarray and is_real(y)):  # which scikit-learn looks at
             y = plain_labels(y, "y")
         X, y = self._validate(X, y, reset=reset)
-        weight = check_sample_weight(sample_weight, len(y))
-        data = Data(X, y, weight)
-        return data if weight.all() else data.take(weight > 0)
+        data = Data(X, y, row_weights(sample_weight, len(y)))
+        return data if data.weight.all() else data.take(data.weight > 0)
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool, epochs: int | None = None, **declared: Any
     ) -> Self:
         """Train a new skorch net around a new module, or a copy of the last one; self changes only if all goes well."""
+        self._check_parameters()
         data = self._check_data(X, y, sample_weight, reset=not goes_on)
-        learned = self._learned(data.target, goes_on, **declared)
-        data, n_outputs = self._encoded(data, learned)
+        learned, data, n_outputs = self._encoded(data, goes_on, **declared)
         with torch.inference_mode(False):  # the caller may be in inference mode, which has no gradients
             fitted = self._fit_net(data, n_outputs, goes_on, epochs or self.max_epochs)
         vars(self).update(learned, **fitted)
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, **declared: Any) -> Self:
-        self._check_parameters()
         if not hasattr(self, "net_"):
             return self._fit(X, y, sample_weight, goes_on=False, epochs=1, **declared)
-        data = self._check_data(X, y, sample_weight, reset=False)
-        data, _ = self._encoded(data, self._learned(data.target, goes_on=True))
+        self._check_parameters()
+        _, data, _ = self._encoded(self._check_data(X, y, sample_weight, reset=False), goes_on=True)
         with torch.inference_mode(False):  # as in `_fit`
             self._train(self.net_, data, None, 1, self._rng)
         self.n_iter_ = len(self.net_.history)
@@ -298,17 +283,10 @@ class BaseMCDropout(BaseEstimator, ABC):
             outputs = modules.try_module(module.float(), x)  # lazy layers draw their weights now
         self._check_outputs(outputs, n_outputs)
         net = self._new_net(module, rng)
-        held_out = self._held_out_rows(data, rng) if self.early_stopping and epochs > 1 else None
+        strata = data.target if is_classifier(self) else np.zeros(len(data.target))
+        held_out = rows_to_hold_out(strata, rng) if self.early_stopping and epochs > 1 else None
         self._train(net, data, held_out, epochs, rng)
-        with torch.device("cpu"):
-            has_dropout = modules.has_dropout(net.module_, x[:1])
-        return {
-            "net_": net,
-            "n_iter_": len(net.history),
-            "_rng": rng,
-            "_mask_seed": mask_seed,
-            "_has_dropout": has_dropout,
-        }
+        return {"net_": net, "n_iter_": len(net.history), "_rng": rng, "_mask_seed": mask_seed}
 
     def _build_module(self, n_outputs: int, x: Tensor) -> nn.Module:
         if self.module is not None:
@@ -352,17 +330,6 @@ class BaseMCDropout(BaseEstimator, ABC):
             callbacks.append(training.StopEarly(patience=_PATIENCE, load_best=True))
         return callbacks
 
-    def _held_out_rows(self, data: Data, rng: np.random.Generator) -> NDArray[np.bool_] | None:
-        strata = data.target if is_classifier(self) else np.zeros(len(data.target))
-        held_out = rows_to_hold_out(strata, rng)
-        if not held_out.any():
-            warn(
-                f"`early_stopping` needs validation rows, and {len(held_out)} training rows leave none to spare: the "
-                "net trained on all of them for `max_epochs`."
-            )
-            return None
-        return held_out
-
     def _train(
         self, net: Any, data: Data, held_out: NDArray[np.bool_] | None, epochs: int, rng: np.random.Generator
     ) -> None:
@@ -384,12 +351,8 @@ class BaseMCDropout(BaseEstimator, ABC):
     # Where the classifier and the regressor differ
 
     @abstractmethod
-    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
-        """What is learned of the targets before training, as attributes; as before if training goes on."""
-
-    @abstractmethod
-    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
-        """The data with the targets that the net is trained on, and the number of outputs for them."""
+    def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        """Attributes learned of the targets, as before if training goes on; targets for the net; number of outputs."""
 
     @abstractmethod
     def _net_params(self) -> dict[str, Any]:
@@ -431,19 +394,9 @@ def resolve_device(device: Any) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise _device_error(device, "no such device type.") from error
-    if resolved.type == "cpu":
-        return resolved
-    if resolved.type == "meta":
-        raise _device_error(device, "it holds no values.")
-    module = getattr(torch, resolved.type, None)
-    if module is None or not module.is_available():
-        raise _device_error(device, f"there is no {resolved.type.upper()} device.")
-    if resolved.index is not None and resolved.index >= module.device_count():
-        raise _device_error(device, f"there are {module.device_count()}, counted from 0.")
+        float(torch.zeros((), device=resolved))  # fails unless it is there and holds values
+    except Exception as error:  # of many types, one for each kind of device
+        raise ValueError(
+            f'`device` must be "auto", "cpu" or a torch device of this machine. Got {device!r}: {error}'
+        ) from error
     return resolved
-
-
-def _device_error(device: Any, reason: str) -> ValueError:
-    return ValueError(f'`device` must be "auto", "cpu" or a torch device of this machine. Got {device!r}: {reason}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._checks import NetError, NoDropoutError
-from .._dropout import FixedDraws, TensorRows
+from .._checks import shown
 from .._types import Output
 
 OUTPUTS = get_args(Output)
@@ -46,18 +45,11 @@ def module_of_user(source: Any, params: Mapping[str, Any] | None, n_features_in:
     if isinstance(source, nn.Module):
         return copy.deepcopy(source).cpu()
     dimensions = {"n_features_in": n_features_in, "n_outputs": n_outputs}
-    named = {name: dimensions[name] for name in _parameter_names(source) & dimensions.keys()}
+    named = {name: dimensions[name] for name in inspect.signature(source).parameters if name in dimensions}
     module = source(**{**named, **(params or {})})
     if not isinstance(module, nn.Module):
         raise ValueError(f"`module` must make a torch.nn.Module. Got {type(module).__name__} instead.")
     return module
-
-
-def _parameter_names(function: Callable[..., Any]) -> set[str]:
-    try:
-        return set(inspect.signature(function).parameters)
-    except ValueError:  # some built-in types have no signature
-        return set()
 
 
 def try_module(module: nn.Module, x: Tensor) -> Tensor:
@@ -69,28 +61,11 @@ def try_module(module: nn.Module, x: Tensor) -> Tensor:
         raise ValueError(
             f"`module` failed on float32 rows of shape {tuple(x.shape[1:])}. {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(outputs, Tensor):
-        raise ValueError(f"`module` must return one tensor. Got {type(outputs).__name__} instead.")
-    if outputs.ndim < 1 or len(outputs) != len(x):
+    if not isinstance(outputs, Tensor) or outputs.shape[:1] != x.shape[:1]:
         raise ValueError(
-            f"`module` must return one output for each row of X. Got outputs of shape {tuple(outputs.shape)} for "
-            f"{len(x)} rows."
+            f"`module` must return a tensor with one output for each row of X. Got {shown(outputs)} for {len(x)} rows."
         )
     return outputs.reshape(len(x), -1)
-
-
-def has_dropout(module: nn.Module, x: Tensor) -> bool:
-    """Whether anything is random in training. What cannot be held fixed is refused when draws are asked for."""
-    draws = FixedDraws(module, 1, np.random.default_rng(0))
-    draws.module.cpu()  # a copy
-    try:
-        with torch.no_grad():
-            draws.learn(TensorRows(x))
-    except NoDropoutError:
-        return False
-    except NetError:
-        return True
-    return True
 
 
 # Outputs

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,9 +20,9 @@ from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import EarlyStopping
 from skorch.dataset import Dataset
 from skorch.helper import predefined_split
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._checks import float64_array
+from .._checks import check_sample_weight, warn
 from .._dropout import TrainingRandom
 
 _VALIDATION_FRACTION = 0.2
@@ -50,12 +49,6 @@ class Data:
 
     def take(self, rows: NDArray[Any]) -> Data:
         return Data(self.X[rows], self.target[rows], self.weight[rows])
-
-    def encoded(self, classes: NDArray[Any]) -> Data:
-        return replace(self, target=np.searchsorted(classes, self.target))
-
-    def standardised(self, mean: float, scale: float) -> Data:
-        return replace(self, target=((self.target - mean) / scale).astype(np.float32))
 
     def to_dataset(self, device: torch.device) -> Dataset:
         """A skorch dataset whose rows are pairs (x, weight), the weights of mean 1, on the device."""
@@ -89,33 +82,17 @@ def to_tensor(X: Any, device: torch.device) -> Tensor:
 # Weights
 
 
-def check_sample_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+def row_weights(weight: Any, n_rows: int, name: str = "sample_weight") -> NDArray[np.float64]:
     """Weights of the rows in the loss; 1 for each if none are given."""
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weight = float64_array("sample_weight", sample_weight)
-    if weight.shape != (n_rows,):
-        raise ValueError(f"`sample_weight` must be of shape ({n_rows},). Got shape {weight.shape} instead.")
-    return _check_weights(weight, "sample_weight")
+    checked = check_sample_weight(weight, n_rows, name)
+    return np.ones(n_rows) if checked is None else checked
 
 
 def class_weights(class_weight: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Weight of each row's class. A label that a dict lacks has weight 1, since classes may come late in a loop."""
-    if class_weight is None:
-        return np.ones(len(y))
     if isinstance(class_weight, Mapping):
-        weight = np.array([class_weight.get(label, 1.0) for label in y.tolist()], dtype=np.float64)
-        return _check_weights(weight, "class_weight")
+        return row_weights([class_weight.get(label, 1.0) for label in y.tolist()], len(y), "class_weight")
     return compute_sample_weight(class_weight, y)
-
-
-def _check_weights(weight: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    if not np.isfinite(weight).all() or weight.min() < 0 or weight.max() == 0:
-        raise ValueError(
-            f"`{name}` must hold finite weights, 0 or larger, and not zeros alone. Got weights from {weight.min()} to "
-            f"{weight.max()}."
-        )
-    return weight
 
 
 # Targets
@@ -127,21 +104,30 @@ def mean_and_scale(y: NDArray[Any]) -> tuple[float, float]:
     return float(np.mean(y / peak)) * peak, float(np.std(y / peak)) * peak or 1.0
 
 
-def rows_to_hold_out(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark a fixed share of each stratum, never its last row; mark none if there are too few rows."""
+def rows_to_hold_out(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[np.bool_] | None:
+    """Mark a fixed share of each stratum, never its last row; None, with a warning, if there are too few rows."""
     n_rows = len(strata)
     held_out = np.zeros(n_rows, dtype=bool)
-    if n_rows < _MIN_ROWS_TO_VALIDATE:
+    if n_rows >= _MIN_ROWS_TO_VALIDATE:
+        held_out[_share_of_each(strata, rng)] = True
+    if held_out.any():
         return held_out
-    order = rng.permutation(n_rows)
+    warn(
+        f"`early_stopping` needs validation rows, and {n_rows} training rows leave none to spare: the net trained on "
+        "all of them for `max_epochs`."
+    )
+    return None
+
+
+def _share_of_each(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    order = rng.permutation(len(strata))
     _, stratum, counts = np.unique(strata[order], return_inverse=True, return_counts=True)
-    rank = np.empty(n_rows, dtype=np.int64)  # position within the row's stratum
+    rank = np.empty(len(strata), dtype=np.int64)  # position within the row's stratum
     rank[np.argsort(stratum, kind="stable")] = np.concatenate([np.arange(count) for count in counts])
     # Sorted by their share of the stratum that precedes them, first rows hold every stratum in proportion.
     share = np.where(rank < counts[stratum] - 1, (rank + 0.5) / counts[stratum], np.inf)
-    first = np.argsort(share, kind="stable")[: round(_VALIDATION_FRACTION * n_rows)]
-    held_out[order[first[np.isfinite(share[first])]]] = True
-    return held_out
+    first = np.argsort(share, kind="stable")[: round(_VALIDATION_FRACTION * len(strata))]
+    return order[first[np.isfinite(share[first])]]
 
 
 # Nets
@@ -249,7 +235,7 @@ class _Net:
         x = x[0] if isinstance(x, tuple | list) else x
         if self.random_ is None or not self.module_.training:
             return self.module_(x)
-        with self.random_, _frozen_batch_norm(self.module_) if len(x) == 1 else contextlib.nullcontext():
+        with self.random_:
             return self.module_(x)
 
     def get_loss(self: Any, y_pred: Tensor, y_true: Tensor, X: Any = None, training: bool = False) -> Tensor:
@@ -272,14 +258,3 @@ class ClassifierNet(_Net, NeuralNetClassifier):
 
 class RegressorNet(_Net, NeuralNetRegressor):
     """A skorch regressor of standardised targets."""
-
-
-@contextmanager
-def _frozen_batch_norm(module: nn.Module) -> Iterator[None]:
-    """Normalise by running statistics, because a single row has no variance."""
-    layers = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.training]
-    for layer in layers:
-        layer.eval()
-    yield
-    for layer in layers:
-        layer.train()

@@ -265,4 +265,8 @@ def test_a_net_has_dropout_where_inner_dropout_drops_something():
         (nn.GRU(4, 4, dropout=0.5, batch_first=True), False),
     ):
         net = MCDropoutClassifier(module=Encoder(layer), max_epochs=1, random_state=0).fit(X, y)
-        assert net._has_dropout == drops
+        if drops:
+            assert net.sample_proba(X, 8).std(axis=0).max() > 0
+        else:
+            with pytest.raises(ValueError, match="dropout layer with a rate above 0"):
+                net.sample_proba(X, 8)

@@ -1,8 +1,9 @@
-"""The classifier: labels and their codes, probabilities."""
+"""The classifier, and the regressor beside it: what the net is trained on, and what its outputs mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor, nn
 
-from .._bases import ClassifierMixin
+from .._bases import ClassifierMixin, RegressorMixin
 from .._checks import Rule, Rules, check_classes, one_class_error, one_of
+from .._devices import best_float
 from .._dropout import BLOCK
 from .._types import Activation, Optimizer, Output
 from ._base import RULES, BaseMCDropout
-from ._modules import OUTPUTS, CrossEntropy, check_declared, probabilities
-from ._training import ClassifierNet, Data, class_weights
+from ._modules import OUTPUTS, CrossEntropy, SquaredError, check_declared, probabilities
+from ._training import ClassifierNet, Data, RegressorNet, class_weights, mean_and_scale
 
 
 class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
@@ -265,22 +267,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         check_classification_targets(data.target)
         return Data(data.X, data.target, data.weight * class_weights(self.class_weight, data.target))
 
-    def _learned(self, target: NDArray[Any], goes_on: bool, classes: Any = None) -> dict[str, Any]:
-        if goes_on:
-            unknown = np.setdiff1d(target, self.classes_)
-            if len(unknown):
-                raise ValueError(
-                    f"`classes` must list every label in `y`, and training goes on with {self.classes_}, which lacks "
-                    f"{unknown}. Declare all labels with `classes` from the start, or set warm_start=False."
-                )
-            return {"classes_": self.classes_}
-        classes = check_classes(target, self.classes if classes is None else classes)
-        if len(classes) < 2:
-            raise one_class_error(classes)
-        return {"classes_": classes}
-
-    def _encoded(self, data: Data, learned: dict[str, Any]) -> tuple[Data, int]:
-        return data.encoded(learned["classes_"]), len(learned["classes_"])
+    def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        declared = self.classes if classes is None else classes
+        labels = check_classes(data.target, self.classes_ if goes_on else declared)
+        if len(labels) < 2:
+            raise one_class_error(labels)
+        return {"classes_": labels}, replace(data, target=np.searchsorted(labels, data.target)), len(labels)
 
     def _net_params(self) -> dict[str, Any]:
         quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
@@ -302,3 +294,111 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
                 f"Got {n_columns} columns instead."
             )
         check_declared(outputs, self.output)
+
+
+class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
+    """Predict numbers with a neural net whose dropout masks are draws from an approximate posterior.
+
+    A draw is one dropout mask for the whole network and every row; ``predict`` is the mean of ``n_draws`` of them.
+    The loss is the squared error. Targets are standardised inside, with the mean and the standard deviation of the
+    first training set, so the learning rate suits targets of any size.
+
+    Parameters
+    ----------
+    hidden_layer_sizes, dropout, activation, lr, optimizer, weight_decay, batch_size, max_epochs, n_draws
+        As in `MCDropoutClassifier`.
+    module, module_params
+        As in `MCDropoutClassifier`, with one output a row.
+    early_stopping, warm_start, device, predict_batch_size, random_state, verbose, callbacks
+        As in `MCDropoutClassifier`.
+
+    Attributes
+    ----------
+    net_ : skorch.NeuralNetRegressor
+        The trained net, which predicts standardised targets.
+    n_features_in_, feature_names_in_, n_iter_
+        As in `MCDropoutClassifier`.
+
+    See Also
+    --------
+    MCDropoutClassifier : The same for classes.
+    scores.std_dev : A score for its draws.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skactive import MCDropoutRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> net = MCDropoutRegressor(max_epochs=50, random_state=0).fit(X, y)
+    >>> bool(net.score(X, y) > 0.4)
+    True
+    >>> net.sample_y(X, n_draws=5).shape
+    (5, 442)
+    """
+
+    _net_class = RegressorNet
+    _target_scale: tuple[float, float]  # mean and standard deviation
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train for one more epoch, optimizer state included; the first call begins a new net.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Average the predictions of the model's own ``n_draws`` functions: the same ones at every call.
+
+        A net without dropout answers with its one function.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, ...)
+
+        Returns
+        -------
+        ndarray of shape (n_points,)
+        """
+        return self._predict_mean(X)
+
+    def sample_y(self, X: ArrayLike, n_draws: int | None = None) -> NDArray[np.float64]:
+        """Give the predictions of each draw; their mean over the model's own ``n_draws`` is `predict`.
+
+        Draws come first, unlike in scikit-learn's method of that name for Gaussian processes.
+
+        Parameters
+        ----------
+        X, n_draws
+            As in `MCDropoutClassifier.sample_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n_points)
+        """
+        return self._sample(X, n_draws)
+
+    def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        mean, scale = self._target_scale if goes_on else mean_and_scale(data.target)
+        target = ((data.target - mean) / scale).astype(np.float32)
+        return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
+
+    def _net_params(self) -> dict[str, Any]:
+        return {"criterion": SquaredError}
+
+    def _answer(self, outputs: Tensor) -> Tensor:
+        mean, scale = self._target_scale
+        # float64, where there is one: targets near 1e8 keep their digits
+        return outputs.reshape(outputs.shape[:2]).to(best_float(outputs.device)) * scale + mean
+
+    def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
+        if outputs.shape[1] != n_outputs:
+            raise ValueError(
+                f"`module` must return one number for each row of X. Got {outputs.shape[1]} columns instead."
+            )
