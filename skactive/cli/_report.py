@@ -61,9 +61,8 @@ def report_page(campaign: Campaign) -> str:
         f"<p>{html.escape(_capital(str(status.accuracy)))}.</p>"
         if status.accuracy is not None
         else "<p>Too few labels to tell: twenty are needed, two of each of two classes.</p>",
-        _figure(_accuracy_curve, history, campaign.kind) if len(history) > 1 else "",
+        _accuracy_figure(history, campaign.kind) if len(history) > 1 else "",
         "<h2>Labels so far</h2>",
-        _figure(_label_bars, status.by_label) if status.by_label and campaign.kind == "classes" else "",
         _labels_in_words(status.by_label),
         "<h2>The last batch</h2>",
         _last_batch(campaign),
@@ -97,8 +96,8 @@ def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
     return found
 
 
-def _figure(draw: Any, *values: Any) -> str:
-    """A picture as SVG inside of the page; none without matplotlib."""
+def _accuracy_figure(history: list[tuple[int, Accuracy]], kind: str) -> str:
+    """The learning curve as SVG inside of the page; none without matplotlib."""
     try:
         import matplotlib
 
@@ -107,15 +106,14 @@ def _figure(draw: Any, *values: Any) -> str:
     except ImportError:
         return "<p>No picture: matplotlib is not installed.</p>"
     figure = Figure(figsize=(7, 3), layout="constrained")
-    words = draw(figure.add_subplot(), *values)
+    words = _draw_accuracies(figure.add_subplot(), history, kind)
     written = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "skactive"}):
-        figure.savefig(written, format="svg", metadata={"Date": None})
+    figure.savefig(written, format="svg")
     svg = written.getvalue()
     return f'<figure role="img" aria-label="{html.escape(words)}">{svg[svg.index("<svg") :]}</figure>'
 
 
-def _accuracy_curve(ax: Any, history: list[tuple[int, Accuracy]], kind: str) -> str:
+def _draw_accuracies(ax: Any, history: list[tuple[int, Accuracy]], kind: str) -> str:
     labels = [n for n, _ in history]
     values = np.array([(one.value, one.low, one.high) for _, one in history])
     if kind == "classes":
@@ -127,15 +125,6 @@ def _accuracy_curve(ax: Any, history: list[tuple[int, Accuracy]], kind: str) -> 
     ax.set_ylabel("accuracy, %" if kind == "classes" else "root mean squared error")
     ax.spines[["top", "right"]].set_visible(False)
     return f"{history[-1][1].measure} by the number of labels, with 95 % intervals; last {middle[-1]:.3g}"
-
-
-def _label_bars(ax: Any, by_label: Any) -> str:
-    shown = list(by_label.items())[:12][::-1]
-    bars = ax.barh([str(label)[:30] for label, _ in shown], [n for _, n in shown], color=drawing.COLOURS[4])
-    ax.bar_label(bars, padding=3)
-    ax.set_xlabel("rows")
-    ax.spines[["top", "right"]].set_visible(False)
-    return "number of rows with each label: " + ", ".join(f"{label} {n}" for label, n in reversed(shown))
 
 
 def _labels_in_words(by_label: Any) -> str:
@@ -159,22 +148,11 @@ def _last_batch(campaign: Campaign) -> str:
     shown.insert(0, campaign.target, labels.astype(object).where(labels.notna(), fates))
     n_more = frame.shape[1] - SHOWN_COLUMNS
     more = f"<p>{n_more} more columns are left out.</p>" if n_more > 0 else ""
-    return f"<p>Batch {last}, {len(shown)} rows.</p>{_table(shown)}{more}"
-
-
-def _table(frame: pd.DataFrame) -> str:
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in [frame.index.name or "", *frame.columns])
-    lines = [
-        "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in (key, *values)) + "</tr>"
-        for key, *values in frame.itertuples()
-    ]
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
-
-
-def _cell(value: Any) -> str:
-    if value is None or value is pd.NA or value != value:
-        return "–"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    shown = shown.reset_index()
+    with pd.option_context("display.max_colwidth", None):  # whole texts, which the page cuts to the screen
+        gapless = shown.astype(object).where(shown.notna(), "–")
+        table = gapless.to_html(index=False, border=0, float_format="{:.6g}".format)
+    return f'<p>Batch {last}, {len(shown)} rows.</p><div class="wide">{table}</div>{more}'
 
 
 def _capital(text: str) -> str:
