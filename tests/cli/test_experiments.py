@@ -41,7 +41,7 @@ def test_help_names_every_option():
 def test_a_score_that_does_not_exist_is_refused_with_the_names(capsys, tmp_path):
     assert main(["demo", "--score", "nope", "-o", str(tmp_path / "a.png")]) == 2
     err = capsys.readouterr().err
-    assert re.fullmatch(r"skactive demo: error: --score must be .*'bald'.*\n", err)
+    assert re.fullmatch(r"skactive demo: error: .*--score must be .*'margin'.*\n", err)
 
 
 @pytest.mark.parametrize(

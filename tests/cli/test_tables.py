@@ -591,7 +591,7 @@ def test_a_path_that_is_no_file_is_refused():
     for name, message in [
         ("folder.csv", "folder.csv cannot be read: Is a directory"),
         ("none.csv", "none.csv cannot be read: No such file or directory"),
-        ("folder.csv/none.csv", "folder.csv/none.csv cannot be read: Not a directory"),
+        ("folder.csv/none.csv", "folder.csv/none.csv cannot be read: No such file or directory"),
         ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
         ("a.csv.gz", "a.csv.gz: a table is told by its suffix"),
     ]:
