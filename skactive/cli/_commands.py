@@ -398,7 +398,7 @@ def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> li
     try:
         exported = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise FileError(f"{path} is no JSON: {error}. Export as JSON from Label Studio.") from None
+        raise FileError(f"{path} cannot be read: {error}. Export as JSON from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
     if not found:
         raise CampaignError("there is no label in it yet. Label some, and export again.")
