@@ -23,6 +23,14 @@ hypothesis.settings.register_profile("explore", deadline=None, derandomize=False
 hypothesis.settings.load_profile("default")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+def pytest_collection_modifyitems(items):
+    """Tests that drive Chromium are marked as such, and so left out unless asked for."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):  # also where another fixture asks for it
+            item.add_marker("browser")
+
+
 @pytest.fixture
 def rng():
     """A generator with a fixed seed, new for every test."""

@@ -6,10 +6,10 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._parser import COMMANDS, in_shell, parse, top_parser
+from ._parser import in_shell, parse, top_parser
 
 __all__ = ["main"]
 
@@ -39,45 +39,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     --------
     Campaign : The same in Python.
     """
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    first = arguments[0] if arguments else "demo"
-    if first in ("-h", "--help", "--version") or (first not in COMMANDS and not first.startswith("-")):
-        top_parser().parse_args(arguments)
-    command, rest = (first, arguments[1:]) if first in COMMANDS else ("demo", arguments)
-    if command == "demo":
-        from . import _demo
-
-        _demo.main(rest)
-        return 0
-    return _run(command, parse(command, rest))
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["demo"]
+    command = top_parser().parse_args(arguments[:1]).command
+    return _run(command, parse(command, arguments[1:]))
 
 
 def _run(command: str, options: Any) -> int:
-    """Run a command of campaigns; what goes wrong is one line on standard error."""
-    from . import _commands
+    """Run a command; what goes wrong is one line on standard error."""
 
-    def in_words(said: Any) -> str:
-        return in_shell(str(said), command, vars(options))
+    def say(kind: str, said: Any) -> None:
+        print(f"skactive {command}: {kind}: {in_shell(str(said), command, vars(options))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_, **__: _say(f"skactive {command}: note: {in_words(message)}")
+        warnings.showwarning = lambda message, *_, **__: say("note", message)
         try:
-            print(_commands.COMMANDS[command](options))
+            print(_function(command)(options))
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except KeyboardInterrupt:
-            _say(f"skactive {command}: interrupted. What is not said to be written is not written.")
+            say("error", "interrupted. What is not said to be written is not written.")
             return 1
-        except _commands.FAILURES as error:
-            _say(f"skactive {command}: error: {in_words(error)}")
+        except ImportError as error:
+            say("error", f'{error}: python -m pip install "skactive[tabular]"')
             return 1
-        except (ValueError, TypeError) as error:
-            _say(f"skactive {command}: error: {in_words(error)}")
-            return 1 if getattr(error.__cause__, "errno", None) in _DISK else 2
+        except (ValueError, TypeError, OSError) as error:
+            say("error", error)
+            return 1 if _is_of_environment(error) else 2
     return 0
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+def _function(command: str) -> Callable[[Any], str]:
+    if command == "demo":  # which reads no tables, and so does not need what reads them
+        from ._experiments import demo
+
+        return demo
+    from . import _commands
+
+    return getattr(_commands, command)
+
+
+def _is_of_environment(error: Exception) -> bool:
+    from ..campaign import CampaignFileError
+
+    on_disk = getattr(error.__cause__, "errno", None) in _DISK
+    return on_disk or isinstance(error, CampaignFileError | OSError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import glob
 import json
 import os
@@ -24,10 +23,8 @@ from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._labels import Answer, kind_of, plain_label, plain_labels
 from ..campaign._status import for_a_campaign
 from ..query import Limits, StochasticBatchQuery
-from ._tables import GAPS, FileError, atomic_write, check_target, packed, read_parquet_files, read_table, write_table
-
-FAILURES = (CampaignFileError, OSError)
-"""Errors of the environment: exit code 1."""
+from ._files import FileError, atomic_write, check_target
+from ._tables import GAPS, packed, read_parquet_files, read_table, write_table
 
 UNIFORM_PICKS = 0.1
 """One pick in ten is uniform, as by default in Python: accuracy can be estimated from these."""
@@ -41,18 +38,11 @@ def start(options: argparse.Namespace) -> str:
     keep_inputs([options.campaign], {"the table": options.pool})
     path = Path(options.campaign)
     frame, task = labelled_table(options.pool, options.id, options.target, options.task)
-    if path.exists():
-        if not options.force:
-            raise FileError(f"{path} exists. `skactive status` shows it, --force begins anew, or name another file.")
+    if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
-    final = Path(os.path.realpath(path))
-    new = final.with_name(f".{final.name}.{os.getpid()}.start")  # renamed once it is whole
-    try:
-        with error_context(_in_words(options.pool)):
-            _begin(new, frame, task, options)
-        (os.replace if options.force else _link)(new, final)
-    finally:
-        new.unlink(missing_ok=True)
+    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
+        new.unlink()
+        _begin(new, frame, task, options)
     campaign = Campaign.open(path)
     status = campaign.status(accuracy=False, report=False)
     facts = {
@@ -76,9 +66,7 @@ def start(options: argparse.Namespace) -> str:
 
 def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespace) -> None:
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
-    query = StochasticBatchQuery(
-        options.score, options.sampler, options.beta, epsilon=UNIFORM_PICKS, diversity=options.diversity
-    )
+    query = StochasticBatchQuery(options.score, epsilon=UNIFORM_PICKS, diversity=options.diversity)
     campaign = Campaign.start(
         path,
         frame,
@@ -93,16 +81,6 @@ def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespa
         random_state=options.seed,
     )
     _note_pool(campaign, options.pool)
-
-
-def _link(new: Path, final: Path) -> None:
-    """Give a file its name, unless another has it by now."""
-    try:
-        os.link(new, final)
-    except FileExistsError:
-        raise FileError(f"{final} exists by now: another process has made it. Name another file.") from None
-    except OSError:  # a file system without links
-        os.replace(new, final)
 
 
 def ask(options: argparse.Namespace) -> str:
@@ -127,11 +105,11 @@ def ask(options: argparse.Namespace) -> str:
 
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch; its rows are put back if they cannot be written."""
-    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy is an option of `start` only
+    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy, `beta`, is an argument in Python
     targets = [] if output is None else [output, *([output.with_suffix(".xml")] if _is(output, ".json") else [])]
     for target in targets:
         check_target(target, options.force)
-    batch = campaign.ask(options.n, limits=_limits(campaign, options))
+    batch = campaign.ask(options.n, limits=_limits(options))
     if output is not None:
         try:
             _write_batch(campaign, batch, output, options)
@@ -228,9 +206,8 @@ def recheck(options: argparse.Namespace) -> str:
             f"{shlex.quote(options.campaign)} {shlex.quote(options.output)}"
         )
     else:
-        shown = found[
-            [c for c in found.columns if c in ("label", "guess", "label_probability", "difference", "disputed")]
-        ]
+        columns = ("label", "guess", "label_probability", "difference", "disputed")
+        shown = found[[name for name in columns if name in found.columns]]
         text = f"{shown.to_string()}\nThe labels of these rows surprise models that did not see them most."
         correct = "Write them to a file to correct what is wrong: -o again.csv."
     return _answer(options, {"ids": ids}, f"{text}\n{correct}")
@@ -277,9 +254,9 @@ def report(options: argparse.Namespace) -> str:
 
 def simulate(options: argparse.Namespace) -> str:
     """Try queries on a table whose labels are known."""
-    from ._simulate import simulated
+    from ._experiments import simulated
 
-    keep_inputs(_outputs(options), {"the table": [options.labels]})
+    keep_inputs(_output(options), {"the table": [options.labels]})
     facts, text = simulated(options, *labelled_table([options.labels], options.id, options.target, "auto"))
     return _answer(options, facts, text)
 
@@ -298,12 +275,6 @@ def export(options: argparse.Namespace) -> str:
     return _answer(options, {"output": options.output, "rows": n}, f"{options.output} holds {what}.")
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
-    function.__name__: function
-    for function in (start, ask, tell, skip, withdraw, recheck, status, report, simulate, export)
-}
-
-
 # --- tables of campaigns --------------------------------------------------------------------------
 
 
@@ -312,14 +283,13 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     bare = Campaign.open(options.campaign)
     known = bare._settings.get("pool") or []
     paths = options.pool or known
-    keep_inputs(_outputs(options), {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
+    keep_inputs(_output(options), {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
     if not paths:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
-    gone = [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]
-    if gone:
+    if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     as_text = [name for name in (bare.id, bare.target if bare.kind == "classes" else None) if name is not None]
-    frame = _with_columns(_pool(paths, as_text), paths, bare.id, bare.target)
+    frame = _with_columns(_pool(paths, as_text), _in_words(paths), bare.id, bare.target)
     if bare.id is not None:
         frame[bare.id] = _typed(bare, frame[bare.id])
     changes: Any = "take" if options.take_changes else "refuse"
@@ -337,49 +307,48 @@ def _note_pool(campaign: Campaign, paths: Sequence[str]) -> None:
 
 def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
     """A table, and its task. Labels that are numbers to predict come as numbers, classes as texts, to the letter."""
-    ids = [id] if id is not None else []
+    ids, where = [id] if id is not None else [], _in_words(paths)
     if task != "classification":
-        frame = _with_columns(_pool(paths, ids), paths, id, target)
+        frame = _with_columns(_pool(paths, ids), where, id, target)
         known = frame[target].dropna()
         are_numbers = pd.api.types.is_numeric_dtype(known) and not pd.api.types.is_bool_dtype(known)
         if task == "regression" or (are_numbers and kind_of(plain_labels(known, target, known.index)) == "numbers"):
             return frame, "regression"
-    return _with_columns(_pool(paths, [*ids, target]), paths, id, target), "classification"
+    frame = _with_columns(_pool(paths, [*ids, target]), where, id, target)
+    if words := sorted(set(GAPS).intersection(map(str, frame[target].dropna()))):
+        warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
+    return frame, "classification"
 
 
 def _pool(paths: list[str], text: Iterable[str]) -> pd.DataFrame:
     """A table in a file, or in the Parquet files of a list, of folders, and of patterns."""
     files: list[str] = []
     for path in paths:
-        if os.path.isdir(path):
-            found = glob.glob(os.path.join(glob.escape(path), "*.parquet"))
-        elif os.path.exists(path) or not glob.has_magic(path):
-            found = [path]
-        else:
-            found = glob.glob(path, recursive=True)
+        found = _files_of(path)
         if not found:
             raise FileError(f"{path}: there is no file of this pattern, or no file .parquet in this folder.")
         files += found
-    if len(files) == 1 and not os.path.isdir(paths[0]):
+    if files == paths[:1]:
         return read_table(files[0], text=text)
     return read_parquet_files(sorted(files), text=text)
 
 
-def _with_columns(frame: pd.DataFrame, paths: list[str], id: str | None, target: str) -> pd.DataFrame:
+def _files_of(path: str) -> list[str]:
+    """The files of a folder or of a pattern, or a file itself."""
+    if os.path.isdir(path):
+        return glob.glob(os.path.join(glob.escape(path), "*.parquet"))
+    return [path] if os.path.exists(path) or not glob.has_magic(path) else glob.glob(path, recursive=True)
+
+
+def _with_columns(frame: pd.DataFrame, where: str, *names: str | None) -> pd.DataFrame:
     """The table, if it has the columns that it must have; what there is to note of it is said."""
     for note in frame.attrs["notes"]:
         warn(note)
-    for name, remedy in ((id, ""), (target, f" If there are no labels yet, add an empty column {target!r}.")):
+    for name in names:
         if name is not None and name not in frame.columns:
-            raise FileError(f"{_in_words(paths)} has no column {name!r}. Its columns are {_columns(frame)}.{remedy}")
-    words = sorted(set(GAPS).intersection(map(str, frame[target].dropna())))
-    if words:
-        warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
+            columns = ", ".join(map(str, frame.columns[:12])) + (", ..." if frame.shape[1] > 12 else "")
+            raise FileError(f"{where} has no column {name!r}: add it. Its columns are {columns}.")
     return frame
-
-
-def _columns(frame: pd.DataFrame) -> str:
-    return ", ".join(map(str, frame.columns[:12])) + (", ..." if frame.shape[1] > 12 else "")
 
 
 def _typed(campaign: Campaign, ids: Iterable[Any]) -> list[Any]:
@@ -391,31 +360,17 @@ def _typed(campaign: Campaign, ids: Iterable[Any]) -> list[Any]:
 
 
 def keep_inputs(outputs: Sequence[str], inputs: Mapping[str, Sequence[str]]) -> None:
-    """Refuse an output that is an input of the command, by whatever name, or would become a part of its table."""
-    for output in outputs:
-        for what, given in ((what, path) for what, paths in inputs.items() for path in paths):
-            folder = sorted(map(str, Path(given).iterdir())) if os.path.isdir(given) else []
-            files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
-            if os.path.exists(output) and any(os.path.samefile(output, file) for file in [*files, *folder]):
+    """Refuse an output that is an input of the command, by whatever name."""
+    for output in filter(os.path.exists, outputs):
+        for what, paths in inputs.items():
+            files = [file for path in paths for file in _files_of(path) if os.path.exists(file)]
+            if any(os.path.samefile(output, file) for file in files):
                 raise FileError(f"{output} is {what}: it is not overwritten, --force or not. Name another file.")
-            if _would_belong(output, given):
-                raise FileError(f"{output} would be a part of {what}, {given}. Name a file somewhere else.")
 
 
-def _would_belong(output: str, given: str) -> bool:
-    """Whether a new file would be read as one of a folder or of a pattern."""
-    if os.path.isdir(given):
-        return Path(output).suffix.lower() == ".parquet" and Path(output).resolve().parent == Path(given).resolve()
-    pattern = os.path.join(os.path.realpath(os.path.dirname(given)), os.path.basename(given))
-    return glob.has_magic(given) and not os.path.exists(given) and fnmatch.fnmatch(os.path.realpath(output), pattern)
-
-
-def _outputs(options: argparse.Namespace) -> list[str]:
+def _output(options: argparse.Namespace) -> list[str]:
     output = getattr(options, "output", None)
-    if output is None:
-        return []
-    interface = getattr(options, "again", None) is not None and _is(Path(output), ".json")  # of `ask`
-    return [output, str(Path(output).with_suffix(".xml"))] if interface else [output]
+    return [] if output is None else [output]
 
 
 # --- batches in files -----------------------------------------------------------------------------
@@ -429,14 +384,8 @@ def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
             f"{Path(path).stem}_labelled.csv."
         )
     id, target = campaign.id or "id", campaign.target
-    frame = read_table(path, text=[id, "skip", *([target] if campaign.kind == "classes" else [])])
-    for note in frame.attrs["notes"]:
-        warn(note)
-    for name in (id, target):
-        if name not in frame.columns:
-            raise CampaignError(f"there is no column {name!r}. The columns are {_columns(frame)}.")
-    if len(frame) == 0:
-        raise CampaignError("there are no rows. Fill in a file of `skactive ask`.")
+    as_text = [id, "skip", *([target] if campaign.kind == "classes" else [])]
+    frame = _with_columns(read_table(path, text=as_text), path, id, target)
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
     frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object, index=frame.index)
@@ -448,10 +397,8 @@ def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> li
 
     try:
         exported = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise FileError(f"{path} is no JSON: {error}. Export as JSON from Label Studio.") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read: {error}. Export as JSON from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
     if not found:
         raise CampaignError("there is no label in it yet. Label some, and export again.")
@@ -504,7 +451,7 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     frame.insert(1, "skip", None)
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
-    return {output: packed(frame.reset_index(names=campaign.id or "id"), output)}
+    return {output: packed(frame.reset_index(names=campaign.id or "id"), str(output))}
 
 
 def _questions(campaign: Campaign) -> dict[str, Any]:
@@ -516,36 +463,10 @@ def _questions(campaign: Campaign) -> dict[str, Any]:
     return {**names, "kind": "classes", "labels": campaign._settings["labels"] or sorted(known, key=str)}
 
 
-def _limits(campaign: Campaign, options: argparse.Namespace) -> Limits | None:
-    given = (options.group_by, options.max_per_group, options.at_least, options.cost, options.budget, options.must)
-    if all(value is None for value in given):
-        return None
-    at_least = None
-    if options.at_least is not None:
-        try:
-            pairs = [pair.rpartition("=") for pair in options.at_least.split(",")]
-            at_least = {name: int(n) for name, _, n in pairs}
-        except ValueError:
-            raise CampaignError(f"--at-least must be like north=2,south=1. Got {options.at_least!r}.") from None
-    return Limits(
-        groups=options.group_by,
-        max_per_group=options.max_per_group,
-        at_least=at_least,
-        costs=options.cost,
-        budget=options.budget,
-        must=None if options.must is None else _must(campaign, options.must.split(",")),
-    )
-
-
-def _must(campaign: Campaign, ids: list[str]) -> list[int]:
-    """The places of rows in the order of the campaign."""
-    rows = campaign._rows_of(_typed(campaign, ids))
-    free = campaign._state().candidates()
-    if taken := [id for id, row in zip(ids, rows, strict=True) if not free[row]]:
-        raise CampaignError(
-            f"--must names {taken[:5]}, which cannot be asked for: labelled, out or skipped. Leave out."
-        )
-    return rows
+def _limits(options: argparse.Namespace) -> Limits | None:
+    given = {"groups": options.group_by, "max_per_group": options.max_per_group}
+    given |= {"costs": options.cost, "budget": options.budget}
+    return None if all(value is None for value in given.values()) else Limits(**given)
 
 
 # --- words --------------------------------------------------------------------------------------------

@@ -52,25 +52,10 @@ def tasks(
     guesses: Sequence[tuple[Any, float | None]] | None = None,
     kind: Kind = "classes",
 ) -> list[dict[str, Any]]:
-    """Rows of a table as tasks to import into Label Studio, in a project with the interface of `label_config`.
+    """Rows of a table, their ids as index, as tasks to import into a project with the interface of `label_config`.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The rows, their ids as index.
-    id, target : str
-        What the ids and the labels are called.
-    guesses : sequence of (guess, probability), optional
-        A model's guess for each row, shown as a prediction. Either may be missing, None or NaN. Numbers with a fraction
-        are rounded to six digits.
-    kind : {"classes", "number"}, default="classes"
-        Whether labels are classes or numbers.
-
-    Returns
-    -------
-    list of dict
-        One a row, of values that JSON has. A missing value is null; in a column of texts it is an empty text, as Label
-        Studio takes no null where it shows an image.
+    A guess is shown as a prediction; numbers with a fraction are rounded to six digits. A missing value is null, but in
+    a column of texts an empty text, as Label Studio takes no null where it shows an image.
     """
     keys, names = [_key(str(name)) for name in frame.columns], [id, *map(str, frame.columns)]
     columns = [_values(frame.iloc[:, place]) for place in range(frame.shape[1])]
@@ -86,29 +71,7 @@ def tasks(
 def label_config(
     frame: pd.DataFrame, *, id: str, target: str, labels: Sequence[Any] | None, kind: Kind = "classes"
 ) -> str:
-    """The labelling interface for such tasks, to paste into a project's settings.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Some of the rows. A column of paths or addresses of images is shown as images.
-    id, target : str
-        What the ids and the labels are called.
-    labels : sequence or None
-        The classes to choose from, in this order; no matter for numbers.
-    kind : {"classes", "number"}, default="classes"
-        Whether to choose from classes or to enter a number.
-
-    Returns
-    -------
-    str
-        XML.
-
-    Raises
-    ------
-    ValueError
-        If there are no labels, or labels that are the same as text, empty, or hold characters that XML has not.
-    """
+    """The labelling interface for such tasks, in XML: columns of images are shown as images."""
     view = ElementTree.Element("View")
     ElementTree.SubElement(
         view, "HyperText", name=ROW, value=f"${ROW}", valueType="text", inline="true", selectionEnabled="false"
@@ -136,28 +99,10 @@ def label_config(
 
 
 def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
-    """The answers in an export of Label Studio, in its format JSON.
+    """The answers in an export of Label Studio, in its format JSON, labels as texts.
 
     Drafts, predictions and tasks without annotation hold no answers. Where an annotator has answered for a row more
     than once, the answer changed last counts, and the others are not looked at.
-
-    Parameters
-    ----------
-    exported : list of dict
-        The content of the file.
-    id, target : str
-        What the ids and the labels are called, as in `tasks`.
-
-    Returns
-    -------
-    list of Answer
-        In the order of the file. Labels are texts; an annotator is an e-mail address if the export has it, else Label
-        Studio's number of the user.
-
-    Raises
-    ------
-    ValueError
-        If something in it is no export of such tasks, or an annotation has no answer or several.
     """
     if not isinstance(exported, list):
         raise ValueError("This is no export of Label Studio in its format JSON: it must be a list of tasks.")

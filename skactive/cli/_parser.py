@@ -72,6 +72,17 @@ def parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _demo(parser: Parser) -> None:
+    parser.add_argument("--trials", type=int, default=3, help="paired trials: split, first labels, weights")
+    parser.add_argument("--rounds", type=int, default=15, help="batches bought in a trial")
+    parser.add_argument("--batch-size", type=int, default=10, help="labels bought in a batch")
+    parser.add_argument("--score", default="bald", help="what makes a row worth a label")
+    parser.add_argument("--epochs", type=int, default=150, help="full-batch training steps of a refit")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes, of one thread each; -1: all")
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything")
+    _output(parser, "where the picture goes", default="learning_curves.png")
+
+
 def _campaign(parser: Parser, *, pool: bool = True) -> None:
     parser.add_argument("campaign", metavar="DB", help="the file of the campaign")
     if pool:
@@ -81,8 +92,8 @@ def _campaign(parser: Parser, *, pool: bool = True) -> None:
         )
 
 
-def _output(parser: Parser, help: str, *, required: bool = False) -> None:
-    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
+def _output(parser: Parser, help: str, *, required: bool = False, default: str | None = None) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", required=required, default=default, help=help)
     parser.add_argument("--force", action="store_true", help="overwrite the output if it exists")
 
 
@@ -109,13 +120,6 @@ def _start(parser: Parser) -> None:
     )
     parser.add_argument("--labels", metavar="A,B", default=None, help="all labels there are; others are refused")
     parser.add_argument("--score", default="auto", help="what makes a row worth a label")
-    parser.add_argument(
-        "--sampler",
-        default="power",
-        choices=["power", "softmax", "softrank", "topk", "uniform"],
-        help="how scores choose",
-    )
-    parser.add_argument("--beta", type=float, default=4.0, help="coldness of the sampler")
     parser.add_argument("--diversity", type=float, default=0.0, help="how rows of a batch keep apart; 1 or 2 is usual")
     parser.add_argument(
         "--rule", default="latest", choices=["latest", "majority", "open"], help="what counts if annotators disagree"
@@ -136,12 +140,10 @@ def _ask(parser: Parser) -> None:
     _output(parser, "csv, tsv, xlsx, parquet or jsonl to fill in; html to label in a browser; json for Label Studio")
     parser.add_argument("--no-guess", action="store_true", help="leave out what the model says of the rows")
     parser.add_argument("--again", action="store_true", help="write the rows that are out once more, and ask for none")
-    parser.add_argument("--group-by", metavar="COLUMN", help="the column of groups that the next two options count")
+    parser.add_argument("--group-by", metavar="COLUMN", help="the column of groups that the next option counts")
     parser.add_argument("--max-per-group", type=int, metavar="N", help="at most so many rows of a group")
-    parser.add_argument("--at-least", metavar="A=N,B=M", help="at least so many rows of these groups")
     parser.add_argument("--cost", metavar="COLUMN", help="the column of what a label of each row costs")
     parser.add_argument("--budget", type=float, help="what the batch may cost")
-    parser.add_argument("--must", metavar="ID,ID", help="rows that are in the batch")
 
 
 def _tell(parser: Parser) -> None:
@@ -207,6 +209,7 @@ def _export(parser: Parser) -> None:
 
 
 _OPTIONS: dict[str, Any] = {
+    "demo": _demo,
     "start": _start,
     "ask": _ask,
     "tell": _tell,
@@ -222,22 +225,6 @@ _OPTIONS: dict[str, Any] = {
 
 # --- messages of the package, with options in the place of parameters ---------------------------------
 
-PHRASES = {
-    r"\S+, in the shell (--[a-z-]+)": r"\1",
-    r"`Campaign\.start` begins a campaign, in the shell `skactive start`": "`skactive start` begins one",
-    r"Go on with it by `Campaign\.open`, or give a new path": "Go on with it by the other commands, or name a new file",
-    r"(and its file holds no code\. ).*": r"\1Go on with it in Python, by `Campaign.open`.",
-    r"`path`=": "",
-    r"(^|: )`frame`: ": r"\1",
-    r"`frame` must be the table of the campaign": "the table must be that of the campaign",
-    r": read them as the campaign did, dtype=\{id: str\} in pandas\.": ". Bring back the old table.",
-    r"`\.astype\(str\)` makes": "make",
-    r"`(id|target)` must name": r"--\1 must name",
-    r"`labels` at the start": "--labels at the start",
-    r"Give id=\"id\", or name the index": "Give --id id",
-    r"`model` could not be fitted": "the model could not be fitted",
-    r"\b(first|beta)=\"?([a-z0-9]+)\"?": r"--\1 \2",
-}
 NAMES = {
     "frame": "the table",
     "path": "the file",
@@ -255,25 +242,22 @@ NAMES = {
     "n_instances": "-n",
     "n": "-n",
     "random_state": "--seed",
+    "withdraw": "`skactive withdraw`",
+    "recheck": "`skactive recheck`",
+    "ask": "`skactive ask`",
 }
-"""What parameters are called, where they are not options of the same name."""
+"""What parameters and methods are called, where they are not options of the same name."""
 
 NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
-METHODS = {"withdraw", "recheck", "ask"}
 
 
 def in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
     """A message on one line, with options in the place of parameters."""
-    text = " ".join(text.split())
-    for pattern, words in PHRASES.items():
-        text = re.sub(pattern, words, text)
     known = options.keys() - NO_OPTIONS - ({"labels"} if command in ("tell", "simulate") else set())
 
     def named(found: re.Match[str]) -> str:
         name, equals = found.groups()
-        if name in METHODS:
-            return f"`skactive {name}`"
         word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else NAMES.get(name, found[0])
         return word if not equals or word == found[0] else f"{word} "
 
-    return re.sub(r"`([a-z_.]+)`(=?)", named, text)
+    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()))

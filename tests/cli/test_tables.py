@@ -6,7 +6,6 @@ import csv
 import datetime
 import decimal
 import errno
-import gzip
 import io
 import math
 import os
@@ -30,10 +29,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skactive.cli import _tables
-from skactive.cli._tables import FileError, atomic_write, read_table, write_table
+from skactive.cli._files import FileError, atomic_write
+from skactive.cli._tables import DELIMITERS, read_table, write_table
 
-TYPED = [".jsonl", ".ndjson.gz", ".parquet", ".xlsx"]
-TEXTS = [".csv", ".tsv", ".csv.gz"]
+TYPED = [".jsonl", ".parquet", ".xlsx"]
+TEXTS = [".csv", ".tsv"]
 ALL = [*TEXTS, *TYPED]
 
 
@@ -182,8 +182,7 @@ def test_a_whole_id_that_a_workbook_cannot_hold_has_lost_digits():
         (["1", "1e999"], "str", ["1", "1e999"]),
         (["NaN", "1.5"], "float64", [None, 1.5]),
         ([" 3", "4 "], "int64", [3, 4]),
-        (["+3", "-2"], "int64", [3, -2]),
-        (["+0.5", "-2"], "float64", [0.5, -2.0]),
+        (["+3", "-2"], "str", ["+3", "-2"]),
         (["+4912345678", "1"], "str", ["+4912345678", "1"]),
         (["007", "1"], "str", ["007", "1"]),
         (["1", "00501"], "str", ["1", "00501"]),
@@ -353,13 +352,9 @@ def test_of_several_delimiters_the_rows_tell_which_it_is():
     assert list(read("a,b;c\n1;2\n")) == ["a,b", "c"]
 
 
-def test_a_line_for_spreadsheets_before_the_header_is_no_header():
-    assert read("sep=;\r\nid;x\na;1\n").to_dict("list") == {"id": ["a"], "x": [1]}
-
-
-def test_the_delimiter_of_a_file_named_tsv_is_a_tab_if_there_is_one():
+def test_the_delimiter_of_a_file_named_tsv_is_a_tab():
     assert list(read("a,b,c\td\n1\t2\n", "a.tsv")) == ["a,b,c", "d"]
-    assert list(read("id;x\na;1\n", "a.tsv")) == ["id", "x"]
+    assert list(read("id;x\na;1\n", "a.tsv")) == ["id;x"]
 
 
 def test_a_single_column_has_no_delimiter():
@@ -454,7 +449,7 @@ def test_only_one_sheet_is_read_and_told():
     book.save("a.xlsx")
     frame = read_table("a.xlsx")
     assert frame["id"].tolist() == ["03"]
-    assert frame.attrs["notes"] == ["a.xlsx: of 2 sheets, 'Sheet' was read."]
+    assert frame.attrs["notes"] == ["a.xlsx: of 3 sheets, 'Sheet' was read."]
 
 
 def test_errors_in_a_workbook_are_missing_and_told():
@@ -503,9 +498,9 @@ def test_a_bad_text_is_refused_in_one_sentence(content, message):
     refused(message, content)
 
 
-def test_a_workbook_a_parquet_file_and_a_gzip_named_csv_are_refused():
+def test_a_workbook_and_a_parquet_file_named_csv_are_refused():
     frame = pd.DataFrame({"id": ["03", "04"], "x": [1, 2]})
-    for suffix in (".xlsx", ".parquet", ".csv.gz"):
+    for suffix in (".xlsx", ".parquet"):
         write_table(frame, f"b{suffix}")
         refused("cannot be read", Path(f"b{suffix}").read_bytes())
 
@@ -518,7 +513,6 @@ def test_a_workbook_a_parquet_file_and_a_gzip_named_csv_are_refused():
         ("3\n", "line 1 must be a JSON object, {...}"),
         ('{"i": {"j": 1}}\n', "column 'i' is nested"),
         ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
-        ('{"i": 1, "i": 2}\n', "line 1 is no JSON object: a key comes twice"),
         ('{"i": 1}\n{"": 2}\n', "column 2 has no name"),
         ('{"i": "\\ud800"}\n', "surrogates not allowed"),
         ("\n", EMPTY),
@@ -592,31 +586,22 @@ def test_a_formula_with_its_result_is_that_result():
     assert read_table("a.xlsx").to_dict("list") == {"id": ["a", "b"], "x": [2, 3]}
 
 
-def test_a_bad_gzip_is_refused():
-    whole = gzip.compress(b"id,x\n" + b"a,1\n" * 1000)
-    assert len(read(whole, "a.csv.gz")) == 1000
-    for content in (whole[:30], b"id,x\n", whole[:20] + b"rubbish" + whole[27:]):
-        refused("cannot be read: ", content, "a.csv.gz")
-
-
 def test_a_path_that_is_no_file_is_refused():
     Path("folder.csv").mkdir()
     for name, message in [
-        ("folder.csv", "folder.csv is no regular file."),
-        ("none.csv", "none.csv does not exist."),
-        ("folder.csv/none.csv", "folder.csv/none.csv does not exist."),
-        ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .ndjson, .parquet, .xlsx"),
-        ("a.xlsx.gz", "a.xlsx.gz: a table is told by its suffix"),
+        ("folder.csv", "folder.csv cannot be read: Is a directory"),
+        ("none.csv", "none.csv cannot be read: No such file or directory"),
+        ("folder.csv/none.csv", "folder.csv/none.csv cannot be read: No such file or directory"),
+        ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
+        ("a.csv.gz", "a.csv.gz: a table is told by its suffix"),
     ]:
         with pytest.raises(FileError, match="^" + re.escape(message)):
             read_table(name)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
-def test_a_pipe_is_refused_without_a_wait():
+def test_a_pipe_is_not_written_to():
     os.mkfifo("a.csv")
-    with pytest.raises(FileError, match=r"^a\.csv is no regular file\.$"):
-        read_table("a.csv")
     with pytest.raises(FileError, match=r"^a\.csv is no regular file\. Name another file\.$"):
         write_table(pd.DataFrame({"id": ["a"]}), "a.csv", force=True)
 
@@ -630,21 +615,18 @@ def test_a_file_that_may_not_be_read_is_refused():
 
 @pytest.mark.parametrize("library", ["pyarrow", "openpyxl"])
 def test_a_missing_library_is_named_with_what_to_install(library, here):
-    write_table(pd.DataFrame({"id": ["a"]}), "a.xlsx")
+    write_table(pd.DataFrame({"id": ["a"], "x": [1], "y": [None]}), "a.xlsx")
     code = f"""
 import sys
 sys.modules[{library!r}] = None
-from skactive.cli._tables import read_table
-try:
-    read_table("a.xlsx")
-except ValueError as error:
-    print(type(error).__name__, error)
+from skactive.cli import main
+sys.exit(main(["start", "c.db", "--pool", "a.xlsx", "--id", "id", "--target", "y"]))
 """
     root = Path(_tables.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=here,
-                          env={**os.environ, "PYTHONPATH": str(root)}, check=True)  # fmt: skip
-    told = f'FileError a.xlsx: {library} is needed for this file: python -m pip install "skactive[tabular]"'
-    assert done.stdout.strip() == told
+                          env={**os.environ, "PYTHONPATH": str(root)}, check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert re.fullmatch(rf"skactive start: error: .*{library}.* pip install \"skactive\[tabular\]\"\n", done.stderr)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -698,14 +680,12 @@ def test_a_table_whose_columns_have_no_names_or_the_same_is_not_written(suffix, 
 @pytest.mark.parametrize(
     ("name", "cells", "message"),
     [
-        ("a.csv", ["\0"], "NUL"),
         ("a.csv", ["ab\ud800"], "surrogates not allowed"),
         ("a.jsonl", ["ab\ud800"], "surrogates not allowed"),
         ("a.xlsx", ["ab\ud800"], "surrogates not allowed"),
         ("a.parquet", ["ab\ud800"], "surrogates not allowed"),
         ("a.jsonl", [math.inf], "not JSON compliant"),
-        ("a.jsonl", [[1]], "column 'x' is nested"),
-        ("a.xlsx", [[1]], "column 'x' is nested"),
+        ("a.xlsx", [[1]], "Cannot convert [1] to Excel"),
         ("a.xlsx", [math.inf], "a workbook cannot hold the number inf"),
         ("a.xlsx", [2**53 + 1], "a workbook cannot hold the number 9007199254740993"),
         ("a.xlsx", ["x" * 32768], "a text has 32768"),
@@ -806,18 +786,14 @@ def test_a_folder_that_is_missing_or_a_target_that_is_one_is_told():
 
 
 def test_a_name_that_the_system_refuses_is_told():
-    for doing, function in [
-        ("read", read_table),
-        ("written", lambda path: write_table(pd.DataFrame({"x": [1]}), path)),
-    ]:
-        with pytest.raises(FileError, match=rf"^(x+)\.csv cannot be {doing}: [\w ]+\.?$"):
-            function("x" * 5000 + ".csv")
+    with pytest.raises(FileError, match=r"^(x+)\.csv cannot be read: [\w ]+$"):
+        read_table("x" * 5000 + ".csv")
 
 
 def test_a_process_that_is_killed_leaves_no_half_file(here):
     code = """
 import os, signal
-from skactive.cli._tables import atomic_write
+from skactive.cli._files import atomic_write
 with atomic_write("a.csv") as unfinished:
     unfinished.write_bytes(b"half")
     os.kill(os.getpid(), signal.SIGINT)
@@ -856,7 +832,7 @@ TRICKY = [
 CELLS = st.one_of(
     st.text(LETTERS, max_size=8), st.sampled_from(TRICKY), st.text(string.digits + '.,;"\n\r\t| -', max_size=6)
 )
-NAMES = st.text(LETTERS, min_size=1, max_size=6)
+NAMES = st.text(LETTERS, min_size=1, max_size=6).filter(lambda name: not set(name) & set(DELIMITERS))
 
 
 def same_texts(sent: list, got: list, empty_is_missing: bool) -> bool:

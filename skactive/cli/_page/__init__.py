@@ -41,64 +41,18 @@ def labelling_page(
     title: str,
     folder: Path | None = None,
 ) -> str:
-    """The text of an HTML page by which a person labels the rows of a table.
+    """An HTML page that shows one row at a time, and takes a label by a key or a click.
 
-    The page shows one row at a time. A key or a click labels it and shows the next; rows can be skipped, and all of it
-    can be undone. The browser keeps the labels over a reload, apart for each batch. *Save* downloads a CSV that is
-    named like the page, week1_labelled.csv of week1.html, in UTF-8 and as RFC 4180 has it, with the columns ``id``,
-    ``target`` and ``skip``: ids and labels as they were given, nothing in ``target`` for a row that is open, 1 in
-    ``skip`` for a row that was skipped. Values that a spreadsheet takes for formulas stay as they are.
-
-    Keys 1 to 9 are those of the first nine labels; a label that is a digit has its own digit as its key. Further labels
-    are found by typing a part of them into a field.
-
-    Parameters
-    ----------
-    frame : DataFrame of shape (n_rows, n_columns)
-        What is shown of each row: text, numbers, booleans, dates, gaps, and the paths of images (.png, .jpg, .jpeg,
-        .gif, .webp, .svg). An image is shown from its file, which has to be where the page is opened; web addresses
-        are shown as text. The index holds the ids, each once.
-    id, target : str
-        Names of the columns with the ids and with the labels in the CSV.
-    labels : sequence of str, int, float or bool
-        The labels known, in the order of their buttons.
-    kind : {"classes", "number"}, default="classes"
-        "number": a number is typed for each row, and there are no ``labels``.
-    closed : bool, default=False
-        Whether other labels than ``labels`` are refused. Of booleans there are no others.
-    guesses : sequence of (guess, probability), optional
-        What a model says of each row. A missing probability (None, NaN) is not shown; a missing guess is none. Guesses
-        are hidden until the person asks, at each row anew: a guess seen first biases the label towards the model, and
-        such labels teach it nothing.
-    title : str
-        Heading of the page. Pages of the same rows with other titles do not share labels.
-    folder : Path, optional
-        Where the page will be. Absolute paths of images are then shown relative to it, so that the folder can be moved
-        with its images; relative ones are taken as they are.
-
-    Returns
-    -------
-    str
-        The page, ASCII characters only.
-
-    Raises
-    ------
-    ValueError
-        If two of ``id``, ``target`` and "skip" are one name, or an id or a label could not be saved in a CSV.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skactive.cli._page import labelling_page
-    >>> rows = pd.DataFrame({"message": ["Free money!", "See you at five"]}, index=["03", "17"])
-    >>> page = labelling_page(rows, id="message_id", target="kind", labels=["spam", "no spam"], title="week1")
-    >>> page.splitlines()[0], page.isascii()
-    ('<!doctype html>', True)
+    *Save* downloads a CSV named like the page, week1_labelled.csv of week1.html, in UTF-8 and as RFC 4180 has it, with
+    the columns ``id``, ``target`` and ``skip`` (1 for a row that was skipped): ids and labels as they were given.
+    ``closed`` refuses other labels than ``labels``. A guess, with its probability, is hidden until the person asks for
+    it, at each row anew: one seen first biases the label towards the model. An image is shown from its file, by a path
+    relative to ``folder`` where the page will be; web addresses are shown as text.
     """
     if len({id, target, "skip"}) < 3:
         raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')
     known = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    columns = [_cells(frame.iloc[:, j], folder) for j in range(frame.shape[1])]
+    columns = [[_cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
     batch = {
         "title": title,
         "id": id,
@@ -136,16 +90,8 @@ def _guess(guess: Any, probability: float | None) -> str | None:
     return text if pd.isna(probability) else f"{text} ({probability:.0%})"
 
 
-# --- cells: None for a gap, text, or an image with the text it came from ---------------------------
-
-
-def _cells(column: pd.Series, folder: Path | None) -> list[Cell]:
-    """The values of a column as they are shown, on a page that lies in ``folder``."""
-    is_float = getattr(column.dtype, "kind", "") == "f"
-    return [_cell(value, folder) for value in (column.to_numpy() if is_float else column.tolist())]
-
-
 def _cell(value: Any, folder: Path | None) -> Cell:
+    """What is shown of a value: None for a gap, text, or an image with the text it came from."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
         src = _source(text, folder) if isinstance(text, str) else None
@@ -153,15 +99,10 @@ def _cell(value: Any, folder: Path | None) -> Cell:
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return None
     if isinstance(value, float | np.floating):
-        return _number(value)
+        return format(float(str(value)), ".15g")  # 0.1 of float32 is 0.1, and 3.0 is 3
     if isinstance(value, datetime.datetime):
         return str(value.date() if value.time() == datetime.time() and value.tzinfo is None else value)
     return str(value)
-
-
-def _number(value: float | np.floating[Any]) -> str:
-    """All digits of a number, and none that only binary fractions have: 0.1 of float32 is 0.1, and 3.0 is 3."""
-    return format(float(str(value)), ".15g") if isinstance(value, np.floating) else format(value, ".15g")
 
 
 def _source(text: str, folder: Path | None) -> str | None:
@@ -198,12 +139,6 @@ def _key(batch: dict[str, Any]) -> str:
     return "skactive-1-" + hashlib.sha256(_json(batch | {"rows": rows}).encode()).hexdigest()[:32]
 
 
-def _told(batch: dict[str, Any]) -> str:
-    """What to do, in a sentence."""
-    verb = "Choose" if batch["labels"] else "Type"
-    return f"{verb} <b><bdi>{html.escape(batch['target'])}</bdi></b> for each row, then save."
-
-
 def _assembled(batch: dict[str, Any]) -> str:
     def part(name: str) -> str:
         return (resources.files(__name__) / name).read_text(encoding="utf-8")
@@ -219,7 +154,8 @@ def _assembled(batch: dict[str, Any]) -> str:
     page = Template(part("page.html")).substitute(
         policy=policy,
         title=html.escape(batch["title"]),
-        told=_told(batch),
+        verb="Choose" if batch["labels"] else "Type",
+        target=html.escape(batch["target"]),
         style=style,
         script=script,
         batch=_json(batch),

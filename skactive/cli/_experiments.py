@@ -1,0 +1,211 @@
+"""``skactive demo`` and ``skactive simulate``: what queries save, on digits and on a table whose labels are known."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from .._types import SamplerName
+from ..campaign._models import fitted_preprocessing, has_skrub, named_model, rows_to_look_at
+from ..datasets import make_repeated
+from ..experiment import run_experiment
+from ..query import StochasticBatchQuery
+from ._files import FileError, atomic_write, check_target
+
+if TYPE_CHECKING:
+    from ..experiment import ExperimentResult
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def picture_of(options: argparse.Namespace) -> Path | None:
+    """Where the picture goes, if it can be made there."""
+    if options.output is None:
+        return None
+    picture = Path(options.output)
+    if picture.suffix.lower() not in PICTURES:
+        raise FileError(f"--output must be a file {', '.join(PICTURES)}. Got {options.output!r}.")
+    check_target(picture, options.force)
+    return picture
+
+
+def save_curves(result: ExperimentResult, output: Path, *, force: bool) -> str:
+    """Draw the curves of all queries, and tell in a sentence what the file holds, or why there is none."""
+    try:
+        import matplotlib
+    except ImportError:
+        return 'No picture: matplotlib is not installed. Install it by python -m pip install "skactive[plot]".'
+    from ..plotting import LearningCurveDisplay
+
+    matplotlib.use("Agg")
+    display = LearningCurveDisplay.from_result(result)
+    with atomic_write(output, force=force) as temporary:
+        display.figure_.savefig(temporary, dpi=150)
+    return f"{output} shows the learning curves."
+
+
+# --- demo -----------------------------------------------------------------------------------------
+
+STRATEGIES: dict[str, tuple[SamplerName, float]] = {
+    "power, beta=1": ("power", 1.0),
+    "power, beta=4": ("power", 4.0),
+    "softmax, beta=8": ("softmax", 8.0),
+    "softrank, beta=1": ("softrank", 1.0),
+    "topk": ("topk", 1.0),
+    "uniform": ("uniform", 1.0),
+}
+N_INITIAL, N_TEST, N_DRAWS = 20, 500, 50
+REPEATS, NOISE = 4, 0.1
+"""Copies of each digit in the pool, and the standard deviation of their noise; features are in [0, 1]."""
+
+
+def demo(options: argparse.Namespace) -> str:
+    """Watch a loop buy labels in batches, by sampling and by taking the top.
+
+    Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. The rows with the highest scores are then
+    often copies of each other, which wastes labels of top-k. All strategies start from the same labels and weights.
+    """
+    output = picture_of(options)
+    result = compared(options)
+    pictured = "" if output is None else "\n" + save_curves(result, output, force=options.force)
+    if options.json:
+        return result.to_json()
+    return f"{result.summary(reference='topk')}\n{options.trials} paired trials. --trials 8 tells more.{pictured}"
+
+
+def compared(options: argparse.Namespace) -> ExperimentResult:
+    """Every strategy in every trial."""
+    from ..mc_dropout import MCDropoutClassifier
+
+    X, y = repeated_digits(options.seed)
+    return run_experiment(
+        make_pipeline(StandardScaler(), MCDropoutClassifier(lr=3e-3, max_epochs=options.epochs, batch_size=-1)),
+        {
+            strategy: StochasticBatchQuery(options.score, sampler, beta, n_draws=N_DRAWS)
+            for strategy, (sampler, beta) in STRATEGIES.items()
+        },
+        X,
+        y,
+        splits=[split_digits(y, options.seed + trial) for trial in range(options.trials)],
+        n_initial=N_INITIAL,
+        batch_size=options.batch_size,
+        n_rounds=options.rounds,
+        n_trials=options.trials,
+        scoring="accuracy",
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=1,
+    )
+
+
+def repeated_digits(seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """All digits as they are, then all their noisy copies."""
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    copies, labels = make_repeated(X, y, REPEATS, NOISE, np.random.default_rng(seed))
+    return np.concatenate([X, copies]), np.concatenate([y, labels])
+
+
+def split_digits(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to train on, noisy copies of some digits, and to test on, other digits without noise: no copy may leak."""
+    n = len(y) // (REPEATS + 1)
+    digits, test = train_test_split(np.arange(n), test_size=N_TEST, stratify=y[:n], random_state=seed)
+    return np.concatenate([digits + n * copy for copy in range(1, REPEATS + 1)]), test
+
+
+# --- simulate -------------------------------------------------------------------------------------
+
+
+def queries_for(kind: str, model: str) -> dict[str, Any]:
+    """The default of campaigns, uniform choice, the top of the ranking, and sampling by disagreement."""
+    queries = {
+        "default": StochasticBatchQuery(epsilon=0.1),  # as campaigns have it
+        "top of the ranking": StochasticBatchQuery(sampler="topk"),
+        "uniform": StochasticBatchQuery(sampler="uniform"),
+    }
+    if kind == "classes":
+        queries["BALD, sampled"] = (
+            StochasticBatchQuery("bald", posterior="bootstrap", n_draws=10)
+            if model == "boosting"  # which has no draws of its own
+            else StochasticBatchQuery("bald")
+        )
+    return queries
+
+
+def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tuple[dict[str, Any], str]:
+    """Facts and a paragraph; the picture is written on the way."""
+    output = picture_of(options)
+    frame = frame[frame[options.target].notna()].reset_index(drop=True)
+    kind = "numbers" if task == "regression" else "classes"
+    labels = frame[options.target]
+    y = labels.to_numpy(dtype=float) if kind == "numbers" else labels.str.strip().to_numpy(dtype=str)
+    X = frame.drop(columns=[name for name in (options.target, options.id) if name is not None])
+    needed = options.initial + options.rounds * options.n
+    n_test = max(1, len(y) // 3)
+    if len(y) - n_test < needed:
+        raise FileError(
+            f"{options.labels} must have more labels: a third of the {len(y)} is for testing, and --initial and "
+            f"--rounds times -n take {needed} of the others. Lower these."
+        )
+    prepared = fitted_preprocessing(X.iloc[rows_to_look_at(len(X))], "skrub" if has_skrub() else "plain", options.seed)
+    result = run_experiment(
+        named_model(options.model, prepared, kind),
+        queries_for(kind, options.model),
+        X,
+        y,
+        test_size=n_test,
+        n_initial=options.initial,
+        batch_size=options.n,
+        n_rounds=options.rounds,
+        n_trials=options.trials,
+        scoring="accuracy" if kind == "classes" else "neg_root_mean_squared_error",
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=int(sys.stderr.isatty()),
+    )
+    pictured = "" if output is None else "\n" + save_curves(result, output, force=options.force)
+    summary, saved = result.summary(reference="uniform"), result.label_savings(reference="uniform")
+    sentence = _sentence(saved, options)
+    facts = {
+        "sentence": sentence,
+        "queries": _records(summary),
+        "saved": _records(saved),
+        "picture": options.output,
+    }
+    return facts, f"{summary}\n\n{saved}\n\n{sentence}{pictured}"
+
+
+def _sentence(saved: Any, options: argparse.Namespace) -> str:
+    row = next(row for row in saved.rows if row["query"] == "default")
+    found, n = row["saved"], row["n_trials"]
+    if not n or np.isnan(found.low):
+        return "How many labels the default query would have saved cannot be told: --trials 10 tells more."
+    n_labels = options.initial + options.rounds * options.n
+    told = (
+        "it would have saved labels"
+        if found.low > 0
+        else "it would have cost labels"
+        if found.high < 0
+        else "whether it saves any cannot be told from these trials"
+    )
+    return (
+        f"Against choosing rows at random, the default query needed {abs(found.mean):.0f} labels "
+        f"{'fewer' if found.mean >= 0 else 'more'} of {n_labels} for the same result (saved: 95 % interval "
+        f"{found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
+    )
+
+
+def _records(summary: Any) -> Any:
+    """Rows with null for NaN, which JSON has not."""
+    return json.loads(summary.to_frame().to_json(orient="records", double_precision=15))
