@@ -101,14 +101,15 @@ def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any
     if wanted == "text":
         return str(_whole(label))
     if wanted == "boolean":
-        text = str(_whole(label)).strip().lower()
-        if text in ("true", "1"):
-            return True
-        if text in ("false", "0"):
-            return False
-    elif (number := _as_number(label)) is not None:
-        return _whole(number)
-    raise CampaignError(f"a label must be a {wanted}, as {shown(sorted(known, key=str), 3)} are. Got {label!r}.")
+        found = BOOLEANS.get(str(_whole(label)).strip().lower())
+    else:
+        found = _whole(_as_number(label))
+    if found is None:
+        raise CampaignError(f"a label must be a {wanted}, as {shown(sorted(known, key=str), 3)} are. Got {label!r}.")
+    return found
+
+
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _as_number(label: Any) -> float | int | None:
@@ -131,10 +132,10 @@ def _whole(label: Any) -> Any:
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:
     """The input of `Campaign.tell` as answers, in its order."""
+    if hasattr(labels, "to_pandas") and hasattr(labels, "columns"):  # of polars, say
+        labels = labels.to_pandas()
     if isinstance(labels, pd.DataFrame):
         return _of_frame(labels, id=id, target=target, annotator=annotator)
-    if hasattr(labels, "to_pandas") and hasattr(labels, "columns"):
-        return _of_frame(labels.to_pandas(), id=id, target=target, annotator=annotator)
     if isinstance(labels, pd.Series):
         pairs: list[Any] = list(zip(labels.index.tolist(), labels.astype(object).tolist(), strict=True))
     elif isinstance(labels, Mapping):

@@ -125,8 +125,7 @@ def _kind_of_column(column: pd.Series) -> str:
 
 def _of_numpy(column: pd.Series) -> pd.Series:
     """A column of Arrow or a sparse one as objects."""
-    is_other = isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype)
-    return column.astype(object) if is_other else column
+    return column.astype(object) if isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype) else column
 
 
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
