@@ -69,13 +69,14 @@ class Accuracy:
     n_more: int = 0
 
     def __str__(self) -> str:
-        left_out = self._skipped() + self._uncounted()
+        left_out = self._left_out()
         if self.n_more:
             counting = f"{self.n_labels} that count" if self.n_uncounted else f"{self.n_labels}"
             return f"too few labels to estimate accuracy ({counting}; about {self.n_more} more needed){left_out}"
-        show = _percent if self.measure == "accuracy" else _number
+        show = _percent if self.measure == "accuracy" else "{:.3g}".format
+        value, low, high = map(show, (self.value, self.low, self.high))
         return (
-            f"{self.measure} {show(self.value)} (95 % interval {show(self.low)} to {show(self.high)}) {self._of()}, "
+            f"{self.measure} {value} (95 % interval {low} to {high}) {self._of()}, "
             f"from {self.n_labels} labels by out-of-fold predictions{left_out}"
         )
 
@@ -85,24 +86,18 @@ class Accuracy:
         when = "had no label at first" if self.first_batch == 1 else f"were left before batch {self.first_batch}"
         return f"on the {self.n_rows:,} rows that {when}"
 
-    def _skipped(self) -> str:
-        words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
-        return f"; the {self.n_skipped} {words} left out" if self.n_skipped else ""
-
-    def _uncounted(self) -> str:
-        if not self.n_uncounted:
-            return ""
-        what = "1 label of a row" if self.n_uncounted == 1 else f"{self.n_uncounted} labels of rows"
-        verb = "does" if self.n_uncounted == 1 else "do"
-        return f". {what} chosen as typical, under limits or as the top of a ranking {verb} not count"
+    def _left_out(self) -> str:
+        text = ""
+        if self.n_skipped:
+            words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
+            text += f"; the {self.n_skipped} {words} left out"
+        if self.n_uncounted:
+            text += f". Not counted: {self.n_uncounted} chosen as typical, under limits or as the top of a ranking"
+        return text
 
 
 def _percent(share: float) -> str:
     return f"{100 * min(max(share, 0.0), 1.0):.0f} %"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}"
 
 
 @dataclass(frozen=True)
@@ -124,19 +119,7 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
     A run ends before a pick without an answer, before a batch without usable probabilities, and before a batch from
     another pool than the last one left, as rows were added, withdrawn, or labelled unasked.
     """
-    asked: dict[int, list[Event]] = {}
-    known = set(state.came)
-    disturbed = False
-    fresh: set[int] = set()  # batches from another pool than the last one left
-    for event in events:
-        if event.kind == "ask" and event.batch is not None:
-            if event.batch not in asked and disturbed:
-                fresh.add(event.batch)
-                disturbed = False
-            asked.setdefault(event.batch, []).append(event)
-            known.add(event.row)
-        elif event.kind == "withdraw" or event.row not in known:
-            disturbed = True
+    asked, fresh = _asked(events, set(state.came))
     runs: list[list[BatchRecord]] = []
     left = -1
     uncounted: set[int] = set()
@@ -152,13 +135,28 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
             runs.append([])
         runs[-1].append(batch)
         left = batch.facts["n_candidates"] - len(picks)
-    found = [_answered(run, asked, state) for run in runs]
-    found = [picks for picks in found if len(picks.rows)]
-    if not found:
+    longest = max((_answered(run, asked, state) for run in runs), key=lambda picks: len(picks.rows), default=None)
+    if longest is None or len(longest.rows) == 0:
         return None
-    longest = max(found, key=lambda picks: len(picks.rows))
     others = uncounted.difference(longest.rows.tolist())
     return replace(longest, n_uncounted=sum(row in others for row in state.labels))
+
+
+def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
+    """The picks of each batch; and the batches from another pool than the last one left, with its ``known`` rows."""
+    asked: dict[int, list[Event]] = {}
+    fresh: set[int] = set()
+    disturbed = False
+    for event in events:
+        if event.kind == "ask" and event.batch is not None:
+            if event.batch not in asked and disturbed:
+                fresh.add(event.batch)
+                disturbed = False
+            asked.setdefault(event.batch, []).append(event)
+            known.add(event.row)
+        elif event.kind == "withdraw" or event.row not in known:
+            disturbed = True
+    return asked, fresh
 
 
 def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: State) -> Picks:
@@ -185,24 +183,7 @@ def accuracy_of(
         losses = (judged["guess"].to_numpy() != np.asarray(y)).astype(np.float64)
     loss_of = dict(zip(rows, losses.tolist(), strict=True))
     if picks is not None and len(picks.rows) >= FEWEST:
-        skipped = np.array([row not in loss_of for row in picks.rows.tolist()])
-        picked = np.array([loss_of.get(row, 0.0) for row in picks.rows.tolist()])
-        largest = 1.0 if kind == "classes" else None
-        risk = estimate_risk(picked, picks.log_proba, picks.n_pool, largest_loss=largest)
-        if kind == "classes":  # errors in rows that no pick has met: the rule of three, over all batches
-            risk = replace(risk, step=1 / picks.n_sure)
-        # The share of rows that can be labelled.
-        share = 1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value
-        low, high = (end / max(share, 0.5) for end in risk.interval())
-        n_skipped = int(skipped.sum())
-        found = _shown(risk.value / max(share, 0.5), low, high, kind, len(picked) - n_skipped, picks.n_pool, True)
-        return replace(
-            found,
-            n_skipped=n_skipped,
-            n_uncounted=picks.n_uncounted,
-            first_batch=picks.first_batch,
-            n_more=_n_more(risk) if kind == "classes" else 0,
-        )
+        return _weighted(loss_of, picks, kind)
     if len(losses) < FEWEST:
         return None
     if kind == "classes":
@@ -210,6 +191,26 @@ def accuracy_of(
         return _shown(losses.mean(), ends.low, ends.high, kind, len(losses), state.n_rows, False)
     error = stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
     return _shown(losses.mean(), losses.mean() - error, losses.mean() + error, kind, len(losses), state.n_rows, False)
+
+
+def _weighted(loss_of: dict[int, float], picks: Picks, kind: str) -> Accuracy:
+    skipped = np.array([row not in loss_of for row in picks.rows.tolist()])
+    picked = np.array([loss_of.get(row, 0.0) for row in picks.rows.tolist()])
+    largest = 1.0 if kind == "classes" else None
+    risk = estimate_risk(picked, picks.log_proba, picks.n_pool, largest_loss=largest)
+    if kind == "classes":  # errors in rows that no pick has met: the rule of three, over all batches
+        risk = replace(risk, step=1 / picks.n_sure)
+    # The share of rows that can be labelled: at least a half, so that noise in it cannot blow up the estimate.
+    share = max(1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value, 0.5)
+    low, high = (end / share for end in risk.interval())
+    n_skipped = int(skipped.sum())
+    return replace(
+        _shown(risk.value / share, low, high, kind, len(picked) - n_skipped, picks.n_pool, True),
+        n_skipped=n_skipped,
+        n_uncounted=picks.n_uncounted,
+        first_batch=picks.first_batch,
+        n_more=_n_more(risk) if kind == "classes" else 0,
+    )
 
 
 def _n_more(risk: RiskEstimate) -> int:

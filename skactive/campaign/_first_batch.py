@@ -29,48 +29,13 @@ NO_SPREAD = 1e-12  # relative to the largest number of a column: a smaller sprea
 
 
 def first_rows(points: Floats, k: int, rng: np.random.Generator, how: str) -> Indices:
-    """Choose k rows to label first, without a model.
+    """Distinct rows (k,) of the points (n_points, n_columns), most preferred first; every prefix is a batch.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_points, n_columns), float64
-        Standardised inside, see `standardised`.
-    k : int
-    rng : numpy.random.Generator
-    how : {"uniform", "kmeans++", "typical"}
-        "kmeans++": the first row is uniform, every further one is drawn with probability proportional to its squared
-        distance from the nearest row drawn before it. "typical": k-means makes k clusters; each gives the row with the
-        smallest mean distance to its nearest neighbours in the cluster, the largest cluster first.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        Distinct rows, most preferred first; every prefix is a batch. If fewer than k places differ, each gives a row,
-        and the other rows are uniform.
-
-    References
-    ----------
-    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding; Hacohen, Dekel and Weinshall (2022),
-    Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets, sec. 3 (TypiClust), here on the columns
-    themselves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skactive.campaign._first_batch import first_rows
-    >>> group = np.repeat([0, 1, 2], [10, 20, 5])
-    >>> centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
-    >>> points = centres[group] + np.random.default_rng(0).normal(size=(35, 2))
-    >>> group[first_rows(points, 3, np.random.default_rng(0), "typical")]
-    array([1, 0, 2])
+    If fewer than k places differ, each gives a row, and the other rows are uniform.
     """
     found = FIRST[how](points, k, rng)
     left = np.delete(np.arange(len(points)), found)
     return np.concatenate([found, rng.permutation(left)[: k - len(found)]])
-
-
-def _uniform(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-    return rng.permutation(len(points))[:k]
 
 
 def _of_places(choose: Callable[[Floats, int, np.random.Generator], Indices]) -> Any:
@@ -88,10 +53,18 @@ def _of_places(choose: Callable[[Floats, int, np.random.Generator], Indices]) ->
 
 
 def _seeding(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+    """The first row is uniform, every further one is drawn by its squared distance from the nearest row before it.
+
+    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding.
+    """
     return repulsive(np.ones(len(points)), points, k, rng, diversity=1)
 
 
 def _typical(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+    """The row nearest to its neighbours in each of k clusters, the largest cluster first.
+
+    Hacohen, Dekel and Weinshall (2022), Active Learning on a Budget, sec. 3 (TypiClust), here on the columns.
+    """
     make = KMeans if k <= MOST_FULL_CLUSTERS else MiniBatchKMeans
     clusters = make(k, n_init=3, random_state=int(rng.integers(2**31 - 1))).fit_predict(points)
     sizes = np.bincount(clusters, minlength=k)
@@ -110,7 +83,7 @@ def _most_typical(points: Floats, members: Indices, rng: np.random.Generator) ->
 
 
 FIRST: dict[str, Callable[[Floats, int, np.random.Generator], Indices]] = {
-    "uniform": _uniform,
+    "uniform": lambda points, k, rng: rng.permutation(len(points))[:k],
     "kmeans++": _of_places(_seeding),
     "typical": _of_places(_typical),
 }

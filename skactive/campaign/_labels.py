@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,8 +33,8 @@ def plain_labels(values: Any, name: str, ids: Any) -> list[Any]:
     series = pd.Series(values)
     labels: list[Any] = [None] * len(series)
     present = np.flatnonzero(series.notna().to_numpy(dtype=bool))
-    known = zip(present.tolist(), series.iloc[present].astype(object), pd.Index(ids)[present].tolist(), strict=True)
-    for row, value, key in known:
+    names = pd.Index(ids)[present].tolist()
+    for row, value, key in zip(present.tolist(), series.iloc[present].astype(object), names, strict=True):
         labels[row] = plain_label(value, f"`{name}` of row {key!r}")
     found = [label for label in labels if label is not None]
     if found and all(isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT for label in found):
@@ -50,17 +50,11 @@ def plain_label(value: Any, name: str) -> Any:
         return str(value).strip().strip("\0") or None  # spreadsheets leave spaces, and numpy drops what ends in \0
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, int | np.integer):
-        if abs(int(value)) >= 2**63:
-            raise CampaignError(f"{name} must fit 64 bits. Got {shown([int(value)])}: make it a text.")
+    if isinstance(value, int | np.integer) and abs(int(value)) < 2**63:
         return int(value)
-    if isinstance(value, float | np.floating):
-        if math.isnan(value):
-            return None
-        if math.isinf(value):
-            raise CampaignError(f"{name} must be a finite number, a text or a boolean. Got {value}.")
-        return float(value)
-    raise CampaignError(f"{name} must be a text, a number or a boolean. Got {value!r}, of type {type(value).__name__}.")
+    if isinstance(value, float | np.floating) and not math.isinf(value):
+        return None if math.isnan(value) else float(value)
+    raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.")
 
 
 def kind_of(labels: Iterable[Any]) -> str:
@@ -107,14 +101,15 @@ def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any
     if wanted == "text":
         return str(_whole(label))
     if wanted == "boolean":
-        text = str(_whole(label)).strip().lower()
-        if text in ("true", "1"):
-            return True
-        if text in ("false", "0"):
-            return False
-    elif (number := _as_number(label)) is not None:
-        return _whole(number)
-    raise CampaignError(f"a label must be a {wanted}, as {shown(sorted(known, key=str), 3)} are. Got {label!r}.")
+        found = BOOLEANS.get(str(_whole(label)).strip().lower())
+    else:
+        found = _whole(_as_number(label))
+    if found is None:
+        raise CampaignError(f"a label must be a {wanted}, as {shown(sorted(known, key=str), 3)} are. Got {label!r}.")
+    return found
+
+
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _as_number(label: Any) -> float | int | None:
@@ -137,10 +132,10 @@ def _whole(label: Any) -> Any:
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:
     """The input of `Campaign.tell` as answers, in its order."""
+    if hasattr(labels, "to_pandas") and hasattr(labels, "columns"):  # of polars, say
+        labels = labels.to_pandas()
     if isinstance(labels, pd.DataFrame):
         return _of_frame(labels, id=id, target=target, annotator=annotator)
-    if hasattr(labels, "to_pandas") and hasattr(labels, "columns"):
-        return _of_frame(labels.to_pandas(), id=id, target=target, annotator=annotator)
     if isinstance(labels, pd.Series):
         pairs: list[Any] = list(zip(labels.index.tolist(), labels.astype(object).tolist(), strict=True))
     elif isinstance(labels, Mapping):
@@ -154,22 +149,12 @@ def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "")
 
 
 def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: str) -> list[Answer]:
-    if id is not None and id in frame.columns:
-        keys = frame[id].astype(object).tolist()
-    elif id is None and "id" in frame.columns:
-        keys = frame["id"].astype(object).tolist()
-    elif (id is None and not _is_default(frame.index)) or (id is not None and frame.index.name == id):
-        keys = frame.index.tolist()
-    else:
-        raise CampaignError(
-            f"`labels` must have a column or an index {id or 'id'!r}, with the ids of the rows. Its columns are "
-            f"{shown(frame.columns.tolist(), 12)}."
-        )
+    in_index = frame.index.name == id if id is not None else not _is_default(frame.index)
+    if (id or "id") not in frame.columns and not in_index:
+        raise _lacking(frame, f"a column or an index {id or 'id'!r}, with the ids of the rows")
     if target not in frame.columns:
-        raise CampaignError(
-            f"`labels` must have a column {target!r}, with the labels. Its columns are "
-            f"{shown(frame.columns.tolist(), 12)}."
-        )
+        raise _lacking(frame, f"a column {target!r}, with the labels")
+    keys = (frame[id or "id"].astype(object) if (id or "id") in frame.columns else frame.index).tolist()
     missing = [i for i, key in enumerate(keys) if key is None or key is pd.NA or key != key or key == ""]
     if missing:
         raise CampaignError("a row has no id. Give it the id of the row that the label is for.", missing)
@@ -183,6 +168,10 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
     return [Answer(*one) for one in zip(keys, values, [annotator] * len(keys), skipped, strict=True)]
 
 
+def _lacking(frame: pd.DataFrame, what: str) -> CampaignError:
+    return CampaignError(f"`labels` must have {what}. Its columns are {shown(frame.columns.tolist(), 12)}.")
+
+
 def _is_default(index: pd.Index) -> bool:
     """True for the index of a frame that was given none."""
     return isinstance(index, pd.RangeIndex) and index.name is None and index.start == 0 and index.step == 1
@@ -193,13 +182,11 @@ _YES = {"1", "true", "yes", "y", "x", "skip", "skipped", "1.0"}
 
 
 def _flags(column: pd.Series) -> list[bool]:
-    flags = []
-    for i, (value, gap) in enumerate(zip(column.astype(object), column.isna(), strict=True)):
-        text = "" if gap else str(value).strip().lower()
-        if text not in _NO | _YES:
-            raise CampaignError(f"the column `skip` must hold x for rows to skip, else nothing. Got {value!r}.", [i])
-        flags.append(text in _YES)
-    return flags
+    texts = ["" if gap else str(value).strip().lower() for value, gap in zip(column, column.isna(), strict=True)]
+    if wrong := [i for i, text in enumerate(texts) if text not in _NO | _YES]:
+        got = texts[wrong[0]]
+        raise CampaignError(f"the column `skip` must hold x for rows to skip, else nothing. Got {got!r}.", wrong)
+    return [text in _YES for text in texts]
 
 
 # --- what answers change --------------------------------------------------------------------------
@@ -237,17 +224,11 @@ class Told:
 
     def __str__(self) -> str:
         parts = [f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"]
-        for n, what in (
-            (self.n_corrected, "corrected"),
-            (self.n_same, "known already"),
-            (self.n_skipped, "skipped"),
-            (self.n_open, "still open"),
-        ):
-            if n:
-                parts.append(f"{n} {what}{self._corrected() if what == 'corrected' else ''}")
-        return f"{', '.join(parts)}."
+        parts += [f"{self.n_corrected} corrected{self._corrections()}"] if self.n_corrected else []
+        others = ((self.n_same, "known already"), (self.n_skipped, "skipped"), (self.n_open, "still open"))
+        return f"{', '.join([*parts, *(f'{n} {what}' for n, what in others if n)])}."
 
-    def _corrected(self) -> str:
+    def _corrections(self) -> str:
         """Some of the corrections, in brackets."""
         some = [f"{id}: {before!r} to {now!r}" for id, before, now in self.corrections[:MOST_SHOWN]]
         more = len(self.corrections) - len(some)
@@ -283,26 +264,18 @@ def events_of(
     answers: Sequence[Answer],
     rows: Sequence[int],
     state: State,
-    votes_of: Callable[[int], Mapping[str, Any]],
+    came: Mapping[int, Any],
     vocabulary: Vocabulary,
     unasked: bool,
 ) -> tuple[list[Event], Told]:
-    """Turn answers into events; ``rows`` are their positions, ``votes_of(row)`` the labels by annotator until now."""
+    """Turn answers into events; ``rows`` are their positions, ``came`` the labels that rows came with."""
     given = _checked(answers, rows, vocabulary)
-    strangers = [row for row, _ in given if row not in state.asked and row not in state.labels]
-    if strangers and not unasked:
-        entries = [entry for entry, row in enumerate(rows) if row in set(strangers) and _is_given(answers[entry])]
-        ids = [answers[entry].id for entry in entries]
-        remedy = (
-            "If the label is right all the same, tell it with unasked=True, in the shell --unasked."
-            if any(answers[entry].label is not None for entry in entries)
-            else "Ask for rows first; only those can be skipped."
-        )
-        raise CampaignError(f"{shown(ids)} {'was' if len(ids) == 1 else 'were'} not asked for. {remedy}", entries)
+    if not unasked:
+        _check_asked(answers, rows, state)
     events, counts, corrections = [], Counter[str](), []
     id_of = {row: answer.id for row, answer in zip(rows, answers, strict=True)}
     for (row, annotator), label in given.items():
-        before = votes_of(row).get(annotator)
+        before = state.given.get(row, {"": came.get(row)}).get(annotator)
         if label is None:
             counts["skipped"] += 1
             if before is not None or row not in state.skipped:
@@ -327,6 +300,17 @@ def events_of(
     )
 
 
+def _check_asked(answers: Sequence[Answer], rows: Sequence[int], state: State) -> None:
+    is_known = [row in state.asked or row in state.labels for row in rows]
+    entries = [i for i, answer in enumerate(answers) if _is_given(answer) and not is_known[i]]
+    if entries:
+        raise CampaignError(
+            f"{shown([answers[i].id for i in entries])} {'was' if len(entries) == 1 else 'were'} not asked for. If a "
+            "label is right all the same, tell it with unasked=True, in the shell --unasked.",
+            entries,
+        )
+
+
 def _is_given(answer: Answer) -> bool:
     return answer.label is not None or answer.skipped
 
@@ -339,26 +323,12 @@ def _checked(answers: Sequence[Answer], rows: Sequence[int], vocabulary: Vocabul
     for entry, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         if not _is_given(answer):
             continue
-        label = None
-        if not answer.skipped:
-            try:
-                label = vocabulary.label(answer.label)
-            except CampaignError as error:
-                raise CampaignError(f"{answer.id!r}: {error}", [entry]) from None
+        try:
+            label = None if answer.skipped else vocabulary.label(answer.label)
+        except CampaignError as error:
+            raise CampaignError(f"{answer.id!r}: {error}", [entry]) from None
         first = given.setdefault((row, answer.annotator), label)
         if first != label:
-            said = ["a mark to skip" if one is None else repr(one) for one in (first, label)]
-            raise CampaignError(
-                f"{answer.id!r} has two labels, {said[0]} and {said[1]}. Give the right one only.", [entry]
-            )
+            said = f"{first!r} and {label!r}"  # None of a mark to skip
+            raise CampaignError(f"{answer.id!r} has two labels, {said}. Give the right one only.", [entry])
     return given
-
-
-def alike_in(labels: set[Any], known: set[Any]) -> tuple[str, str] | None:
-    """Two of ``known`` that differ by capitals and spaces only, the second of them one of ``labels``."""
-    groups: dict[str, list[str]] = {}
-    for label in known:
-        if isinstance(label, str):
-            groups.setdefault("".join(label.casefold().split()), []).append(label)
-    pairs = [(a, b) for alike in groups.values() for b in alike if b in labels for a in alike if a != b]
-    return min(pairs, key=lambda pair: (pair[0] in labels, pair), default=None)

@@ -63,23 +63,20 @@ def has_skrub() -> bool:
     return importlib.util.find_spec("skrub") is not None
 
 
-def preprocessing(vectorizer: str) -> Any:
-    """A transformer from columns of a table to numbers, not fitted."""
-    if vectorizer == "skrub":
-        from skrub import TableVectorizer
-
-        return make_pipeline(Clean(), TableVectorizer(), FunctionTransformer(_filled))
-    return make_pipeline(Clean(), Columns())
-
-
 def rows_to_look_at(n_rows: int) -> NDArray[np.int64]:
     """Rows of a table that preprocessing is fitted to: all, or `MOST_ROWS` at even distances."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64))
 
 
 def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
-    """Preprocessing, fitted to rows of a table."""
-    prepared = seeded_clone(preprocessing(vectorizer), np.random.default_rng(seed))
+    """A transformer from columns of a table to numbers, fitted to rows of it."""
+    if vectorizer == "skrub":
+        from skrub import TableVectorizer
+
+        steps = [TableVectorizer(), FunctionTransformer(_filled)]
+    else:
+        steps = [Columns()]
+    prepared = seeded_clone(make_pipeline(Clean(), *steps), np.random.default_rng(seed))
     return FrozenEstimator(prepared.fit(X))
 
 
@@ -128,8 +125,7 @@ def _kind_of_column(column: pd.Series) -> str:
 
 def _of_numpy(column: pd.Series) -> pd.Series:
     """A column of Arrow or a sparse one as objects."""
-    is_other = isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype)
-    return column.astype(object) if is_other else column
+    return column.astype(object) if isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype) else column
 
 
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
@@ -152,12 +148,12 @@ def _as_kind(column: pd.Series, kind: str) -> pd.Series:
     if kind == "number":
         if pd.api.types.is_timedelta64_dtype(column):
             return column.dt.total_seconds()
-        return pd.to_numeric(column.astype(object), errors="coerce").astype(np.float64)
-    dates = (
-        column
-        if pd.api.types.is_datetime64_any_dtype(column)
-        else _as_dates(column, DATES[0] if kind == "date" else kind)
-    )
+        if not pd.api.types.is_numeric_dtype(column):
+            column = pd.to_numeric(column.astype(object), errors="coerce")
+        return column.astype(np.float64)
+    dates = column
+    if not pd.api.types.is_datetime64_any_dtype(column):
+        dates = _as_dates(column, DATES[0] if kind == "date" else kind)
     return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[us]")
 
 

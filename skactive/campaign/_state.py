@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,7 @@ RULES: dict[str, Callable[[Votes], Any]] = {"latest": _latest, "majority": _majo
 
 @dataclass
 class _Row:
-    """The state of a row with events."""
-
-    votes: dict[str, Any] = field(default_factory=dict)
+    votes: dict[str, Any]
     out: bool = False
     skipped: bool = False
     batch: int | None = None  # the last one it was asked for in
@@ -63,7 +61,7 @@ class State:
     def of(
         cls, n_rows: int, came: Mapping[int, Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()
     ) -> State:
-        """Apply the events; ``came`` are the labels that rows came with, ``gone`` rows that are no longer there."""
+        """Apply the events; ``came`` are labels by row, ``gone`` rows that are no longer there."""
         gone = frozenset(gone)
         came = {row: label for row, label in came.items() if row not in gone}
         rows: dict[int, _Row] = {}

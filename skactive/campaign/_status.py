@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..stopping import StoppingReport
 from ._accuracy import Accuracy
 from ._models import has_enough
 from ._state import State
-from ._store import Event
+from ._store import BatchRecord, Event
 
 MOST_REPORTS = 8
 """Each is a fit. A verdict depends on the last ``patience`` labels, usually the last batch or two."""
@@ -89,8 +89,8 @@ class Status:
     def _by_topic(self) -> dict[str, str]:
         found = {}
         if self.by_label:
-            counts = ", ".join(f"{label}: {n}" for label, n in label_numbers(self.by_label)[:12])
-            found["labels"] = f"Labels: {counts}{', ...' if len(self.by_label) > 12 else ''}."
+            counts = [f"{label}: {n:{',' if isinstance(n, Integral) else 'g'}}" for label, n in self.by_label.items()]
+            found["labels"] = f"Labels: {', '.join(counts[:12])}{', ...' if len(counts) > 12 else ''}."
         if self.n_out:
             first = self.out.sort_values("batch").iloc[0]
             since = f"since {first['asked'][:10]} (batch {first['batch']})"
@@ -110,16 +110,39 @@ class Status:
         return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {batches} so far."
 
 
-def label_numbers(by_label: Mapping[Any, Any]) -> list[tuple[str, str]]:
-    """`Status.by_label` as texts."""
-    return [(str(label), f"{n:,}" if isinstance(n, numbers.Integral) else f"{n:g}") for label, n in by_label.items()]
-
-
 def for_a_campaign(text: str) -> str:
     """The text of a report without advice for callers of `StoppingReport`."""
     return text.replace("Pass this report as `previous` after the next batch.", "The next batch tells more.").replace(
         "labels for a test would tell (`test`)", "labels that are kept for a test would tell"
     )
+
+
+def status_of(state: State, batches: Sequence[BatchRecord], ids: pd.Index, kind: str, **judged: Any) -> Status:
+    """Counts of the rows; ``judged`` are the accuracy and the report, ``ids`` those of all rows."""
+    times = {batch.number: batch.time for batch in batches}
+    numbers = [state.asked[row] for row in state.out]
+    return Status(
+        n_rows=state.n_rows - len(state.gone),
+        n_labels=len(state.labels),
+        n_out=len(state.out),
+        n_skipped=len(state.skipped),
+        n_disputed=len(state.disputed),
+        n_left=int(state.candidates().sum()),
+        n_asked=len(state.asked),
+        n_batches=len(batches),
+        by_label=by_label(list(state.labels.values()), kind),
+        out=pd.DataFrame({"batch": numbers, "asked": [times[n] for n in numbers]}, index=ids.take(state.out)),
+        **judged,
+    )
+
+
+def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
+    """`Status.by_label`."""
+    if not labels:
+        return {}
+    if kind == "classes":
+        return dict(Counter(labels).most_common())
+    return {"least": min(labels), "mean": float(np.mean(labels)), "largest": max(labels)}
 
 
 # --- stopping ------------------------------------------------------------------------------------
@@ -148,13 +171,11 @@ def report_on(
     if len(left) > MOST_ROWS:
         left = rng.choice(left, MOST_ROWS, replace=False)
     report = None
-    moments = moments_of(state)[-MOST_REPORTS:]
-    first = min((n for n in moments if _can_fit(state, n, kind)), default=len(state.order))
+    moments = [n for n in moments_of(state)[-MOST_REPORTS:] if _can_fit(state, n, kind)]
+    first = min(moments, default=len(state.order))
     looked_at = np.sort(np.concatenate([left, np.array(state.order[first:], dtype=np.int64)]))
     X = table.take(looked_at)
     for n in progress(moments, doing="stopping report", unit="fit", verbose=verbose):
-        if not _can_fit(state, n, kind):
-            continue
         model, X_training, y_training = fit(state.first_labelled(n))
         pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
         report = StoppingReport.from_learner(
@@ -177,7 +198,6 @@ def _can_fit(state: State, n: int, kind: str) -> bool:
 
 def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n: int) -> pd.DataFrame:
     """Labelled rows ``X``, sorted by the out-of-fold probability of their label, which ``judged`` holds."""
-    rows = list(state.labels)
     found = judged.copy()
     found.insert(0, "label", list(state.labels.values()))
     if kind == "numbers":
@@ -188,8 +208,7 @@ def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n
         by_guess = np.where((found["guess"] != found["label"]).to_numpy(), 0.0, 1.0)  # for models without probabilities
         likely = found["label_probability"]
         order = np.argsort(np.where(likely.isna(), by_guess, likely), kind="stable")
-    disputes = state.disagreements()
-    found["disputed"] = [row in disputes for row in rows]
+    found["disputed"] = [len(set(state.given.get(row, {}).values())) > 1 for row in state.labels]
     beside = X.rename(columns={c: f"{c} of the row" for c in X.columns if c in found.columns})
     return pd.concat([found, beside], axis=1).iloc[order[:n]]
 
@@ -198,14 +217,10 @@ def disputes_of(state: State, ids: pd.Index) -> pd.DataFrame:
     """Rows with different labels of annotators: a column for each annotator, and the label that counts."""
     found = state.disagreements()
     names = sorted({name for votes in found.values() for name in votes})
-    data = {_heading(name): [votes.get(name) for votes in found.values()] for name in names}
-    return pd.DataFrame(
-        {**data, "label": [state.labels.get(row) for row in found]}, index=ids.take(list(found)), dtype=object
-    )
-
-
-def _heading(annotator: str) -> str:
-    return "label (annotator)" if annotator == "label" else annotator or "(no name)"
+    headings = {"label": "label (annotator)", "": "(no name)"}
+    data = {headings.get(name, name): [votes.get(name) for votes in found.values()] for name in names}
+    data["label"] = [state.labels.get(row) for row in found]
+    return pd.DataFrame(data, index=ids.take(list(found)), dtype=object)
 
 
 def table_of(events: Sequence[Event], ids: pd.Index) -> pd.DataFrame:
@@ -223,17 +238,11 @@ def table_of(events: Sequence[Event], ids: pd.Index) -> pd.DataFrame:
     )
 
 
-def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
-    """`Status.by_label`."""
-    if not labels:
-        return {}
-    if kind == "classes":
-        return dict(Counter(labels).most_common())
-    return {"least": min(labels), "mean": float(np.mean(labels)), "largest": max(labels)}
-
-
-def card(status: Status, name: str, target: str) -> str:
-    """Counts of a campaign in HTML."""
-    counts = [[what, f"{n:,}"] for what, n in status.counts().items()]
-    tables = [html.Table(counts), html.Table(label_numbers(status.by_label))]
-    return html.card(f"Campaign {name}: {target}", tables, beside=True)
+def labelled_frame(X: pd.DataFrame, target: str, state: State) -> pd.DataFrame:
+    """The rows that are there, with the labels that count in the column ``target``, behind the others."""
+    is_there = np.ones(len(X), dtype=bool)
+    is_there[list(state.gone)] = False
+    found = [state.labels.get(row) for row in np.flatnonzero(is_there).tolist()]
+    X = X[is_there]
+    labels = pd.Series(found, index=X.index, dtype=object)
+    return X.assign(**{target: labels if None in found else labels.infer_objects()})

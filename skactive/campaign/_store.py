@@ -1,13 +1,12 @@
 """The file of a campaign: an SQLite database, to which events are only ever added.
 
 A writer says up to which event it has read. If another process has changed the same rows since, it gets `Overtaken`,
-and decides again. Rows are kept in blocks of ids, row hashes and labels; only the hashes of a block are ever replaced.
+and decides again. Rows are kept in blocks of ids, row hashes and labels, written anew if the table has changed.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,15 +75,12 @@ KIND = sqlite.Kind(
 )
 
 _BLOCK = 65_536  # rows: 1 MB of short ids, so that a long table is packed piece by piece
-_ADD_EVENT = "INSERT INTO events (time, kind, row, label, annotator, batch, log_proba) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_EVENTS = (
-    "SELECT number, time, kind, row, label, annotator, batch, log_proba FROM events WHERE number > ? ORDER BY number"
-)
+_COLUMNS = "kind, row, label, annotator, batch, log_proba"  # of an event, in the order of `Event`
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a row."""
+    """What happened to a row."""
 
     kind: str  # "ask", "tell", "skip" or "withdraw"
     row: int  # its position in the campaign
@@ -102,7 +98,7 @@ class BatchRecord:
 
     number: int
     time: str
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # "n_candidates", "limited", and of a query "query" and perhaps "largest_weight"
 
 
 @dataclass(frozen=True)
@@ -126,27 +122,14 @@ class Store:
         self._file = sqlite.SqliteFile(self.path, KIND)
 
     def create(self, settings: dict[str, Any], rows: Rows) -> None:
-        """Make the file, atomically."""
+        """Make the file, in one transaction; a process killed within leaves an empty file, which may be begun anew."""
         if not self.path.parent.is_dir():
             raise CampaignError(f"`path` must be a file in a folder that exists. Got {str(self.path)!r}.")
-        if self.path.exists():
-            raise CampaignError(
-                f"`path`={str(self.path)!r} exists. Go on with it by `Campaign.open`, or give a new path."
-            )
-        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
-        try:
-            with sqlite.SqliteFile(new, KIND).writing(create=True) as connection:
-                _put_settings(connection, settings)
-                _put_rows(connection, rows)
-            try:
-                os.link(new, self.path)  # fails if another process was faster
-            except FileExistsError:
-                raise CampaignError(f"`path`={str(self.path)!r} exists by now: another process has made it.") from None
-            except OSError:  # a file system without links
-                os.replace(new, self.path)
-        finally:
-            new.unlink(missing_ok=True)
-            new.with_name(f"{new.name}-journal").unlink(missing_ok=True)
+        with self._file.writing(create=True) as connection:
+            if connection.execute("SELECT 1 FROM settings").fetchone():
+                raise CampaignError(f"{self._file} exists. Go on with it by `Campaign.open`, or give a new path.")
+            _put_settings(connection, settings)
+            _put_rows(connection, rows)
 
     def settings(self) -> dict[str, Any]:
         """The settings from the start, and what was noted since."""
@@ -163,18 +146,16 @@ class Store:
                 labels.extend(_unpacked(block[2]))
         return Rows(ids[0].append(ids[1:]), np.concatenate(hashes), labels)
 
-    def events(self, after: int = 0) -> list[Event]:
-        """Events in the order in which they happened, those after a number."""
+    def events(self) -> list[Event]:
+        """Events in the order in which they happened."""
         with self._reading() as connection:
+            found = connection.execute(f"SELECT {_COLUMNS}, number, time FROM events ORDER BY number")
             return [
-                Event(
-                    kind, row, None if label is None else json.loads(label), annotator, batch, log_proba, number, time
-                )
-                for number, time, kind, row, label, annotator, batch, log_proba in connection.execute(_EVENTS, (after,))
+                Event(kind, row, None if label is None else json.loads(label), *rest)
+                for kind, row, label, *rest in found
             ]
 
     def batches(self) -> list[BatchRecord]:
-        """All batches."""
         with self._reading() as connection:
             found = connection.execute("SELECT number, time, facts FROM batches ORDER BY number")
             return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
@@ -202,32 +183,20 @@ class Store:
         with self._file.writing() as connection:
             _put_settings(connection, settings)
 
-    def add_rows(self, rows: Rows, n_before: int) -> None:
-        """Append rows to ``n_before`` rows."""
+    def replace_rows(self, rows: Rows, n_before: int) -> None:
+        """Write rows in place of the ``n_before`` first of them: with new ones behind, or other hashes."""
         with self._file.writing() as connection:
             (n_now,) = connection.execute("SELECT coalesce(sum(n_rows), 0) FROM blocks").fetchone()
             if n_now != n_before:
                 raise Overtaken
+            connection.execute("DELETE FROM blocks")
             _put_rows(connection, rows)
-
-    def replace_hashes(self, hashes: NDArray[np.uint64]) -> None:
-        """Take changed rows as they are now."""
-        with self._file.writing() as connection:
-            sizes = connection.execute("SELECT number, n_rows FROM blocks ORDER BY number").fetchall()
-            if sum(size for _, size in sizes) != len(hashes):
-                raise Overtaken
-            ends = np.cumsum([size for _, size in sizes])
-            for (number, size), end in zip(sizes, ends.tolist(), strict=True):
-                packed = _packed_hashes(hashes[end - size : end])
-                connection.execute("UPDATE blocks SET hashes = ? WHERE number = ?", (packed, number))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite.Connection]:
         if not self.path.is_file():
-            what = "a folder" if self.path.is_dir() else "no file"
             raise CampaignError(
-                f"`path`={str(self.path)!r} is {what}. `Campaign.start` begins a campaign, in the shell `skactive "
-                "start`."
+                f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
             yield connection
@@ -244,10 +213,8 @@ def has_texts(ids: Any) -> bool:
 
 
 def _put_settings(connection: sqlite.Connection, settings: dict[str, Any]) -> None:
-    connection.executemany(
-        "INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)",
-        [(name, _text(value)) for name, value in settings.items()],
-    )
+    pairs = [(name, _text(value)) for name, value in settings.items()]
+    connection.executemany("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", pairs)
 
 
 def _put_rows(connection: sqlite.Connection, rows: Rows) -> None:
@@ -256,7 +223,7 @@ def _put_rows(connection: sqlite.Connection, rows: Rows) -> None:
         ids, labels = rows.ids[part].tolist(), rows.labels[part]
         connection.execute(
             "INSERT INTO blocks (n_rows, ids, hashes, labels) VALUES (?, ?, ?, ?)",
-            (len(ids), _packed(ids), _packed_hashes(rows.hashes[part]), _packed(labels)),
+            (len(ids), _packed(ids), zlib.compress(rows.hashes[part].astype("<u8").tobytes(), 1), _packed(labels)),
         )
 
 
@@ -265,9 +232,9 @@ def _put_events(connection: sqlite.Connection, events: Sequence[Event], seen: in
     if since.intersection(event.row for event in events):
         raise Overtaken
     connection.executemany(
-        _ADD_EVENT,
+        f"INSERT INTO events ({_COLUMNS}, time) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (now, e.kind, e.row, None if e.label is None else _text(e.label), e.annotator, e.batch, e.log_proba)
+            (e.kind, e.row, None if e.label is None else _text(e.label), e.annotator, e.batch, e.log_proba, now)
             for e in events
         ],
     )
@@ -278,11 +245,7 @@ def _text(value: Any) -> str:
 
 
 def _packed(values: list[Any]) -> bytes:
-    return zlib.compress(json.dumps(values, separators=(",", ":")).encode(), 1)
-
-
-def _packed_hashes(hashes: NDArray[np.uint64]) -> bytes:
-    return zlib.compress(hashes.astype("<u8").tobytes(), 1)
+    return zlib.compress(_text(values).encode(), 1)
 
 
 def _unpacked(content: bytes) -> list[Any]:

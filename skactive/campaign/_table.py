@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,37 +37,27 @@ class Table:
     ids: pd.Index
     X: pd.DataFrame  # the columns of the model, indexed by id
     labels: list[Any]  # None where the target has a gap
-    files: list[str]  # absolute paths of the files that it was read from
 
     @classmethod
     def of(cls, frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Table:
         """Check a table, or read it from files; ``columns`` are those that a campaign has, None for all."""
-        files: list[str] = []
         if _is_in_files(frame):
             if id is None:
                 raise CampaignError("`id` must name a column of `frame`, as files have no index. Got None.")
-            frame, files = _read_parquet(frame, id=id, target=target, columns=columns)
+            frame = _read_parquet(frame, id=id, target=target, columns=columns)
         elif not isinstance(frame, pd.DataFrame):
-            frame = _as_frame(frame)
+            if not hasattr(frame, "to_pandas"):  # as polars and pyarrow have it
+                kind = type(frame).__name__
+                raise TypeError(f"`frame` must be a DataFrame, Parquet files, or a dataset of Arrow. Got a {kind}.")
+            frame = frame.to_pandas()
         names = frame.columns.tolist()
         ours = _columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
         if len(frame) == 0:
             raise CampaignError("`frame` must have at least one row. Got an empty table.")
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
         X = frame[ours]
-        complex_ = [name for name in X.columns if X[name].dtype.kind == "c"]
-        if complex_:
-            raise CampaignError(f"`frame` must not hold complex numbers. Got some in {shown(complex_)}: split them.")
         X = X.set_axis(ids.rename(id if id is not None else frame.index.name or "id"), axis=0)
-        return cls(ids, X, plain_labels(frame[target], "target", ids), files)
-
-
-def _as_frame(frame: Any) -> pd.DataFrame:
-    if hasattr(frame, "to_pandas"):  # polars, pyarrow
-        return frame.to_pandas()
-    raise TypeError(
-        f"`frame` must be a DataFrame, paths of Parquet files, or a dataset of Arrow. Got a {type(frame).__name__}."
-    )
+        return cls(ids, X, plain_labels(frame[target], "target", ids))
 
 
 def _columns_of(
@@ -88,26 +76,22 @@ def _columns_of(
             f"`target` must name a column of `frame`: rows with a gap there are to be labelled. Got {target!r}; "
             f"its columns are {shown(names, 12)}. If there are no labels yet, add an empty column {target!r}."
         )
-    ours = [name for name in names if name not in (id, target)]
-    gone = [name for name in columns or () if name not in ours]
+    ours = [name for name in names if name not in (id, target)] if columns is None else columns
+    gone = [name for name in ours if name not in names]
     if gone:
         raise CampaignError(
             f"`frame` must have the columns that the campaign was started with. It lacks {shown(gone)}: put "
             "them back, or start a new campaign."
         )
-    ours = ours if columns is None else columns
     if not ours:
         raise CampaignError("`frame` must have a column beside the id and the target, for a model to learn from.")
     if id is None and index is None and "id" in names:
         raise CampaignError("`id` must be named, as `frame` has a column 'id'. Give id=\"id\", or name the index.")
-    bad = [name for name in ours if not isinstance(name, str)]
+    bad = [name for name in (*ours, target) if not isinstance(name, str) or name in RESERVED]
+    bad += [name for name in (id, index) if name in RESERVED_IDS]
     if bad:
-        raise CampaignError(f"`frame` must have columns with texts as names. Got {shown(bad)}.")
-    taken = [name for name in (*ours, target) if name in RESERVED]
-    taken += [name for name in (id, index) if name in RESERVED_IDS]
-    if taken:
         raise CampaignError(
-            f"`frame` must not have a column {taken[0]!r}, which is what batches call one of their own. Rename it."
+            f"`frame` must have columns with texts as names, other than those that batches add. Got {shown(bad)}."
         )
     return ours
 
@@ -121,26 +105,25 @@ def _is_in_files(frame: Any) -> bool:
     return isinstance(frame, str | os.PathLike) or hasattr(frame, "get_fragments")
 
 
-def _read_parquet(frame: Any, *, id: str, target: str, columns: list[str] | None) -> tuple[pd.DataFrame, list[str]]:
-    """The columns that are needed, of Parquet files or of a dataset of Arrow; and the paths that were given."""
+def _read_parquet(frame: Any, *, id: str, target: str, columns: list[str] | None) -> pd.DataFrame:
+    """The columns that are needed, of Parquet files or of a dataset of Arrow."""
     pa = import_optional("pyarrow", "frame", "pyarrow")
     try:
-        paths, dataset = ([], frame) if hasattr(frame, "get_fragments") else _dataset_of(frame)
+        dataset = frame if hasattr(frame, "get_fragments") else _dataset_of(frame)
         needed = _columns_of(dataset.schema.names, id=id, target=target, columns=columns)
         table = dataset.to_table(columns=[id, target, *needed])
     except (pa.ArrowException, OSError) as error:
         raise CampaignError(f"`frame` could not be read as Parquet: {' '.join(str(error).split())}.") from error
     # Each column leaves Arrow's memory as pandas takes it: else all would be in memory twice.
-    return table.to_pandas(split_blocks=True, self_destruct=True), paths
+    return table.to_pandas(split_blocks=True, self_destruct=True)
 
 
-def _dataset_of(frame: Any) -> tuple[list[str], Any]:
-    """Paths, absolute, and their files as one dataset, with one type for each column."""
+def _dataset_of(frame: Any) -> Any:
+    """Files as one dataset, with one type for each column."""
     import pyarrow as pa
     from pyarrow import dataset
 
-    paths = [os.path.abspath(path) for path in ([frame] if isinstance(frame, str | os.PathLike) else frame)]
-    files = _files_at(paths)
+    files = _files_at([os.path.abspath(path) for path in ([frame] if isinstance(frame, str | os.PathLike) else frame)])
     schemas = [dataset.dataset(file, format="parquet").schema.remove_metadata() for file in files]
     for file, schema in zip(files, schemas, strict=True):
         others = _own_names(schema) ^ _own_names(schemas[0])
@@ -149,7 +132,7 @@ def _dataset_of(frame: Any) -> tuple[list[str], Any]:
                 f"`frame` must have the same columns in all files. {file} and {files[0]} differ in "
                 f"{shown(sorted(others))}."
             )
-    return paths, dataset.dataset(files, schema=pa.unify_schemas(schemas, promote_options="permissive"))
+    return dataset.dataset(files, schema=pa.unify_schemas(schemas, promote_options="permissive"))
 
 
 def _own_names(schema: Any) -> set[str]:
@@ -161,11 +144,9 @@ def _files_at(paths: Sequence[str]) -> list[str]:
     """The files that paths, folders and patterns name, sorted by name."""
     found: set[str] = set()
     for path in paths:
-        if os.path.isdir(path):
-            inside = [str(file) for file in Path(path).glob("*.parquet") if not file.name.startswith((".", "_"))]
-        else:
-            matches = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
-            inside = [file for file in matches if os.path.isfile(file)]
+        pattern = os.path.join(glob.escape(path), "[!._]*.parquet") if os.path.isdir(path) else path
+        matches = [path] if os.path.isfile(path) else glob.glob(pattern, recursive=True)
+        inside = [file for file in matches if os.path.isfile(file)]
         if not inside:
             raise CampaignError(f"`frame` must name Parquet files, or a folder of them. There are none at {path}.")
         found.update(inside)
@@ -180,26 +161,19 @@ def plain_ids(keys: Any) -> pd.Index:
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
     if len(missing):
-        raise CampaignError(
-            f"`id` must be there in every row. Row {missing[0] + 1}{_and_others(missing)} has none: give it one, or "
-            "drop it.",
-            missing.tolist(),
-        )
+        where = f"Row {missing[0] + 1}{_and_others(missing)} has none: drop it."
+        raise CampaignError(f"`id` must be there in every row. {where}", missing.tolist())
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
-        raise CampaignError(
-            f"`id` must be different in every row. Got {_plain_id(series.iloc[twice[0]])!r} again in row "
-            f"{twice[0] + 1}{_and_others(twice)}: drop the copies, or name another column.",
-            twice.tolist(),
-        )
+        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {twice[0] + 1}{_and_others(twice)}"
+        raise CampaignError(f"`id` must be different in every row. Got {where}: drop the copies.", twice.tolist())
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
     if series.dtype in ("int64", "str"):
         return pd.Index(series)
     ids = [_plain_id(value) for value in series.tolist()]
     if len({type(id) for id in ids}) > 1:
-        examples = next(id for id in ids if isinstance(id, str)), next(id for id in ids if isinstance(id, int))
-        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(examples)}: make all texts.")
+        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(ids)}: make all texts.")
     return index_of(ids)
 
 
@@ -228,9 +202,6 @@ def listed_ids(ids: Any) -> list[Any]:
 def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list[int]:
     """Positions of rows by id; refuse unknown ids, and those of rows that are gone."""
     wanted = [int(id) if isinstance(id, float | np.floating) and id % 1 == 0 else id for id in wanted]
-    wrong = [i for i, id in enumerate(wanted) if isinstance(id, bool | np.bool_)]  # which pandas takes for 0 and 1
-    if wrong:
-        raise CampaignError(f"{shown([wanted[i] for i in wrong])} is no id: ids are texts or whole numbers.", wrong)
     where = _find(ids, wanted)
     unknown = np.flatnonzero(where < 0).tolist()
     if unknown:
@@ -239,18 +210,15 @@ def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list
         raise CampaignError(f"{shown(strangers)} {what} of the campaign.{_hint(ids, strangers)}", unknown)
     lost = [i for i, row in enumerate(where.tolist()) if row in gone]
     if lost:
-        raise CampaignError(
-            f"{shown([wanted[i] for i in lost])} {'is' if len(lost) == 1 else 'are'} gone from the table. Put "
-            "the rows back to label them.",
-            lost,
-        )
+        what = "is" if len(lost) == 1 else "are"
+        raise CampaignError(f"{shown([wanted[i] for i in lost])} {what} gone from the table. Put back to label.", lost)
     return where.tolist()
 
 
 def _find(ids: pd.Index, wanted: Sequence[Any]) -> Indices:
-    """Positions, -1 for unknown ids. A text is never a whole number."""
+    """Positions, -1 for unknown ids. A text is never a whole number, and no boolean is 0 or 1."""
     kind = str if has_texts(ids) else int | np.integer
-    alike = [i for i, id in enumerate(wanted) if isinstance(id, kind)]
+    alike = [i for i, id in enumerate(wanted) if isinstance(id, kind) and not isinstance(id, bool)]
     where = np.full(len(wanted), -1, dtype=np.int64)
     where[alike] = ids.get_indexer(index_of([_plain_id(wanted[i]) for i in alike]))
     return where
@@ -291,7 +259,8 @@ def _hashed(column: pd.Series) -> Hashes:
             return np.where(missing, _MISSING, pd.util.hash_array(objects))
         is_number = np.array([_is_short_number(value) for value in objects], dtype=bool)
         values = np.where(is_number, objects, 0.0).astype(np.float64)
-        texts = [_text(value) for value in objects[~is_number]]
+        # All elements of an array: `str` would leave some out.
+        texts = [str(value.tolist() if isinstance(value, np.ndarray) else value) for value in objects[~is_number]]
     hashed = pd.util.hash_array(values + 0.0)  # no -0.0
     hashed[~is_number] = pd.util.hash_array(np.array([*texts, None], dtype=object)[:-1])
     return np.where(missing, _MISSING, hashed)
@@ -301,13 +270,6 @@ def _is_short_number(value: Any) -> bool:
     """True for floats and booleans, and for whole numbers that a float holds exactly."""
     is_whole = isinstance(value, int | np.integer | np.bool_)
     return isinstance(value, float | np.floating) or (is_whole and abs(int(value)) < EXACT)
-
-
-def _text(value: Any) -> str:
-    """All of a value; of an array a hash of all its elements, as `str` leaves some out."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    return str(value)
 
 
 # --- a table that is given again ------------------------------------------------------------------
@@ -327,9 +289,13 @@ class Match:
     @classmethod
     def of(cls, rows: Rows, table: Table) -> Match:
         where = np.arange(len(rows.ids)) if rows.ids.equals(table.ids) else rows.ids.get_indexer(table.ids)
-        _check_kind_of_ids(rows.ids, table.ids)
-        positions = np.full(len(rows.ids), -1, dtype=np.int64)
         known = where >= 0
+        if not known.any():
+            raise CampaignError(
+                f"`frame` must have the ids of the campaign: {shown(rows.ids[:6].tolist())}. Got none of them, but "
+                f"{shown(table.ids[:6].tolist())}: read them as the campaign did, dtype={{id: str}} in pandas."
+            )
+        positions = np.full(len(rows.ids), -1, dtype=np.int64)
         positions[where[known]] = np.flatnonzero(known)
         hashes = row_hashes(table.X)
         changed = np.flatnonzero((positions >= 0) & (hashes[positions] != rows.hashes))
@@ -337,7 +303,10 @@ class Match:
 
     def check_changes(self, ids: pd.Index, taken: set[int], changes: str) -> None:
         """Refuse rows that are gone or changed, or warn of them; without those whose absence was accepted before."""
-        found = self._changes(ids, taken)
+        gone = ids[[i for i in self.gone.tolist() if i not in taken]].tolist()
+        changed = ids[self.changed].tolist()
+        parts = [_count(gone, "is gone", "are gone"), _count(changed, "holds other values", "hold other values")]
+        found = "; ".join(filter(None, parts))
         if found and changes == "refuse":
             raise CampaignError(
                 f"`frame` must be the table of the campaign, to which rows may be added. {found}. Bring "
@@ -345,13 +314,6 @@ class Match:
             )
         if found:
             warn(f"{found}. That is taken as it is now.")
-
-    def _changes(self, ids: pd.Index, taken: set[int]) -> str:
-        gone = ids[[i for i in self.gone.tolist() if i not in taken]].tolist()
-        changed = ids[self.changed].tolist()
-        found = [f"{_count(gone, 'is', 'are')} gone: {shown(gone)}"] if gone else []
-        found += [f"{_count(changed, 'holds', 'hold')} other values: {shown(changed)}"] if changed else []
-        return "; ".join(found)
 
     def all_hashes(self, before: Hashes) -> Hashes:
         """Hashes of the rows of the campaign as they are now, the new ones behind."""
@@ -369,14 +331,6 @@ class Match:
 
 
 def _count(ids: list[Any], one: str, more: str) -> str:
-    return f"1 row {one}" if len(ids) == 1 else f"{len(ids):,} rows {more}"
-
-
-def _check_kind_of_ids(before: pd.Index, now: pd.Index) -> None:
-    if has_texts(before) != has_texts(now):
-        kinds = {True: "texts", False: "whole numbers"}
-        raise CampaignError(
-            f"`frame` must have the ids of the campaign. Those are {kinds[has_texts(before)]}, "
-            f"{before[:1].tolist()[0]!r} say, and these are {kinds[has_texts(now)]}, {now[:1].tolist()[0]!r}: read "
-            "them as the campaign did, dtype={id: str} in pandas."
-        )
+    if not ids:
+        return ""
+    return f"{f'1 row {one}' if len(ids) == 1 else f'{len(ids):,} rows {more}'}: {shown(ids)}"

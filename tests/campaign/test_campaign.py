@@ -289,15 +289,15 @@ def test_labels_of_a_file_are_taken_in_the_type_of_the_campaign(tmp_path):
 
 BAD_LABELS = {
     "labels of two types": ({"OUT": True}, "`labels` must be of one type. Got True, 'yes'"),
-    "a truth value as an id": ({True: "yes"}, "True is no id: ids are texts or whole numbers"),
+    "a truth value as an id": ({True: "yes"}, "True is no id of the campaign"),
     "the zeros lost": ({"119": "yes"}, "There is '0119': read ids as texts, with their zeros"),
-    "a number beyond 64 bits": ({"OUT": 2**70}, "must fit 64 bits"),
+    "a number beyond 64 bits": ({"OUT": 2**70}, "must be a text, a finite number of 64 bits or a boolean"),
     "no such id": ({"9999": "yes"}, "'9999' is no id of the campaign"),
     "the id as a number": ({7: "yes"}, "7 is no id of the campaign"),
-    "not asked for": ({"0000": "yes"}, "'0000' was not asked for. If the label is right all the same"),
+    "not asked for": ({"0000": "yes"}, "'0000' was not asked for. If a label is right all the same"),
     "two labels": (pd.Series(["yes", "no"], index=["OUT", "OUT"]), "has two labels, 'yes' and 'no'"),
-    "an infinite number": ({"OUT": np.inf}, "must be a finite number, a text or a boolean"),
-    "a list": ({"OUT": ["yes"]}, "must be a text, a number or a boolean"),
+    "an infinite number": ({"OUT": np.inf}, "must be a text, a finite number of 64 bits or a boolean. Got inf"),
+    "a list": ({"OUT": ["yes"]}, "must be a text, a finite number of 64 bits or a boolean. Got ['yes']"),
     "no ids": (["yes", "no"], "`labels` must be a mapping of ids to labels"),
     "no column of ids": (pd.DataFrame({"churn": ["yes"], "x": [1]}), "a column or an index 'customer'"),
     "no column of labels": (pd.DataFrame({"customer": ["OUT"]}), "`labels` must have a column 'churn'"),
@@ -477,14 +477,14 @@ def test_labels_of_the_first_labelled_rows_that_are_added_are_of_one_type(tmp_pa
 
 def test_two_processes_that_open_a_longer_table_take_its_rows_once(tmp_path, monkeypatch):
     started(tmp_path)
-    longer, add = pd.concat([table(), table(N + 3).iloc[N:]]), _store.Store.add_rows
+    longer, add = pd.concat([table(), table(N + 3).iloc[N:]]), _store.Store.replace_rows
 
     def after_another(self, *args):
-        monkeypatch.setattr(_store.Store, "add_rows", add)
+        monkeypatch.setattr(_store.Store, "replace_rows", add)
         Campaign.open(tmp_path / "churn.db", longer)
         add(self, *args)
 
-    monkeypatch.setattr(_store.Store, "add_rows", after_another)
+    monkeypatch.setattr(_store.Store, "replace_rows", after_another)
     assert Campaign.open(tmp_path / "churn.db", longer).status(accuracy=False, report=False).n_rows == N + 3
 
 
@@ -511,7 +511,7 @@ def test_a_model_of_the_users_own_is_handed_in_again_and_compared(tmp_path):
     path = tmp_path / "churn.db"
     with pytest.raises(CampaignError, match="`model` must be handed in: the campaign was started with a Pipeline"):
         Campaign.open(path, numbers)
-    with pytest.raises(CampaignError, match=r"`model` must be the one .* Its parameter `logisticregression__C` is"):
+    with pytest.raises(CampaignError, match=r"`model` must be the one .* with the same parameters"):
         Campaign.open(path, numbers, model=make_pipeline(StandardScaler(), LogisticRegression()))
     assert (
         len(Campaign.open(path, numbers, model=make_pipeline(StandardScaler(), LogisticRegression(C=2.0))).ask(3)) == 3
@@ -558,14 +558,16 @@ BAD_TABLES = {
         lambda f: f.assign(churn=["yes", 1, *[None] * (N - 2)]),
         "labels in `target` must be of one type. Got 'yes', 1",
     ),
-    "a name of a batch": (lambda f: f.rename(columns={"age": "guess"}), "`frame` must not have a column 'guess'"),
+    "a name of a batch": (
+        lambda f: f.rename(columns={"age": "guess"}),
+        "than those that batches add. Got 'guess'",
+    ),
     "a column twice": (lambda f: f.rename(columns={"age": "plan"}), "`frame` must have different names of columns"),
     "ids that are floats": (lambda f: f.assign(customer=np.arange(N) + 0.5), "`id` must hold texts or whole numbers"),
     "ids of two types": (
         lambda f: f.assign(customer=pd.Series([0, *map(str, range(1, N))], dtype=object)),
         "`id` must hold texts or whole numbers, not both",
     ),
-    "complex numbers": (lambda f: f.assign(age=1j), "`frame` must not hold complex numbers"),
     "the name of a list": (lambda f: f.rename(columns={"customer": "label"}), "`id` must name a column"),
     "no frame": (lambda f: f.to_numpy(), "`frame` must be a DataFrame"),
 }
@@ -582,7 +584,7 @@ def test_bad_tables_are_refused_and_no_file_is_made(tmp_path, bad):
 def test_a_table_with_ids_of_another_type_says_so(tmp_path):
     started(tmp_path)
     frame = table().assign(customer=range(N))
-    with pytest.raises(CampaignError, match="Those are texts, '0000' say, and these are whole numbers, 0"):
+    with pytest.raises(CampaignError, match=r"the ids of the campaign: '0000', .* Got none of them, but 0, "):
         Campaign.open(tmp_path / "churn.db", frame)
 
 
@@ -693,13 +695,6 @@ def test_a_skip_takes_the_label_of_the_one_who_skips_and_of_nobody_else(tmp_path
     assert (status.n_labels, status.n_skipped, status.by_label) == (1, 1, {"no": 1})
 
 
-def test_labels_that_look_alike_are_pointed_at(tmp_path):
-    campaign = started(tmp_path)
-    ids = campaign.ask(3).index
-    with pytest.warns(UserWarning, match="'Yes' and 'yes' are two labels that look alike"):
-        campaign.tell(dict(zip(ids, ["Yes ", "yes", "no"], strict=True)))
-
-
 @pytest.mark.parametrize(
     "query",
     [StochasticBatchQuery(sampler="topk"), StochasticBatchQuery(sampler="softrank", beta=16)],
@@ -770,17 +765,13 @@ def test_guesses_are_those_of_the_model_for_rows_that_are_there_and_have_no_labe
     pd.testing.assert_frame_equal(found.drop(columns=["guess", "guess_probability"]), left.to_frame())
 
 
-def test_a_correction_is_named_and_a_label_that_it_removed_looks_like_no_other(tmp_path):
-    campaign = started(tmp_path, labels=["moss", "Moss", "MOSS", "fern", "oak"], first="uniform")
-    ids = campaign.ask(8).index.tolist()
-    with pytest.warns(UserWarning, match="'Moss' and 'moss' are two labels that look alike"):
-        campaign.tell({ids[0]: "moss", ids[1]: "Moss", ids[2]: "fern"})
-    told = campaign.tell({ids[1]: "moss"})  # no warning: 'Moss' is gone
-    assert str(told) == f"0 new labels, 1 corrected ({ids[1]}: 'Moss' to 'moss')."
-    assert told.corrections == ((ids[1], "Moss", "moss"),)
-    with pytest.warns(UserWarning, match="'moss' and 'MOSS' are two labels"):
-        campaign.tell({ids[3]: "MOSS"})
-    campaign.tell({ids[4]: "fern"})  # no warning: it speaks of what is told
+def test_a_correction_is_named(tmp_path):
+    campaign = started(tmp_path, labels=["moss", "fern"], first="uniform")
+    ids = campaign.ask(2).index.tolist()
+    campaign.tell(dict.fromkeys(ids, "fern"))
+    told = campaign.tell({ids[1]: "moss"})
+    assert str(told) == f"0 new labels, 1 corrected ({ids[1]}: 'fern' to 'moss')."
+    assert told.corrections == ((ids[1], "fern", "moss"),)
 
 
 def test_a_long_list_of_corrections_is_cut_and_told_whole(tmp_path):

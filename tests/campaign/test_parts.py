@@ -348,7 +348,7 @@ def test_accuracy_after_a_typical_batch_says_what_counts_and_is_named_once_the_i
         campaign.tell({id: truth[id] for id in campaign.ask(k).index})
     found = campaign.status(report=False).accuracy
     assert (found.n_rows, found.n_labels, found.n_uncounted, found.first_batch) == (390, 15 * n_batches, 10, 2)
-    why = "10 labels of rows chosen as typical, under limits or as the top of a ranking do not count"
+    why = "Not counted: 10 chosen as typical, under limits or as the top of a ranking"
     assert why in str(found)
     assert (found.n_more > 0) == (found.high - found.low > 0.5) == (n_batches == 2)
     if found.n_more:

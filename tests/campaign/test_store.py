@@ -196,7 +196,7 @@ def altered(path, *statements):
 
 WRONG = {
     "no file": (lambda path: path.unlink(), "is no file. `Campaign.start` begins a campaign"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is a folder"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is no file"),
     "a text": (lambda path: path.write_text("id,y\n1,a\n" * 200), "is not a campaign"),
     "another database": (lambda path: altered(path, "PRAGMA application_id = 7"), "is not a campaign"),
     "another version": (
