@@ -144,6 +144,7 @@ def test_the_parts_of_the_page_are_ascii(name):
 COLOURS = re.compile(r"--([\w-]+): (#\w{6});")
 
 
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize(
     ("text", "ground"),
     [
@@ -152,11 +153,11 @@ COLOURS = re.compile(r"--([\w-]+): (#\w{6});")
         ("on-accent", "accent"),
     ],
 )
-def test_texts_stand_out_from_their_ground(text, ground):
-    colours = dict(COLOURS.findall(PARTS["page.css"]))
+def test_texts_stand_out_from_their_ground(scheme, text, ground):
+    colours = [dict(COLOURS.findall(part)) for part in PARTS["page.css"].split("@media (prefers-color-scheme: dark)")]
 
     def luminance(name):
-        channels = np.array([int(colours[name][i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        channels = np.array([int(colours[scheme][name][i : i + 2], 16) for i in (1, 3, 5)]) / 255
         linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
         return linear @ [0.2126, 0.7152, 0.0722]
 
@@ -297,7 +298,7 @@ def test_columns_of_the_csv_have_three_names(names):
 
 # --- in a browser ---------------------------------------------------------------------------------
 
-SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
+SIZES = {"1280 light": ((1280, 800), False), "390 dark": ((390, 844), True)}
 
 
 @pytest.fixture(scope="module")
@@ -312,9 +313,10 @@ def chromium(tmp_path_factory):
 def show(chromium, tmp_path):
     """Shows a page of this name; at the end nothing may have been loaded from elsewhere or been complained about."""
 
-    def show(page: str, name: str = "week1.html", size: str = "wide"):
+    def show(page: str, name: str = "week1.html", size: str = "1280 light"):
         (tmp_path / name).write_text(page, encoding="ascii")
-        chromium.open(tmp_path / name, SIZES[size])
+        size, dark = SIZES[size]
+        chromium.open(tmp_path / name, size, dark=dark)
         return chromium
 
     (tmp_path / "blank.html").write_text("")
@@ -577,6 +579,9 @@ def test_all_texts_are_large_enough_and_what_has_the_focus_is_seen(show, size):
             outline = "getComputedStyle(document.activeElement)"
             assert browser.js(f"[{outline}.outlineStyle, {outline}.outlineWidth]") == ["solid", "3px"]
         browser.keys("o")
+    assert browser.js("getComputedStyle(document.body).colorScheme") == "light dark"
+    lightness = browser.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (max(lightness) < 64) == SIZES[size][1]
 
 
 def test_what_the_page_saves_is_what_the_command_takes(chromium, tmp_path, capsys):
