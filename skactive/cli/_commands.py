@@ -66,7 +66,9 @@ def start(options: argparse.Namespace) -> str:
 
 def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespace) -> None:
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
-    query = StochasticBatchQuery(options.score, epsilon=UNIFORM_PICKS, diversity=options.diversity)
+    query = StochasticBatchQuery(
+        options.score, options.sampler, options.beta, epsilon=UNIFORM_PICKS, diversity=options.diversity
+    )
     campaign = Campaign.start(
         path,
         frame,
@@ -105,11 +107,11 @@ def ask(options: argparse.Namespace) -> str:
 
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch; its rows are put back if they cannot be written."""
-    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy, `beta`, is an argument in Python
+    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy is an option of `start` only
     targets = [] if output is None else [output, *([output.with_suffix(".xml")] if _is(output, ".json") else [])]
     for target in targets:
         check_target(target, options.force)
-    batch = campaign.ask(options.n, limits=_limits(options))
+    batch = campaign.ask(options.n, limits=_limits(campaign, options))
     if output is not None:
         try:
             _write_batch(campaign, batch, output, options)
@@ -322,12 +324,7 @@ def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> 
 
 def _pool(paths: list[str], text: Iterable[str]) -> pd.DataFrame:
     """A table in a file, or in the Parquet files of a list, of folders, and of patterns."""
-    files: list[str] = []
-    for path in paths:
-        found = _files_of(path)
-        if not found:
-            raise FileError(f"{path}: there is no file of this pattern, or no file .parquet in this folder.")
-        files += found
+    files = [file for path in paths for file in _files_of(path)]
     if files == paths[:1]:
         return read_table(files[0], text=text)
     return read_parquet_files(sorted(files), text=text)
@@ -336,8 +333,14 @@ def _pool(paths: list[str], text: Iterable[str]) -> pd.DataFrame:
 def _files_of(path: str) -> list[str]:
     """The files of a folder or of a pattern, or a file itself."""
     if os.path.isdir(path):
-        return glob.glob(os.path.join(glob.escape(path), "*.parquet"))
-    return [path] if os.path.exists(path) or not glob.has_magic(path) else glob.glob(path, recursive=True)
+        found = glob.glob(os.path.join(glob.escape(path), "*.parquet"))
+    elif os.path.exists(path) or not glob.has_magic(path):
+        found = [path]
+    else:
+        found = glob.glob(path, recursive=True)
+    if not found:
+        raise FileError(f"{path}: there is no file of this pattern, or no file .parquet in this folder.")
+    return found
 
 
 def _with_columns(frame: pd.DataFrame, where: str, *names: str | None) -> pd.DataFrame:
@@ -363,8 +366,8 @@ def keep_inputs(outputs: Sequence[str], inputs: Mapping[str, Sequence[str]]) -> 
     """Refuse an output that is an input of the command, by whatever name."""
     for output in filter(os.path.exists, outputs):
         for what, paths in inputs.items():
-            files = [file for path in paths for file in _files_of(path) if os.path.exists(file)]
-            if any(os.path.samefile(output, file) for file in files):
+            files = [file for path in paths if os.path.exists(path) or glob.has_magic(path) for file in _files_of(path)]
+            if any(os.path.samefile(output, file) for file in files if os.path.exists(file)):
                 raise FileError(f"{output} is {what}: it is not overwritten, --force or not. Name another file.")
 
 
@@ -463,10 +466,18 @@ def _questions(campaign: Campaign) -> dict[str, Any]:
     return {**names, "kind": "classes", "labels": campaign._settings["labels"] or sorted(known, key=str)}
 
 
-def _limits(options: argparse.Namespace) -> Limits | None:
-    given = {"groups": options.group_by, "max_per_group": options.max_per_group}
-    given |= {"costs": options.cost, "budget": options.budget}
-    return None if all(value is None for value in given.values()) else Limits(**given)
+def _limits(campaign: Campaign, options: argparse.Namespace) -> Limits | None:
+    given = (options.group_by, options.max_per_group, options.cost, options.budget, options.must)
+    if all(value is None for value in given):
+        return None
+    must = None if options.must is None else campaign._rows_of(_typed(campaign, options.must.split(",")))
+    return Limits(
+        groups=options.group_by,
+        max_per_group=options.max_per_group,
+        costs=options.cost,
+        budget=options.budget,
+        must=must,
+    )
 
 
 # --- words --------------------------------------------------------------------------------------------

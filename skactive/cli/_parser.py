@@ -120,6 +120,13 @@ def _start(parser: Parser) -> None:
     )
     parser.add_argument("--labels", metavar="A,B", default=None, help="all labels there are; others are refused")
     parser.add_argument("--score", default="auto", help="what makes a row worth a label")
+    parser.add_argument(
+        "--sampler",
+        default="power",
+        choices=["power", "softmax", "softrank", "topk", "uniform"],
+        help="how scores choose",
+    )
+    parser.add_argument("--beta", type=float, default=4.0, help="coldness of the sampler")
     parser.add_argument("--diversity", type=float, default=0.0, help="how rows of a batch keep apart; 1 or 2 is usual")
     parser.add_argument(
         "--rule", default="latest", choices=["latest", "majority", "open"], help="what counts if annotators disagree"
@@ -144,6 +151,7 @@ def _ask(parser: Parser) -> None:
     parser.add_argument("--max-per-group", type=int, metavar="N", help="at most so many rows of a group")
     parser.add_argument("--cost", metavar="COLUMN", help="the column of what a label of each row costs")
     parser.add_argument("--budget", type=float, help="what the batch may cost")
+    parser.add_argument("--must", metavar="ID,ID", help="rows that are in the batch")
 
 
 def _tell(parser: Parser) -> None:

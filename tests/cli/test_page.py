@@ -364,6 +364,7 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     assert not sticks_out(browser)
     browser.keys("2")
     assert browser.see("#place").startswith("Row 2 of 6")
+    assert browser.see("#undo").startswith("Undo \u00e4ndern")
     browser.keys("s")
     assert browser.see("#progress") == "1 of 6 labelled, 1 skipped"
     assert not sticks_out(browser)

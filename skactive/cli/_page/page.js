@@ -105,10 +105,11 @@ function save() {
   const href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
   make("a", { href, download: fileName() }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60000);
+  const file = state.saved ? `the newest ${fileName()}` : fileName(); // a browser adds (1) to a name it knows
   state.saved = csv();
   remember();
   showProgress();
-  say(`Saved: look for the newest ${fileName()} in your downloads. Give that file to the person who sent you this page.`);
+  say(`Saved: look for ${file} in your downloads. Give that file to the person who sent you this page.`);
 }
 
 // ---- moving
@@ -152,13 +153,21 @@ function show() {
   $("typed").hidden = end || (batch.kind === "classes" && !batch.open && !crowded());
   for (const id of ["skip", "next"]) $(id).hidden = end;
   $("back").disabled = state.at === 0;
-  $("undo").disabled = !state.past.length;
+  showUndo();
   $("skip").setAttribute("aria-pressed", String(Boolean(answerHere()?.skip)));
   $("peek").hidden = end || !batch.rows[state.at].guess;
   $("field").value = batch.kind === "number" && !end ? labelHere() : "";
   showProgress();
   if (end) showOverview();
   else showCard();
+}
+
+function showUndo() {
+  const last = state.answers[state.past.at(-1)?.row];
+  const words = last?.skip ? "skip" : (last?.label ?? "");
+  const short = words.length > 16 ? `${words.slice(0, 15)}\u2026` : words;
+  $("undo").replaceChildren("Undo ", ...(short ? [make("bdi", {}, short), " "] : []), make("kbd", {}, "U"));
+  $("undo").disabled = !state.past.length;
 }
 
 function showProgress() {
@@ -200,6 +209,7 @@ function shown(cell) {
 
 function picture({ src, text }) {
   const image = make("img", { src, alt: text });
+  image.onload = () => image.classList.toggle("tiny", image.naturalHeight < 100);
   image.onerror = () => image.replaceWith(text, make("span", { className: "muted" }, " (no image there)"));
   return image;
 }
@@ -219,6 +229,7 @@ function showLabels() {
       return button;
     }),
   );
+  $("labels").className = labels().every((label) => label.length <= 2) ? "short" : "";
   const words = crowded() ? (batch.open ? "Find or add " : "Find ") : "Another label ";
   $("asked").replaceChildren(words, make("kbd", {}, "N"));
   $("enter").hidden = !batch.open;
