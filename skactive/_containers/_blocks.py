@@ -237,6 +237,8 @@ class Stream:
         """Rows at some positions, in this order, by a pass of their own."""
         wanted = np.unique(rows)
         pieces = list(self._pieces(wanted))
+        if len(rows) and not pieces:
+            raise ValueError(f"`X_pool` is empty: this {self.source.name} has no row.")
         found = _stacked(pieces) if pieces else self.like
         return kind_of(found).take(found, np.searchsorted(wanted, rows))
 
