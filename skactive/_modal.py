@@ -122,7 +122,7 @@ def repair_modal() -> None:
         if hasattr(module, "check_X_y"):
             module.check_X_y = _checking(module.check_X_y)  # type: ignore[attr-defined]
     _replace_everywhere("data_vstack", _stack)
-    _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
+    _replace_everywhere("retrieve_rows", _retrieve_rows)
     for function in (_add_training_data, _fit, _fit_to_known, _fit_on_new):
         _replace(learners.ActiveLearner.__mro__, function)
     next(c for c in learners.ActiveLearner.__mro__ if "fit" in vars(c)).bootstrap_init = False  # for `repr`
@@ -174,20 +174,10 @@ def _stack(blocks: Any) -> Any:
     return functools.reduce(containers.join_rows, blocks)
 
 
-def _retrieving(original: Any) -> Any:
-    """ModAL's row access, which knows few containers and turns mixed lists into strings."""
-
-    @functools.wraps(original)
-    def retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
-        if np.ndim(I) == 0 and isinstance(X, list | tuple):
-            return X[I]
-        if isinstance(X, np.ndarray | sys.modules["pandas"].DataFrame):
-            return original(X, I)
-        if hasattr(X, "detach"):
-            return containers.prepare_pool(X)[I]
-        return containers.take_rows(containers.prepare_pool(X), np.atleast_1d(np.asarray(I)))
-
-    return retrieve_rows
+def _retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
+    """Rows, or one of them; modAL's own knows few containers, and turns mixed lists into strings."""
+    X = containers.prepare_pool(X)
+    return getattr(X, "iloc", X)[I] if np.ndim(I) == 0 else containers.take_rows(X, np.asarray(I))
 
 
 def _vote(committee: Any, X: Any, **predict_kwargs: Any) -> NDArray[Any]:

@@ -175,9 +175,8 @@ def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) ->
     """
     limit = min(get_config()["working_memory"] * 2**20, most_bytes)
     of_row = bytes_per_row(X)
-    if of_row is None:
-        return max(1, min(int(limit // (8 * n_values + 8)), _MOST_UNKNOWN))
-    return max(1, int(limit // (8 * n_values + of_row)))
+    most = int(limit // (8 * n_values + (8 if of_row is None else of_row)))
+    return max(1, most if of_row is not None else min(most, _MOST_UNKNOWN))
 
 
 def whole_blocks(size: int, block: int | None) -> int:
@@ -188,12 +187,10 @@ def whole_blocks(size: int, block: int | None) -> int:
 def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
     if isinstance(X, Stream):
-        yield from X.chunks(rows, size)
-        return
+        return X.chunks(rows, size)
     if rows is None:
-        yield from (kind_of(X).slice(X, start, start + size) for start in range(0, count_rows(X), size))
-    else:
-        yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
+        return (kind_of(X).slice(X, start, start + size) for start in range(0, count_rows(X), size))
+    return (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
 
 
 def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:
@@ -201,10 +198,7 @@ def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Itera
 
     Of a pool of dask it is called where the blocks are, and chunks begin anew with each block.
     """
-    if isinstance(X, Stream):
-        yield from X.mapped(function, rows, size)
-        return
-    yield from values_of(function, iter_chunks(X, rows, size))
+    return X.mapped(function, rows, size) if isinstance(X, Stream) else values_of(function, iter_chunks(X, rows, size))
 
 
 def take_rows(X: Any, rows: Indices) -> Any:
@@ -222,8 +216,8 @@ def take_candidates(X: Any, rows: Indices | None, candidates: Indices) -> Any:
 
 def look(X: Any, rows: Indices | None) -> None:
     """Have the first block of a pass over ``rows`` read, if none was, as it shows what columns there are."""
-    if isinstance(X, Stream) and not X.was_seen:
-        X.begin(rows, 1)
+    if isinstance(X, Stream):
+        X.look(rows)
 
 
 def n_first(X: Any, rows: Indices | None) -> int:
@@ -264,12 +258,12 @@ def take_column(X: Any, position: int) -> NDArray[Any]:
 
 def set_column(X: Any, position: int, value: int) -> Any:
     """The rows with one value in a column, of the type that the column has: a copy."""
-    return kind_of(X).with_column(X, position, value)
+    return kind_of(X).with_column(X, position, [value])
 
 
 def drop_column(X: Any, position: int) -> Any:
     """The rows without a column: a copy."""
-    return kind_of(X).without_column(X, position)
+    return kind_of(X).with_column(X, position, [])
 
 
 # --- bytes ------------------------------------------------------------------------------------------

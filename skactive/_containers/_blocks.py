@@ -227,18 +227,17 @@ class Stream:
         return _stacked(pieces) if pieces else self.like
 
     @property
-    def was_seen(self) -> bool:
-        """Whether any block has been read."""
-        return self._first is not None
-
-    @property
     def like(self) -> Any:
         """A row of the pool, or a block without rows: what all blocks are like."""
-        if not self.was_seen:
-            self.begin(None, 1)
-        if not self.was_seen:
+        self.look(None)
+        if self._first is None:
             raise self._empty_error()
         return self._like
+
+    def look(self, rows: Indices | None) -> None:
+        """Have the first block of a pass read, if none was, as it shows what columns there are."""
+        if self._first is None:
+            self.begin(rows, 1)
 
     def _empty_error(self) -> ValueError:
         return ValueError(f"`X_pool` is empty: this {self.source.name} has no rows.")

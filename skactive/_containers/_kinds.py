@@ -87,14 +87,13 @@ class Arrays:
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return as_array(X[:, position])
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
-        """A copy with one value in a column, of the type that the column has."""
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        """A copy with one value in a column, of the type that the column has; without it for no value."""
+        if not value:
+            return X[:, _others(X, position)]
         X = X.clone() if hasattr(X, "clone") else np.array(X)
-        X[:, position] = value
+        X[:, position] = value[0]
         return X
-
-    def without_column(self, X: Any, position: int) -> Any:
-        return X[:, _others(X, position)]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
         """Names of the columns, or the shape of a row, and of each column whether it holds numbers, texts or times.
@@ -108,7 +107,7 @@ class Arrays:
 
     def bytes_per_row(self, X: Any) -> float | None:
         """What a row takes; None where it is texts or objects alone: names of files, say, of any size once read."""
-        return _bytes_of(X[0]) if self.count_rows(X) else 8.0
+        return _bytes_of(self.slice(X, 0, 1)) if self.count_rows(X) else 8.0
 
 
 class Dicts(Arrays):
@@ -170,11 +169,8 @@ class Lists(Arrays):
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return np.array([row[position] for row in X])
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
-        return [[*row[:position], value, *row[position + 1 :]] for row in X]
-
-    def without_column(self, X: Any, position: int) -> Any:
-        return [[*row[:position], *row[position + 1 :]] for row in X]
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        return [[*row[:position], *value, *row[position + 1 :]] for row in X]
 
 
 class Sparse(Arrays):
@@ -195,8 +191,8 @@ class Sparse(Arrays):
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return X[:, [position]].toarray()[:, 0]
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
-        column = sparse.csr_array(np.full((X.shape[0], 1), value, dtype=X.dtype))
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        column = sparse.csr_array(np.full((X.shape[0], len(value)), value, dtype=X.dtype))
         return type(X)(sparse.hstack([X[:, :position], column, X[:, position + 1 :]], format="csr"))
 
     def bytes_per_row(self, X: Any) -> float | None:
@@ -253,13 +249,12 @@ class Frames(Arrays):
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return as_array(X.iloc[:, position])
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        if not value:
+            return X.iloc[:, _others(X, position)]
         X, column = X.copy(), X.iloc[:, position]
-        X.isetitem(position, type(column)(np.full(len(column), value), index=column.index).astype(column.dtype))
+        X.isetitem(position, type(column)(value * len(column), index=column.index).astype(column.dtype))
         return X
-
-    def without_column(self, X: Any, position: int) -> Any:
-        return X.iloc[:, _others(X, position)]
 
     def types(self, X: Any) -> list[Any]:
         """The types of the columns."""
@@ -312,13 +307,12 @@ class Tables(Frames):
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return _narwhal(X)[:, position].to_numpy()
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
         table = _narwhal(X)
         name = table.columns[position]
-        return _native(table.with_columns(nw.lit(value).cast(table.schema[name]).alias(name)))
-
-    def without_column(self, X: Any, position: int) -> Any:
-        return _native(_narwhal(X)[:, _others(X, position)])
+        if not value:
+            return _native(table.drop(name))
+        return _native(table.with_columns(nw.lit(value[0]).cast(table.schema[name]).alias(name)))
 
     def types(self, X: Any) -> list[Any]:
         table = _narwhal(X)

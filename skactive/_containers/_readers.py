@@ -6,6 +6,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,15 +29,12 @@ def _rows_of_block(n_columns: int) -> int:
 # --- blocks of the user's own -----------------------------------------------------------------------
 
 
+@dataclass
 class Blocks:
     """What `skactive.blocks` returns: blocks of rows, in order, as a pool."""
 
-    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
-        self.source = source
-        self.is_read = False
-
-    def __repr__(self) -> str:
-        return f"blocks({self.source!r})"
+    source: Iterable[Any] | Callable[[], Iterable[Any]]
+    is_read: bool = field(default=False, repr=False)
 
 
 def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
@@ -104,22 +102,13 @@ class GivenBlocks(Source):
                 "the blocks come from an iterator that was read before, and can be read once: give `skactive.blocks` a "
                 "function that returns a new one"
             )
-        self._blocks.is_read = True
-        return self._each()
-
-    def _each(self) -> Iterator[tuple[int, Any]]:
-        start = 0
-        source = self._blocks.source
+        self._blocks.is_read, source, start = True, self._blocks.source, 0
         for i, given in enumerate(source() if callable(source) else source):
             if isinstance(kind_of(given), Others | ReadInBlocks | Streams):
-                raise TypeError(
-                    f"blocks must be arrays, DataFrames or other rows in memory, and block {i} is a "
-                    f"{type(given).__name__}"
-                )
+                raise TypeError(f"blocks must be rows in memory, and block {i} is a {type(given).__name__}")
             block = kind_of(given).prepare(given, "blocks")
-            length = kind_of(block).count_rows(block)
-            yield start, kind_of(block).slice(block, 0, length)  # which turns tables of Arrow to those of pandas
-            start += length
+            yield start, kind_of(block).slice(block, 0, count(block))  # tables of Arrow become those of pandas
+            start += count(block)
 
 
 # --- Arrow and polars -------------------------------------------------------------------------------
@@ -211,14 +200,13 @@ class PolarsPlan(Source):
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         size, start = _rows_of_block(len(self._plan.collect_schema())), 0
-        for block in self._batches(size):
+        if hasattr(self._plan, "collect_batches"):
+            found = iter(self._plan.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
+        else:  # older versions
+            found = self._plan.collect().iter_slices(size)
+        for block in found:
             yield start, block
             start += block.height
-
-    def _batches(self, size: int) -> Iterator[Any]:
-        if hasattr(self._plan, "collect_batches"):
-            return iter(self._plan.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
-        return self._plan.collect().iter_slices(size)  # of older versions
 
 
 # --- dask -------------------------------------------------------------------------------------------
