@@ -55,10 +55,8 @@ def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
 
 def is_score_of_certainty(score: Any) -> bool:
     """Whether it is modAL's margin, which is large where the model is sure: alone among its utilities."""
-    return (getattr(score, "__module__", ""), getattr(score, "__name__", "")) == (
-        "modAL.uncertainty",
-        "classifier_margin",
-    )
+    name = f"{getattr(score, '__module__', '')}.{getattr(score, '__name__', '')}"
+    return name == "modAL.uncertainty.classifier_margin"
 
 
 def answer(learner: Any, indices: NDArray[np.int64], metrics: NDArray[np.float64]) -> Any:
@@ -123,10 +121,11 @@ def repair_modal() -> None:
             module.check_X_y = _checking(module.check_X_y)  # type: ignore[attr-defined]
     _replace_everywhere("data_vstack", _stack)
     _replace_everywhere("retrieve_rows", _retrieve_rows)
-    for function in (_add_training_data, _fit, _fit_to_known, _fit_on_new):
-        _replace(learners.ActiveLearner.__mro__, function)
+    for function in (_add_training_data, _fit_to_known, _fit_on_new):
+        _replace(learners.ActiveLearner.__mro__, function.__name__, function)
+    _replace(learners.ActiveLearner.__mro__, "fit", _fit)
     next(c for c in learners.ActiveLearner.__mro__ if "fit" in vars(c)).bootstrap_init = False  # for `repr`
-    _replace(learners.Committee.__mro__[::-1], _add_to_all, "_add_training_data")
+    _replace(learners.Committee.__mro__[::-1], "_add_training_data", _add_to_all)
     learners.Committee.vote = _vote
 
 
@@ -137,9 +136,8 @@ def _replace_everywhere(name: str, replacement: Any) -> None:
             setattr(module, name, replacement)
 
 
-def _replace(classes: tuple[type, ...], function: Any, name: str = "") -> None:
+def _replace(classes: tuple[type, ...], name: str, function: Any) -> None:
     """Let ``function(original, self, ...)`` do the work of a method, in the first class that defines it."""
-    name = name or {"_fit": "fit"}.get(function.__name__, function.__name__)
     owner = next(c for c in classes if name in vars(c))
     original = vars(owner)[name]
 

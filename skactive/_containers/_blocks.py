@@ -12,7 +12,6 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,9 @@ Values = NDArray[np.float64]
 Function = Callable[[slice, Any], Values]
 """``function(where, chunk)``, (n_columns, n_rows): ``where`` are the rows of the chunk among those of the pass."""
 
+Layout = list[str | None]
+"""What a block is, what a row of it is, and what each column holds; None for what has no value to tell."""
+
 MOST_IN_MEMORY = 64 * 2**20
 """Bytes of rows up to which those of a pool that is read again are kept in memory."""
 
@@ -44,6 +46,9 @@ class Source(ABC):
 
     name: str
     is_once: bool = False  # whether it can be read a single time
+
+    def __init__(self, X: Any, name: str) -> None:  # ``name`` is the parameter that X was given for
+        self.X = X
 
     def n_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
@@ -278,9 +283,9 @@ class Stream:
 
     def _check(self, block: Any, start: int) -> None:
         if self._first is None:
-            self._first, self._like = Layout.of(block), kind_of(block).slice(block, 0, 1)
+            self._first, self._like = layout_of(block), kind_of(block).slice(block, 0, 1)
         elif not isinstance(self.source, Stored):
-            self._first.check(block, start)
+            check_alike(self._first, block, start)
 
 
 def count(block: Any) -> int:
@@ -324,36 +329,22 @@ def _part(where: Where, block: Any, rows: Indices) -> Any:
     return block if len(found) == count(block) else kind_of(block).take(block, found)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What the first block of a pool is like, and all others must be: see `Arrays.layout`."""
+def layout_of(block: Any) -> Layout:
+    """What all blocks of a pool must have in common."""
+    names, kinds = kind_of(block).layout(block)
+    if isinstance(names, list):
+        kinds = [kind and f"{kind} in column {name!r}" for kind, name in zip(kinds, names, strict=True)]
+    return [f"a {type(block).__name__}", f"rows of {names}", *kinds]
 
-    container: str
-    names: Any
-    types: list[str | None]
 
-    @classmethod
-    def of(cls, block: Any) -> Layout:
-        return cls(type(block).__name__, *kind_of(block).layout(block))
-
-    def check(self, block: Any, start: int) -> None:
-        """Check a block that begins at a row of the pool."""
-        other = Layout.of(block)
-        if (other.container, other.names) == (self.container, self.names):
-            pairs = enumerate(zip(other.types, self.types, strict=True))
-            differs = [(i, *pair) for i, pair in pairs if None not in pair and pair[0] != pair[1]]
-            if not differs:
-                return
-            i, got, expected = differs[0]
-            got = f"{got} in column {self.names[i]!r}" if isinstance(self.names, list) else got
-        elif other.container != self.container:
-            got, expected = other.container, self.container
-        else:
-            got, expected = f"rows of {other.names[:20]}", f"rows of {self.names[:20]}"
-        raise ValueError(
-            f"`X_pool` must have the same columns and types in every block. Got {got} in the block that begins at row "
-            f"{start}, where the first has {expected}."
-        )
+def check_alike(first: Layout, block: Any, start: int) -> None:
+    """Check a block that begins at a row of the pool against the first one; what is None may be anything."""
+    for got, expected in zip(layout_of(block), first, strict=False):
+        if got != expected and None not in (got, expected):
+            raise ValueError(
+                f"`X_pool` must have the same columns and types in every block. Got {got:.300} in the block that "
+                f"begins at row {start}, where the first has {expected:.300}."
+            )
 
 
 class Stored(Source):

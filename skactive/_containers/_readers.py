@@ -14,7 +14,19 @@ from sklearn import config_context, get_config
 
 from .._checks import failure_explained
 from .._threads import Lock
-from ._blocks import Function, Layout, ReadInBlocks, Source, Streams, Values, Where, count, inside, values_of
+from ._blocks import (
+    Function,
+    Layout,
+    ReadInBlocks,
+    Source,
+    Streams,
+    Values,
+    Where,
+    check_alike,
+    count,
+    inside,
+    values_of,
+)
 from ._kinds import Indices, Others, is_of_torch, kind_of, library_of, no_rows_error
 
 _BLOCK = 16 * 2**20  # bytes of a block that is read from a file
@@ -29,7 +41,7 @@ def _rows_of_block(n_columns: int) -> int:
 # --- blocks of the user's own -----------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(eq=False)
 class Blocks:
     """What `skactive.blocks` returns: blocks of rows, in order, as a pool."""
 
@@ -93,16 +105,16 @@ class GivenBlocks(Source):
     name = "iterable of blocks"
 
     def __init__(self, X: Blocks, name: str) -> None:
-        self._blocks = X
+        self.X = X
         self.is_once = not callable(X.source) and iter(X.source) is X.source
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        if self.is_once and self._blocks.is_read:
+        if self.is_once and self.X.is_read:
             raise ValueError(
                 "the blocks come from an iterator that was read before, and can be read once: give `skactive.blocks` a "
                 "function that returns a new one"
             )
-        self._blocks.is_read, source, start = True, self._blocks.source, 0
+        self.X.is_read, source, start = True, self.X.source, 0
         for i, given in enumerate(source() if callable(source) else source):
             if isinstance(kind_of(given), Others | ReadInBlocks | Streams):
                 raise TypeError(f"blocks must be rows in memory, and block {i} is a {type(given).__name__}")
@@ -120,7 +132,7 @@ class ArrowDataset(Source):
     name = "dataset of Arrow"
 
     def __init__(self, X: Any, name: str) -> None:
-        self._dataset = X
+        self.X = X
         files = [] if getattr(X, "_scan_options", None) else list(X.get_fragments())  # options of a filter
         is_of_groups = bool(files) and all(hasattr(file, "row_groups") for file in files)
         self._groups = [group for file in files for group in file.split_by_row_group()] if is_of_groups else None
@@ -130,13 +142,13 @@ class ArrowDataset(Source):
         return None if self._groups is None else sum(self._lengths)
 
     def count(self) -> int | None:
-        return int(self._dataset.count_rows())
+        return int(self.X.count_rows())
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        schema = self._dataset.schema
+        schema = self.X.schema
         options = {"batch_size": _rows_of_block(len(schema)), "batch_readahead": 1, "fragment_readahead": 1}
         if self._groups is None:
-            yield from _frames(self._dataset.to_batches(**options), schema)
+            yield from _frames(self.X.to_batches(**options), schema)
             return
         start = 0
         # One row group after the other: of more of them, Arrow would read all bytes ahead.
@@ -153,11 +165,10 @@ class ArrowReader(Source):
     _read: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # readers without rows left, which would look empty
 
     def __init__(self, X: Any, name: str) -> None:
-        self._reader = X
-        self.name = type(X).__name__
+        self.X, self.name = X, type(X).__name__
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        reader = self._reader
+        reader = self.X
         if library_of(reader) == "pyarrow":  # others give a new stream whenever they are asked
             if reader in self._read:
                 raise ValueError(
@@ -190,20 +201,17 @@ class PolarsPlan(Source):
 
     name = "LazyFrame"
 
-    def __init__(self, X: Any, name: str) -> None:
-        self._plan = X
-
     def count(self) -> int | None:
         import polars
 
-        return int(self._plan.select(polars.len()).collect().item())
+        return int(self.X.select(polars.len()).collect().item())
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        size, start = _rows_of_block(len(self._plan.collect_schema())), 0
-        if hasattr(self._plan, "collect_batches"):
-            found = iter(self._plan.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
+        size, start = _rows_of_block(len(self.X.collect_schema())), 0
+        if hasattr(self.X, "collect_batches"):
+            found = iter(self.X.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
         else:  # older versions
-            found = self._plan.collect().iter_slices(size)
+            found = self.X.collect().iter_slices(size)
         for block in found:
             yield start, block
             start += block.height
@@ -284,7 +292,7 @@ class _Work:
     def __call__(self, block: Any, start: int, length: int | None, wanted: Indices | None, place: int) -> Values | None:
         """Values for a block that begins at ``start``; its rows ``wanted`` are at ``place`` of the pass."""
         _counted(block, length)
-        self.first.check(block, start)
+        check_alike(self.first, block, start)
         rows = block if wanted is None else kind_of(block).take(block, wanted)
         starts = range(0, count(rows), self.size)
         chunks = (kind_of(rows).slice(rows, at, min(at + self.size, count(rows))) for at in starts)
@@ -311,21 +319,20 @@ class TorchItems(Source):
     """The items of a Dataset, one after the other: a row each, or a pair of a row and a label, which is left out."""
 
     def __init__(self, X: Any, name: str) -> None:
-        self._dataset = X
+        self.X, self.name = X, type(X).__name__
         self._has_places = hasattr(X, "__getitem__") and hasattr(X, "__len__")
-        self.name = type(X).__name__
 
     def n_rows(self) -> int | None:
-        return len(self._dataset) if self._has_places else None
+        return len(self.X) if self._has_places else None
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
         if self._has_places:
-            places = np.arange(len(self._dataset)) if wanted is None else wanted
+            places = np.arange(len(self.X)) if wanted is None else wanted
             for start in range(0, len(places), _ITEMS):
                 part = places[start : start + _ITEMS]
-                yield part, _collated([self._dataset[i] for i in part.tolist()])
+                yield part, _collated([self.X[i] for i in part.tolist()])
             return
-        items, start = iter(self._dataset), 0
+        items, start = iter(self.X), 0
         while rows := list(itertools.islice(items, _ITEMS)):
             yield start, _collated(rows)
             start += len(rows)
@@ -337,7 +344,7 @@ class TorchLoader(Source):
     name = "DataLoader"
 
     def __init__(self, X: Any, name: str) -> None:
-        self._loader = X
+        self.X = X
         order = type(getattr(X, "sampler", None)).__name__
         if order not in {"SequentialSampler", "_InfiniteConstantSampler", "NoneType"} or X.drop_last:
             got = "drop_last=True, which leaves rows out" if X.drop_last else f"a {order}"
@@ -347,11 +354,11 @@ class TorchLoader(Source):
             )
 
     def n_rows(self) -> int | None:
-        return len(self._loader.dataset) if hasattr(self._loader.dataset, "__len__") else None
+        return len(self.X.dataset) if hasattr(self.X.dataset, "__len__") else None
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         start = 0
-        for batch in self._loader:
+        for batch in self.X:
             is_tuple = isinstance(batch, list | tuple) and len(batch) > 0 and hasattr(batch[0], "shape")
             rows = _prepared(_row_of(tuple(batch)) if is_tuple else batch)
             yield start, rows

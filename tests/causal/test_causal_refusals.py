@@ -71,7 +71,7 @@ def test_a_name_that_is_no_column_is_refused_with_the_columns():
     with pytest.raises(ValueError, match=r"`treatment` must be .* once among 'age', 'drug'\. Got 'dose'"):
         causal_batch(frame, forest, treatment="dose")
     twice = pd.DataFrame(CAUSAL_POOL, columns=["drug", "drug"])
-    with pytest.raises(ValueError, match="once among 'drug', 'drug'. Got 'drug'"):
+    with pytest.raises(ValueError, match=r"once among 'drug', 'drug'\. Got 'drug'"):
         predict_effects(OUTCOMES, twice, "drug")
 
 

@@ -359,7 +359,7 @@ BAD = {
         lambda f: select_from(with_block(MIXED[:9])),
         "texts in column 'd' .* where the first has numbers",
     ),
-    "another container": (lambda f: select_from(with_block(X[:9])), "Got ndarray .* where the first has DataFrame"),
+    "another container": (lambda f: select_from(with_block(X[:9])), "Got a ndarray .* where the first has a DataFrame"),
     "another shape": (
         lambda f: make().select(model("forest", False), blocks([X[:9], X[:9, :3]]), 3),
         r"rows of \(3,\)",
