@@ -57,14 +57,16 @@ def _digests(values: Any) -> Iterator[Hashable]:
 
 def _plain(value: Any) -> Hashable:
     """Python's own value: numbers as float if that is exact, None for a gap, and ``repr`` of what has no hash."""
-    if isinstance(value, Mapping):
-        return tuple((name, _plain(part)) for name, part in value.items())
     if hasattr(value, "dtype"):
         value = as_array(value).tolist()
-    if isinstance(value, list | tuple):
-        return tuple(_plain(part) for part in value)
+    if isinstance(value, float):
+        return None if value != value else value
     if isinstance(value, int):
         return float(value) if abs(value) < 2**53 else value
+    if isinstance(value, Mapping):
+        return tuple((name, _plain(part)) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_plain(part) for part in value)
     try:
         hash(value)
         return None if value != value else value
