@@ -6,14 +6,14 @@ scikit-learn, pandas and numpy no longer have what they call. Learners are recog
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,10 +55,8 @@ def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
 
 def is_score_of_certainty(score: Any) -> bool:
     """Whether it is modAL's margin, which is large where the model is sure: alone among its utilities."""
-    return (getattr(score, "__module__", ""), getattr(score, "__name__", "")) == (
-        "modAL.uncertainty",
-        "classifier_margin",
-    )
+    name = f"{getattr(score, '__module__', '')}.{getattr(score, '__name__', '')}"
+    return name == "modAL.uncertainty.classifier_margin"
 
 
 def answer(learner: Any, indices: NDArray[np.int64], metrics: NDArray[np.float64]) -> Any:
@@ -92,7 +90,7 @@ def _no_strategy(learner: Any, X_pool: Any, **options: Any) -> Any:
     raise NotImplementedError
 
 
-def repair_modal() -> list[str]:
+def repair_modal() -> None:
     """Make modAL 0.4 work with the installed scikit-learn and pandas.
 
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
@@ -100,12 +98,7 @@ def repair_modal() -> list[str]:
     what loses labels, and what forgets how the last fit was made: its keywords, such as weights, and its error, which
     queries ask for. Labels of containers that modAL does not know, or of two of them, are joined; those with an index
     go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Gaps in DataFrames
-    of rows are left to the estimator.
-
-    Returns
-    -------
-    list of str
-        What was replaced; empty if modAL is not installed or needs nothing (any more).
+    of rows are left to the estimator. Where modAL is not installed, or was repaired before, nothing happens.
 
     See Also
     --------
@@ -114,33 +107,55 @@ def repair_modal() -> list[str]:
     Examples
     --------
     >>> from skactive import repair_modal
-    >>> repaired = repair_modal()
     >>> repair_modal()
-    []
     """
     if importlib.util.find_spec("modAL") is None:
-        return []
+        return
     data = importlib.import_module("modAL.utils.data")
     base = importlib.import_module("modAL.models.base")
     learners = importlib.import_module("modAL.models.learners")
-    repaired: list[str] = []
-    if not hasattr(data.data_vstack, "_repaired"):
-        repaired += [_replace_check(module) for module in (base, learners) if hasattr(module, "check_X_y")]
-        repaired += _replace_everywhere("data_vstack", _stacking(data.data_vstack))
-        repaired += _replace_everywhere("data_hstack", _stacking(data.data_hstack, axis=1))
-        repaired += _replace_everywhere("retrieve_rows", _retrieving(data.retrieve_rows))
-        repaired += _make_learner_whole(learners.ActiveLearner)
-        repaired += [_make_committee_whole(learners.Committee), _repair_vote(learners.Committee)]
-        repaired += [_keep_record(learners.ActiveLearner, name) for name in ("_fit_to_known", "_fit_on_new")]
-    return repaired
+    if getattr(data.data_vstack, "__module__", "") == __name__:
+        return
+    for module in (base, learners):
+        if hasattr(module, "check_X_y"):
+            module.check_X_y = _checking(module.check_X_y)  # type: ignore[attr-defined]
+    _replace_everywhere("data_vstack", _stack)
+    _replace_everywhere("retrieve_rows", _retrieve_rows)
+    for function in (_add_training_data, _fit_to_known, _fit_on_new):
+        _replace(learners.ActiveLearner.__mro__, function.__name__, function)
+    _replace(learners.ActiveLearner.__mro__, "fit", _fit)
+    next(c for c in learners.ActiveLearner.__mro__ if "fit" in vars(c)).bootstrap_init = False  # for `repr`
+    _replace(learners.Committee.__mro__[::-1], "_add_training_data", _add_to_all)
+    learners.Committee.vote = _vote
 
 
-def _replace_check(module: ModuleType) -> str:
+def _replace_everywhere(name: str, replacement: Any) -> None:
+    """ModAL's modules import these functions by name: replace each copy."""
+    for key, module in list(sys.modules.items()):
+        if key.partition(".")[0] == "modAL" and hasattr(module, name):
+            setattr(module, name, replacement)
+
+
+def _replace(classes: tuple[type, ...], name: str, function: Any) -> None:
+    """Let ``function(original, self, ...)`` do the work of a method, in the first class that defines it."""
+    owner = next(c for c in classes if name in vars(c))
+    original = vars(owner)[name]
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return function(original, self, *args, **options)
+
+    setattr(owner, name, method)
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+def _checking(check: Any) -> Any:
     """The check of new data under the keyword that scikit-learn has for it, which was renamed in 1.6 and gone in 1.8.
 
     Gaps in a DataFrame pass: they are the business of the estimator, a pipeline that fills them, say.
     """
-    check = module.check_X_y
     keyword = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check).parameters else "force_all_finite"
 
     def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
@@ -149,111 +164,85 @@ def _replace_check(module: ModuleType) -> str:
             X = np.zeros((containers.count_rows(X), 1))
         return check(X, y, **{keyword: finite}, **options)
 
-    module.check_X_y = checked  # type: ignore[attr-defined]
-    return f"{module.__name__}.check_X_y"
+    return checked
 
 
-def _stacking(original: Any, axis: int = 0) -> Any:
-    """ModAL's stacking, which knows few containers, no pandas >= 2, and turns mixed lists into strings."""
-
-    @functools.wraps(original)
-    def stack(blocks: Any) -> Any:
-        if axis == 0:
-            return functools.reduce(containers.join_rows, blocks)
-        first = blocks[0]
-        if hasattr(first, "iloc"):
-            return sys.modules["pandas"].concat(blocks, axis=axis)
-        if hasattr(first, "detach"):
-            return sys.modules["torch"].cat(list(blocks), dim=axis)
-        if any(sp.issparse(block) for block in blocks):
-            return sp.hstack(blocks, format="csr")  # so that the rows can be addressed again
-        return original(blocks)
-
-    stack._repaired = True  # type: ignore[attr-defined]
-    return stack
+def _stack(blocks: Any) -> Any:
+    """Rows below rows; modAL's own knows few containers, no pandas >= 2, and turns mixed lists into strings."""
+    return functools.reduce(containers.join_rows, blocks)
 
 
-def _retrieving(original: Any) -> Any:
-    """ModAL's row access, which knows few containers and turns mixed lists into strings."""
-
-    @functools.wraps(original)
-    def retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
-        if np.ndim(I) == 0 and isinstance(X, list | tuple):
-            return X[I]
-        if isinstance(X, np.ndarray | sys.modules["pandas"].DataFrame):
-            return original(X, I)
-        if hasattr(X, "detach"):
-            return containers.prepare_pool(X)[I]
-        return containers.take_rows(containers.prepare_pool(X), np.atleast_1d(np.asarray(I)))
-
-    return retrieve_rows
+def _retrieve_rows(X: Any, I: Any) -> Any:  # noqa: E741 - modAL's name
+    """Rows, or one of them; modAL's own knows few containers, and turns mixed lists into strings."""
+    X = containers.prepare_pool(X)
+    return getattr(X, "iloc", X)[I] if np.ndim(I) == 0 else containers.take_rows(X, np.asarray(I))
 
 
-def _make_learner_whole(learner_class: Any) -> list[str]:
-    """Labels go by the index of their rows, in any container; bad ones leave the learner as it was.
+def _vote(committee: Any, X: Any, **predict_kwargs: Any) -> NDArray[Any]:
+    """Votes of any type, on any container: modAL's buffer holds numbers only."""
+    return np.stack([learner.predict(X, **predict_kwargs) for learner in committee.learner_list], axis=1)
 
-    ``repr`` finds every parameter.
-    """
-    owner = next(c for c in learner_class.__mro__ if "_add_training_data" in vars(c))
-    add, fit, fit_to_known, fit_on_new = (getattr(owner, name) for name in _TAKE_LABELS)
 
-    @functools.wraps(add)
-    def _add_training_data(self: Any, X: Any, y: Any) -> Any:
-        before = self.X_training, self.y_training
-        try:
-            y = _checked_labels(X, y)
-            if before[0] is not None:
-                self.y_training, y = _of_one_container(self.y_training, y)
-            return add(self, X, y)
-        except Exception:
-            self.X_training, self.y_training = before
-            raise
+# --- labels and fits: by the index of their rows, in any container; bad ones leave a learner as it was ---
 
-    @functools.wraps(fit)
-    def fit_checked(self: Any, X: Any, y: Any, *args: Any, **options: Any) -> Any:
-        return fit(self, X, _checked_labels(X, y), *args, **options)
 
-    @functools.wraps(fit_to_known)
-    def _fit_to_known(self: Any, bootstrap: bool = False, **options: Any) -> Any:
-        known = self.y_training = _checked_labels(self.X_training, self.y_training)  # those of the constructor
+@contextlib.contextmanager
+def _as_before(learners: Any) -> Iterator[None]:
+    """What fails here leaves the training data of learners as they were."""
+    before = [(learner.X_training, learner.y_training) for learner in learners]
+    try:
+        yield
+    except Exception:
+        for learner, (X, y) in zip(learners, before, strict=True):
+            learner.X_training, learner.y_training = X, y
+        raise
+
+
+def _add_training_data(add: Callable[..., Any], learner: Any, X: Any, y: Any) -> Any:
+    with _as_before([learner]):
+        y = _checked_labels(X, y)
+        if learner.X_training is not None:
+            learner.y_training, y = _of_one_container(learner.y_training, y)
+        return add(learner, X, y)
+
+
+def _add_to_all(add: Callable[..., Any], committee: Any, X: Any, y: Any) -> Any:
+    """What one learner of a committee refuses, none of them keeps."""
+    with _as_before(committee.learner_list):
+        return add(committee, X, y)
+
+
+def _fit(fit: Callable[..., Any], learner: Any, X: Any, y: Any, *args: Any, **options: Any) -> Any:
+    return fit(learner, X, _checked_labels(X, y), *args, **options)
+
+
+def _fit_to_known(fit: Callable[..., Any], learner: Any, bootstrap: bool = False, **options: Any) -> Any:
+    with _recorded(learner, options):
+        known = learner.y_training = _checked_labels(learner.X_training, learner.y_training)  # of the constructor
         try:
             if bootstrap:
-                self.y_training = plain_labels(known, "y")  # modAL takes them by position, which a Series is not
-            return fit_to_known(self, bootstrap=bootstrap, **options)
+                learner.y_training = plain_labels(known, "y")  # modAL takes them by position, which a Series is not
+            return fit(learner, bootstrap=bootstrap, **options)
         finally:
-            self.y_training = known
+            learner.y_training = known
 
-    @functools.wraps(fit_on_new)
-    def _fit_on_new(self: Any, X: Any, y: Any, bootstrap: bool = False, **options: Any) -> Any:
+
+def _fit_on_new(fit: Callable[..., Any], learner: Any, X: Any, y: Any, bootstrap: bool = False, **options: Any) -> Any:
+    with _recorded(learner, options):
         y = _checked_labels(X, y)
-        return fit_on_new(self, X, plain_labels(y, "y") if bootstrap else y, bootstrap=bootstrap, **options)
-
-    for name, function in zip(_TAKE_LABELS, (_add_training_data, fit_checked, _fit_to_known, _fit_on_new), strict=True):
-        setattr(owner, name, function)
-    owner.bootstrap_init = False
-    return [f"{owner.__module__}.{owner.__name__}.{name}" for name in _TAKE_LABELS]
+        return fit(learner, X, plain_labels(y, "y") if bootstrap else y, bootstrap=bootstrap, **options)
 
 
-_TAKE_LABELS = ("_add_training_data", "fit", "_fit_to_known", "_fit_on_new")
-
-
-def _make_committee_whole(committee_class: Any) -> str:
-    """What one learner of a committee refuses, none of them keeps."""
-    owner = next(c for c in reversed(committee_class.__mro__) if "_add_training_data" in vars(c))
-    add = owner._add_training_data
-
-    @functools.wraps(add)
-    def _add_training_data(self: Any, X: Any, y: Any) -> Any:
-        before = [(learner.X_training, learner.y_training) for learner in self.learner_list]
-        try:
-            return add(self, X, y)
-        except Exception:
-            for learner, (X_before, y_before) in zip(self.learner_list, before, strict=True):
-                learner.X_training, learner.y_training = X_before, y_before
-            raise
-
-    owner._add_training_data = _add_training_data
-    return f"{owner.__module__}.{owner.__name__}._add_training_data"
+@contextlib.contextmanager
+def _recorded(learner: Any, options: Mapping[str, Any]) -> Iterator[None]:
+    """Keep the keywords of a fit, weights of rows among them, with the learner, and the error if it fails."""
+    setattr(learner, _FIT_KEYWORDS, dict(options))
+    setattr(learner, _FIT_FAILURE, "")
+    try:
+        yield
+    except Exception as error:
+        setattr(learner, _FIT_FAILURE, str(error).strip().partition("\n")[0] or type(error).__name__)
+        raise
 
 
 def _checked_labels(X: Any, y: Any) -> Any:
@@ -275,40 +264,3 @@ def _of_one_container(known: Any, new: Any) -> tuple[Any, Any]:
         return before, after[:, np.newaxis]
     is_column = hasattr(new, "iloc") and after.shape[1:] == (1,)
     return before, after.ravel() if is_column and before.ndim == 1 else after
-
-
-def _keep_record(learner_class: Any, name: str) -> str:
-    """A fit whose keywords, weights of rows among them, stay with the learner, as does the error if it fails."""
-    owner = next(c for c in learner_class.__mro__ if name in vars(c))
-    fit = vars(owner)[name]
-
-    @functools.wraps(fit)
-    def keeping(self: Any, *args: Any, **options: Any) -> Any:
-        setattr(self, _FIT_KEYWORDS, {key: value for key, value in options.items() if key != "bootstrap"})
-        setattr(self, _FIT_FAILURE, "")
-        try:
-            return fit(self, *args, **options)
-        except Exception as error:
-            setattr(self, _FIT_FAILURE, str(error).strip().partition("\n")[0] or type(error).__name__)
-            raise
-
-    setattr(owner, name, keeping)
-    return f"{owner.__module__}.{owner.__name__}.{name}"
-
-
-def _repair_vote(committee_class: Any) -> str:
-    """Votes of any type, on any container: modAL's buffer holds numbers only."""
-
-    def vote(self: Any, X: Any, **predict_kwargs: Any) -> NDArray[Any]:
-        return np.stack([learner.predict(X, **predict_kwargs) for learner in self.learner_list], axis=1)
-
-    committee_class.vote = vote
-    return f"{committee_class.__module__}.{committee_class.__name__}.vote"
-
-
-def _replace_everywhere(name: str, replacement: Any) -> list[str]:
-    """ModAL's modules import these functions by name: replace each copy."""
-    modules = [m for key, m in sys.modules.items() if key.partition(".")[0] == "modAL" and hasattr(m, name)]
-    for module in modules:
-        setattr(module, name, replacement)
-    return [f"{module.__name__}.{name}" for module in modules]

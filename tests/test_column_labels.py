@@ -109,23 +109,6 @@ def test_a_bootstrap_of_nets_has_draws_without_the_axis_and_members_that_learned
     assert (1 - errors / Y[300:].var() >= 0.9).all()
 
 
-def test_a_suggested_size_fits_nets_that_learn():
-    learner = ActiveLearner(net(), X_training=X[:100], y_training=Y[:100])
-    seen = []
-
-    class Watching(StochasticBatchQuery):
-        def row_scorer(self, learner, pool, rng):
-            seen.append(learner.estimator.score(X[300:], Y[300:]))
-            return super().row_scorer(learner, pool, rng)
-
-    query = Watching("std_dev", posterior=RandomForestRegressor(5), batch_range=(2, 50), random_state=0)
-    query.select(learner, X[100:300], 5)
-    seen.clear()
-    assert 2 <= query.suggest_batch_size(learner, X[100:300]) <= 50
-    assert len(seen) == 3  # the learner's model, and two refits
-    assert min(seen) >= 0.9
-
-
 def test_surrogates_reports_and_testers_take_columns():
     learner = ActiveLearner(net(), X_training=X[:100], y_training=Y[:100])
     query = StochasticBatchQuery("std_dev", posterior=RandomForestRegressor(5), random_state=0)

@@ -195,8 +195,8 @@ def test_teach_stores_rows_with_their_labels_or_raises_and_stores_nothing(case):
 FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
 UNLIKE = {  # rows that a learner has, and rows that it is taught
     "a frame and an array": (FRAME, FRAME.to_numpy(), "pandas.DataFrame.* Got numpy.ndarray of numbers"),
-    "a frame and other columns": (FRAME, FRAME.rename(columns={"b": "c"}), r"\['a', 'b'\]. Got \['a', 'c'\]"),
-    "a frame and fewer columns": (FRAME, FRAME[["a"]], r"\['a', 'b'\]. Got \['a'\]"),
+    "a frame and other columns": (FRAME, FRAME.rename(columns={"b": "c"}), r"\['a', 'b'\]. Got .* with \['a', 'c'\]"),
+    "a frame and fewer columns": (FRAME, FRAME[["a"]], r"\['a', 'b'\]. Got .* with \['a'\]"),
     "a list and a frame": (FRAME.to_numpy().tolist(), FRAME, "list. Got pandas.DataFrame"),
     "a tensor and an array": (torch.ones(2, 2), np.ones((2, 2)), "torch.Tensor.* Got numpy.ndarray"),
     "numbers and texts": (np.ones((2, 2)), np.array([["1", "2"], ["3", "4"]]), "of numbers. Got numpy.ndarray of text"),
@@ -261,7 +261,7 @@ def test_a_learner_has_a_repr():
 
 def test_repairing_twice_changes_nothing():
     stack = modAL.models.learners.data_vstack if hasattr(modAL.models.learners, "data_vstack") else None
-    assert repair_modal() == []
+    repair_modal()
     assert getattr(modAL.models.learners, "data_vstack", None) is stack
 
 

@@ -15,7 +15,8 @@ from scipy import sparse
 from sklearn import get_config
 
 from .._checks import is_integer
-from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values
+from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values, values_of
+from ._blocks import Source as Source
 from ._kinds import (
     KINDS,
     Arrays,
@@ -27,15 +28,16 @@ from ._kinds import (
     Sparse,
     Tables,
     TensorSets,
-    join_sparse,
+    different_error,
     kind_of,
+    library_of,
 )
-from ._readers import SOURCES, ArrowReader
+from ._readers import SOURCES, ArrowReader, is_arrow_stream
 from ._readers import blocks as blocks
 
 KINDS += [
-    *(Streams(), Lists(), Sparse(), TensorSets(), *map(ReadInBlocks, SOURCES)),
-    *(Frames(), Tables(), ReadInBlocks(ArrowReader), Dicts(), Arrays(), Others()),
+    *(Streams(), Lists(), Sparse(), TensorSets(), *(ReadInBlocks(*source) for source in SOURCES)),
+    *(Frames(), Tables(), ReadInBlocks(is_arrow_stream, ArrowReader), Dicts(), Arrays(), Others()),
 ]
 
 _MAX_CHUNK_BYTES = 64 * 2**20
@@ -54,8 +56,6 @@ def prepare_pool(X: Any, name: str = "X_pool") -> Any:
 
 def holds_rows(X: Any) -> bool:
     """Whether X is a container of rows."""
-    if not isinstance(kind_of(X), Others):
-        return True
     try:
         prepare_pool(X)
     except TypeError:
@@ -116,12 +116,18 @@ def join_rows(X: Any, more: Any) -> Any:
     TypeError
         If there is no container for both that keeps what they hold. The message names them.
     """
-    X, more = (
-        kind_of(rows).prepare(rows, "X") if isinstance(kind_of(rows), ReadInBlocks) else rows for rows in (X, more)
-    )
-    if sparse.issparse(X) or sparse.issparse(more):
-        return join_sparse(X, more)
-    return kind_of(X).join(X, more)
+    X, more = (_joinable(rows) for rows in (X, more))
+    if not (sparse.issparse(X) or sparse.issparse(more)):
+        return kind_of(X).join(X, more)
+    blocks = [rows.tocsr() if sparse.issparse(rows) else np.asarray(rows) for rows in (X, more)]
+    if any(block.dtype.kind not in "biufc" for block in blocks):
+        raise different_error(X, more)
+    return sparse.vstack(blocks, format="csr")  # whose rows can be addressed again
+
+
+def _joinable(rows: Any) -> Any:
+    rows = kind_of(rows).prepare(rows, "X") if isinstance(kind_of(rows), ReadInBlocks) else rows
+    return rows.to_pandas() if library_of(rows) == "pyarrow" else rows
 
 
 # --- values that are given one a row ----------------------------------------------------------------
@@ -149,16 +155,13 @@ def aligned(values: Any, X: Any, name: str, rows: Indices | None = None) -> Any:
 
 def _order_of(theirs: Any, ours: Any, name: str) -> Indices:
     """Where in an index each entry of another is, which has the same entries in another order."""
-    same_depth = theirs.nlevels == ours.nlevels
-    got = "entries that occur twice, in another order"
-    if theirs.is_unique and ours.is_unique:
-        order = theirs.get_indexer(ours) if same_depth else np.full(len(ours), -1)
+    if theirs.is_unique and ours.is_unique and theirs.nlevels == ours.nlevels:
+        order = theirs.get_indexer(ours)
         if (order >= 0).all():
             return order
-        got = f"none for {int((order < 0).sum())} of {len(ours)} rows, such as {ours[[np.argmin(order)]].tolist()[0]!r}"
     raise ValueError(
-        f"`{name}` must have the index of its rows, or no index: got {got}; give `.to_numpy()` of what is in the order "
-        "of the rows already."
+        f"`{name}` must have the index of its rows, each entry once, or no index. Got {theirs[:5].tolist()}, where the "
+        f"rows have {ours[:5].tolist()}. Give `.to_numpy()` of what is in the order of the rows already."
     )
 
 
@@ -172,9 +175,8 @@ def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) ->
     """
     limit = min(get_config()["working_memory"] * 2**20, most_bytes)
     of_row = bytes_per_row(X)
-    if of_row is None:
-        return max(1, min(int(limit // (8 * n_values + 8)), _MOST_UNKNOWN))
-    return max(1, int(limit // (8 * n_values + of_row)))
+    most = int(limit // (8 * n_values + (8 if of_row is None else of_row)))
+    return max(1, most if of_row is not None else min(most, _MOST_UNKNOWN))
 
 
 def whole_blocks(size: int, block: int | None) -> int:
@@ -185,12 +187,10 @@ def whole_blocks(size: int, block: int | None) -> int:
 def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
     if isinstance(X, Stream):
-        yield from X.chunks(rows, size)
-        return
+        return X.chunks(rows, size)
     if rows is None:
-        yield from (kind_of(X).slice(X, start, start + size) for start in range(0, count_rows(X), size))
-    else:
-        yield from (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
+        return (kind_of(X).slice(X, start, start + size) for start in range(0, count_rows(X), size))
+    return (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
 
 
 def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:
@@ -198,13 +198,7 @@ def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Itera
 
     Of a pool of dask it is called where the blocks are, and chunks begin anew with each block.
     """
-    if isinstance(X, Stream):
-        yield from X.mapped(function, rows, size)
-        return
-    stop = 0
-    for chunk in iter_chunks(X, rows, size):
-        start, stop = stop, stop + count_rows(chunk)
-        yield slice(start, stop), function(slice(start, stop), chunk)
+    return X.mapped(function, rows, size) if isinstance(X, Stream) else values_of(function, iter_chunks(X, rows, size))
 
 
 def take_rows(X: Any, rows: Indices) -> Any:
@@ -222,8 +216,8 @@ def take_candidates(X: Any, rows: Indices | None, candidates: Indices) -> Any:
 
 def look(X: Any, rows: Indices | None) -> None:
     """Have the first block of a pass over ``rows`` read, if none was, as it shows what columns there are."""
-    if isinstance(X, Stream) and not X.was_seen:
-        X.begin(rows, 1)
+    if isinstance(X, Stream):
+        X.look(rows)
 
 
 def n_first(X: Any, rows: Indices | None) -> int:
@@ -241,36 +235,20 @@ def n_first(X: Any, rows: Indices | None) -> int:
 
 def column_position(X: Any, column: Any, name: str) -> int:
     """Position of a column given by position, negative from the end, or in a DataFrame by its name."""
-    n_columns, names = count_columns(X), kind_of(X).names(X)
+    n_columns, names = count_columns(X), kind_of(X).names(X) or []
     if n_columns is None or getattr(X, "ndim", 2) != 2:
         raise ValueError(
             f"`{name}` is a column, and the rows are not a table with columns: they are a {type(X).__name__}. "
             "Give an array of two axes or a DataFrame."
         )
-    if is_integer(column):
-        if not -n_columns <= column < n_columns:
-            raise ValueError(
-                f"`{name}` must be the position of a column, from 0 to {n_columns - 1}, or negative to count from the "
-                f"end. Got {column}."
-            )
+    if is_integer(column) and -n_columns <= column < n_columns:
         return int(column) % n_columns
-    if names is None:
-        raise TypeError(
-            f"`{name}` must be the position of a column, an integer, where columns have no names: the rows are a "
-            f"{type(X).__name__}. Got {column!r}. Names need a DataFrame."
-        )
-    return _position_of_name(name, column, names)
-
-
-def _position_of_name(name: str, column: Any, columns: list[Any]) -> int:
-    positions = [i for i, known in enumerate(columns) if known == column]
-    if len(positions) != 1:
-        shown = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
-        raise ValueError(
-            f"`{name}` must be one of the columns {shown}, or a position. Got {column!r}, of which there are "
-            f"{len(positions)}."
-        )
-    return positions[0]
+    if not is_integer(column) and names.count(column) == 1:
+        return names.index(column)
+    once = f", or a name that occurs once among {', '.join(map(repr, names[:20]))}" if names else ""
+    raise ValueError(
+        f"`{name}` must be the position of a column, from {-n_columns} to {n_columns - 1}{once}. Got {column!r}."
+    )
 
 
 def take_column(X: Any, position: int) -> NDArray[Any]:
@@ -280,12 +258,12 @@ def take_column(X: Any, position: int) -> NDArray[Any]:
 
 def set_column(X: Any, position: int, value: int) -> Any:
     """The rows with one value in a column, of the type that the column has: a copy."""
-    return kind_of(X).with_column(X, position, value)
+    return kind_of(X).with_column(X, position, [value])
 
 
 def drop_column(X: Any, position: int) -> Any:
     """The rows without a column: a copy."""
-    return kind_of(X).without_column(X, position)
+    return kind_of(X).with_column(X, position, [])
 
 
 # --- bytes ------------------------------------------------------------------------------------------

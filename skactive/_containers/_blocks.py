@@ -11,8 +11,7 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,9 @@ Values = NDArray[np.float64]
 Function = Callable[[slice, Any], Values]
 """``function(where, chunk)``, (n_columns, n_rows): ``where`` are the rows of the chunk among those of the pass."""
 
+Layout = list[str | None]
+"""What a block is, what a row of it is, and what each column holds; None for what has no value to tell."""
+
 MOST_IN_MEMORY = 64 * 2**20
 """Bytes of rows up to which those of a pool that is read again are kept in memory."""
 
@@ -40,18 +42,13 @@ _OF_UNKNOWN = 1024  # bytes that a row of texts or objects is assumed to take
 
 
 class Source(ABC):
-    """How the blocks of one kind of pool are read.
-
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    is_once : bool
-        Whether it can be read a single time.
-    """
+    """How the blocks of one kind of pool are read; ``name`` is what messages call it."""
 
     name: str
-    is_once: bool = False
+    is_once: bool = False  # whether it can be read a single time
+
+    def __init__(self, X: Any, name: str) -> None:  # ``name`` is the parameter that X was given for
+        self.X = X
 
     def n_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
@@ -68,19 +65,16 @@ class Source(ABC):
         Blocks are containers in memory.
         """
 
-    def mapped(self, work: Work, rows: Indices | None) -> Iterator[tuple[slice, Values]] | None:
-        """Results of the work on each block, computed where the blocks are; None if blocks have to be read here."""
+    def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values] | None:
+        """The function of chunks of each block, computed where the blocks are; None if they have to be read here."""
         return None
 
 
 class ReadInBlocks(Arrays):
-    """The kind of all containers that one class of `Source` reads: ``source.holds(X)`` says which these are."""
+    """All containers of which a test says that one class of `Source` reads them."""
 
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def holds(self, X: Any) -> bool:
-        return self.source.holds(X)
+    def __init__(self, holds: Callable[[Any], bool], source: Callable[[Any, str], Source]) -> None:
+        self.holds, self.source = holds, source  # type: ignore[assignment,method-assign]
 
     def prepare(self, X: Any, name: str) -> Any:
         """A stream for a pool; other rows, of which there are few, are read into memory."""
@@ -113,25 +107,11 @@ class Streams(Arrays):
         return kind_of(X.like).bytes_per_row(X.like)
 
 
-@dataclass
-class _Begun:
-    """A pass of which the first rows were read; the next pass over the same rows continues from it."""
-
-    rows: Indices | None
-    pieces: Iterator[Any]
-    read: list[Any] = field(default_factory=list)
-    n_read: int = 0
-
-
 class Stream:
     """A pool that is read in blocks, for one query.
 
-    Attributes
-    ----------
-    source : Source
-        Where rows are read from: after `store`, what was kept of them.
-    n_rows : int or None
-        None while the number of rows is unknown.
+    ``source`` is where rows are read from: after `store`, what was kept of them. ``n_rows`` is None while their number
+    is unknown.
     """
 
     def __init__(self, source: Source) -> None:
@@ -139,7 +119,7 @@ class Stream:
         self.n_rows = source.n_rows()
         self._first: Layout | None = None
         self._like: Any = None
-        self._begun: _Begun | None = None
+        self._begun: tuple[Indices | None, list[Any], Iterator[Any]] | None = None
 
     # --- passes -------------------------------------------------------------------------------------
 
@@ -148,7 +128,7 @@ class Stream:
         left: list[Any] = []
         n_left = 0
         for piece in self._pass(rows):
-            kind, at, length = kind_of(piece), 0, _count(piece)
+            kind, at, length = kind_of(piece), 0, count(piece)
             while n_left + length - at >= size:
                 stop = at + size - n_left
                 part = kind.slice(piece, at, stop)
@@ -165,39 +145,38 @@ class Stream:
 
         Of a pool that is elsewhere, chunks begin anew with each block, and only results come here.
         """
+        found = None
         if rows is None or (rows[1:] > rows[:-1]).all():
             self.begin(rows, 1)  # shows what all blocks must be like
-            found = None if self._first is None else self.source.mapped(Work(function, size, self._first), rows)
-            if found is not None:
-                self._begun, stop = None, 0
-                for where, values in found:
-                    stop = where.stop
-                    yield where, values
-                if rows is None:
-                    self._check_number(stop)
-                return
-        stop = 0
-        for chunk in self.chunks(rows, size):
-            start, stop = stop, stop + _count(chunk)
-            yield slice(start, stop), function(slice(start, stop), chunk)
+            found = None if self._first is None else self.source.mapped(function, rows, size, self._first)
+        if found is None:
+            yield from values_of(function, self.chunks(rows, size))
+            return
+        self._begun, stop = None, 0
+        for values in found:
+            start, stop = stop, stop + values.shape[1]
+            yield slice(start, stop), values
+        if rows is None:
+            self.n_rows = stop
 
     def begin(self, rows: Indices | None, n: int) -> int:
-        """Read the first ``n`` rows of a pass, by whole blocks. Returns how many have been read by then."""
+        """Read the first ``n`` rows of a pass, by whole blocks, from which the next pass over the same rows goes on.
+
+        Returns how many have been read by then.
+        """
         begun, self._begun = self._begun, None  # nothing is left of a pass that fails
-        if begun is None or begun.rows is not rows:
-            begun = _Begun(rows, self._pieces(rows))
-        while begun.n_read < n and (piece := next(begun.pieces, None)) is not None:
-            begun.read.append(piece)
-            begun.n_read += _count(piece)
-        self._begun = begun
-        return begun.n_read
+        _, read, pieces = (rows, [], self._pieces(rows)) if begun is None or begun[0] is not rows else begun
+        while sum(map(count, read)) < n and (piece := next(pieces, None)) is not None:
+            read.append(piece)
+        self._begun = rows, read, pieces
+        return sum(map(count, read))
 
     def _pass(self, rows: Indices | None) -> Iterator[Any]:
         """All pieces of a pass, from where it was begun."""
         begun, self._begun = self._begun, None
-        if begun is None or begun.rows is not rows:
+        if begun is None or begun[0] is not rows:
             return self._pieces(rows)
-        return itertools.chain(_consumed(begun.read), begun.pieces)
+        return itertools.chain(_consumed(begun[1]), begun[2])
 
     def _pieces(self, rows: Indices | None) -> Iterator[Any]:
         """Blocks less the rows that are not wanted; none is empty. Unsorted rows are read in several passes."""
@@ -207,27 +186,23 @@ class Stream:
             return
         n = 0
         for where, block in self._read(rows):
-            start, n = _span(where, _count(block))
+            start, n = _span(where, count(block))
             self._check(block, start)
             piece = block if rows is None else _part(where, block, rows)
             del block  # it need not stay until the next one is there
-            if _count(piece):
+            if count(piece):
                 yield piece
-        if rows is None:
-            self._check_number(n)
-        elif len(rows) and n <= rows[-1]:
-            self._check_number(n, at_least=int(rows[-1]) + 1)
+        self._check_number(n, rows)
 
     def _read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
-        with failure_explained("Reading `X_pool`"):
-            blocks = self.source.read(wanted)
-        n = 0
+        n, blocks = 0, None
         while True:
             with failure_explained(f"Reading `X_pool` from row {n} on"):
+                blocks = self.source.read(wanted) if blocks is None else blocks
                 found = next(blocks, None)
             if found is None:
                 return
-            n = _span(found[0], _count(found[1]))[1]
+            n = _span(found[0], count(found[1]))[1]
             yield found
             del found
 
@@ -237,6 +212,8 @@ class Stream:
         """Rows at some positions, in this order, by a pass of their own."""
         wanted = np.unique(rows)
         pieces = list(self._pieces(wanted))
+        if len(rows) and not pieces:
+            raise self._empty_error()
         found = _stacked(pieces) if pieces else self.like
         return kind_of(found).take(found, np.searchsorted(wanted, rows))
 
@@ -245,9 +222,9 @@ class Stream:
         last = int(candidates.max(initial=0))
         if last >= NEAR or self.begin(rows, last + 1) <= last:
             return self.take(candidates if rows is None else rows[candidates])
-        begun = self._begun
-        begun.read = [_stacked(begun.read)]  # type: ignore[union-attr]
-        return kind_of(begun.read[0]).take(begun.read[0], candidates)  # type: ignore[union-attr]
+        read = self._begun[1]  # type: ignore[index]
+        read[:] = [_stacked(read)]
+        return kind_of(read[0]).take(read[0], candidates)
 
     def whole(self) -> Any:
         """All rows in one container, in memory."""
@@ -255,18 +232,20 @@ class Stream:
         return _stacked(pieces) if pieces else self.like
 
     @property
-    def was_seen(self) -> bool:
-        """Whether any block has been read."""
-        return self._first is not None
-
-    @property
     def like(self) -> Any:
         """A row of the pool, or a block without rows: what all blocks are like."""
-        if not self.was_seen:
-            self.begin(None, 1)
-        if not self.was_seen:
-            raise ValueError(f"`X_pool` is empty: this {self.source.name} has no block.")
+        self.look(None)
+        if self._first is None:
+            raise self._empty_error()
         return self._like
+
+    def look(self, rows: Indices | None) -> None:
+        """Have the first block of a pass read, if none was, as it shows what columns there are."""
+        if self._first is None:
+            self.begin(rows, 1)
+
+    def _empty_error(self) -> ValueError:
+        return ValueError(f"`X_pool` is empty: this {self.source.name} has no rows.")
 
     # --- how many -----------------------------------------------------------------------------------
 
@@ -284,42 +263,47 @@ class Stream:
             return
         stored, n = Stored(self.n_rows), 0
         for piece in self._pass(rows):
-            start, length = n, _count(piece)
-            n = start + length
-            n_bytes = length * (kind_of(piece).bytes_per_row(piece) or _OF_UNKNOWN)
-            stored.add(start if rows is None else rows[start:n], piece, length, n_bytes)
+            start, n = n, n + count(piece)
+            stored.add(start if rows is None else rows[start:n], piece)
         stored.total = self.n_rows = n if self.n_rows is None else self.n_rows
         name, self.source = self.source.name, stored
         if stored.n_bytes:
-            warn(
-                f"{why}, so the rows of this {name} were written to a temporary folder "
-                f"({stored.n_bytes / 2**20:.3g} MiB)."
-            )
+            size = f"{stored.n_bytes / 2**20:.3g} MiB"
+            warn(f"{why}, so the rows of this {name} were written to a temporary folder ({size}).")
 
-    def _check_number(self, n: int, at_least: int | None = None) -> None:
-        if self.n_rows is not None and n != self.n_rows and not (at_least and n >= at_least):
+    def _check_number(self, n: int, rows: Indices | None) -> None:
+        """Check that a pass over ``rows``, which ended at row n, has met all of them."""
+        if rows is None and self.n_rows is None:
+            self.n_rows = n
+        if n != self.n_rows and (rows is None or n <= rows.max(initial=-1)):
             raise ValueError(
                 f"`X_pool` reported {self.n_rows} rows and yielded {n}: the length of this {self.source.name} is "
                 "wrong, or it has changed meanwhile."
             )
-        if at_least is None:
-            self.n_rows = n
 
     def _check(self, block: Any, start: int) -> None:
         if self._first is None:
-            self._first, self._like = Layout.of(block), kind_of(block).slice(block, 0, 1)
+            self._first, self._like = layout_of(block), kind_of(block).slice(block, 0, 1)
         elif not isinstance(self.source, Stored):
-            self._first.check(block, start)
+            check_alike(self._first, block, start)
+
+
+def count(block: Any) -> int:
+    return int(kind_of(block).count_rows(block))
+
+
+def values_of(function: Function, chunks: Iterable[Any], start: int = 0) -> Iterator[tuple[slice, Values]]:
+    """The function of each chunk, of rows that follow one another, and where these are."""
+    for chunk in chunks:
+        where = slice(start, start + count(chunk))
+        yield where, function(where, chunk)
+        start = where.stop
 
 
 def _consumed(pieces: list[Any]) -> Iterator[Any]:
     """Pieces that are let go as they are passed on."""
     while pieces:
         yield pieces.pop(0)
-
-
-def _count(block: Any) -> int:
-    return int(kind_of(block).count_rows(block))
 
 
 def _stacked(pieces: list[Any]) -> Any:
@@ -331,101 +315,42 @@ def _span(where: Where, length: int) -> tuple[int, int]:
     return (where, where + length) if isinstance(where, int) else (int(where[0]), int(where[-1]) + 1)
 
 
+def inside(wanted: Indices, start: int, length: int) -> Indices:
+    """Positions in a block of consecutive rows of the wanted ones (sorted) that it has."""
+    return wanted[slice(*np.searchsorted(wanted, [start, start + length]))] - start
+
+
 def _part(where: Where, block: Any, rows: Indices) -> Any:
     """The rows of a block that are among those at some sorted positions."""
     if isinstance(where, int):
-        inside = rows[slice(*np.searchsorted(rows, [where, where + _count(block)]))] - where
+        found = inside(rows, where, count(block))
     else:
-        inside = np.flatnonzero(np.isin(where, rows, assume_unique=True))
-    return block if len(inside) == _count(block) else kind_of(block).take(block, inside)
+        found = np.flatnonzero(np.isin(where, rows, assume_unique=True))
+    return block if len(found) == count(block) else kind_of(block).take(block, found)
 
 
-# --- whether blocks are alike -----------------------------------------------------------------------
+def layout_of(block: Any) -> Layout:
+    """What all blocks of a pool must have in common."""
+    names, kinds = kind_of(block).layout(block)
+    if isinstance(names, list):
+        kinds = [kind and f"{kind} in column {name!r}" for kind, name in zip(kinds, names, strict=True)]
+    return [f"a {type(block).__name__}", f"rows of {names}", *kinds]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What the first block of a pool is like, and all others must be.
-
-    Attributes
-    ----------
-    container : str
-    names : list or tuple
-        Names of the columns, or the shape of a row.
-    types : list
-        What the columns hold, as `Arrays.layout` says.
-    """
-
-    container: str
-    names: Any
-    types: list[str | None]
-
-    @classmethod
-    def of(cls, block: Any) -> Layout:
-        return cls(type(block).__name__, *kind_of(block).layout(block))
-
-    def check(self, block: Any, start: int) -> None:
-        """Check a block that begins at a row of the pool."""
-        other = Layout.of(block)
-        differs = [i for i, pair in enumerate(zip(other.types, self.types, strict=False)) if len({*pair, None}) == 3]
-        if other.container != self.container:
-            got = f"a {other.container}, where the first is a {self.container}"
-        elif other.names != self.names:
-            what = "columns" if isinstance(self.names, list) else "rows of shape"
-            got = f"{what} {other.names[:20]}, where the first has {self.names[:20]}"
-        elif differs:
-            i = differs[0]
-            of = f" in column {self.names[i]!r}" if isinstance(self.names, list) else ""
-            got = f"{other.types[i]}{of}, where the first has {self.types[i]}"
-        else:
-            return
-        raise ValueError(
-            "`X_pool` must have the same columns and types in every block. Got, in the block that begins at row "
-            f"{start}, {got}. Make all blocks alike before they are given."
-        )
-
-
-# --- work on blocks that are elsewhere --------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Work:
-    """What is done with a block where it is; it may have to be pickled.
-
-    Attributes
-    ----------
-    function : callable
-        As `Function`.
-    size : int
-        Rows of a chunk.
-    first : Layout
-    """
-
-    function: Function
-    size: int
-    first: Layout
-
-    def __call__(self, rows: Any, start: int) -> Values | None:
-        """Values for rows of a block, of which the first is at ``start`` among those of the pass; None for no rows."""
-        found = []
-        for at in range(0, _count(rows), self.size):
-            chunk = kind_of(rows).slice(rows, at, min(at + self.size, _count(rows)))
-            found.append(self.function(slice(start + at, start + at + _count(chunk)), chunk))
-        return np.concatenate(found, axis=1) if found else None
-
-
-# --- rows that are kept -----------------------------------------------------------------------------
+def check_alike(first: Layout, block: Any, start: int) -> None:
+    """Check a block that begins at a row of the pool against the first one; what is None may be anything."""
+    for got, expected in zip(layout_of(block), first, strict=False):
+        if got != expected and None not in (got, expected):
+            raise ValueError(
+                f"`X_pool` must have the same columns and types in every block. Got {got:.300} in the block that "
+                f"begins at row {start}, where the first has {expected:.300}."
+            )
 
 
 class Stored(Source):
     """Rows that were read, in memory if they are few, else in a temporary folder that goes with this object.
 
-    Attributes
-    ----------
-    total : int or None
-        Rows of the whole pool, of which some may be kept.
-    n_bytes : int
-        What the files take; 0 if there are none.
+    ``total`` are the rows of the whole pool, of which some may be kept; ``n_bytes`` is what files take.
     """
 
     name = "stored pool"
@@ -440,10 +365,10 @@ class Stored(Source):
     def n_rows(self) -> int | None:
         return self.total
 
-    def add(self, where: Where, rows: Any, length: int, n_bytes: float) -> None:
+    def add(self, where: Where, rows: Any) -> None:
         """Keep the next block."""
-        self._blocks.append((where, length, rows))
-        self._in_memory += n_bytes
+        self._blocks.append((where, count(rows), rows))
+        self._in_memory += count(rows) * (kind_of(rows).bytes_per_row(rows) or _OF_UNKNOWN)
         if self._folder is not None:
             self._blocks[-1] = self._written(len(self._blocks) - 1)
         elif self._in_memory > MOST_IN_MEMORY:
@@ -461,5 +386,5 @@ class Stored(Source):
     def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
         for where, length, rows in self._blocks:
             start, stop = _span(where, length)
-            if wanted is None or np.searchsorted(wanted, start) < np.searchsorted(wanted, stop):
+            if wanted is None or len(inside(wanted, start, stop - start)):
                 yield where, joblib.load(rows, mmap_mode="r") if isinstance(rows, Path) else rows

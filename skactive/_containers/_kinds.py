@@ -74,23 +74,26 @@ class Arrays:
 
     def join(self, X: Any, more: Any) -> Any:
         """These rows and, below them, more of the same kind."""
-        if hasattr(X, "detach"):
-            if not hasattr(more, "detach"):
-                raise different_error(X, more)
-            return sys.modules["torch"].cat([X, more])
-        return _join_arrays(X, more)
+        if hasattr(X, "detach") and hasattr(more, "detach"):
+            return self.stack([X, more])
+        rows = as_array(X)
+        has_types = rows.dtype == object and isinstance(more, list | tuple)  # of its own for each value
+        below = np.array(more, dtype=object) if has_types else as_array(more)
+        kinds = {rows.dtype.kind, below.dtype.kind}
+        if hasattr(X, "detach") or (kinds & {*_NUMBERS} and kinds & {*_TEXT}):  # numbers would become texts
+            raise different_error(X, more)
+        return np.concatenate([rows, below])
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return as_array(X[:, position])
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
-        """A copy with one value in a column, of the type that the column has."""
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        """A copy with one value in a column, of the type that the column has; without it for no value."""
+        if not value:
+            return X[:, _others(X, position)]
         X = X.clone() if hasattr(X, "clone") else np.array(X)
-        X[:, position] = value
+        X[:, position] = value[0]
         return X
-
-    def without_column(self, X: Any, position: int) -> Any:
-        return X[:, [i for i in range(X.shape[1]) if i != position]]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
         """Names of the columns, or the shape of a row, and of each column whether it holds numbers, texts or times.
@@ -104,12 +107,7 @@ class Arrays:
 
     def bytes_per_row(self, X: Any) -> float | None:
         """What a row takes; None where it is texts or objects alone: names of files, say, of any size once read."""
-        if isinstance(X, np.ndarray) and X.dtype.kind == "O":
-            return _bytes_of_value(X[0]) if len(X) else 8.0
-        if hasattr(X, "dtype") and hasattr(X, "shape"):
-            size = _bytes_of_type(X.dtype)
-            return None if size is None else float(np.prod(X.shape[1:])) * size
-        return 8.0 * (self.count_columns(X) or 1)
+        return _bytes_of(self.slice(X, 0, 1)) if self.count_rows(X) else 8.0
 
 
 class Dicts(Arrays):
@@ -119,16 +117,9 @@ class Dicts(Arrays):
         return isinstance(X, Mapping) and all(_is_array(values) for values in X.values())
 
     def prepare(self, X: Any, name: str) -> Any:
-        if hasattr(X, "shape"):
-            return X
-        lengths = {key: int(values.shape[0]) for key, values in X.items()}
-        if len(set(lengths.values())) != 1 or not all(isinstance(key, str) for key in X):
-            raise ValueError(
-                f"`{name}` must hold arrays by name that have one first axis, the rows. Got lengths {lengths}."
-            )
         from skorch.helper import SliceDict  # takes a moment to load
 
-        return SliceDict(**X)
+        return X if hasattr(X, "shape") else SliceDict(**X)
 
     def count_rows(self, X: Any) -> int:
         return int(next(iter(X.values())).shape[0])
@@ -171,21 +162,15 @@ class Lists(Arrays):
         return [row for part in parts for row in part]
 
     def join(self, X: Any, more: Any) -> Any:
-        if isinstance(kind_of(more), Frames | Tables | Dicts) and getattr(more, "ndim", len(more.shape)) != 1:
+        if kind_of(more).names(more) is not None or isinstance(more, Mapping):
             raise different_error(X, more)  # iterating over it gives names
         return [*X, *more]
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return np.array([row[position] for row in X])
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
-        return [[*row[:position], value, *row[position + 1 :]] for row in X]
-
-    def without_column(self, X: Any, position: int) -> Any:
-        return [[*row[:position], *row[position + 1 :]] for row in X]
-
-    def bytes_per_row(self, X: Any) -> float | None:
-        return _bytes_of_value(X[0]) if len(X) else 8.0
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        return [[*row[:position], *value, *row[position + 1 :]] for row in X]
 
 
 class Sparse(Arrays):
@@ -206,8 +191,8 @@ class Sparse(Arrays):
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return X[:, [position]].toarray()[:, 0]
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
-        column = sparse.csr_array(np.full((X.shape[0], 1), value, dtype=X.dtype))
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        column = sparse.csr_array(np.full((X.shape[0], len(value)), value, dtype=X.dtype))
         return type(X)(sparse.hstack([X[:, :position], column, X[:, position + 1 :]], format="csr"))
 
     def bytes_per_row(self, X: Any) -> float | None:
@@ -234,51 +219,57 @@ class Frames(Arrays):
 
     def stack(self, parts: list[Any]) -> Any:
         pandas = sys.modules["pandas"]
-        if not hasattr(parts[0], "columns"):
-            return pandas.concat(parts)
-        columns = [_of_one_type([part.iloc[:, i] for part in parts]) for i in range(parts[0].shape[1])]
-        if any(columns):  # `concat` turns categories that differ from block to block into objects
-            parts = [part.copy(deep=False) for part in parts]
-            for i, column in enumerate(columns):
-                for part, values in zip(parts, column, strict=False):
-                    part.isetitem(i, values)
+        for i in range(parts[0].shape[1] if hasattr(parts[0], "columns") else 0):
+            columns = [part.iloc[:, i] for part in parts]
+            if str(columns[0].dtype) == "category" and any(column.dtype != columns[0].dtype for column in columns):
+                # `concat` turns categories that differ from block to block into objects
+                union = pandas.api.types.union_categoricals(columns, ignore_order=True).categories
+                parts = [part.copy(deep=False) for part in parts]
+                for part, column in zip(parts, columns, strict=True):
+                    part.isetitem(i, column.cat.set_categories(union))
         return pandas.concat(parts)
 
     def keys(self, X: Any) -> list[Any]:
-        if all(dtype.kind in "biuf" for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])):
+        if all(dtype.kind in "biuf" for dtype in self.types(X)):
             values = X.to_numpy(dtype=np.float64, na_value=np.nan)
             if are_exact(values):
                 return keys_of_table(values)
-        rows = X.itertuples(index=False, name=None) if hasattr(X, "itertuples") else X
-        return [key_of(row) for row in rows]
+        return [key_of(row) for row in (X.itertuples(index=False, name=None) if hasattr(X, "itertuples") else X)]
 
     def join(self, X: Any, more: Any) -> Any:
-        if not self.holds(more) or hasattr(X, "columns") != hasattr(more, "columns"):
+        names, others = self.names(X), kind_of(more).names(more)
+        if kind_of(more) is not self or (names is None) != (others is None):
             raise different_error(X, more)
-        if hasattr(X, "columns"):
-            _check_columns(X.columns, more.columns)
-        return sys.modules["pandas"].concat([X, more])
+        if names is not None and others is not None and names != others:
+            if len({*names}) < len(names) or sorted(map(str, names)) != sorted(map(str, others)):
+                raise different_error(X, more)
+            more = more[names]
+        return self.stack([X, more])
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return as_array(X.iloc[:, position])
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
+        if not value:
+            return X.iloc[:, _others(X, position)]
         X, column = X.copy(), X.iloc[:, position]
-        X.isetitem(position, type(column)(np.full(len(column), value), index=column.index).astype(column.dtype))
+        X.isetitem(position, type(column)(value * len(column), index=column.index).astype(column.dtype))
         return X
 
-    def without_column(self, X: Any, position: int) -> Any:
-        return X.iloc[:, [i for i in range(X.shape[1]) if i != position]]
+    def types(self, X: Any) -> list[Any]:
+        """The types of the columns."""
+        return list(X.dtypes) if hasattr(X, "columns") else [X.dtype]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
         columns = [X.iloc[:, i] for i in range(X.shape[1])] if hasattr(X, "columns") else [X]
         return [c.name for c in columns], [None if c.isna().all() else _class_of(c.dtype) for c in columns]
 
     def bytes_per_row(self, X: Any) -> float | None:
-        return _sum_of([_bytes_of_type(dtype) for dtype in (X.dtypes if hasattr(X, "columns") else [X.dtype])])
+        types = [(_class_of(dtype), str(dtype)) for dtype in self.types(X)]
+        return _sum_of([None if kind == "texts" and name != "category" else 8.0 for kind, name in types])
 
 
-class Tables(Arrays):
+class Tables(Frames):
     """Other DataFrames and Series that narwhals knows: of polars, and tables of Arrow, whose rows come as pandas's."""
 
     def holds(self, X: Any) -> bool:
@@ -295,6 +286,9 @@ class Tables(Arrays):
     def names(self, X: Any) -> list[Any] | None:
         return getattr(_narwhal(X), "columns", None)
 
+    def index(self, X: Any) -> Any:
+        return None
+
     def slice(self, X: Any, start: int, stop: int) -> Any:
         return _native(_narwhal(X)[start:stop])
 
@@ -310,39 +304,24 @@ class Tables(Arrays):
         table = _narwhal(X)
         return [key_of(row) for row in (table.rows() if hasattr(table, "columns") else table.to_list())]
 
-    def join(self, X: Any, more: Any) -> Any:
-        if library_of(X) == "pyarrow":
-            X, more = X.to_pandas(), more.to_pandas() if library_of(more) == "pyarrow" else more
-            return kind_of(X).join(X, more)
-        if type(X) is not type(more):
-            raise different_error(X, more)
-        if not hasattr(X, "columns"):
-            return self.stack([X, more])
-        _check_columns(X.columns, more.columns)
-        return sys.modules["polars"].concat([X, more.select(X.columns)], how="vertical_relaxed")
-
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return _narwhal(X)[:, position].to_numpy()
 
-    def with_column(self, X: Any, position: int, value: int) -> Any:
+    def with_column(self, X: Any, position: int, value: list[int]) -> Any:
         table = _narwhal(X)
         name = table.columns[position]
-        return _native(table.with_columns(nw.lit(value).cast(table.schema[name]).alias(name)))
+        if not value:
+            return _native(table.drop(name))
+        return _native(table.with_columns(nw.lit(value[0]).cast(table.schema[name]).alias(name)))
 
-    def without_column(self, X: Any, position: int) -> Any:
+    def types(self, X: Any) -> list[Any]:
         table = _narwhal(X)
-        return _native(table.drop(table.columns[position]))
+        return list(table.schema.values()) if hasattr(table, "columns") else [table.dtype]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
         table = _narwhal(X)
         columns = [table[:, i] for i in range(table.shape[1])] if hasattr(table, "columns") else [table]
         return [c.name for c in columns], [None if c.is_null().all() else _class_of(c.dtype) for c in columns]
-
-    def bytes_per_row(self, X: Any) -> float | None:
-        table = _narwhal(X)
-        dtypes = table.schema.values() if hasattr(table, "columns") else [table.dtype]
-        of_any_length = [_class_of(dtype) == "texts" and dtype not in (nw.Categorical, nw.Enum) for dtype in dtypes]
-        return _sum_of([None if is_open else 8.0 for is_open in of_any_length])
 
 
 class TensorSets(Arrays):
@@ -367,24 +346,30 @@ class Others(Arrays):
         return True
 
     def prepare(self, X: Any, name: str) -> Any:
-        if isinstance(X, Mapping):
-            raise TypeError(
-                f"`{name}` must hold rows, and a {type(X).__name__} holds columns by name. Give a pandas.DataFrame of "
-                "it, or arrays by name, of which the first axis are the rows."
-            )
-        if isinstance(X, type | Sequence) or not (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
+        has_rows = hasattr(X, "__len__") and hasattr(X, "__getitem__")
+        if isinstance(X, type | Sequence | Mapping) or not has_rows:
             raise no_rows_error(X, name)
         return X
 
 
 def no_rows_error(X: Any, name: str) -> TypeError:
-    got = f"a {type(X).__name__}" + (" without axes" if getattr(X, "shape", None) == () else "")
-    got = f"the class {X.__name__}" if isinstance(X, type) else got
-    remedy = " Make a pool of blocks of rows by `skactive.blocks`." if hasattr(X, "__next__") else ""
     return TypeError(
-        f"`{name}` must hold rows: an array, a DataFrame, a Series, a sparse array, a list or a tuple. Got {got}."
-        + remedy
+        f"`{name}` must hold rows: an array, a DataFrame, a Series, a sparse array, a list or a tuple. Got a "
+        f"{type(X).__name__}. Make a pool of blocks of rows by `skactive.blocks`."
     )
+
+
+def different_error(X: Any, more: Any) -> TypeError:
+    return TypeError(
+        f"`teach` must be given rows, and labels, of the kind that the learner has: it has {_shown(X)}. "
+        f"Got {_shown(more)}. Give them as `learner.query` returns them, or begin with the kind that the pool is."
+    )
+
+
+def _shown(X: Any) -> str:
+    kind, names = getattr(getattr(X, "dtype", None), "kind", ""), kind_of(X).names(X)
+    holds = " of text" if kind in {*_TEXT} else " of numbers" if kind in {*_NUMBERS} else ""
+    return f"{library_of(X)}.{type(X).__name__}{holds}".removeprefix("builtins.") + (f" with {names}" if names else "")
 
 
 def library_of(X: Any) -> str:
@@ -404,7 +389,9 @@ def _is_array(values: Any) -> bool:
     return bool(getattr(values, "shape", ())) and hasattr(values, "dtype") and not hasattr(values, "iloc")
 
 
-# --- frames -----------------------------------------------------------------------------------------
+def _others(X: Any, position: int) -> list[int]:
+    """The columns but one."""
+    return [i for i in range(X.shape[1]) if i != position]
 
 
 def _narwhal(X: Any) -> Any:
@@ -415,14 +402,6 @@ def _native(table: Any) -> Any:
     """The container of a user; pandas for Arrow, in whose tables models find no columns."""
     X = table.to_native()
     return X.to_pandas() if library_of(X) == "pyarrow" else X
-
-
-def _of_one_type(columns: list[Any]) -> list[Any]:
-    """Columns of blocks with the categories of all; nothing if their types agree already."""
-    if str(columns[0].dtype) != "category" or all(column.dtype == columns[0].dtype for column in columns):
-        return []
-    union = sys.modules["pandas"].api.types.union_categoricals(columns, ignore_order=True).categories
-    return [column.cat.set_categories(union) for column in columns]
 
 
 def _class_of(dtype: Any) -> str:
@@ -436,70 +415,13 @@ def _class_of(dtype: Any) -> str:
     return "numbers" if kind in _NUMBERS else "times" if kind in "mM" else "texts"
 
 
-# --- rows below rows, as a learner stores them ------------------------------------------------------
-
-
-def _join_arrays(X: Any, more: Any) -> NDArray[Any]:
-    """Rows of an array and more of them; a list keeps the types of its values where the array holds objects."""
-    rows = as_array(X)
-    below = np.array(more, dtype=object) if rows.dtype == object and isinstance(more, list | tuple) else as_array(more)
-    kinds = rows.dtype.kind, below.dtype.kind
-    becomes_text = any(k in _NUMBERS for k in kinds) and any(k in _TEXT for k in kinds)
-    if becomes_text or isinstance(more, Mapping):
-        raise different_error(X, more)
-    try:
-        return np.concatenate([rows, below])
-    except TypeError:  # dates and numbers, say
-        raise different_error(X, more) from None
-
-
-def join_sparse(X: Any, more: Any) -> Any:
-    """Rows of which some are sparse, in a format whose rows can be addressed again."""
-    blocks = [block.tocsr() if sparse.issparse(block) else as_array(block) for block in (X, more)]
-    if any(block.dtype.kind not in _NUMBERS for block in blocks):
-        raise different_error(X, more)
-    return sparse.vstack(blocks, format="csr")
-
-
-def _check_columns(columns: Any, others: Any) -> None:
-    """Check that more rows of a table have the columns of the first ones, in any order."""
-    columns, others = list(columns), list(others)
-    if set(columns) != set(others) or len(columns) != len(others):
-        raise TypeError(
-            f"`teach` must be given rows with the columns that the learner has, {columns}. Got {others}. Give the rows "
-            "as `learner.query` returns them."
-        )
-
-
-def different_error(X: Any, more: Any) -> TypeError:
-    return TypeError(
-        f"`teach` must be given rows, and labels, of the kind that the learner has: it has {_shown(X)}. "
-        f"Got {_shown(more)}. Give them as `learner.query` returns them, or begin with the kind that the pool is."
-    )
-
-
-def _shown(X: Any) -> str:
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    holds = " of text" if kind in {*_TEXT} else " of numbers" if kind in {*_NUMBERS} else ""
-    return f"{library_of(X)}.{type(X).__name__}{holds}".removeprefix("builtins.")
-
-
-# --- bytes ------------------------------------------------------------------------------------------
-
-
-def _bytes_of_type(dtype: Any) -> float | None:
-    """What a number takes, or a category; None for what may be of any length."""
-    is_open = getattr(dtype, "kind", "f") in {*"OSUT"} and str(dtype) != "category"
-    return None if is_open else float(getattr(dtype, "itemsize", 8))
-
-
-def _bytes_of_value(value: Any) -> float | None:
-    """What a row of a list takes, or a part of one."""
-    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype == object):
-        return _sum_of([_bytes_of_value(part) for part in value])
-    if hasattr(value, "dtype"):
-        size = _bytes_of_type(value.dtype)
-        return None if size is None else float(np.prod(value.shape)) * size
+def _bytes_of(value: Any) -> float | None:
+    """What a row takes, or a part of one; None for what may be of any length once it is read."""
+    dtype = getattr(value, "dtype", None)
+    if isinstance(value, list | tuple) or getattr(dtype, "kind", "") == "O":
+        return _sum_of([_bytes_of(part) for part in value])
+    if dtype is not None:
+        return None if _class_of(dtype) == "texts" else float(np.prod(value.shape)) * getattr(dtype, "itemsize", 8)
     return 8.0 if is_number(value) or isinstance(value, bool) else None
 
 

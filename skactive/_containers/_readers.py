@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,30 +14,39 @@ from sklearn import config_context, get_config
 
 from .._checks import failure_explained
 from .._threads import Lock
-from ._blocks import ReadInBlocks, Source, Streams, Values, Where, Work
+from ._blocks import (
+    Function,
+    Layout,
+    ReadInBlocks,
+    Source,
+    Streams,
+    Values,
+    Where,
+    check_alike,
+    count,
+    inside,
+    values_of,
+)
 from ._kinds import Indices, Others, is_of_torch, kind_of, library_of, no_rows_error
 
 _BLOCK = 16 * 2**20  # bytes of a block that is read from a file
-_OF_UNKNOWN = 1024  # bytes that a row of unknown size is assumed to take
-_ITEMS = 4096  # items of a dataset of torch in a block, at most
+_ITEMS = 64  # items of a dataset of torch in a block
 
 
-def _rows_of_block(of_row: float, most: int = 2**17) -> int:
-    return max(1, min(most, int(_BLOCK // (of_row or _OF_UNKNOWN))))
+def _rows_of_block(n_columns: int) -> int:
+    """Rows that fit a block with 8 bytes a column, 131,072 at most."""
+    return min(2**17, 1 + _BLOCK // (8 * n_columns + 8))
 
 
 # --- blocks of the user's own -----------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Blocks:
     """What `skactive.blocks` returns: blocks of rows, in order, as a pool."""
 
-    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
-        self.source = source
-        self.is_read = False
-
-    def __repr__(self) -> str:
-        return f"blocks({self.source!r})"
+    source: Iterable[Any] | Callable[[], Iterable[Any]]
+    is_read: bool = field(default=False, repr=False)
 
 
 def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
@@ -94,35 +105,22 @@ class GivenBlocks(Source):
     name = "iterable of blocks"
 
     def __init__(self, X: Blocks, name: str) -> None:
-        self._blocks = X
+        self.X = X
         self.is_once = not callable(X.source) and iter(X.source) is X.source
 
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return isinstance(X, Blocks)
-
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        if self.is_once and self._blocks.is_read:
+        if self.is_once and self.X.is_read:
             raise ValueError(
                 "the blocks come from an iterator that was read before, and can be read once: give `skactive.blocks` a "
                 "function that returns a new one"
             )
-        self._blocks.is_read = True
-        return self._each()
-
-    def _each(self) -> Iterator[tuple[int, Any]]:
-        start = 0
-        source = self._blocks.source
+        self.X.is_read, source, start = True, self.X.source, 0
         for i, given in enumerate(source() if callable(source) else source):
             if isinstance(kind_of(given), Others | ReadInBlocks | Streams):
-                raise TypeError(
-                    f"blocks must be arrays, DataFrames or other rows in memory, and block {i} is a "
-                    f"{type(given).__name__}"
-                )
+                raise TypeError(f"blocks must be rows in memory, and block {i} is a {type(given).__name__}")
             block = kind_of(given).prepare(given, "blocks")
-            length = kind_of(block).count_rows(block)
-            yield start, kind_of(block).slice(block, 0, length)  # which turns tables of Arrow to those of pandas
-            start += length
+            yield start, kind_of(block).slice(block, 0, count(block))  # tables of Arrow become those of pandas
+            start += count(block)
 
 
 # --- Arrow and polars -------------------------------------------------------------------------------
@@ -134,43 +132,30 @@ class ArrowDataset(Source):
     name = "dataset of Arrow"
 
     def __init__(self, X: Any, name: str) -> None:
-        self._dataset = X
-        is_filtered = bool(getattr(X, "_scan_options", None))
-        files = [] if is_filtered else list(X.get_fragments())
+        self.X = X
+        files = [] if getattr(X, "_scan_options", None) else list(X.get_fragments())  # options of a filter
         is_of_groups = bool(files) and all(hasattr(file, "row_groups") for file in files)
-        # One row group after the other: of more of them, Arrow would read all bytes ahead.
         self._groups = [group for file in files for group in file.split_by_row_group()] if is_of_groups else None
-
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return library_of(X) == "pyarrow" and hasattr(X, "get_fragments")
-
-    def _lengths(self) -> list[int]:
-        return [sum(group.num_rows for group in part.row_groups) for part in self._groups or ()]
+        self._lengths = [sum(group.num_rows for group in part.row_groups) for part in self._groups or ()]
 
     def n_rows(self) -> int | None:
-        return None if self._groups is None else sum(self._lengths())
+        return None if self._groups is None else sum(self._lengths)
 
     def count(self) -> int | None:
-        return int(self._dataset.count_rows())
+        return int(self.X.count_rows())
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        schema = self._dataset.schema
-        options = {"batch_size": _rows_at_once(schema), "batch_readahead": 1, "fragment_readahead": 1}
+        schema = self.X.schema
+        options = {"batch_size": _rows_of_block(len(schema)), "batch_readahead": 1, "fragment_readahead": 1}
         if self._groups is None:
-            yield from _frames(self._dataset.to_batches(**options), schema)
+            yield from _frames(self.X.to_batches(**options), schema)
             return
-        run: list[Any] = []  # row groups to read that follow one another
-        first = start = 0
-        for group, length in zip(self._groups, self._lengths(), strict=True):
-            if wanted is None or np.searchsorted(wanted, start) < np.searchsorted(wanted, start + length):
-                first = first if run else start
-                run.append(group)
-            elif run:
-                yield from _frames(_batches(run, schema=schema, **options), schema, first)
-                run = []
+        start = 0
+        # One row group after the other: of more of them, Arrow would read all bytes ahead.
+        for group, length in zip(self._groups, self._lengths, strict=True):
+            if wanted is None or len(inside(wanted, start, length)):
+                yield from _frames(group.to_batches(schema=schema, **options), schema, start)
             start += length
-        yield from _frames(_batches(run, schema=schema, **options), schema, first)
 
 
 class ArrowReader(Source):
@@ -180,17 +165,10 @@ class ArrowReader(Source):
     _read: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # readers without rows left, which would look empty
 
     def __init__(self, X: Any, name: str) -> None:
-        self._reader = X
-        self.name = type(X).__name__
-
-    @staticmethod
-    def holds(X: Any) -> bool:
-        if library_of(X) == "pyarrow":
-            return hasattr(X, "read_next_batch") or hasattr(X, "scan_batches")
-        return hasattr(X, "__arrow_c_stream__") and not isinstance(X, type)
+        self.X, self.name = X, type(X).__name__
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        reader = self._reader
+        reader = self.X
         if library_of(reader) == "pyarrow":  # others give a new stream whenever they are asked
             if reader in self._read:
                 raise ValueError(
@@ -207,37 +185,15 @@ class ArrowReader(Source):
         return _frames(reader, reader.schema)
 
 
-def _batches(groups: list[Any], **options: Any) -> Iterator[Any]:
-    return (batch for group in groups for batch in group.to_batches(**options))
-
-
 def _frames(batches: Iterable[Any], schema: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Batches as DataFrames of pandas; small ones are put together before."""
     waiting: list[Any] = []
-    n_rows, n_waiting = _rows_at_once(schema), 0
-    for batch in batches:
-        waiting.append(batch)
-        n_waiting += batch.num_rows
-        if n_waiting >= n_rows:
-            yield start, _frame(waiting)
-            start, waiting, n_waiting = start + n_waiting, [], 0
-    if n_waiting:
-        yield start, _frame(waiting)
-
-
-def _frame(batches: list[Any]) -> Any:
-    return sys.modules["pyarrow"].Table.from_batches(batches).to_pandas()
-
-
-def _rows_at_once(schema: Any) -> int:
-    return _rows_of_block(sum(_bytes_of(field.type) for field in schema))
-
-
-def _bytes_of(kind: Any) -> float:
-    try:
-        return max(1.0, kind.bit_width / 8)
-    except ValueError:  # of any length
-        return 8.0
+    for batch in itertools.chain(batches, [None]):
+        waiting += [] if batch is None else [batch]
+        n_rows = sum(part.num_rows for part in waiting)
+        if n_rows and (batch is None or n_rows >= _rows_of_block(len(schema))):
+            yield start, sys.modules["pyarrow"].Table.from_batches(waiting).to_pandas()
+            start, waiting = start + n_rows, []
 
 
 class PolarsPlan(Source):
@@ -245,28 +201,20 @@ class PolarsPlan(Source):
 
     name = "LazyFrame"
 
-    def __init__(self, X: Any, name: str) -> None:
-        self._plan = X
-
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return library_of(X) == "polars" and hasattr(X, "collect_schema") and not hasattr(X, "shape")
-
     def count(self) -> int | None:
         import polars
 
-        return int(self._plan.select(polars.len()).collect().item())
+        return int(self.X.select(polars.len()).collect().item())
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        size, start = _rows_of_block(8.0 * len(self._plan.collect_schema())), 0
-        for block in self._batches(size):
+        size, start = _rows_of_block(len(self.X.collect_schema())), 0
+        if hasattr(self.X, "collect_batches"):
+            found = iter(self.X.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
+        else:  # older versions
+            found = self.X.collect().iter_slices(size)
+        for block in found:
             yield start, block
             start += block.height
-
-    def _batches(self, size: int) -> Iterator[Any]:
-        if hasattr(self._plan, "collect_batches"):
-            return iter(self._plan.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
-        return self._plan.collect().iter_slices(size)  # of older versions
 
 
 # --- dask -------------------------------------------------------------------------------------------
@@ -289,10 +237,6 @@ class DaskBlocks(Source):
             raise no_rows_error(X, name)
         self._lengths = [None if np.isnan(length) else int(length) for length in lengths]
 
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return library_of(X) == "dask"
-
     def n_rows(self) -> int | None:
         return None if None in self._lengths else sum(length or 0 for length in self._lengths)
 
@@ -301,87 +245,71 @@ class DaskBlocks(Source):
         import dask
 
         if None in self._lengths:
-            count = dask.delayed(_count, pure=False)
             with failure_explained("Counting the rows of `X_pool` by dask"):
-                self._lengths = list(dask.compute(*map(count, self._parts)))
+                self._lengths = list(dask.compute(*map(dask.delayed(count, pure=False), self._parts)))
         return self.n_rows()
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         start = 0
         for part, length in zip(self._parts, self._lengths, strict=True):
-            if length is None or wanted is None or len(_inside(wanted, start, length)):
+            if length is None or wanted is None or len(inside(wanted, start, length)):
                 block = part.compute()
                 length = _counted(block, length)
                 yield start, block
             start += length
 
-    def mapped(self, work: Work, rows: Indices | None) -> Iterator[tuple[slice, Values]] | None:
+    def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values]:
         """Each block is built and worked on by one task; tasks run as the scheduler likes, results come together."""
         import dask
 
         if rows is not None:
             self.count()
-        shared = dask.delayed(_Safely(work), pure=False, traverse=False)  # once in the graph, for all tasks
-        on_block, count = dask.delayed(_on_block, pure=False), dask.delayed(_count, pure=False)
+        work = dask.delayed(_Work(function, size, first), pure=False, traverse=False)  # once in the graph
+        on_block, counted = dask.delayed(_on_block, pure=False), dask.delayed(count, pure=False)
         tasks, start, place = [], 0, 0
         for part, length in zip(self._parts, self._lengths, strict=True):
-            inside = None if rows is None or length is None else _inside(rows, start, length)
-            if inside is None or len(inside):
-                tasks.append(on_block(shared, part, start, length, inside, place))
-            start = start + (count(part) if length is None else length)
-            place = start if inside is None else place + len(inside)
-        with (
-            failure_explained("Scoring `X_pool` by dask"),
-            dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}),  # it is about the model
-        ):
-            found = dask.compute(*tasks)
-        return _placed(values for values in found if values is not None)
+            wanted = None if rows is None or length is None else inside(rows, start, length)
+            if wanted is None or len(wanted):
+                tasks.append(on_block(work, part, start, length, wanted, place))
+            start = start + (counted(part) if length is None else length)
+            place = start if wanted is None else place + len(wanted)
+        large = {"distributed.admin.large-graph-warning-threshold": "1TB"}  # the warning is about the model
+        with failure_explained("Scoring `X_pool` by dask"), dask.config.set(large):
+            return [values for values in dask.compute(*tasks) if values is not None]
 
 
-class _Safely:
-    """Work as tasks do it, of which several may be in one process: one at a time, as models keep state in a pass."""
+class _Work:
+    """What is done with a block where it is; it may have to be pickled.
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    Several tasks may be in one process: they work one at a time, as models keep state in a pass.
+    """
+
+    def __init__(self, function: Function, size: int, first: Layout) -> None:
+        self.function, self.size, self.first = function, size, first
         self._lock = Lock()
         self._config = get_config()  # of scikit-learn, which belongs to a thread
 
-    def __call__(self, rows: Any, start: int) -> Values | None:
+    def __call__(self, block: Any, start: int, length: int | None, wanted: Indices | None, place: int) -> Values | None:
+        """Values for a block that begins at ``start``; its rows ``wanted`` are at ``place`` of the pass."""
+        _counted(block, length)
+        check_alike(self.first, block, start)
+        rows = block if wanted is None else kind_of(block).take(block, wanted)
+        starts = range(0, count(rows), self.size)
+        chunks = (kind_of(rows).slice(rows, at, min(at + self.size, count(rows))) for at in starts)
         with self._lock, config_context(**self._config):
-            return self.work(rows, start)
+            found = [values for _, values in values_of(self.function, chunks, place)]
+        return np.concatenate(found, axis=1) if found else None
 
 
-def _on_block(
-    safely: _Safely, block: Any, start: int, length: int | None, inside: Indices | None, place: int
-) -> Values | None:
-    """What a task does with a block that begins at ``start``; its rows ``inside`` are at ``place`` of the pass."""
-    _counted(block, length)
-    safely.work.first.check(block, start)
-    return safely(block if inside is None else kind_of(block).take(block, inside), place)
-
-
-def _placed(found: Iterable[Values]) -> Iterator[tuple[slice, Values]]:
-    """Values of consecutive rows, and where these are."""
-    stop = 0
-    for values in found:
-        start, stop = stop, stop + values.shape[1]
-        yield slice(start, stop), values
-
-
-def _count(block: Any) -> int:
-    return int(kind_of(block).count_rows(block))
+def _on_block(work: _Work, *block: Any) -> Values | None:
+    return work(*block)
 
 
 def _counted(block: Any, length: int | None) -> int:
     """Number of rows of a block, checked against what dask says; None if it does not know."""
-    if length is not None and _count(block) != length:
-        raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {_count(block)}.")
-    return _count(block)
-
-
-def _inside(wanted: Indices, start: int, length: int) -> Indices:
-    """Positions in a block of the wanted rows that it has."""
-    return wanted[slice(*np.searchsorted(wanted, [start, start + length]))] - start
+    if length is not None and count(block) != length:
+        raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {count(block)}.")
+    return count(block)
 
 
 # --- torch ------------------------------------------------------------------------------------------
@@ -391,23 +319,23 @@ class TorchItems(Source):
     """The items of a Dataset, one after the other: a row each, or a pair of a row and a label, which is left out."""
 
     def __init__(self, X: Any, name: str) -> None:
-        self._dataset = X
+        self.X, self.name = X, type(X).__name__
         self._has_places = hasattr(X, "__getitem__") and hasattr(X, "__len__")
-        self.name = type(X).__name__
-
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return is_of_torch(X, "Dataset") and not is_of_torch(X, "TensorDataset")
 
     def n_rows(self) -> int | None:
-        return len(self._dataset) if self._has_places else None
+        return len(self.X) if self._has_places else None
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
-        if not self._has_places:
-            yield from _in_blocks(enumerate(self._dataset))
+        if self._has_places:
+            places = np.arange(len(self.X)) if wanted is None else wanted
+            for start in range(0, len(places), _ITEMS):
+                part = places[start : start + _ITEMS]
+                yield part, _collated([self.X[i] for i in part.tolist()])
             return
-        places = range(len(self._dataset)) if wanted is None else wanted.tolist()
-        yield from _in_blocks((i, self._dataset[i]) for i in places)
+        items, start = iter(self.X), 0
+        while rows := list(itertools.islice(items, _ITEMS)):
+            yield start, _collated(rows)
+            start += len(rows)
 
 
 class TorchLoader(Source):
@@ -416,7 +344,7 @@ class TorchLoader(Source):
     name = "DataLoader"
 
     def __init__(self, X: Any, name: str) -> None:
-        self._loader = X
+        self.X = X
         order = type(getattr(X, "sampler", None)).__name__
         if order not in {"SequentialSampler", "_InfiniteConstantSampler", "NoneType"} or X.drop_last:
             got = "drop_last=True, which leaves rows out" if X.drop_last else f"a {order}"
@@ -425,41 +353,16 @@ class TorchLoader(Source):
                 f"a DataLoader with {got}: make one with shuffle=False and drop_last=False."
             )
 
-    @staticmethod
-    def holds(X: Any) -> bool:
-        return is_of_torch(X, "DataLoader")
-
     def n_rows(self) -> int | None:
-        try:
-            return len(self._loader.dataset)
-        except TypeError:  # an IterableDataset
-            return None
+        return len(self.X.dataset) if hasattr(self.X.dataset, "__len__") else None
 
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         start = 0
-        for batch in self._loader:
+        for batch in self.X:
             is_tuple = isinstance(batch, list | tuple) and len(batch) > 0 and hasattr(batch[0], "shape")
             rows = _prepared(_row_of(tuple(batch)) if is_tuple else batch)
             yield start, rows
-            start += _count(rows)
-
-
-def _in_blocks(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[Where, Any]]:
-    """Items with their positions, collated to blocks."""
-    places: list[int] = []
-    rows: list[Any] = []
-    size = 1
-    for place, item in items:
-        places.append(place)
-        rows.append(_row_of(item))
-        if len(rows) == 1:
-            parts = rows[0].values() if isinstance(rows[0], Mapping) else [rows[0]]
-            size = _rows_of_block(sum(getattr(part, "nbytes", _OF_UNKNOWN) for part in parts), _ITEMS)
-        if len(rows) == size:
-            yield np.array(places), _collated(rows)
-            places, rows = [], []
-    if rows:
-        yield np.array(places), _collated(rows)
+            start += count(rows)
 
 
 def _row_of(item: Any) -> Any:
@@ -474,7 +377,8 @@ def _row_of(item: Any) -> Any:
     )
 
 
-def _collated(rows: list[Any]) -> Any:
+def _collated(items: list[Any]) -> Any:
+    rows = [_row_of(item) for item in items]
     return rows if isinstance(rows[0], str) else _prepared(sys.modules["torch"].utils.data.default_collate(rows))
 
 
@@ -482,4 +386,18 @@ def _prepared(rows: Any) -> Any:
     return kind_of(rows).prepare(rows, "X_pool") if isinstance(rows, Mapping) else rows
 
 
-SOURCES = (GivenBlocks, DaskBlocks, TorchItems, TorchLoader, PolarsPlan, ArrowDataset)
+SOURCES: list[tuple[Callable[[Any], bool], type[Source]]] = [
+    (lambda X: isinstance(X, Blocks), GivenBlocks),
+    (lambda X: library_of(X) == "dask", DaskBlocks),
+    (lambda X: is_of_torch(X, "Dataset"), TorchItems),  # of a TensorDataset, the tensor was taken before
+    (lambda X: is_of_torch(X, "DataLoader"), TorchLoader),
+    (lambda X: library_of(X) == "polars" and hasattr(X, "collect_schema") and not hasattr(X, "shape"), PolarsPlan),
+    (lambda X: library_of(X) == "pyarrow" and hasattr(X, "get_fragments"), ArrowDataset),
+]
+
+
+def is_arrow_stream(X: Any) -> bool:
+    """Whether it is a reader or scanner of Arrow, or what another library offers as such, and no table."""
+    if library_of(X) == "pyarrow":
+        return hasattr(X, "read_next_batch") or hasattr(X, "scan_batches")
+    return hasattr(X, "__arrow_c_stream__") and not isinstance(X, type)

@@ -46,11 +46,11 @@ def with_treatments(*values, dtype=float):
     ("treatment", "error", "says"),
     [
         (None, ValueError, "Got None"),
-        (2, ValueError, "from 0 to 1, or negative.*Got 2"),
+        (2, ValueError, "from -2 to 1.*Got 2"),
         (-3, ValueError, "Got -3"),
-        ("t", TypeError, "columns have no names.*Got 't'.*DataFrame"),
-        (1.0, TypeError, "an integer.*Got 1.0"),
-        (True, TypeError, "an integer.*Got True"),
+        ("t", ValueError, "position.*Got 't'"),
+        (1.0, ValueError, "Got 1.0"),
+        (True, ValueError, "Got True"),
     ],
 )
 def test_a_treatment_that_is_no_column_is_refused(treatment, error, says):
@@ -66,10 +66,10 @@ def test_a_treatment_that_is_no_column_is_refused(treatment, error, says):
 def test_a_name_that_is_no_column_is_refused_with_the_columns():
     frame = pd.DataFrame(CAUSAL_POOL, columns=["age", "drug"])
     forest = RandomForestRegressor(5).fit(frame, Y_CAUSAL[30:])
-    with pytest.raises(ValueError, match=r"`treatment` must be one of the columns 'age', 'drug'.*Got 'dose'"):
+    with pytest.raises(ValueError, match=r"`treatment` must be .* once among 'age', 'drug'\. Got 'dose'"):
         causal_batch(frame, forest, treatment="dose")
     twice = pd.DataFrame(CAUSAL_POOL, columns=["drug", "drug"])
-    with pytest.raises(ValueError, match="Got 'drug', of which there are 2"):
+    with pytest.raises(ValueError, match=r"once among 'drug', 'drug'\. Got 'drug'"):
         predict_effects(OUTCOMES, twice, "drug")
 
 

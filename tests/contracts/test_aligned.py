@@ -65,22 +65,18 @@ def test_a_series_goes_by_position_where_rows_have_no_index(X):
 
 
 OTHERS = {
-    "of other numbers": (pd.Index([12, 7, 99, -3, 0, 6]), INDEXES["numbers"], "none for 1 of 6 rows, such as 5;"),
-    "that was reset": (pd.RangeIndex(N), INDEXES["numbers"], "none for 4 of 6 rows, such as 12;"),
-    "of texts for numbers": (INDEXES["numbers"].astype(str), INDEXES["numbers"], "none for 6 of 6 rows"),
-    "of pairs for single ones": (INDEXES["pairs"], INDEXES["a range"], "none for 6 of 6 rows"),
-    "of days without their zone": (INDEXES["days"], INDEXES["days of a zone"], "none for 6 of 6 rows"),
-    "that repeats": (pd.Index([1, 1, 2, 3, 4, 5]), pd.Index([1, 2, 1, 3, 4, 5]), "entries that occur twice"),
-    "that repeats what the rows have once": (
-        pd.Index([1, 1, 2, 3, 4, 5]),
-        pd.RangeIndex(N),
-        "entries that occur twice",
-    ),
+    "of other numbers": (pd.Index([12, 7, 99, -3, 0, 6]), INDEXES["numbers"]),
+    "that was reset": (pd.RangeIndex(N), INDEXES["numbers"]),
+    "of texts for numbers": (INDEXES["numbers"].astype(str), INDEXES["numbers"]),
+    "of pairs for single ones": (INDEXES["pairs"], INDEXES["a range"]),
+    "of days without their zone": (INDEXES["days"], INDEXES["days of a zone"]),
+    "that repeats": (pd.Index([1, 1, 2, 3, 4, 5]), pd.Index([1, 2, 1, 3, 4, 5])),
+    "that repeats what the rows have once": (pd.Index([1, 1, 2, 3, 4, 5]), pd.RangeIndex(N)),
 }
 
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_an_index_that_is_not_that_of_the_rows_is_refused_with_the_remedy(case):
-    theirs, ours, got = OTHERS[case]
-    with pytest.raises(ValueError, match=rf"`y` must have the index of its rows.*got {got}.*to_numpy"):
+    theirs, ours = OTHERS[case]
+    with pytest.raises(ValueError, match=r"`y` must have the index of its rows.*Got \[.*rows have \[.*to_numpy"):
         aligned(pd.Series(VALUES, index=theirs), ROWS["frame"](ours), "y")

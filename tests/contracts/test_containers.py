@@ -22,7 +22,7 @@ from skorch.helper import SliceDict
 import skactive
 from skactive import StochasticBatchQuery
 from skactive import _containers as chunks
-from skactive._containers import KINDS, ArrowReader, Dicts, Others, ReadInBlocks, Streams
+from skactive._containers import KINDS, ArrowReader, Dicts, Others, Streams
 
 X = np.arange(21.0).reshape(7, 3)
 CONTAINERS = {
@@ -90,7 +90,7 @@ def dense(chunk):
 def test_every_kind_of_container_has_an_example_here():
     known = {chunks.kind_of(X) for X in CONTAINERS.values()}
     others = {kind for kind in KINDS if isinstance(kind, Others | Dicts | Streams)}
-    assert known == set(KINDS) - others - {k for k in KINDS if isinstance(k, ReadInBlocks) and k.source is ArrowReader}
+    assert known == set(KINDS) - others - {kind for kind in KINDS if getattr(kind, "source", None) is ArrowReader}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -138,7 +138,7 @@ def test_equal_rows_have_equal_keys_and_others_do_not(name):
 
 # --- rows by value ----------------------------------------------------------------------------------
 
-VALUES = np.array([[0.0, 1.0, -3.0], [2.0**60, 0.0, 7.0], [5.0, 5.0, 0.0]])  # that integers have, too
+VALUES = np.array([[0.0, 1.0, -3.0], [2.0**50, 0.0, 7.0], [5.0, 5.0, 0.0]])  # that integers have, too
 OF_ANY_TYPE = {
     **{f"array of {dtype}": VALUES.astype(dtype) for dtype in ("f4", "f8", "i8", "g", "O", ">f8")},
     "-0.0": np.where(VALUES == 0, -0.0, VALUES),
