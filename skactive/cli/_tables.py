@@ -18,6 +18,7 @@ import functools
 import io
 import json
 import math
+import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -58,7 +59,9 @@ def read_table(path: str, *, text: Iterable[str] = ()) -> pd.DataFrame:
     notes: list[str] = []
     read, _ = _format_of(path)
     with _told_of(path, "read"):
-        return _frame(read(Path(path).read_bytes(), frozenset(text), notes), path, notes)
+        content = Path(path).read_bytes()
+        content = gzip.decompress(content) if _is_packed(path) else content
+        return _frame(read(content, frozenset(text), notes), path, notes)
 
 
 def read_parquet_files(paths: list[str], *, text: Iterable[str] = ()) -> pd.DataFrame:
@@ -86,10 +89,15 @@ def _told_of(path: str, done: str) -> Iterator[None]:
 
 
 def _format_of(path: str) -> tuple[Callable[..., Columns], Callable[[pd.DataFrame], bytes]]:
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in FORMATS:
-        raise FileError(f"{path}: a table is told by its suffix, one of {', '.join(FORMATS)}.")
+    suffix = os.path.splitext(str(path).lower().removesuffix(".gz"))[1]
+    if suffix not in FORMATS or (_is_packed(path) and suffix in (".parquet", ".xlsx")):
+        known = ", ".join(FORMATS)
+        raise FileError(f"{path}: a table is told by its suffix, one of {known}; .gz may follow those of text.")
     return FORMATS[suffix]
+
+
+def _is_packed(path: str) -> bool:
+    return str(path).lower().endswith(".gz")
 
 
 def _frame(named: Columns, path: str, notes: list[str]) -> pd.DataFrame:
@@ -363,7 +371,8 @@ def packed(frame: pd.DataFrame, path: str) -> bytes:
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         if len({*frame.columns} - {""}) < frame.shape[1]:
             raise ValueError("columns must have names that differ.")
-        return write(frame)
+        content = write(frame)
+        return gzip.compress(content, mtime=0) if _is_packed(path) else content  # no time: equal tables, equal files
 
 
 def _values(column: pd.Series) -> list[Any]:

@@ -593,7 +593,7 @@ def test_a_path_that_is_no_file_is_refused():
         ("none.csv", "none.csv cannot be read: No such file or directory"),
         ("folder.csv/none.csv", "folder.csv/none.csv cannot be read: No such file or directory"),
         ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
-        ("a.csv.gz", "a.csv.gz: a table is told by its suffix"),
+        ("a.xlsx.gz", "a.xlsx.gz: a table is told by its suffix"),
     ]:
         with pytest.raises(FileError, match="^" + re.escape(message)):
             read_table(name)
@@ -940,3 +940,12 @@ def test_a_large_file_costs_a_few_times_what_pandas_takes(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5 * Path("a.csv").stat().st_size  # of Python's and numpy's own
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_a_packed_table_comes_back_to_the_letter(suffix, tmp_path):
+    frame = pd.DataFrame({"id": ["007", "1e5", "é"], "x": [1.5, 2.0, -3.25]})
+    write_table(frame, str(tmp_path / f"a{suffix}.gz"))
+    pd.testing.assert_frame_equal(
+        read_table(str(tmp_path / f"a{suffix}.gz"), text=["id"]), frame, check_dtype=False, check_names=False
+    )
