@@ -209,11 +209,10 @@ class ACSFWQuery(BatchQuery):
         draws = joint_draws_of(pool, learner, rngs.draws, "ACS-FW", **options_of(self))
         vectors_NK = self._vectors(pool, draws)
         pending_NK = self._vectors(pool.in_flight(), draws) if len(pool.pending) else vectors_NK[:0]
-        limited = pool.allowance(k)
-        allowance = Allowance(len(pool), k) if limited is None else limited
+        allowance = pool.allowance(k)
         core = _core_set(vectors_NK, allowance, rngs.batch, pending_NK)
         if core.n_informative < len(allowance.picks):
-            all_agree, is_limited = not vectors_NK.any(), limited is not None
+            all_agree, is_limited = not vectors_NK.any(), pool.limits is not None
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
             why = "" if is_limited and not all_agree else why  # then it is the limits
             _warn_residual_gone(core.n_informative, len(allowance.picks), why, is_limited=is_limited)

@@ -179,10 +179,8 @@ class BADGEQuery(BatchQuery):
             )
             points = _points_of(probabilities, embeddings, pool)
         scores = np.sqrt(points.squared_norms[: len(pool)]) * points.unit
-        allowance = pool.allowance(k)
-        if allowance is None:
-            return Batch(_seed(points, Allowance(len(pool), k), rngs.batch), scores)
-        return Batch(_seed(points, allowance, rngs.batch, of=" that `limits` allow"), scores)
+        of = "" if pool.limits is None else " that `limits` allow"
+        return Batch(_seed(points, pool.allowance(k), rngs.batch, of), scores)
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:

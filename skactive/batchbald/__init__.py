@@ -193,15 +193,14 @@ class BatchBALDQuery(BatchQuery):
         for rows, chunk in draws.chunks(pool, "scoring", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Scoring", rows, draws.model):
                 kept.add(rows, chunk)
-        limited = pool.allowance(k)
-        allowance = Allowance(len(pool), k) if limited is None else limited
+        allowance = pool.allowance(k)
         pending = _draws_in_flight(pool, draws, self.chunk_size)
         result = choose_greedily(kept, allowance, max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
         if result.n_informative < len(allowance.picks):
             _warn(
                 result,
                 len(allowance.must),
-                limited is not None,
+                pool.limits is not None,
                 has_pending=bool(pending),
                 all_agree=not kept.scores.any(),
                 **remedies(pool, draws, k, self.posterior),

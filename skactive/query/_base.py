@@ -35,8 +35,7 @@ from .._random import check_random_state, spawn
 from .._types import PosteriorName
 from ..samplers._law import draw_batch
 from ._limits import Limits
-from ._model import check_fits, check_last_fit, pool_for
-from ._pool import Pool
+from ._pool import Pool, check_fits, check_last_fit, pool_for
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
@@ -170,8 +169,8 @@ class BatchQuery(BaseEstimator, ABC):
         learner : fitted estimator, or modAL learner
             `model_of` gives the model; it was fitted to rows like those of the pool.
         pool : Pool
-            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it. Where
-            `Pool.allowance` is not None, rows are taken by that, first those that it has to have.
+            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it. Rows are
+            taken by `Pool.allowance`, first those that it has to have.
         k : int
             From 1 to ``len(pool)``.
         rngs : Streams
@@ -365,7 +364,8 @@ class BatchQuery(BaseEstimator, ABC):
         if not self.reads_once():
             pool.store(f"{type(self).__name__} looks at rows of the pool again")
         k = int(integer().check("n_instances", n_instances)) if pool.is_open else _checked_size(n_instances, pool)
-        pool.allowance(k)  # limits that no batch can keep are refused before anything is drawn
+        if pool.limits is not None:
+            pool.allowance(k)  # limits that no batch can keep are refused before anything is drawn
         batch = choose(k, Streams(*spawn(self._stream(), 2)))
         _check_keeps_to_limits(self, pool, k, batch.positions)
         return batch
@@ -392,15 +392,17 @@ def _checked_size(n_instances: Any, pool: Pool) -> int:
 def _uniform(pool: Pool, k: int, rng: np.random.Generator) -> Batch:
     """A batch without a model."""
     k = _checked_size(k, pool)  # known by now, also where rows are counted as they are read
-    positions, law = draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=pool.allowance(k))
+    positions, law = draw_batch(
+        "uniform", np.zeros(len(pool)), k, rng, allowance=None if pool.limits is None else pool.allowance(k)
+    )
     return Batch(positions, np.full(len(pool), np.nan), law)
 
 
 def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArray[np.int64]) -> None:
     """Check that a query went by the allowance of its pool."""
-    allowance = pool.allowance(k)
-    if allowance is None:
+    if pool.limits is None:
         return
+    allowance = pool.allowance(k)
     n_must = len(allowance.must)
     keeps = np.array_equal(chosen[:n_must], allowance.must)
     for row in chosen[n_must:].tolist():

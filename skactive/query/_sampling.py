@@ -28,8 +28,7 @@ from ..samplers._law import check_has_law, draw_batch
 from ._base import Batch, BatchQuery, Streams
 from ._draws import PoolDraws
 from ._limits import Limits
-from ._model import pool_for
-from ._pool import Pool
+from ._pool import Pool, pool_for
 
 Values = NDArray[np.float64]
 
@@ -178,7 +177,9 @@ class ScoringQuery(BatchQuery):
         self, scores: Values, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
     ) -> Batch:
         """A batch from the scores of the candidates, whoever made them."""
-        sampler, beta, allowance = look_up("sampler", self.sampler, SAMPLERS), float(self.beta), pool.allowance(k)
+        sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
+        # Without limits samplers need not look at every row.
+        allowance = None if pool.limits is None else pool.allowance(k)
         is_allowed = None if allowance is None else allowance.allowed.copy()
         how: dict[str, Any] = {"epsilon": self.epsilon, "diversity": self.diversity}
         try:

@@ -35,8 +35,7 @@ from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES
 from ._draws import PoolDraws, draws_of, explained, has_own_predictions
-from ._model import check_fits, check_last_fit, pool_for
-from ._pool import Pool
+from ._pool import Pool, check_fits, check_last_fit, pool_for
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]

@@ -19,8 +19,9 @@ from ..samplers._distances import PointSet
 from ..scores import SCORES
 from ._base import Batch, Streams
 from ._draws import PoolDraws, draws_of, options_of
-from ._model import model_of
-from ._pool import Pool
+from ._embeddings import RULES as SPACE_RULES
+from ._embeddings import is_drawn, points_of
+from ._pool import Pool, model_of
 from ._sampling import ScoringQuery
 from ._scoring import (
     IS_TARGET,
@@ -32,8 +33,6 @@ from ._scoring import (
     score_rows,
     sources_of,
 )
-from ._spaces import RULES as SPACE_RULES
-from ._spaces import is_drawn, points_of
 
 Values = NDArray[np.float64]
 

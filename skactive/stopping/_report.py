@@ -30,7 +30,7 @@ from .._checks import (
 )
 from .._random import check_random_state
 from .._types import Auto, LossName, Posterior, StoppingMeasure, Verdict
-from ..query._model import check_last_fit
+from ..query._pool import check_last_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ._changes import MEASURES, Change, Kept
 from ._scores import PoolScores, has_draws
