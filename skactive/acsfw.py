@@ -18,11 +18,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ._checks import check_draws_shape, check_joint_draws, check_k, warn, why_filled_up
+from ._checks import check_draws_shape, check_joint_draws, check_k, warn
 from ._random import check_rng
 from ._types import Posterior
 from .query import Batch, BatchQuery, Pool, Streams
-from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
+from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
 from .samplers._feasibility import Allowance
 from .scores._blocks import blocks, fold, mean
 

@@ -20,12 +20,11 @@ from .._checks import (
     check_k,
     integer,
     warn,
-    why_filled_up,
 )
 from .._random import check_rng
 from .._types import Posterior
 from ..query import Batch, BatchQuery, Pool, Streams
-from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
+from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
 from ..samplers._feasibility import Allowance
 from ..scores import bald
 from ._greedy import ArrayDraws, BatchBALDResult, KeptDraws, choose_greedily

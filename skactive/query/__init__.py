@@ -11,9 +11,8 @@ from ._draws import PoolDraws, draws_of
 from ._embeddings import embeddings_of
 from ._limits import Limits
 from ._pool import Pool, model_of
-from ._sampling import ScoringQuery
 from ._scoring import score_pool, score_rows
-from ._stochastic import StochasticBatchQuery
+from ._stochastic import ScoringQuery, StochasticBatchQuery
 
 __all__ = [
     "Batch",

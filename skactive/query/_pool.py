@@ -150,11 +150,6 @@ class Pool:
         return containers.is_read_in_blocks(self.X)
 
     @property
-    def is_read_once(self) -> bool:
-        """Whether rows can be read a single time."""
-        return containers.is_read_once(self.X)
-
-    @property
     def n_first(self) -> int:
         """How many of the first candidates can be taken without a pass of their own: two, if there are as many."""
         return containers.n_first(self.X, self.rows)
@@ -229,12 +224,7 @@ class Pool:
         ``n_values`` is how many float64 a row takes on the way. A chunk is a multiple of ``batch_size``, the rows that
         a net is asked for at once: then the net sees the same blocks whatever the size of the chunks.
         """
-        size = self.chunk_size(n_values, chunk_size, batch_size)
-        total = None if self.is_open else len(self)
-        with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
-            for rows, chunk in self.blocks(size):
-                yield rows, chunk
-                bar.update(rows.stop - rows.start)
+        return self._shown(self.blocks(self.chunk_size(n_values, chunk_size, batch_size)), doing, verbose)
 
     def mapped(
         self,
@@ -252,10 +242,13 @@ class Pool:
         each block. Answers come in order.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
+        return self._shown(containers.mapped(self.X, self.rows, size, function), doing, verbose)
+
+    def _shown(self, parts: Iterator[tuple[slice, Any]], doing: str, verbose: int) -> Iterator[tuple[slice, Any]]:
         total = None if self.is_open else len(self)
         with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
-            for rows, values in containers.mapped(self.X, self.rows, size, function):
-                yield rows, values
+            for rows, part in parts:
+                yield rows, part
                 bar.update(rows.stop - rows.start)
 
     def chunk_size(self, n_values: int, wanted: int | None, batch_size: int | None) -> int:

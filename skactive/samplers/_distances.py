@@ -281,7 +281,7 @@ def check_finite(x: Tensor, first: int, parameter: str) -> None:
     elif parameter != "points":
         rule = "`embeddings` must be finite"
         remedy += f" If the model takes rows with gaps, give a function of the rows that returns none as `{parameter}`."
-    raise PointError(rule, row, remedy)
+    raise PointError(f"{rule}. Got infinity or NaN", row, f". {remedy}")
 
 
 def float64(part: Any) -> Tensor:

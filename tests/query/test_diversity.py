@@ -923,7 +923,7 @@ def test_rows_of_a_tuple_are_rows(models):
 @pytest.mark.parametrize("name", ["pending", "candidates"])
 def test_a_mask_of_whole_numbers_is_refused(name, models):
     mask = (np.arange(N) < N - 5).astype(int)
-    with pytest.raises(ValueError, match=rf"`{name}` must be a mask of booleans.*astype\(bool\)"):
+    with pytest.raises(TypeError, match=rf"`{name}` must be a mask of booleans.*astype\(bool\)"):
         query().select(models("forest"), X_POOL, 2, **{name: mask})
 
 
