@@ -159,7 +159,7 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
         "outcomes": "(n_draws, n_points, 2)",
     }
     is_of_task = draws.ndim in [axes[task].count(",") + 1 for task in tasks]
-    has_two = tasks != ("outcomes",) or draws.shape[-1] == 2
+    has_two = tasks != ("outcomes",) or tuple(draws.shape[2:]) == (2,)
     if not (is_of_task and has_two and draws.shape[0] and (draws.ndim == 2 or draws.shape[2])):
         wanted = " or ".join(axes[task] for task in tasks)
         raise ValueError(

@@ -250,7 +250,10 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     shape = tuple(getattr(values, "shape", (containers.count_rows(values),)))
     if shape != (n_points,):
         raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {shape} instead.")
-    numbers, names = pd.factorize(_one_axis(values))
+    try:
+        numbers, names = pd.factorize(_one_axis(values))
+    except TypeError as error:
+        raise TypeError(f"`groups` must hold values that can be hashed: {error}.") from error
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(
@@ -280,13 +283,11 @@ def _check_known(name: str, numbers: Any, groups: list[Any]) -> None:
 def _checked_costs(given: Any, X: Any) -> Floats:
     costs = float64_array("costs", containers.aligned(given, X, "costs"), booleans=False)
     n_points = containers.count_rows(X)
-    if costs.shape != (n_points,):
+    if costs.shape != (n_points,) or not (np.isfinite(costs) & (costs >= 0)).all():
         raise ValueError(
-            f"`costs` must have shape ({n_points},), one number for each row of the pool. Got {costs.shape} instead."
+            f"`costs` must be finite, 0 or larger, of shape ({n_points},), one for each row of the pool. Got shape "
+            f"{costs.shape}, with numbers from {costs.min(initial=np.inf):g} to {costs.max(initial=-np.inf):g}."
         )
-    bad = np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))
-    if len(bad):
-        raise ValueError(f"`costs` must be finite, 0 or larger. Got {costs[bad[0]]} in row {bad[0]}.")
     return costs
 
 

@@ -168,6 +168,10 @@ class ScoringQuery(BatchQuery):
         """
         self.check_parameters()
         values = float64_array("scores", scores)
+        if values.ndim != 1 or not len(values):
+            raise ValueError(
+                f"`scores` must have shape (n_points,), one number for each row. Got shape {values.shape}."
+            )
         if self.diversity > 0 and (estimator is None or X_pool is None):
             raise ParameterError(
                 f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
@@ -176,7 +180,7 @@ class ScoringQuery(BatchQuery):
         # Rows that are not looked at take no memory: zeros of stride 0.
         rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else containers.prepare_pool(X_pool)
         _, pool = pool_for(estimator, rows, candidates=candidates, pending=pending, limits=limits)
-        if values.shape != (pool.n_points,):
+        if len(values) != pool.n_points:
             raise ValueError(
                 f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape} instead."
             )

@@ -419,9 +419,9 @@ BAD = {
         Limits(G2, at_least={"a": 31}),
         r"`at_least` and `must` must keep to.*Got 31 rows of 'a', .* may have 30",
     ),
-    "costs of another length": (Limits(costs=COSTS[1:], budget=1), r"`costs` must have shape \(60,\).*Got \(59,\)"),
-    "a negative cost": (Limits(costs=-COSTS, budget=1), r"`costs` must be finite, 0 or larger\. Got -0\.\d in row 0"),
-    "NaN for a cost": (Limits(costs=[math.nan, *COSTS[1:]], budget=1), r"`costs` must be finite.*Got nan in row 0"),
+    "costs of another length": (Limits(costs=COSTS[1:], budget=1), r"`costs` must .*shape \(60,\).*Got shape \(59,\)"),
+    "a negative cost": (Limits(costs=-COSTS, budget=1), r"`costs` must be finite, 0 or larger.* numbers from -0\.\d"),
+    "NaN for a cost": (Limits(costs=[math.nan, *COSTS[1:]], budget=1), r"`costs` must be finite.*numbers from nan"),
     "a budget for nothing": (Limits(costs=COSTS, budget=0.01), r"`budget` must pay for a row.* Got 0.01.* cost 0.1"),
     "a budget for must": (
         Limits(costs=COSTS + 1, budget=2, must=[0, 1]),

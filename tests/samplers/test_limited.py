@@ -166,7 +166,7 @@ def test_a_budget_of_integers_is_kept_to_the_last_one():
 def test_costs_near_the_largest_float_are_more_than_a_budget_pays_for():
     allowance = allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300)
     assert draw_uniform(allowance, np.random.default_rng(0)).tolist() == [3]
-    with pytest.raises(ValueError, match="`budget` must pay for .*`must`"):
+    with pytest.raises(ValueError, match=r"`budget` must pay for .*`must`"):
         allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300, must=[0, 1])
 
 
