@@ -162,10 +162,8 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
     has_two = tasks != ("outcomes",) or tuple(draws.shape[2:]) == (2,)
     if not (is_of_task and has_two and draws.shape[0] and (draws.ndim == 2 or draws.shape[2])):
         wanted = " or ".join(axes[task] for task in tasks)
-        raise ValueError(
-            f'`draws` must have shape {wanted} for "{score}", with one draw and one class at least. Got shape '
-            f"{tuple(draws.shape)} instead."
-        )
+        got = f'Got shape {tuple(draws.shape)} for "{score}", which needs one draw and one class at least.'
+        raise ValueError(f"`draws` must have shape {wanted}. {got}")
     return draws
 
 
@@ -181,8 +179,8 @@ class ProbabilityError(ValueError):
     def __init__(self, name: str, row: Any, place: str, tolerance: float) -> None:
         super().__init__(
             f"`{name}` must hold probabilities: not negative, and summing to 1 over the classes (to within "
-            f"{tolerance:.1g}). Got numbers from {row.min().item():.4g} to {row.max().item():.4g}, which sum to "
-            f"{row.sum().item():.6g}, in {place}. If these are logits, apply softmax; if they are log-probabilities, "
+            f"{tolerance:.1g}). Got a row that sums to {row.sum().item():.6g}, with numbers from "
+            f"{row.min().item():.4g} to {row.max().item():.4g}, in {place}. If these are logits, apply softmax; if they are log-probabilities, "
             "exp; a single column p of a binary model becomes (1 - p, p); if they are rounded, give the model its rows "
             "as float64."
         )
