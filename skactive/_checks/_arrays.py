@@ -180,9 +180,9 @@ class ProbabilityError(ValueError):
         super().__init__(
             f"`{name}` must hold probabilities: not negative, and summing to 1 over the classes (to within "
             f"{tolerance:.1g}). Got a row that sums to {row.sum().item():.6g}, with numbers from "
-            f"{row.min().item():.4g} to {row.max().item():.4g}, in {place}. If these are logits, apply softmax; if they are log-probabilities, "
-            "exp; a single column p of a binary model becomes (1 - p, p); if they are rounded, give the model its rows "
-            "as float64."
+            f"{row.min().item():.4g} to {row.max().item():.4g}, in {place}. If these are logits, apply softmax; if "
+            "they are log-probabilities, exp; a single column p of a binary model becomes (1 - p, p); if they are "
+            "rounded, give the model its rows as float64."
         )
 
 
