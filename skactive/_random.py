@@ -11,7 +11,6 @@ to estimators that are known to need none.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import random
@@ -42,16 +41,11 @@ def draws_by_itself(estimator: Any) -> bool:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Start the global generators of Python, numpy and torch from ``seed``; they are as before afterwards."""
-    with _LENT:
-        yield from _seeded(seed)
-
-
-def _seeded(seed: int) -> Iterator[None]:
     import torch  # takes a second, and who asks for a generator alone does not need it
 
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices):
+    with _LENT, torch.random.fork_rng(devices):
+        states = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002
@@ -80,12 +74,6 @@ def check_random_state(random_state: Any) -> np.random.Generator:
 def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     """``n`` independent generators, whatever ``rng`` was made from."""
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
-
-
-def beside(rng: np.random.Generator, key: int) -> np.random.Generator:
-    """A generator apart from ``rng``, which stays where it is: the same for the same key, as long as it stays there."""
-    seeds = copy.deepcopy(rng).integers(2**32, size=4)
-    return np.random.default_rng([*seeds.tolist(), key])
 
 
 def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:

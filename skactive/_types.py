@@ -36,8 +36,6 @@ class OwnSampler(Protocol):
 Score = PredictionScore | OwnScore
 CausalScore = OutcomeScore | OwnScore
 Sampler = SamplerName | OwnSampler
-Beta = float | Auto
-Size = int | Auto
 
 # --- models and their draws -----------------------------------------------------------------------
 

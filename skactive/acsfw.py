@@ -16,11 +16,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ._checks import check_draws_shape, check_joint_draws, check_k, warn, why_filled_up
+from ._checks import check_draws_shape, check_joint_draws, check_k, warn
 from ._random import check_rng
 from ._types import Posterior
 from .query import Batch, BatchQuery, Pool, Streams
-from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
+from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
 from .samplers._feasibility import Allowance
 from .scores._registry import blocks, fold, mean
 
@@ -189,13 +189,12 @@ class ACSFWQuery(BatchQuery):
         draws = joint_draws_of(pool, learner, rngs.draws, "ACS-FW", **options_of(self))
         vectors_NK = self._vectors(pool, draws)
         pending_NK = self._vectors(pool.in_flight(), draws) if len(pool.pending) else vectors_NK[:0]
-        limited = pool.allowance(k)
-        allowance = Allowance(len(pool), k) if limited is None else limited
+        allowance = pool.allowance(k)
         core = _core_set(vectors_NK, allowance, rngs.batch, pending_NK)
         if core.n_informative < len(allowance.picks):
             all_agree = not vectors_NK.any()
             why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
-            why = why if limited is None or all_agree else ""  # else it is the limits
+            why = why if pool.limits is None or all_agree else ""  # else it is the limits
             _warn_residual_gone(core.n_informative, len(allowance.picks), why)
         attributes = {"weights_": core.weights, "n_informative_": core.n_informative}
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)

@@ -178,8 +178,7 @@ class BADGEQuery(BatchQuery):
             )
             points = _points_of(probabilities, embeddings, pool)
         scores = np.sqrt(points.squared_norms[: len(pool)])
-        limited = pool.allowance(k)
-        return Batch(_seed(points, Allowance(len(pool), k) if limited is None else limited, rngs.batch), scores)
+        return Batch(_seed(points, pool.allowance(k), rngs.batch), scores)
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:

@@ -98,9 +98,8 @@ class KCenterQuery(BatchQuery):
         if len(pool.pending):
             in_flight = embeddings_of(replace(pool, rows=pool.pending), learner, **options)
             np.minimum(distances, _distances(points, in_flight), out=distances)
-        scores, allowance = distances.copy(), pool.allowance(k)
-        among = Allowance(len(pool), k) if allowance is None else allowance
-        positions = _farthest_first(points, distances, among, rngs.batch)
+        scores = distances.copy()
+        positions = _farthest_first(points, distances, pool.allowance(k), rngs.batch)
         return Batch(positions, scores, attributes={"radius_": float(max(distances.max(), 0.0))})
 
 

@@ -1,183 +1,76 @@
 """Rules that several rooms share, with their errors and warnings.
 
 A message names the parameter in backticks, the rule, what was got and, where there is one, the remedy. A rule of one
-room alone stands in that room.
+room alone is in that room.
 """
 
-from ._arrays import (
-    PointError,
-    ProbabilityError,
-    ScoreError,
-    check_draws_of,
-    check_draws_shape,
-    check_enough_draws,
-    check_joint_draws,
-    check_number_of_draws,
-    check_positions,
-    check_same_functions,
-    check_sample_weight,
-    check_scores,
-    check_shape_of_draws,
-    not_binary_error,
-    probabilities_of,
-    sum_tolerance,
-    weights_error,
-)
-from ._estimators import (
-    BatchError,
-    FewMembersError,
-    NetError,
-    NoDropoutError,
-    NoPosteriorError,
-    NoTrainingDataError,
-    UnfittedError,
-    check_classifier,
-    check_cloneable,
-    check_is_model,
-    check_n_draws,
-    check_one_output,
-    check_one_target,
-    check_query_answer,
-    committee_members,
-    few_rows,
-    is_committee,
-    is_fitted,
-    more_draws,
-    not_fitted_error,
-    several_outputs_error,
-    task,
-    warn_wide_draws,
-    whole_fit,
-    why_filled_up,
-)
-from ._labels import (
-    check_classes,
-    check_known_labels,
-    check_labels,
-    check_labels_of,
-    kind_of_labels,
-    mixed_labels_error,
-    one_axis,
-    one_class_error,
-    plain_labels,
-)
-from ._messages import failure_explained, import_optional, warn
-from ._numbers import as_array, float64_array, is_real, numbers_in_place, plain_array, real_array
-from ._rules import (
-    BETA,
-    FLAG,
-    N_JOBS,
-    ParameterError,
-    Rule,
-    Rules,
-    check_k,
-    check_n_instances,
-    check_one_of,
-    check_parameters,
-    check_part,
-    check_reference,
-    integer,
-    is_integer,
-    is_number,
-    look_up,
-    name_or_callable,
-    number,
-    one_of,
-    shown,
-)
-
-__all__ = [
-    "BETA",
-    "FLAG",
-    "N_JOBS",
-    "BatchError",
-    "FewMembersError",
-    "NetError",
-    "NoDropoutError",
-    "NoPosteriorError",
-    "NoTrainingDataError",
-    "ParameterError",
-    "PointError",
-    "ProbabilityError",
-    "Rule",
-    "Rules",
-    "ScoreError",
-    "UnfittedError",
-    "as_array",
-    "check_classes",
-    "check_classifier",
-    "check_cloneable",
-    "check_draws_of",
-    "check_draws_shape",
-    "check_enough_draws",
-    "check_is_model",
-    "check_joint_draws",
-    "check_k",
-    "check_known_labels",
-    "check_labels",
-    "check_labels_of",
-    "check_n_draws",
-    "check_n_instances",
-    "check_number_of_draws",
-    "check_one_of",
-    "check_one_output",
-    "check_one_target",
-    "check_parameters",
-    "check_part",
-    "check_positions",
-    "check_query_answer",
-    "check_reference",
-    "check_same_functions",
-    "check_sample_weight",
-    "check_scores",
-    "check_shape_of_draws",
-    "committee_members",
-    "failure_explained",
-    "few_rows",
-    "float64_array",
-    "import_optional",
-    "integer",
-    "is_committee",
-    "is_fitted",
-    "is_integer",
-    "is_number",
-    "is_real",
-    "kind_of_labels",
-    "look_up",
-    "mixed_labels_error",
-    "more_draws",
-    "name_or_callable",
-    "not_binary_error",
-    "not_fitted_error",
-    "number",
-    "numbers_in_place",
-    "one_axis",
-    "one_class_error",
-    "one_of",
-    "plain_array",
-    "plain_labels",
-    "probabilities_of",
-    "real_array",
-    "several_outputs_error",
-    "shown",
-    "sum_tolerance",
-    "task",
-    "warn",
-    "warn_wide_draws",
-    "weights_error",
-    "whole_fit",
-    "why_filled_up",
-]
-
-for _error in (
-    FewMembersError,
-    NetError,
-    NoDropoutError,
-    NoPosteriorError,
-    NoTrainingDataError,
-    ParameterError,
-    ProbabilityError,
-    ScoreError,
-    UnfittedError,
-):
-    _error.__module__ = __name__  # shorter in a traceback
+from ._arrays import PointError as PointError
+from ._arrays import ProbabilityError as ProbabilityError
+from ._arrays import ScoreError as ScoreError
+from ._arrays import as_array as as_array
+from ._arrays import check_draws_of as check_draws_of
+from ._arrays import check_draws_shape as check_draws_shape
+from ._arrays import check_joint_draws as check_joint_draws
+from ._arrays import check_positions as check_positions
+from ._arrays import check_same_functions as check_same_functions
+from ._arrays import check_sample_weight as check_sample_weight
+from ._arrays import check_scores as check_scores
+from ._arrays import float64_array as float64_array
+from ._arrays import is_real as is_real
+from ._arrays import not_binary_error as not_binary_error
+from ._arrays import numbers_in_place as numbers_in_place
+from ._arrays import plain_array as plain_array
+from ._arrays import probabilities_of as probabilities_of
+from ._arrays import real_array as real_array
+from ._arrays import sum_tolerance as sum_tolerance
+from ._arrays import weights_error as weights_error
+from ._estimators import FewMembersError as FewMembersError
+from ._estimators import NetError as NetError
+from ._estimators import NoDropoutError as NoDropoutError
+from ._estimators import NoPosteriorError as NoPosteriorError
+from ._estimators import NoTrainingDataError as NoTrainingDataError
+from ._estimators import UnfittedError as UnfittedError
+from ._estimators import check_classes as check_classes
+from ._estimators import check_classifier as check_classifier
+from ._estimators import check_cloneable as check_cloneable
+from ._estimators import check_is_model as check_is_model
+from ._estimators import check_known_labels as check_known_labels
+from ._estimators import check_labels as check_labels
+from ._estimators import check_labels_of as check_labels_of
+from ._estimators import check_n_draws as check_n_draws
+from ._estimators import check_one_output as check_one_output
+from ._estimators import check_one_target as check_one_target
+from ._estimators import committee_members as committee_members
+from ._estimators import is_committee as is_committee
+from ._estimators import is_fitted as is_fitted
+from ._estimators import kind_of_labels as kind_of_labels
+from ._estimators import mixed_labels_error as mixed_labels_error
+from ._estimators import not_fitted_error as not_fitted_error
+from ._estimators import one_axis as one_axis
+from ._estimators import one_class_error as one_class_error
+from ._estimators import plain_labels as plain_labels
+from ._estimators import several_outputs_error as several_outputs_error
+from ._estimators import task as task
+from ._estimators import warn_wide_draws as warn_wide_draws
+from ._estimators import whole_fit as whole_fit
+from ._rules import BETA as BETA
+from ._rules import FLAG as FLAG
+from ._rules import N_JOBS as N_JOBS
+from ._rules import ParameterError as ParameterError
+from ._rules import Rule as Rule
+from ._rules import Rules as Rules
+from ._rules import check_k as check_k
+from ._rules import check_n_instances as check_n_instances
+from ._rules import check_parameters as check_parameters
+from ._rules import check_reference as check_reference
+from ._rules import failure_explained as failure_explained
+from ._rules import import_optional as import_optional
+from ._rules import integer as integer
+from ._rules import is_integer as is_integer
+from ._rules import is_number as is_number
+from ._rules import look_up as look_up
+from ._rules import name_or_callable as name_or_callable
+from ._rules import number as number
+from ._rules import one_of as one_of
+from ._rules import shown as shown
+from ._rules import warn as warn

@@ -1,16 +1,107 @@
-"""What arrays of numbers must be: draws, scores, probabilities, positions."""
+"""What arrays must be: numbers, scores, draws, probabilities, positions.
+
+numpy makes numbers of much that is none: the hidden entries of a masked array, text, dates, the real parts of complex
+numbers, None. What a user's functions return, scores, losses and weights all pass `real_array`.
+"""
 
 from __future__ import annotations
 
+import decimal
+import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._numbers import as_array, float64_array, plain_array, real_array
 from ._rules import shown
+
+REAL = "be an array of real numbers"
+
+
+def float64_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = True) -> NDArray[np.float64]:
+    """`real_array` as float64 on the host; no copy of what is that already."""
+    array = real_array(name, values, rule=rule, booleans=booleans)
+    if hasattr(array, "detach"):
+        array = array.cpu().double().numpy()
+    return np.asarray(array, dtype=np.float64)
+
+
+def real_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = True, objects: bool = True) -> Any:
+    """Real numbers as the array or tensor that holds them, or as an array made of what does.
+
+    True and False count as 1 and 0 where ``booleans`` may be meant; they are no log-probabilities, say. Arrays of
+    ``objects`` are taken where they are small.
+    """
+    array = plain_array(name, values, rule=rule, objects=objects)
+    if not is_real(array) or (not booleans and str(array.dtype).removeprefix("torch.") == "bool"):
+        got = shown(values) if array.ndim == 0 and array.dtype == object else f"dtype {array.dtype}"
+        raise TypeError(f"`{name}` must {rule}. Got {got} instead. {_remedy(array)}")
+    return array
+
+
+def numbers_in_place(name: str, values: Any) -> Any:
+    """What rows of numbers can be taken from by position: the array, tensor, sparse or dask array itself, or a copy."""
+    is_array = hasattr(values, "dtype") and not hasattr(values, "iloc") and not np.ma.isMaskedArray(values)
+    return values if is_array and is_real(values) else float64_array(name, values)
+
+
+def plain_array(name: str, values: Any, *, rule: str = "be an array", objects: bool = True) -> Any:
+    """An array or a tensor without gradients, of anything; ``objects`` that are all numbers become float64."""
+    if hasattr(values, "detach"):
+        return values.detach()
+    if _has_mask(values):
+        raise TypeError(
+            f"`{name}` must {rule}, without a mask. Got a masked array, whose hidden entries would count. Leave them "
+            "out, with .compressed(), or say what they are, with .filled(value)."
+        )
+    try:
+        array = np.asarray(values)
+        return array.astype(np.float64) if objects and array.dtype == object and _all_numbers(array) else array
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must {rule}, all rows of one length. Got a {type(values).__name__} that is none: {error}"
+        ) from error
+
+
+def is_real(array: Any) -> bool:
+    """Whether the type of an array's or a tensor's elements is one of real numbers."""
+    if hasattr(array.dtype, "is_complex"):  # torch's
+        return not array.dtype.is_complex
+    return array.dtype.kind in "fiub"
+
+
+def as_array(draws: Any) -> NDArray[Any]:
+    """An array of a tensor on any device, or of what else can be one; bfloat16, which numpy lacks, as float32."""
+    if not hasattr(draws, "detach"):
+        return np.asarray(draws)
+    draws = draws.detach().cpu()
+    return (draws.float() if str(draws.dtype) == "torch.bfloat16" else draws).numpy()
+
+
+def _has_mask(values: Any) -> bool:
+    """Whether it is a masked array, or a list that holds one or an entry of one."""
+    if not isinstance(values, list | tuple):
+        return np.ma.isMaskedArray(values)
+    return any(_has_mask(value) for value in values if isinstance(value, list | tuple | np.ma.MaskedArray))
+
+
+def _all_numbers(array: NDArray[Any]) -> bool:
+    kinds = {type(value) for value in array.ravel().tolist()}
+    return np.timedelta64 not in kinds and all(
+        issubclass(kind, numbers.Real | decimal.Decimal | np.bool_) for kind in kinds
+    )
+
+
+def _remedy(array: Any) -> str:
+    odd = [] if str(array.dtype) != "object" else [v for v in array.ravel().tolist() if not isinstance(v, numbers.Real)]
+    if odd and array.ndim:
+        return f"It holds {shown(odd[0])}. Leave out what is missing, and convert the rest with .astype(float)."
+    return "Convert it if it holds numbers, with .astype(float), say."
+
+
+# --- scores, draws, probabilities, weights, positions -----------------------------------------------
 
 
 def check_scores(
@@ -33,35 +124,30 @@ def check_scores(
     return scores
 
 
-class ScoreError(ValueError):
-    """A score that its sampler cannot take."""
-
-    def __init__(self, name: str, rule: str, value: float, row: int, n_bad: int) -> None:
-        super().__init__(f"`{name}` must {rule}. Got {value} in row {row}, and {n_bad} such rows in all.")
-        self._parts = (name, rule, value, row, n_bad)
-
-    def of_rows(self, rows: NDArray[np.int64] | None) -> ScoreError:
-        """The same, where row i of the scores is row ``rows[i]`` of the pool."""
-        name, rule, value, row, n_bad = self._parts
-        return self if rows is None else ScoreError(name, rule, value, int(rows[row]), n_bad)
-
-
-class PointError(ValueError):
-    """A row of points that are not finite."""
-
-    def __init__(self, rule: str, row: int, remedy: str) -> None:
-        super().__init__(f"{rule}. Got infinity or NaN in row {row}. {remedy}")
-        self._parts = (rule, row, remedy)
-
-    def of_rows(self, rows: NDArray[np.int64] | None) -> PointError:
-        """The same, where row i of the points is row ``rows[i]`` of the pool."""
-        rule, row, remedy = self._parts
-        return self if rows is None else PointError(rule, int(rows[row]), remedy)
-
-
 def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_], rule: str) -> ScoreError:
     row = int(np.flatnonzero(bad)[0])
-    return ScoreError(name, rule, float(scores[row]), row, int(bad.sum()))
+    return ScoreError(f"`{name}` must {rule}. Got {float(scores[row])}", row, f", and {bad.sum()} such rows in all.")
+
+
+class _RowError(ValueError):
+    """A value of a row, whose number is that among what was checked."""
+
+    def __init__(self, before: str, row: int, after: str) -> None:
+        super().__init__(f"{before} in row {row}{after}")
+        self._parts = (before, row, after)
+
+    def of_rows(self, rows: NDArray[np.int64] | None) -> Self:
+        """The same, where row i of what was checked is row ``rows[i]`` of the pool."""
+        before, row, after = self._parts
+        return self if rows is None else type(self)(before, int(rows[row]), after)
+
+
+class ScoreError(_RowError):
+    """A score that its sampler cannot take."""
+
+
+class PointError(_RowError):
+    """A row of points that are not finite."""
 
 
 def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
@@ -72,14 +158,12 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
         "regressor": "(n_draws, n_points)",
         "outcomes": "(n_draws, n_points, 2)",
     }
-    two_outcomes = draws.ndim == 3 and draws.shape[2] == 2
-    if draws.ndim not in [axes[task].count(",") + 1 for task in tasks] or (tasks == ("outcomes",) and not two_outcomes):
+    is_of_task = draws.ndim in [axes[task].count(",") + 1 for task in tasks]
+    has_two = tasks != ("outcomes",) or tuple(draws.shape[2:]) == (2,)
+    if not (is_of_task and has_two and draws.shape[0] and (draws.ndim == 2 or draws.shape[2])):
         wanted = " or ".join(axes[task] for task in tasks)
-        others = {2: f' "{score}" scores class probabilities; for a regressor there are "std_dev" and "variance".'}
-        remedy = others.get(draws.ndim, "") if tasks == ("classifier",) else ""
-        raise ValueError(f"`draws` must have shape {wanted}. Got shape {tuple(draws.shape)} instead.{remedy}")
-    if draws.shape[0] == 0 or (draws.shape[-1] == 0 and draws.ndim == 3):
-        raise ValueError(f"`draws` must hold at least one draw and one class. Got shape {tuple(draws.shape)} instead.")
+        got = f'Got shape {tuple(draws.shape)} for "{score}", which needs one draw and one class at least.'
+        raise ValueError(f"`draws` must have shape {wanted}. {got}")
     return draws
 
 
@@ -90,35 +174,16 @@ def sum_tolerance(draws: Any) -> float:
 
 
 class ProbabilityError(ValueError):
-    """A row over the classes, a tensor, that holds no probabilities."""
+    """A row over the classes, an array or a tensor, that holds no probabilities."""
 
     def __init__(self, name: str, row: Any, place: str, tolerance: float) -> None:
-        rule = f"not negative, and summing to 1 over the classes (to within {tolerance:.1g})"
-        got = f"{_shown(row.tolist())}, which sums to {row.sum().item():.6g}, in {place}"
         super().__init__(
-            f"`{name}` must hold probabilities: {rule}. Got {got}. If these are logits, apply softmax; if they are "
-            "log-probabilities, exp; a single column p of a binary model becomes (1 - p, p)."
+            f"`{name}` must hold probabilities: not negative, and summing to 1 over the classes (to within "
+            f"{tolerance:.1g}). Got a row that sums to {row.sum().item():.6g}, with numbers from "
+            f"{row.min().item():.4g} to {row.max().item():.4g}, in {place}. If these are logits, apply softmax; if "
+            "they are log-probabilities, exp; a single column p of a binary model becomes (1 - p, p); if they are "
+            "rounded, give the model its rows as float64."
         )
-        self._parts = name, rule, got, bool((row >= 0).all())
-
-    def of_model(self, estimator: Any) -> ValueError:
-        """The same, where the row is what a model made."""
-        name, rule, got, is_rounding = self._parts
-        remedy = (
-            "Models that compute in the dtype of their rows, such as GaussianNB, can miss the sum in float32: give "
-            "`X_pool`, and the rows that it is fitted to, as float64."
-            if is_rounding
-            else "If these are logits, the model lacks a softmax."
-        )
-        return ValueError(
-            f"`{name}` must hold probabilities: {rule}. This {type(estimator).__name__} gave {got}. {remedy}"
-        )
-
-
-def _shown(row: list[float]) -> str:
-    """Five numbers of a row: what is negative or NaN first, then the largest, so that a wrong one is among them."""
-    first = row if len(row) <= 5 else sorted(row, key=lambda p: (p >= 0, -p))[:5]
-    return f"[{', '.join(f'{p:.4g}' for p in first)}]" + (f" and {len(row) - 5} more" if len(row) > 5 else "")
 
 
 @contextmanager
@@ -127,7 +192,7 @@ def probabilities_of(estimator: Any) -> Iterator[None]:
     try:
         yield
     except ProbabilityError as error:
-        raise error.of_model(estimator) from None
+        raise ValueError(f"This {type(estimator).__name__} gave no probabilities. {error}") from None
 
 
 def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_draws: int | None = None) -> None:
@@ -144,25 +209,6 @@ def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_dr
         )
 
 
-def check_number_of_draws(draws: Any, n_draws: int | None, estimator: Any) -> None:
-    """Check that a source gave as many draws as a query was told to use."""
-    if n_draws is not None and draws.shape[0] != n_draws:
-        raise ValueError(
-            f"`n_draws`={n_draws} must be how many functions `sample_posterior` draws. That of this "
-            f"{type(estimator).__name__} drew {draws.shape[0]}. Have it draw as many as it is asked for, or leave "
-            "`n_draws` at None, which takes what it gives."
-        )
-
-
-def check_shape_of_draws(draws: Any, shape: tuple[int, ...]) -> None:
-    """Check that draws of a chunk have the draws and classes of the first row."""
-    if tuple(getattr(draws, "shape", ())) != shape:
-        raise ValueError(
-            "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
-            f"{tuple(getattr(draws, 'shape', ()))} for a chunk, and by the first row it should be {shape}."
-        )
-
-
 def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bool = False) -> None:
     """Check that two calls gave the same draws, but for rounding.
 
@@ -172,7 +218,10 @@ def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bo
     """
     if tuple(draws.shape) == tuple(again.shape):
         before, now = _as_float64(draws), _as_float64(again)
-        if _equal_but_for_rounding(before, now, _digits(draws), nan=within_spread):
+        # Absolute errors go by the largest number, which is 1 for probabilities.
+        largest = 1.0 if before.ndim == 3 else np.abs(before[np.isfinite(before)]).max(initial=0.0)
+        rounding = _digits(draws)
+        if np.allclose(before, now, rtol=rounding, atol=0.1 * rounding * largest, equal_nan=within_spread):
             return
         if within_spread and np.sqrt(np.mean((now - before) ** 2)) <= 0.1 * np.sqrt(np.mean(np.var(before, axis=0))):
             return
@@ -185,33 +234,14 @@ def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bo
 
 def _digits(draws: Any) -> float:
     """The relative error that rounding may make in the type that draws were computed in."""
-    of_half = {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}.get(str(draws.dtype))
-    if of_half:
-        return of_half
     # On a GPU float32, too, may be multiplied with the 10 bits of TF32.
-    return 2.0**-6 if hasattr(draws, "detach") and draws.is_cuda else 1e-4
-
-
-def _equal_but_for_rounding(
-    draws: NDArray[np.float64], again: NDArray[np.float64], digits: float, *, nan: bool
-) -> bool:
-    """Whether two arrays are the same; absolute errors go by the largest number, which is 1 for probabilities."""
-    largest = 1.0 if draws.ndim == 3 else np.abs(draws[np.isfinite(draws)]).max(initial=0.0)
-    return np.allclose(draws, again, rtol=digits, atol=0.1 * digits * largest, equal_nan=nan)
+    of_single = 2.0**-6 if hasattr(draws, "detach") and draws.is_cuda else 1e-4
+    return {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}.get(str(draws.dtype), of_single)
 
 
 def _as_float64(draws: Any) -> NDArray[np.float64]:
     """Draws of any kind of float, bfloat16 among them, which numpy does not know."""
     return draws.detach().cpu().double().numpy() if hasattr(draws, "detach") else np.asarray(draws, dtype=np.float64)
-
-
-def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
-    """Check that a score that looks at how draws differ has two of them."""
-    if n_draws < 2 and not getattr(score, "one_draw", True):
-        raise ValueError(
-            f"`score`={name!r} needs two draws or more, and there is {n_draws}: it would be 0 everywhere. Raise "
-            '`n_draws`, use an ensemble of more members, or posterior="bootstrap".'
-        )
 
 
 def weights_error(name: str, got: str) -> ValueError:
@@ -227,11 +257,8 @@ def check_sample_weight(weight: Any, n_rows: int, name: str = "sample_weight") -
         raise ValueError(
             f"`{name}` must have shape ({n_rows},), one weight for each training row. Got shape {weight.shape} instead."
         )
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise weights_error(name, f"{weight[bad[0]]} in row {bad[0]}, and {len(bad)} such rows in all")
-    if not weight.any():
-        raise weights_error(name, f"0 in all of {n_rows} rows")
+    if not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
+        raise weights_error(name, f"numbers from {weight.min()} to {weight.max()}")
     return None if (weight == 1).all() else weight
 
 
@@ -258,15 +285,10 @@ def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -
 
 def check_joint_draws(shape: Any, method: str) -> None:
     """Check the shape of draws whose differences are all that a method looks at."""
-    if len(shape) != 3:
+    if len(shape) != 3 or shape[0] < 2:
         raise ValueError(
-            f"`estimator` must be a classifier for {method}: draws are (n_draws, n_points, n_classes) probabilities. "
-            f"Got draws of shape {tuple(shape)}, those of a regressor."
-        )
-    if shape[0] < 2:
-        raise ValueError(
-            f"`n_draws` must be 2 or more for {method}, which looks at how draws differ. Got {shape[0]}. Raise it, use "
-            'an ensemble of more members, or posterior="bootstrap".'
+            f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it looks at how draws of class "
+            f"probabilities, shape (n_draws, n_points, n_classes), differ. Got draws of shape {tuple(shape)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""What an estimator must be: its kind, whether it is fitted, what it lacks."""
+"""What an estimator must be, whether it is fitted, what it lacks; and what labels must be."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ._messages import warn
-from ._rules import ParameterError, is_integer, shown
+from ._arrays import as_array
+from ._rules import ParameterError, integer, shown, warn
 
 
 def is_committee(learner: Any) -> bool:
@@ -54,11 +54,8 @@ def is_fitted(estimator: Any) -> bool:
     except NotFittedError:
         return False
     # A Gaussian process may predict from its prior, says scikit-learn; to be asked for labels, it must have seen some.
-    return any(name.endswith("_") and not name.startswith("__") for name in vars(estimator)) or _is_composed(estimator)
-
-
-def _is_composed(estimator: Any) -> bool:
-    return hasattr(estimator, "__sklearn_is_fitted__")
+    is_composed = hasattr(estimator, "__sklearn_is_fitted__")
+    return is_composed or any(name.endswith("_") and not name.startswith("__") for name in vars(estimator))
 
 
 class UnfittedError(NotFittedError):
@@ -105,16 +102,13 @@ def _lack_of_fit(error: BaseException | None) -> str:
     """What a fitted model would have, by an error or what caused it; empty if that was something else."""
     while error is not None:
         lacks = getattr(error, "name", None) if isinstance(error, AttributeError) else None
-        if isinstance(lacks, str) and _is_left_by_fits(lacks) and hasattr(error.obj, "fit"):  # type: ignore[attr-defined]
+        is_of_fit = isinstance(lacks, str) and lacks.endswith("_") and not lacks.endswith("__")
+        if is_of_fit and hasattr(error.obj, "fit"):  # type: ignore[attr-defined]
             return f"it has no `{lacks}`"
         if isinstance(error, NotFittedError):
             return "it is fitted in part"
         error = error.__cause__
     return ""
-
-
-def _is_left_by_fits(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__")
 
 
 def _one_class(y_training: Any) -> str:
@@ -138,11 +132,7 @@ class NoPosteriorError(TypeError):
 
 
 def check_n_draws(n_draws: Any) -> int:
-    if not is_integer(n_draws):
-        raise TypeError(f"`n_draws` must be a positive integer or None. Got {n_draws!r} instead.")
-    if n_draws < 1:
-        raise ValueError(f"`n_draws` must be 1 or more. Got {n_draws} instead.")
-    return int(n_draws)
+    return int(integer().check("n_draws", n_draws))
 
 
 def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
@@ -229,32 +219,6 @@ def check_cloneable(estimator: Any) -> None:
         )
 
 
-def why_filled_up(
-    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws can distinguish more rows."
-) -> str:
-    """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
-    if all_agree:
-        return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
-    return few_rows or (
-        more_draws if exhausted else "No remaining row separates draws that the chosen rows cannot separate."
-    )
-
-
-def more_draws(ensemble: Any | None) -> str:
-    """Say how to have more draws: of an ensemble only by more members, where all of them are draws already."""
-    if ensemble is None:
-        return "Increase `n_draws`: more draws can distinguish more rows."
-    parameter = " (`n_estimators`)" if hasattr(ensemble, "n_estimators") else ""
-    return (
-        f"All members of the {type(ensemble).__name__} are draws already: more members{parameter} can distinguish more "
-        "rows."
-    )
-
-
-def few_rows(n_distinct: int) -> str:
-    return f"Only {n_distinct} of the rows to choose from are distinct."
-
-
 def check_classifier(estimator: Any, method: str, name: str = "estimator") -> None:
     if task(estimator) == "regressor":
         raise TypeError(
@@ -263,27 +227,157 @@ def check_classifier(estimator: Any, method: str, name: str = "estimator") -> No
         )
 
 
-class BatchError(ValueError):
-    """A query returned what is no batch."""
+# --- labels -----------------------------------------------------------------------------------------
+
+LEAVE_OUT = "Leave those rows out."
 
 
-def check_query_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
-    """What a query of an experiment returned: bare positions, or a pair with positions first."""
-    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
-        answer = answer[0]
-    indices = np.atleast_1d(np.asarray(answer))
-    n_distinct = len(np.unique(indices))
-    got = None
-    if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
-    elif len(indices) != k:
-        got = f"{len(indices)} positions"
-    elif n_distinct < k:
-        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
-    elif indices.min() < 0 or indices.max() >= n_pool:
-        got = f"positions from {indices.min()} to {indices.max()}"
-    if got:
-        raise BatchError(
-            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
+def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[Any]:
+    """Labels of any shape and container as an array of numpy, none of them missing, and all of one kind.
+
+    Containers are those of numpy (masked arrays and its own strings, too), pandas, Arrow and torch, and lists. Numbers
+    among objects become an array of numbers; text stays what it is.
+    """
+    if isinstance(y, list | tuple):
+        y = [value.tolist() if hasattr(value, "detach") else value for value in y]
+    given = _opened(y)
+    missing = _missing(given) | _marked_as_missing(y, given)
+    if missing.any():
+        raise _gap_error(given, missing, name, remedy)
+    if any(issubclass(of_value, list | np.ndarray) for of_value in _types(given)):
+        raise ValueError(f"`{name}` must hold one label for each row. Got several for some rows.")
+    kinds = {_kind_of_type(of_value) for of_value in _types(given)}
+    if {"text", "numbers"} <= kinds:
+        raise mixed_labels_error(name, _first_of_each_kind(given))
+    if isinstance(y, list):
+        return np.asarray(y)
+    if given.dtype.kind == "O" and kinds == {"numbers"}:
+        return np.array(given.tolist())
+    return given.astype(object) if given.dtype.kind == "T" else np.asarray(given)
+
+
+def kind_of_labels(y: NDArray[Any]) -> str:
+    """What labels are: "numbers" (or booleans), "text", "bytes", "dates" or "objects"."""
+    if y.dtype.kind in "OT":
+        kinds = {_kind_of_type(of_value) for of_value in _types(y)}
+        return kinds.pop() if len(kinds) == 1 else "objects"
+    return {"U": "text", "S": "bytes", "M": "dates", "m": "dates", "V": "objects"}.get(y.dtype.kind, "numbers")
+
+
+def mixed_labels_error(name: str, values: list[Any]) -> ParameterError:
+    """The error for labels that are text and numbers; ``values`` are one of each."""
+    shown = " and ".join(f"{value!r} ({type(value).__name__})" for value in values)
+    return ParameterError(
+        f"`{name}` must hold labels of one kind, all text or all numbers. Got {shown}. Convert one of them."
+    )
+
+
+def check_labels(y: Any, name: str = "y_training") -> NDArray[Any]:
+    """One label for each row, of a single axis."""
+    return one_axis(plain_labels(y, name), name)
+
+
+def one_axis(y: NDArray[Any], name: str = "y_training") -> NDArray[Any]:
+    """Labels that are an array already, of a single axis."""
+    if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
+        raise ValueError(
+            f"`{name}` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
+            "not supported. Fit one model for each target."
         )
-    return indices.astype(np.int64)
+    return y.ravel()
+
+
+def check_known_labels(y: NDArray[Any], classes: Any, name: str = "y_training") -> None:
+    """Check that the labels are among those that an estimator was fitted to."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"`{name}` must hold labels that the estimator was fitted to, {np.asarray(classes)}. Got {unknown} as well."
+        )
+
+
+def one_class_error(labels: NDArray[Any]) -> ValueError:
+    return ValueError(
+        f"`y` must hold two classes or more to train a classifier. Got one class, {labels[0]!r}. Declare labels that "
+        "`y` still lacks with `classes`."
+    )
+
+
+def check_classes(y: NDArray[Any], declared: Any) -> NDArray[Any]:
+    """All labels, sorted: the declared ones, or those in y if none are declared."""
+    if declared is None:
+        return np.unique(y)
+    classes = np.unique(declared)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(f"`classes` must list every label in `y`. Got {classes}, which lacks {unknown}.")
+    return classes
+
+
+def check_labels_of(n_rows: int, y: Any, suffix: str = "") -> NDArray[Any]:
+    """Labels as an array, (n_rows,) or (n_rows, 1): one for each row, and none missing."""
+    y = plain_labels(y, f"y{suffix}")
+    if y.shape not in ((n_rows,), (n_rows, 1)):
+        raise ValueError(
+            f"`y{suffix}` must have shape ({n_rows},), one label for each row of `X{suffix}`. Got {y.shape} instead."
+        )
+    return y
+
+
+def _opened(y: Any) -> NDArray[Any]:
+    """The values as an array, those of a list as objects: numpy would make text of a NaN beside text."""
+    if hasattr(y, "toarray"):
+        return np.asarray(y.toarray())
+    return np.array(y, dtype=object) if isinstance(y, list) else as_array(y)
+
+
+def _types(y: NDArray[Any]) -> set[type]:
+    return set(map(type, y.ravel().tolist())) if y.dtype.kind in "OT" else set()
+
+
+def _kind_of_type(of_value: type) -> str:
+    if issubclass(of_value, str):
+        return "text"
+    return "numbers" if issubclass(of_value, numbers.Number | np.bool_) else "objects"
+
+
+def _first_of_each_kind(y: NDArray[Any]) -> list[Any]:
+    values = y.ravel().tolist()
+    return [next(v for v in values if _kind_of_type(type(v)) == kind) for kind in ("numbers", "text")]
+
+
+def _marked_as_missing(y: Any, given: NDArray[Any]) -> NDArray[np.bool_]:
+    """What the container itself says is missing: a masked array of numpy, the containers of pandas."""
+    if isinstance(y, np.ma.MaskedArray):
+        return np.ma.getmaskarray(y)
+    return np.asarray(y.isna(), dtype=bool) if hasattr(y, "isna") else np.zeros(given.shape, dtype=bool)
+
+
+def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
+    if y.dtype.kind in "fc":
+        return ~np.isfinite(y)
+    if y.dtype.kind in "mM":
+        return np.isnat(y)
+    if _types(y) <= {str, int, bool}:
+        return np.zeros(y.shape, dtype=bool)
+    return np.array([_is_gap(value) for value in y.ravel().tolist()], dtype=bool).reshape(y.shape)
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether it is None, NaN, infinite, or the missing value of pandas or of numpy's masked arrays."""
+    if value is None or value is np.ma.masked or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    if isinstance(value, float | np.floating):
+        return not np.isfinite(value)
+    return bool(np.all(value != value))  # NaN and NaT of any other type
+
+
+def _gap_error(y: NDArray[Any], missing: NDArray[np.bool_], name: str, remedy: str) -> ValueError:
+    missing = np.atleast_1d(missing)
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    value = y.ravel()[int(np.flatnonzero(missing)[0])]
+    got = str(value) if _missing(np.atleast_1d(value)).any() else "a masked value"
+    return ValueError(
+        f"`{name}` must have a finite label for every row. Got {got} in row {rows[0]}, and {len(rows)} such rows "
+        f"in all. {remedy}"
+    )

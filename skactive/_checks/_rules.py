@@ -1,10 +1,14 @@
-"""What a parameter must be, said once and checked in one way."""
+"""What a parameter must be, checked in one way; how the package warns, and explains what failed inside of others."""
 
 from __future__ import annotations
 
+import importlib
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +23,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, _NO_NUMBERS)
 
 
+_LARGEST = sys.float_info.max  # neither infinity and NaN nor a huge integer is at most this
 _NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # numpy calls a duration an integer
 
 
@@ -44,11 +49,10 @@ class Rule:
     def or_none(self) -> Rule:
         return Rule(lambda value: value is None or self.holds(value), f"None or {self.text}", self.remedy)
 
-    def or_word(self, *words: str) -> Rule:
-        """The same, where some words may stand in the place of such a value."""
-        names = ", ".join(f'"{word}"' for word in words)
-        holds = self.holds
-        return Rule(lambda v: (isinstance(v, str) and v in words) or holds(v), f"{names} or {self.text}", self.remedy)
+    def or_word(self, word: str) -> Rule:
+        """The same, where a word may stand in the place of such a value."""
+        text = f'"{word}" or {self.text}'
+        return Rule(lambda v: (isinstance(v, str) and v == word) or self.holds(v), text, self.remedy)
 
 
 Rules = dict[str, Rule]
@@ -83,14 +87,7 @@ def number(
         above = value >= low if ends[0] == "[" else value > low
         return above and (value <= high if ends[1] == "]" else value < high)
 
-    return Rule(lambda v: is_number(v) and _is_finite(v) and holds(v), text or _span(low, high, ends), remedy)
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no float64 can hold
-        return False
+    return Rule(lambda v: is_number(v) and abs(v) <= _LARGEST and holds(v), text or _span(low, high, ends), remedy)
 
 
 def _span(low: float, high: float, ends: str) -> str:
@@ -147,18 +144,10 @@ def look_up(kind: str, value: Any, registry: Mapping[str, Any]) -> Any:
     """A registered function by its name, or a callable as it is."""
     if callable(value) and not isinstance(value, type):
         return value
-    names = ", ".join(repr(name) for name in sorted(registry))
-    if not isinstance(value, str):
-        raise TypeError(f"`{kind}` must be a callable or one of {names}. Got {shown(value)} instead.")
-    if value not in registry:
-        raise ValueError(f"`{kind}` must be a callable or one of {names}. Got {value!r} instead.")
+    if not isinstance(value, str) or value not in registry:
+        names = ", ".join(repr(name) for name in sorted(registry))
+        raise ParameterError(f"`{kind}` must be a callable or one of {names}. Got {shown(value)} instead.")
     return registry[value]
-
-
-def check_one_of(first: str, first_value: Any, second: str, second_value: Any) -> None:
-    if (first_value is None) == (second_value is None):
-        got = "neither" if first_value is None else "both"
-        raise ValueError(f"Either `{first}` or `{second}` must be given. Got {got}.")
 
 
 def check_reference(reference: str | None, queries: Sequence[str]) -> str:
@@ -169,10 +158,35 @@ def check_reference(reference: str | None, queries: Sequence[str]) -> str:
     return reference
 
 
-def check_part(top: Any, bottom: Any) -> tuple[float, int]:
-    """The fraction of the rows that is asked for, and 1 if it is the top, -1 if it is the bottom."""
-    if top is not None and bottom is not None:
-        raise ValueError(f"Only one of `top` and `bottom` may be given. Got top={top!r} and bottom={bottom!r}.")
-    name, part, sign = ("top", top, 1) if bottom is None else ("bottom", bottom, -1)
-    rule = number(0, 1, ends="(]", text="a fraction of the rows, above 0 and at most 1", remedy="0.01 is one per cent.")
-    return float(rule.check(name, 1.0 if part is None else part)), sign
+# --- warnings and errors of others ------------------------------------------------------------------
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    warnings.warn(message, category, stacklevel=_stack_level())
+
+
+def _stack_level() -> int:
+    """The stack level, seen from the caller, of the first frame outside this package (and outside modAL)."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in {"skactive", "modAL"}:
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    return level
+
+
+@contextmanager
+def failure_explained(doing: str) -> Iterator[None]:
+    """Chain an error of the model or of a user's score under one sentence that says what was being done."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{doing} failed: {error}") from error
+    except Exception as error:
+        raise RuntimeError(f"{doing} failed: {type(error).__name__}: {error}") from error
+
+
+def import_optional(module: str, needed_by: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"`{needed_by}` needs {package}: python -m pip install {package}") from error

@@ -18,12 +18,11 @@ from .._checks import (
     integer,
     is_integer,
     warn,
-    why_filled_up,
 )
 from .._random import check_rng
 from .._types import Posterior
 from ..query import Batch, BatchQuery, Pool, Streams
-from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies
+from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
 from ..samplers._feasibility import Allowance
 from ..scores import bald
 from ._greedy import ArrayDraws, BatchBALDResult, KeptDraws, choose_greedily
@@ -196,14 +195,13 @@ class BatchBALDQuery(BatchQuery):
         for rows, chunk in draws.chunks(pool, "scoring", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Scoring", rows, draws.model):
                 kept.add(rows, chunk)
-        limited = pool.allowance(k)
-        allowance = Allowance(len(pool), k) if limited is None else limited
+        allowance = pool.allowance(k)
         pending = _draws_in_flight(pool, draws, self.chunk_size) if len(pool.pending) else []
         result = choose_greedily(kept, allowance, self.max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
         if result.n_informative < len(allowance.picks):
             all_agree, exhausted = not kept.scores.any(), bool(pending) or _is_exhausted(result)
             why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies(pool, draws, k, self.posterior))
-            why = why if limited is None or all_agree else ""  # else it is the limits
+            why = why if pool.limits is None or all_agree else ""  # else it is the limits
             _warn(result, len(allowance.picks), why)
         names = ("gains", "information", "ceiling", "n_informative")
         attributes = {f"{name}_": getattr(result, name) for name in names} | {"gain_errors_": result.standard_errors}

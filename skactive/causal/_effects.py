@@ -29,7 +29,7 @@ from .._types import Posterior
 from ..query import Pool, PoolDraws, draws_of, model_of
 from ..query._base import RULES
 from ..query._draws import explained
-from ..query._model import check_fits, pool_for
+from ..query._pool import check_fits, pool_for
 
 Floats = NDArray[np.float64]
 

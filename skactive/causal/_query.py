@@ -14,7 +14,6 @@ from .._checks import (
     ParameterError,
     Rule,
     Rules,
-    check_enough_draws,
     failure_explained,
     look_up,
     name_or_callable,
@@ -24,7 +23,7 @@ from .._random import seeded_clone
 from .._types import CausalScore, Posterior, Sampler
 from ..query import Pool, PoolDraws, ScoringQuery, score_rows
 from ..query._draws import options_of
-from ..query._scoring import Source, name_of, ready_scores
+from ..query._scoring import Source, check_enough_draws, name_of, ready_scores
 from ..scores import SCORES
 from ._effects import outcome_draws_of
 

@@ -15,10 +15,10 @@ import csv
 import datetime
 import decimal
 import functools
+import gzip
 import io
 import json
 import math
-import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress

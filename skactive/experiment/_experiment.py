@@ -18,7 +18,6 @@ from .._checks import (
     Rule,
     Rules,
     check_cloneable,
-    check_one_of,
     check_parameters,
     integer,
     is_integer,
@@ -190,8 +189,8 @@ def run_experiment(
     check_parameters(RULES, locals())
     check_cloneable(estimator)
     _check_queries(queries)
-    check_one_of("n_initial", n_initial, "initial", initial)
-    check_one_of("n_rounds", n_rounds, "budget", budget)
+    _check_one_of("n_initial", n_initial, "initial", initial)
+    _check_one_of("n_rounds", n_rounds, "budget", budget)
     _check_test_set(X_test, y_test, test_size, splits)
     data = Data.checked(estimator, X, y, X_test, y_test, sample_weight)
     scorers = name_scorers(scoring, estimator)
@@ -287,3 +286,9 @@ def _report_failures(failures: Sequence[Failure], n_runs: int) -> None:
         f"errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
         f"{first.type}: {first.message}"
     )
+
+
+def _check_one_of(first: str, first_value: Any, second: str, second_value: Any) -> None:
+    if (first_value is None) == (second_value is None):
+        got = "neither" if first_value is None else "both"
+        raise ValueError(f"Either `{first}` or `{second}` must be given. Got {got}.")

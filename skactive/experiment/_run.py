@@ -19,7 +19,7 @@ from sklearn.metrics import check_scoring
 from .. import _containers as chunks
 from .. import _modal as modal
 from .. import _random as global_random
-from .._checks import BatchError, check_labels_of, check_query_answer, check_sample_weight, is_number, shown
+from .._checks import check_labels_of, check_sample_weight, is_number, shown
 from .._random import seeded_clone
 from .._threads import one_thread
 from ..posterior._bootstrap import weight_keyword
@@ -189,7 +189,7 @@ class _Run:
 
         def strategy(learner: Any, X_pool: Any, n_instances: int) -> Any:
             answer = query(learner, X_pool, n_instances=n_instances)
-            indices = check_query_answer(answer, n_instances, len(pool), self.name)
+            indices = _checked_answer(answer, n_instances, len(pool), self.name)
             return modal.answer(learner, indices, np.full(n_instances, np.nan))
 
         learner.query_strategy = strategy
@@ -274,3 +274,29 @@ def _checked_score(name: str, value: Any) -> float:
 
 def _name(scorer: Any) -> str | None:
     return scorer if isinstance(scorer, str) else getattr(scorer, "__name__", None)
+
+
+class BatchError(ValueError):
+    """A query returned what is no batch."""
+
+
+def _checked_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
+    """What a query of an experiment returned: bare positions, or a pair with positions first."""
+    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
+        answer = answer[0]
+    indices = np.atleast_1d(np.asarray(answer))
+    n_distinct = len(np.unique(indices))
+    got = None
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
+    elif len(indices) != k:
+        got = f"{len(indices)} positions"
+    elif n_distinct < k:
+        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
+    elif indices.min() < 0 or indices.max() >= n_pool:
+        got = f"positions from {indices.min()} to {indices.max()}"
+    if got:
+        raise BatchError(
+            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
+        )
+    return indices.astype(np.int64)

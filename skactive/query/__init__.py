@@ -10,11 +10,9 @@ from ._base import Batch, BatchQuery, Streams
 from ._draws import PoolDraws, draws_of
 from ._embeddings import embeddings_of
 from ._limits import Limits
-from ._model import model_of
-from ._pool import Pool
-from ._sampling import ScoringQuery
+from ._pool import Pool, model_of
 from ._scoring import score_pool, score_rows
-from ._stochastic import StochasticBatchQuery
+from ._stochastic import ScoringQuery, StochasticBatchQuery
 
 __all__ = [
     "Batch",

@@ -35,8 +35,7 @@ from .._random import check_random_state, spawn
 from .._types import PosteriorName
 from ..samplers._law import draw_batch
 from ._limits import Limits
-from ._model import check_fits, check_last_fit, pool_for
-from ._pool import Pool
+from ._pool import Pool, check_fits, check_last_fit, pool_for
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
@@ -55,10 +54,8 @@ def _is_random_state(value: Any) -> bool:
 
 
 def _is_posterior(value: Any) -> bool:
-    return value in get_args(PosteriorName) if isinstance(value, str) else _can_be_cloned(value)
-
-
-def _can_be_cloned(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in get_args(PosteriorName)
     return not isinstance(value, type) and all(hasattr(value, name) for name in ("fit", "get_params", "set_params"))
 
 
@@ -117,15 +114,13 @@ class Batch:
 class BatchQuery(BaseEstimator, ABC):
     """Base of all queries.
 
-    A query is a subclass with a constructor as scikit-learn wants it, which has a parameter ``random_state``, and two
-    members of its own: the rules of its parameters, and the choice of a batch. If it has the parameters ``chunk_size``,
-    ``predict_batch_size`` or ``verbose``, they mean what they mean in `StochasticBatchQuery`.
+    A query is a subclass with a constructor as scikit-learn wants it, a parameter ``random_state``, the rules of its
+    other parameters, and the choice of a batch. Parameters that `StochasticBatchQuery` has mean what they mean there.
 
     Attributes
     ----------
     rules : dict of str to Rule
-        What each parameter must be; a subclass adds its own to ``BatchQuery.rules``. They are checked at the start of
-        every call, that of an unfitted learner included.
+        What each parameter must be, checked at every call; a subclass adds its own to ``BatchQuery.rules``.
     rng_ : numpy.random.Generator
         The stream of random numbers. It begins at ``random_state`` with the first call and goes on from call to call,
         so that no two batches share their noise. A clone begins anew, and so does the query when ``set_params`` sets a
@@ -170,8 +165,8 @@ class BatchQuery(BaseEstimator, ABC):
         learner : fitted estimator, or modAL learner
             `model_of` gives the model; it was fitted to rows like those of the pool.
         pool : Pool
-            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it. Where
-            `Pool.allowance` is not None, rows are taken by that, first those that it has to have.
+            Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it. Rows are
+            taken by `Pool.allowance`, first those that it has to have.
         k : int
             From 1 to ``len(pool)``.
         rngs : Streams
@@ -275,8 +270,7 @@ class BatchQuery(BaseEstimator, ABC):
         -------
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first: every prefix is a batch of its own. Fewer than ``n_instances``
-            only where ``limits`` have a budget. The scores that they were chosen by are in ``scores_``, which is
-            read-only: copy it to change it.
+            only where ``limits`` have a budget.
 
         Raises
         ------
@@ -364,8 +358,12 @@ class BatchQuery(BaseEstimator, ABC):
         """What ``choose(k, rngs)`` chooses, between the checks of what was asked for and of what was chosen."""
         if not self.reads_once():
             pool.store(f"{type(self).__name__} looks at rows of the pool again")
-        k = int(integer().check("n_instances", n_instances)) if pool.is_open else _checked_size(n_instances, pool)
-        pool.allowance(k)  # limits that no batch can keep are refused before anything is drawn
+        if pool.is_open:
+            k = int(integer().check("n_instances", n_instances))
+        else:
+            k = check_n_instances(n_instances, len(pool), pool.n_points)
+        if pool.limits is not None:
+            pool.allowance(k)  # limits that no batch can keep are refused before anything is drawn
         batch = choose(k, Streams(*spawn(self._stream(), 2)))
         _check_keeps_to_limits(self, pool, k, batch.positions)
         return batch
@@ -378,29 +376,27 @@ class BatchQuery(BaseEstimator, ABC):
         results = {**batch.attributes, "_batch": batch, "indices_": indices, "scores_": scores}
         if pool.n_columns is not None:
             results["n_features_in_"] = pool.n_columns
-        last = self.__dict__.get("_batch")
-        for name in set() if last is None else last.attributes.keys() - results.keys():
-            self.__dict__.pop(name, None)
+        if "_batch" in self.__dict__:
+            for name in self._batch.attributes.keys() - results.keys():
+                self.__dict__.pop(name, None)
         self.__dict__.update(results)
         return indices, scores
 
 
-def _checked_size(n_instances: Any, pool: Pool) -> int:
-    return check_n_instances(n_instances, len(pool), pool.n_points)
-
-
 def _uniform(pool: Pool, k: int, rng: np.random.Generator) -> Batch:
     """A batch without a model."""
-    k = _checked_size(k, pool)  # known by now, also where rows are counted as they are read
-    positions, law = draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=pool.allowance(k))
+    k = check_n_instances(k, len(pool), pool.n_points)  # counted by now, where rows are read in blocks
+    positions, law = draw_batch(
+        "uniform", np.zeros(len(pool)), k, rng, allowance=None if pool.limits is None else pool.allowance(k)
+    )
     return Batch(positions, np.full(len(pool), np.nan), law)
 
 
 def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArray[np.int64]) -> None:
     """Check that a query went by the allowance of its pool."""
-    allowance = pool.allowance(k)
-    if allowance is None:
+    if pool.limits is None:
         return
+    allowance = pool.allowance(k)
     n_must = len(allowance.must)
     keeps = np.array_equal(chosen[:n_must], allowance.must)
     for row in chosen[n_must:].tolist():

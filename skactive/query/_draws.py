@@ -19,13 +19,9 @@ from .._checks import (
     check_classifier,
     check_draws_of,
     check_joint_draws,
-    check_number_of_draws,
     check_one_target,
     check_same_functions,
-    check_shape_of_draws,
     failure_explained,
-    few_rows,
-    more_draws,
     probabilities_of,
     real_array,
     warn,
@@ -86,8 +82,12 @@ class PoolDraws:
 
     def of(self, X: Any, n_rows: int) -> Any:
         """Draws of some rows, in the shape that the first row's had."""
-        draws = self.predict(X)
-        check_shape_of_draws(draws, (self.shape[0], n_rows, *self.shape[2:]))
+        draws, shape = self.predict(X), (self.shape[0], n_rows, *self.shape[2:])
+        if tuple(draws.shape) != shape:
+            raise ValueError(
+                "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
+                f"{tuple(draws.shape)} for a chunk, and by the first row it should be {shape}."
+            )
         return draws
 
     def chunks(
@@ -152,8 +152,11 @@ def draws_of(
         if not (is_refitted or type(model) in FORESTS or checks_rows):  # these can be nothing but functions
             _check_functions(predict, draws, pool)
         n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
-    if not one_draw:  # a mean is best over all that there are
-        check_number_of_draws(draws, n_draws, model)
+    if n_draws not in (None, draws.shape[0]) and not one_draw:  # a mean is best over all that there are
+        raise ValueError(
+            f"`n_draws`={n_draws} must be how many functions `sample_posterior` draws, and that of this "
+            f"{type(model).__name__} drew {draws.shape[0]}. Leave `n_draws` at None, which takes what it gives."
+        )
     batch_size = getattr(predict, "batch_size", None)
     return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside)
 
@@ -185,8 +188,24 @@ def remedies(pool: Pool, draws: PoolDraws, k: int, posterior: Any) -> dict[str, 
     n_distinct = pool.n_distinct(k)
     is_refitted = isinstance(posterior, str) and posterior == "bootstrap"
     members = None if is_refitted else members_of(draws.model)
-    ensemble = None if members is None or draws.n_draws < len(members) else draws.model
-    return {"few_rows": few_rows(n_distinct) if n_distinct < k else "", "more_draws": more_draws(ensemble)}
+    more = "Increase `n_draws`: more draws can distinguish more rows."
+    if members is not None and draws.n_draws >= len(members):
+        more = (
+            f"All members of the {type(draws.model).__name__} are draws already: more of them (`n_estimators`, say) "
+            "can distinguish more rows."
+        )
+    few = f"Only {n_distinct} of the rows to choose from are distinct." if n_distinct < k else ""
+    return {"few_rows": few, "more_draws": more}
+
+
+def why_filled_up(
+    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws can distinguish more rows."
+) -> str:
+    """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
+    if all_agree:
+        return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
+    no_other = "No remaining row separates draws that the chosen rows cannot separate."
+    return few_rows or (more_draws if exhausted else no_other)
 
 
 @contextmanager
@@ -217,13 +236,10 @@ class _Finder:
                 return prediction_as_draw(estimator), False
             if self.pool.X_training is None:
                 name = type(innermost(estimator)).__name__
-                needs_proba = (
-                    f"For this score predict_proba would do, and {name} has none: CalibratedClassifierCV adds it."
-                )
                 raise ValueError(
-                    f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted '
-                    "to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. "
-                    + (needs_proba if self.one_draw else self.instead)
+                    f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted to. '
+                    f"Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. "
+                    + ("Or calibrate it: this score needs `predict_proba` alone." if self.one_draw else self.instead)
                 ) from error
             warn(
                 f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data at every query. "
@@ -233,8 +249,7 @@ class _Finder:
         return self.refitted(estimator), True
 
     def _sampled(self, estimator: Any) -> PredictDraws:
-        pool = self.pool
-        training = {"X_training": pool.X_training, "y_training": pool.y_training, "sample_weight": pool.sample_weight}
+        training = {name: getattr(self.pool, name) for name in ("X_training", "y_training", "sample_weight")}
         try:
             return sample_posterior(estimator, self.n_draws, self.rng, **training)
         except FewMembersError:

@@ -1,22 +1,43 @@
-"""Arrays that a model gives for the candidates of a pool, a row each: embeddings, and probabilities beside them."""
+"""Arrays that a model gives for the candidates of a pool, a row each, and the points of a space that these are.
+
+===========  =========================================================================================================
+embeddings   nets: what enters the last layer; trees: the leaves; linear models: their features; others: their draws
+gradients    of the last layer, by the probable label: p - e times the above, or times features for other classifiers
+===========  =========================================================================================================
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from .. import _containers as containers
-from .._checks import failure_explained, numbers_in_place
-from .._types import Embedding
-from ..posterior._embeddings import embed_by
-from ..posterior._wrappers import bytes_on_the_way, in_batches
-from ._model import model_of
-from ._pool import Pool
+from .._checks import (
+    PointError,
+    Rules,
+    as_array,
+    check_classifier,
+    check_one_output,
+    failure_explained,
+    name_or_callable,
+    numbers_in_place,
+)
+from .._types import Embedding, SpaceName
+from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, represent_by
+from ..posterior._registry import has_source, innermost
+from ..posterior._wrappers import Composed, bytes_on_the_way, in_batches
+from ..samplers._distances import Leaves, PointSet, Residuals, Vectors
+from ..samplers._repulsion import DIVERSITY
+from ._draws import PoolDraws
+from ._pool import Pool, model_of
+
+RULES: Rules = {"diversity": DIVERSITY, "space": name_or_callable(get_args(SpaceName))}
+"""Rules of the parameters that keep rows of a batch apart."""
 
 
 def embeddings_of(
@@ -66,9 +87,8 @@ def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
         return numbers_in_place("embeddings", embeddings)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"`embeddings` must be an array of numbers. Got a {type(embeddings).__name__} of something else: {error}. "
-            "Rows of text or of mixed types need a model that makes numbers of them: put the estimator behind its "
-            f"transformers in a Pipeline, or give the query a function of the rows as `{parameter}`."
+            f"{error} Rows of text or of mixed types need transformers before the estimator, in a Pipeline, or a "
+            f"function of the rows as `{parameter}`."
         ) from error
 
 
@@ -95,8 +115,8 @@ def collect(
 ) -> list[Any]:
     """Stream the candidates through a function of rows that returns arrays (n_rows, n_columns), and keep these.
 
-    ``model`` is what the function asks. An array is dense or sparse as those of the first row are. Where the function
-    returns the rows that it was given, nothing is kept: the pool's own rows are the answer, read in place.
+    An array is dense or sparse as those of the first row are. Where the function returns the rows that it was given,
+    nothing is kept: the pool's own rows are the answer, read in place.
     """
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
@@ -122,8 +142,8 @@ class _Kept:
     def add(self, rows: slice, part: Any) -> None:
         if part.shape[1:] != (self.n_columns,):
             raise ValueError(
-                f"`{self._parameter}` must give every row as many numbers as the first one, {self.n_columns}. Got an "
-                f"array of shape {tuple(part.shape)} for {rows.stop - rows.start} rows."
+                f"`{self._parameter}` must give every row as many numbers as the first one, {self.n_columns}. Got "
+                f"shape {tuple(part.shape)}."
             )
         if self._array is not None:
             self._array[rows] = part
@@ -151,3 +171,89 @@ class RowsOf:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
+
+
+# --- spaces -----------------------------------------------------------------------------------------
+
+
+def points_of(
+    pool: Pool,
+    learner: Any,
+    draws: PoolDraws | None,
+    *,
+    space: str | Callable[..., Any] = "auto",
+    chunk_size: int | None = None,
+    predict_batch_size: int | None = None,
+    verbose: int = 0,
+) -> PointSet:
+    """The candidates of a pool as points, and after them the rows in flight.
+
+    ``draws`` are the space of models that have neither embeddings nor leaves.
+    """
+    model, is_own = model_of(learner), callable(space)
+    of_rows, has_probabilities = _find(model, space, draws, predict_batch_size)
+    is_of_trees = not is_own and leaves_by(model) is not None and is_of_leaves(model)
+
+    def arrays_of(X: Any) -> tuple[Any, ...]:
+        *before, last = of_rows(X) if has_probabilities else (of_rows(X),)
+        if not is_of_trees:
+            last = _checked(last if is_own else check_ran_a_layer(last), containers.count_rows(X))
+        return (*before, last)
+
+    arrays = collect(
+        pool.with_pending(),
+        arrays_of,
+        model=model,
+        doing="placing",
+        parameter="space",
+        chunk_size=chunk_size,
+        batch_size=getattr(of_rows, "batch_size", None),
+        verbose=verbose,
+    )
+    name = "space function" if is_own else "space"
+    last = Leaves(arrays[-1]) if is_of_trees else Vectors(arrays[-1], name, centred=len(arrays) == 1)
+    try:
+        return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+    except PointError as error:
+        raise error.of_rows(pool.with_pending().rows) from None
+
+
+def is_drawn(model: Any, space: str | Callable[..., Any]) -> bool:
+    """Whether draws are the space, as the model has any, and neither embeddings nor leaves."""
+    by_features = callable(space) or space == "gradients"
+    return not by_features and has_source(innermost(model)) and leaves_by(model) is None and not has_embeddings(model)
+
+
+def _find(
+    model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, batch_size: int | None
+) -> tuple[Callable[[Any], Any], bool]:
+    """A function of rows that gives an array, and whether it gives probabilities before that."""
+    if callable(space):
+        return in_batches(embed_by(model, space), batch_size), False
+    leaves = leaves_by(model)
+    if space == "gradients":
+        check_classifier(model, 'space="gradients"')
+        if leaves is None:
+            return in_batches(represent_by(model), batch_size), True
+        return lambda X: (check_one_output(model.predict_proba(X), model), leaves(X)), True
+    if leaves is not None:
+        return leaves, False
+    if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
+        return Composed(draws.predict, after=_in_a_line), False
+    return in_batches(embed_by(model), batch_size), False
+
+
+def _in_a_line(draws: Any) -> NDArray[Any]:
+    """All draws of a row, (n_rows, n_draws * n_classes)."""
+    of_rows = as_array(draws)
+    return np.moveaxis(of_rows, 1, 0).reshape(of_rows.shape[1], -1)
+
+
+def _checked(embeddings: Any, n_rows: int) -> Any:
+    embeddings = as_numbers(embeddings, "space")
+    if len(embeddings.shape) != 2 or embeddings.shape[0] != n_rows or embeddings.shape[1] == 0:
+        raise ValueError(
+            f"`space` must give an array with a row for each of the {n_rows} rows of a chunk, shape ({n_rows}, "
+            f"n_columns). Got shape {tuple(embeddings.shape)}."
+        )
+    return embeddings

@@ -14,9 +14,19 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
-from .._checks import ParameterError, Rule, check_parameters, float64_array, integer, is_integer, number, shown
+from .._checks import (
+    ParameterError,
+    Rule,
+    as_array,
+    check_parameters,
+    float64_array,
+    integer,
+    is_integer,
+    number,
+    plain_array,
+    shown,
+)
 from ..samplers._feasibility import Allowance, rows_of
-from ._rows import rows_in_order
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -66,8 +76,7 @@ class Limits:
     ------
     ValueError, TypeError
         If a number is none, ``max_per_group`` or ``at_least`` come without ``groups``, or ``budget`` without ``costs``,
-        or the other way about, or a group shall have more rows than it may. What does not fit a pool is said when a
-        query is given both, before anything is drawn.
+        or the other way about. What does not fit a pool is said when a query is given both, before anything is drawn.
 
     See Also
     --------
@@ -107,23 +116,12 @@ class Limits:
         for name in ("max_per_group", "at_least"):  # whoever changes a dict later changes no limits
             value = getattr(self, name)
             object.__setattr__(self, name, dict(value) if isinstance(value, Mapping) else value)
-        asked = [name for name in ("max_per_group", "at_least") if getattr(self, name) is not None]
-        if asked and self.groups is None:
-            raise ValueError(f"`{asked[0]}` needs `groups`, the group of each row of the pool. Got None.")
-        if self.groups is not None and not asked:
+        is_of_groups = self.max_per_group is not None or self.at_least is not None
+        if (self.groups is not None) != is_of_groups or (self.costs is None) != (self.budget is None):
             raise ValueError(
-                "`groups` need `max_per_group` or `at_least`, which say how many rows of each. Got neither."
+                "`groups` must be given along with `max_per_group` or `at_least`, and `costs` along with `budget`. Got "
+                "one without the other."
             )
-        if (self.costs is None) != (self.budget is None):
-            given, other = ("costs", "a `budget`") if self.budget is None else ("budget", "`costs`, one for each row")
-            raise ValueError(f"`{given}` must be given along with {other}. Got None.")
-        for group, least in (self.at_least or {}).items():
-            most = self.most_of(group)
-            if most is not None and least > most:
-                raise ValueError(
-                    f"`at_least` must not ask for more rows of a group than `max_per_group` allows. Got {least} of "
-                    f"{group!r}, which may have {most}."
-                )
 
     def most_of(self, group: Any) -> int | None:
         """How many rows of a group a batch takes at most; None where that is not limited."""
@@ -136,34 +134,18 @@ _ROUNDING = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """Limits as numbers of the rows of a pool.
+    """Limits as numbers of the rows of a pool, whose groups are numbered by their place in ``names``."""
 
-    Attributes
-    ----------
-    n_points : int
-        Rows of the pool.
-    must : ndarray of int64
-        Positions of the rows that are in the batch.
-    names : list
-        The groups.
-    groups : ndarray of shape (n_points,), int64
-        The group of each row, by its place in ``names``.
-    most, least : ndarray of shape (n_groups,), int64
-    costs : ndarray of shape (n_points,), float64, or None
-    budget : float
-    """
-
-    n_points: int
     must: Indices
     names: list[Any]
-    groups: Indices
-    most: Indices
+    groups: Indices  # (n_points,)
+    most: Indices  # (n_groups,), and so are the least
     least: Indices
-    costs: Floats | None
+    costs: Floats | None  # (n_points,)
     budget: float
 
     @classmethod
-    def of(cls, limits: Any, X: Any, rows: Indices | None, pending: Indices | None) -> PoolLimits:
+    def of(cls, limits: Any, X: Any, rows: Indices | None) -> PoolLimits:
         """The limits of a pool whose candidates are ``rows``, checked."""
         if not isinstance(limits, Limits):
             raise ParameterError(
@@ -174,14 +156,12 @@ class PoolLimits:
         names, groups = ([None], np.zeros(n_points, dtype=np.int64))
         if limits.groups is not None:
             names, groups = _numbered(limits.groups, X)
-        places = {name: place for place, name in enumerate(names)}
         for name in ("max_per_group", "at_least"):
-            _check_known(name, getattr(limits, name), places)
+            _check_known(name, getattr(limits, name), names)
         most = [n_points if n is None else min(n, n_points) for n in map(limits.most_of, names)]
         least = [min((limits.at_least or {}).get(name, 0), _MANY) for name in names]
         return cls(
-            n_points,
-            _checked_must(limits.must, X, rows, pending),
+            np.empty(0, dtype=np.int64) if limits.must is None else _checked_must(limits.must, X, rows),
             names,
             groups,
             np.array(most, dtype=np.int64),
@@ -192,38 +172,42 @@ class PoolLimits:
 
     def allowance(self, rows: Indices | None, k: int) -> Allowance:
         """What a batch of k of these candidates may take; an error if there is no such batch."""
-        must, groups, room, need = self._beside_must(rows)
-        n_left = k - len(must)
-        if n_left < 0:
-            raise ValueError(f"`must` must not be more rows than `n_instances`={k}. Got {len(must)}.")
+        must, groups = self._among(rows)
         of_must = np.bincount(groups[must], minlength=len(self.names))
-        if (of_must > self.most).any():
-            group = int(np.argmax(of_must > self.most))
-            raise ValueError(
-                f"`must` must keep to `max_per_group`. Got {of_must[group]} rows of {self.names[group]!r}, which may "
-                f"have {self.most[group]}."
-            )
-        lacking = np.flatnonzero(need > room)
-        if len(lacking):
-            group = int(lacking[0])
-            raise ValueError(
-                f"`at_least` must not ask for more rows than there are. Got {self.least[group]} of "
-                f"{self.names[group]!r}, of which {room[group] + of_must[group]} may be chosen."
-            )
-        if need.sum() > n_left:
-            beside = f" beside the {len(must)} of `must`" if len(must) else ""
-            raise ValueError(
-                f"`at_least` must fit `n_instances`={k}. It asks for {need.sum()} rows{beside}: raise `n_instances`."
-            )
+        most = np.minimum(self.most, np.bincount(groups, minlength=len(self.names)))
+        least = np.maximum(self.least, of_must)
+        self._check_meets(k, len(must), of_must, most, least)
+        room, need = most - of_must, least - of_must  # of each group: how many more may be taken, and have to be
         if self.costs is None:
-            if room.sum() < n_left:
-                raise ValueError(
-                    f"`max_per_group` must leave `n_instances`={k} rows. Of these candidates a batch can have "
-                    f"{len(must) + room.sum()} at most."
-                )
-            return Allowance(len(groups), n_left, must=must, groups=groups, room=room, need=need)
+            return Allowance(len(groups), k - len(must), must=must, groups=groups, room=room, need=need)
         costs = self.costs if rows is None else self.costs[rows]
         return self._with_costs(costs, k, must, groups, room, need)
+
+    def _among(self, rows: Indices | None) -> tuple[Indices, Indices]:
+        """Rows of ``must`` and groups, among the candidates."""
+        if rows is None:
+            return self.must, self.groups
+        place = np.full(len(self.groups), -1)
+        place[rows] = np.arange(len(rows))
+        return place[self.must], self.groups[rows]
+
+    def _check_meets(self, k: int, n_must: int, of_must: Indices, most: Indices, least: Indices) -> None:
+        """Check that a batch of k rows can have between ``least`` and ``most`` rows of each group."""
+        lacking = np.flatnonzero(least > most)
+        if len(lacking):
+            group = lacking[0]
+            raise ValueError(
+                "`at_least` and `must` must keep to `max_per_group`, and to the rows that may be chosen. Got "
+                f"{least[group]} rows of {self.names[group]!r}, of which a batch may have {most[group]}."
+            )
+        if least.sum() > k:
+            raise ValueError(f"`at_least` and `must` must fit `n_instances`={k}. They ask for {least.sum()} rows.")
+        n_wanted = k if self.costs is None else 1  # a budget may end a batch early
+        if most.sum() < n_wanted:
+            raise ValueError(
+                f"`max_per_group` must leave `n_instances`={k} rows. Of these candidates a batch can have "
+                f"{most.sum()} at most."
+            )
 
     def _with_costs(
         self, costs: Floats, k: int, must: Indices, groups: Indices, room: Indices, need: Indices
@@ -239,9 +223,6 @@ class PoolLimits:
         # Costs and budget are each off by half a unit in the last place from the decimals that were meant, and so is
         # each of up to three sums and differences for a row of the batch.
         slack = self.budget * (1 + (2 * k + 4) * _ROUNDING) - at_least
-        if slack < 0:
-            what = " and ".join(name for name, some in (("`must`", len(must)), ("`at_least`", len(cheapest))) if some)
-            raise ValueError(f"`budget` must pay for {what}, which cost {at_least:g} or more. Got {self.budget:g}.")
         allowance = Allowance(
             len(groups),
             k - len(must),
@@ -253,43 +234,26 @@ class PoolLimits:
             slack=slack,
             cheapest=cheapest,
         )
-        if not len(must) and not allowance.allowed.any():
-            if not room.any():
-                raise ValueError("`max_per_group` must leave some rows. All groups of these candidates may have 0.")
-            least = costs[room[groups] > 0].min()
+        if slack < 0 or not (len(must) or allowance.allowed.any()):
+            least = at_least or float(costs[room[groups] > 0].min())
             raise ValueError(
-                f"`budget` must pay for a row. Got {self.budget:g}, and the cheapest row that may be chosen costs "
-                f"{least:g}."
+                f"`budget` must pay for a row, and for those of `must` and `at_least`. Got {self.budget:g}, and they "
+                f"cost {least:g} or more."
             )
         return allowance
-
-    def _beside_must(self, rows: Indices | None) -> tuple[Indices, Indices, Indices, Indices]:
-        """Among candidates: rows of ``must``; groups; of each group how many more may be taken, and have to be."""
-        must, groups = self.must, self.groups
-        if rows is not None:
-            place = np.full(self.n_points, -1)
-            place[rows] = np.arange(len(rows))
-            must, groups = place[must], groups[rows]
-        of_must = np.bincount(groups[must], minlength=len(self.names))
-        left = np.bincount(groups, minlength=len(self.names)) - of_must
-        return must, groups, np.clip(self.most - of_must, 0, left), np.maximum(self.least - of_must, 0)
 
 
 def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     """The groups, and the number of each row's."""
     values = containers.aligned(containers.prepare_pool(groups, "groups"), X, "groups")
     n_points = containers.count_rows(X)
-    if getattr(values, "ndim", 1) != 1:
-        raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {tuple(values.shape)}.")
-    if containers.count_rows(values) != n_points:
-        raise ValueError(
-            f"`groups` must have a value for each of the {n_points} rows of the pool. Got "
-            f"{containers.count_rows(values)} values."
-        )
+    shape = tuple(getattr(values, "shape", (containers.count_rows(values),)))
+    if shape != (n_points,):
+        raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {shape} instead.")
     try:
         numbers, names = pd.factorize(_one_axis(values))
     except TypeError as error:
-        raise TypeError(f"`groups` must be of one axis, with values that can be hashed: {error}.") from error
+        raise TypeError(f"`groups` must hold values that can be hashed: {error}.") from error
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(
@@ -309,41 +273,71 @@ def _one_axis(values: Any) -> Any:
     return values if isinstance(values, pd.Series) else np.asarray(values)
 
 
-def _check_known(name: str, numbers: Any, places: Mapping[Any, int]) -> None:
+def _check_known(name: str, numbers: Any, groups: list[Any]) -> None:
+    known = set(groups)
     for group in numbers if isinstance(numbers, Mapping) else ():
-        if group not in places:
-            some = ", ".join(repr(known) for known in list(places)[:10]) + (", ..." if len(places) > 10 else "")
-            raise ValueError(f"`{name}` must name groups of the pool, {some}. Got {group!r}, which no row is of.")
+        if group not in known:
+            raise ValueError(f"`{name}` must name groups of the pool. Got {group!r}, which no row is of.")
 
 
 def _checked_costs(given: Any, X: Any) -> Floats:
     costs = float64_array("costs", containers.aligned(given, X, "costs"), booleans=False)
     n_points = containers.count_rows(X)
-    if costs.shape != (n_points,):
+    if costs.shape != (n_points,) or not (np.isfinite(costs) & (costs >= 0)).all():
         raise ValueError(
-            f"`costs` must have shape ({n_points},), one number for each row of the pool. Got {costs.shape} instead."
-        )
-    bad = np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))
-    if len(bad):
-        raise ValueError(
-            f"`costs` must be finite, 0 or larger. Got {costs[bad[0]]} in row {bad[0]}, and {len(bad)} such rows in "
-            "all."
+            f"`costs` must be finite, 0 or larger, of shape ({n_points},), one for each row of the pool. Got shape "
+            f"{costs.shape}, with numbers from {costs.min(initial=np.inf):g} to {costs.max(initial=-np.inf):g}."
         )
     return costs
 
 
-def _checked_must(given: Any, X: Any, rows: Indices | None, pending: Indices | None) -> Indices:
-    if given is None:
-        return np.empty(0, dtype=np.int64)
+def _checked_must(given: Any, X: Any, rows: Indices | None) -> Indices:
     must = rows_in_order(given, X, "must")
-    if len(np.unique(must)) < len(must):
-        values, counts = np.unique(must, return_counts=True)
-        twice = values[counts > 1][0]
-        raise ValueError(f"`must` must be distinct rows. Got {twice} more than once.")
     out = must[:0] if rows is None else must[~np.isin(must, rows)]
-    if len(out):
-        why = "is in flight (`pending`)" if pending is not None and out[0] in pending else "is none of the `candidates`"
-        raise ValueError(
-            f"`must` must be rows that may be chosen. Got row {out[0]}, which {why}, and {len(out)} such rows in all."
-        )
+    if len(out) or len(np.unique(must)) < len(must):
+        got = f"row {out[0]}, which is none of the `candidates` or is `pending`" if len(out) else "a row twice"
+        raise ValueError(f"`must` must be distinct rows that may be chosen. Got {got}.")
     return must
+
+
+# --- rows as users name them ------------------------------------------------------------------------
+
+
+def distinct_rows(given_rows: ArrayLike, X: Any, name: str) -> Indices:
+    """Sorted distinct positions, from positions in any order or a mask."""
+    rows = rows_in_order(given_rows, X, name)
+    return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)  # as those of a mask are, a million of them
+
+
+def rows_in_order(given_rows: ArrayLike, X: Any, name: str) -> Indices:
+    """Positions as they are given, or from a mask in the order of the pool."""
+    n_points = containers.count_rows(X)
+    if hasattr(given_rows, "get_indexer"):  # a pandas Index
+        raise TypeError(
+            f"`{name}` must be positions of rows or a mask, and a pandas Index holds ids. Give "
+            "`np.flatnonzero(X_pool.index.isin(ids))` for a DataFrame `X_pool`."
+        )
+    given = _as_array(given_rows, name)
+    if given.dtype == bool:
+        if given.shape != (n_points,):
+            raise ValueError(f"`{name}` as a mask must have shape ({n_points},), as the pool. Got {given.shape}.")
+        return np.flatnonzero(_as_array(containers.aligned(given_rows, X, name), name))
+    is_integers = given.ndim == 1 and (not given.size or given.dtype.kind in "iu")
+    if not is_integers or (len(given) == n_points > 2 and np.isin(given, (0, 1)).all()):
+        raise TypeError(
+            f"`{name}` must be a mask of booleans (of 0 and 1 with `.astype(bool)`), or positions of rows, an array of "
+            f"integers. Got an array of shape {given.shape} and dtype {given.dtype} instead."
+        )
+    if given.size and not (given.min() >= 0 and given.max() < n_points):
+        raise ValueError(
+            f"`{name}` must be positions from 0 to {n_points - 1} (not index labels). "
+            f"Got positions from {given.min()} to {given.max()}."
+        )
+    return given.astype(np.int64)
+
+
+def _as_array(given_rows: Any, name: str) -> NDArray[Any]:
+    """What was given as an array; objects that are all booleans, as those of nullable types, as booleans."""
+    given = as_array(plain_array(name, given_rows, objects=False))
+    is_of_booleans = given.dtype == object and all(isinstance(value, bool | np.bool_) for value in given.flat)
+    return given.astype(bool) if is_of_booleans else given

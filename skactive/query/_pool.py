@@ -15,11 +15,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
-from .._checks import plain_labels
+from .. import _modal as modal
+from .._checks import (
+    ParameterError,
+    UnfittedError,
+    check_is_model,
+    check_sample_weight,
+    is_fitted,
+    not_fitted_error,
+    plain_labels,
+    shown,
+    warn,
+)
 from .._progress import progress
+from ..posterior._bootstrap import weight_keyword
 from ..samplers._feasibility import Allowance
-from ._limits import Limits, PoolLimits
-from ._rows import distinct_rows
+from ._limits import Limits, PoolLimits, distinct_rows
 
 Indices = NDArray[np.int64]
 
@@ -92,8 +103,13 @@ class Pool:
             rows = np.flatnonzero(free) if rows is None else rows[free[rows]]
             fit["pending"] = pending
         if limits is not None:
-            fit["limits"] = PoolLimits.of(limits, X, rows, pending)
-        _check_training_pair(*(None if a is None else containers.count_rows(a) for a in (X_training, y_training)))
+            fit["limits"] = PoolLimits.of(limits, X, rows)
+        n_rows, n_labels = (None if a is None else containers.count_rows(a) for a in (X_training, y_training))
+        if n_rows != n_labels:
+            raise ValueError(
+                "`X_training` and `y_training` must be given together, a label for each row. Got "
+                f"{'no' if n_rows is None else n_rows} rows and {'no' if n_labels is None else n_labels} labels."
+            )
         if y_training is not None:
             y_training = plain_labels(containers.aligned(y_training, X_training, "y_training"), "y_training")
         return cls(X, rows, X_training, y_training, **fit)
@@ -134,11 +150,6 @@ class Pool:
         return containers.is_read_in_blocks(self.X)
 
     @property
-    def is_read_once(self) -> bool:
-        """Whether rows can be read a single time."""
-        return containers.is_read_once(self.X)
-
-    @property
     def n_first(self) -> int:
         """How many of the first candidates can be taken without a pass of their own: two, if there are as many."""
         return containers.n_first(self.X, self.rows)
@@ -170,19 +181,19 @@ class Pool:
         """The rows in flight, as a pool of their own."""
         return replace(self, rows=self.pending, pending=self.pending[:0], limits=None)
 
-    def allowance(self, k: int) -> Allowance | None:
-        """Which candidates a batch of k rows may still take; None where it may take any.
+    def allowance(self, k: int) -> Allowance:
+        """Which candidates a batch of k rows may still take.
 
         It is new at every call, and changes as rows are taken. ``must`` are the candidates that come first in the
         batch, ``allowed`` is a mask of those that may be next, ``take(candidate)`` says which is, and ``n_left`` how
-        many may follow.
+        many may follow. ``batch`` are all of them in the end.
 
         Raises
         ------
         ValueError
             If no batch of k candidates can keep to the limits.
         """
-        return None if self.limits is None else self.limits.allowance(self.rows, k)
+        return Allowance(len(self), k) if self.limits is None else self.limits.allowance(self.rows, k)
 
     def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
@@ -213,12 +224,7 @@ class Pool:
         ``n_values`` is how many float64 a row takes on the way. A chunk is a multiple of ``batch_size``, the rows that
         a net is asked for at once: then the net sees the same blocks whatever the size of the chunks.
         """
-        size = self.chunk_size(n_values, chunk_size, batch_size)
-        total = None if self.is_open else len(self)
-        with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
-            for rows, chunk in self.blocks(size):
-                yield rows, chunk
-                bar.update(rows.stop - rows.start)
+        return self._shown(self.blocks(self.chunk_size(n_values, chunk_size, batch_size)), doing, verbose)
 
     def mapped(
         self,
@@ -236,10 +242,13 @@ class Pool:
         each block. Answers come in order.
         """
         size = self.chunk_size(n_values, chunk_size, batch_size)
+        return self._shown(containers.mapped(self.X, self.rows, size, function), doing, verbose)
+
+    def _shown(self, parts: Iterator[tuple[slice, Any]], doing: str, verbose: int) -> Iterator[tuple[slice, Any]]:
         total = None if self.is_open else len(self)
         with progress(total=total, doing=doing, unit="row", verbose=verbose) as bar:
-            for rows, values in containers.mapped(self.X, self.rows, size, function):
-                yield rows, values
+            for rows, part in parts:
+                yield rows, part
                 bar.update(rows.stop - rows.start)
 
     def chunk_size(self, n_values: int, wanted: int | None, batch_size: int | None) -> int:
@@ -257,17 +266,114 @@ class Pool:
         return len(seen)
 
 
-def _check_training_pair(n_rows: int | None, n_labels: int | None) -> None:
-    """Check the lengths of `X_training` and `y_training`, None for what was not given."""
-    if (n_rows is None) != (n_labels is None):
-        missing, rule = (
-            ("y_training", f"`X_training`, a label for each of its {n_rows} rows")
-            if n_labels is None
-            else ("X_training", f"`y_training`, a row for each of its {n_labels} labels")
-        )
-        raise ValueError(f"`{missing}` must be given along with {rule}. Got None.")
-    if n_rows != n_labels:
+# --- what a learner of modAL holds -------------------------------------------------------------------
+
+
+def model_of(learner: Any) -> Any:
+    """The fitted estimator of a modAL learner; an estimator by itself is its own.
+
+    See Also
+    --------
+    query.draws_of : Draws from the model.
+    """
+    return modal.unwrap(learner)[0]
+
+
+def pool_for(
+    learner: Any,
+    X_pool: Any,
+    *,
+    candidates: ArrayLike | None = None,
+    pending: ArrayLike | None = None,
+    limits: Limits | None = None,
+    **training: Any,
+) -> tuple[Any, Pool]:
+    """The estimator of a learner, and the pool with the training data: those given, else the learner's own."""
+    known = _training_of(learner, **training)
+    return model_of(learner), Pool.of(X_pool, candidates, pending=pending, limits=limits, **known)
+
+
+def check_fits(model: Any, pool: Pool) -> None:
+    """Check that a model is fitted, and to rows like those of the pool."""
+    check_is_model(model)
+    if not is_fitted(model):
+        raise not_fitted_error(model)
+    fitted_on = getattr(model, "n_features_in_", None)
+    if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
+        what = "columns" if getattr(pool.X, "ndim", 2) == 2 else "channels (the second axis)"
         raise ValueError(
-            "`X_training` and `y_training` must be of one length, a label for each row. "
-            f"Got {n_rows} rows and {n_labels} labels."
+            f"`X_pool` has {pool.n_columns} {what}, but {type(model).__name__} was fitted on {fitted_on}. "
+            "Give the pool the shape of the training data."
         )
+
+
+def _training_of(
+    learner: Any,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
+    sample_weight: Any = None,
+    fit_params: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Attributes of a `Pool` that say what the model of a learner was fitted to, checked.
+
+    Weights and keywords that a learner was fitted with go with its own training data alone.
+    """
+    model, X, y = modal.unwrap(learner, X_training, y_training)
+    X = None if X is None else containers.prepare_pool(X, "X_training")
+    _check_fit_params(fit_params, model)
+    kept = modal.fit_keywords(learner) if X_training is None and y_training is None else {}
+    keyword = weight_keyword(model) if kept else None
+    of_learner = _weights_kept(kept.pop(keyword, None), X, model) if keyword else None
+    if sample_weight is None:
+        sample_weight = of_learner
+    elif X is None:
+        raise ValueError(
+            "`sample_weight` must be given along with `X_training` and `y_training`, the rows that it weights. Got it "
+            "alone."
+        )
+    else:
+        sample_weight = containers.aligned(sample_weight, X, "sample_weight")
+    return {
+        "X_training": X,
+        "y_training": y,
+        "sample_weight": None if X is None else check_sample_weight(sample_weight, containers.count_rows(X)),
+        "fit_params": kept if fit_params is None else fit_params,
+        "surrogate_params": fit_params,
+    }
+
+
+def check_last_fit(learner: Any, y_training: Any) -> None:
+    """Refuse a learner whose last fit failed at labels of one class, as at a cold start: there is nothing to go by."""
+    failure = modal.fit_failure(learner)
+    labels = np.unique(np.asarray(y_training)).tolist() if failure and y_training is not None else []
+    if len(labels) == 1:
+        raise UnfittedError(
+            f"The last fit of this {type(model_of(learner)).__name__} failed ({failure.rstrip('.')}), and its labels "
+            f"are all {labels[0]!r}",
+            "Teach labels of another class.",
+        )
+
+
+def _weights_kept(sample_weight: Any, X_training: Any, model: Any) -> Any:
+    """Weights of the last fit of a learner, unless that was to its new rows alone."""
+    if sample_weight is None or X_training is None or len(sample_weight) == containers.count_rows(X_training):
+        return sample_weight
+    warn(
+        f"The learner holds {containers.count_rows(X_training)} training rows, and its {type(model).__name__} was last "
+        f"fitted with {len(sample_weight)} weights: draws that need the training data count each row once. Give "
+        "`sample_weight`, a weight for each row."
+    )
+    return None
+
+
+def _check_fit_params(fit_params: Any, model: Any) -> None:
+    if fit_params is None:
+        return
+    if not isinstance(fit_params, Mapping):
+        raise ParameterError(
+            f"`fit_params` must be None or a dict from keywords of `fit` to their values. Got {shown(fit_params)}."
+        )
+    weights = {"sample_weight", weight_keyword(model)} & set(fit_params)
+    if weights:
+        raise ParameterError(f"`fit_params` must not hold weights of rows, {weights.pop()!r}: give `sample_weight`.")

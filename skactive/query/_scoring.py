@@ -22,7 +22,6 @@ from .. import posterior as posteriors
 from .._checks import (
     ParameterError,
     Rule,
-    check_enough_draws,
     check_parameters,
     failure_explained,
     float64_array,
@@ -35,8 +34,7 @@ from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES
 from ._draws import PoolDraws, draws_of, explained, has_own_predictions
-from ._model import check_fits, check_last_fit, pool_for
-from ._pool import Pool
+from ._pool import Pool, check_fits, check_last_fit, pool_for
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
@@ -139,6 +137,15 @@ def draws_for(
     return draws
 
 
+def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
+    """Check that a score that looks at how draws differ has two of them."""
+    if n_draws < 2 and not getattr(score, "one_draw", True):
+        raise ValueError(
+            f"`score`={name!r} needs two draws or more, and there is {n_draws}: it would be 0 everywhere. Raise "
+            '`n_draws`, use an ensemble of more members, or posterior="bootstrap".'
+        )
+
+
 def ready_scores(scores: Mapping[str, Score], learner: Any, sources: Mapping[str, Source]) -> dict[str, ReadyScore]:
     """Scores with what they ask for by name. Each source is asked once, for the first score that names it."""
     of_draws = {name: score for name, score in scores.items() if not is_of_learner(score)}
@@ -207,13 +214,11 @@ def named_scores(scores: Any) -> dict[str, Score]:
     """Scores by name: of a mapping, or of one name or callable or a list of either."""
     if not isinstance(scores, Mapping):
         listed = list(scores) if isinstance(scores, list | tuple) else [scores]
-        if not listed:
-            raise ValueError('`scores` must name at least one score. Got none. Give "bald", for example.')
         scores = {name_of(score): score for score in listed}
-        if len(scores) < len(listed):
+        if len(scores) < len(listed) or not listed:
             raise ValueError(
-                f"`scores` must have different names. Got {len(listed)} scores with the names {list(scores)}. Give a "
-                "dict of names."
+                f"`scores` must be one score or more, of different names. Got {len(listed)} with the names "
+                f"{list(scores)}. Give a dict of names."
             )
     found = {name: look_up("scores", score, SCORES) for name, score in scores.items()}
     for name, score in found.items():
@@ -260,18 +265,16 @@ def check_task(estimator: Any, name: Any, score: Any) -> None:
 
 def _keywords_asked(function: Score) -> set[str]:
     """Keyword-only parameters without a default."""
-    return {p.name for p in _parameters(function) if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    return list(inspect.signature(function).parameters.values())
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
 
 
 def is_of_learner(score: Callable[..., Any]) -> bool:
     """Whether it is called as ``score(learner, X)``: two positional parameters, or (as modAL's combinations) any."""
-    positional = [p for p in _parameters(score) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    parameters = inspect.signature(score).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if not positional:
-        return any(p.kind is p.VAR_POSITIONAL for p in _parameters(score))
+        return any(p.kind is p.VAR_POSITIONAL for p in parameters)
     return len([p for p in positional if p.default is p.empty]) == 2
 
 
@@ -308,13 +311,10 @@ def score_pool(
         Names in `skactive.scores.SCORES`, or functions of draws or of (learner, X), as `StochasticBatchQuery` takes.
     n_draws, posterior, X_target, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
-    X_training, y_training : array-like, optional
-        What the estimator was fitted to; needed where draws come from refitting. A learner brings its own.
+    X_training, y_training, sample_weight, fit_params : optional
+        As in `StochasticBatchQuery.select`.
     candidates : array-like of int or bool, optional
         Rows to score; the others get NaN.
-    sample_weight, fit_params : optional
-        Weights of the training rows in the fit, and further keywords for refits, as `StochasticBatchQuery.select` takes
-        them. A learner brings those it was fitted with.
 
     Returns
     -------
@@ -343,19 +343,7 @@ def score_pool(
     >>> {name: column.shape for name, column in columns.items()}
     {'bald': (150,), 'entropy': (150,)}
     """
-    check_parameters(
-        RULES | {"X_target": IS_TARGET},
-        {
-            "n_draws": n_draws,
-            "posterior": posterior,
-            "X_target": X_target,
-            "chunk_size": chunk_size,
-            "predict_batch_size": predict_batch_size,
-            "n_jobs": n_jobs,
-            "random_state": random_state,
-            "verbose": verbose,
-        },
-    )
+    check_parameters(RULES | {"X_target": IS_TARGET}, locals())
     named = named_scores(scores)
     given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
     given |= {"sample_weight": sample_weight, "fit_params": fit_params}

@@ -1,27 +1,44 @@
-"""Sampling a batch from the scores of a pool: which rows to label next.
+"""From scores to a batch: sampling by one score a row.
 
-`StochasticBatchQuery` is the composition at the heart of the package: draws, streamed over the pool in chunks, are
-reduced to scores, and a sampler takes a batch.
+Draws, streamed over the pool in chunks, are reduced to scores, and a sampler takes a batch. `ScoringQuery` is what the
+queries of this kind have in common, and `StochasticBatchQuery` that for classifiers and regressors.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from .._checks import ParameterError, Rules, look_up, name_or_callable, task
+from .. import _containers as containers
+from .._checks import (
+    BETA,
+    ParameterError,
+    Rules,
+    ScoreError,
+    check_n_instances,
+    check_scores,
+    float64_array,
+    look_up,
+    name_or_callable,
+    number,
+    task,
+    warn,
+)
 from .._types import Auto, Posterior, Sampler, Score, Space
 from ..samplers import SAMPLERS
 from ..samplers._distances import PointSet
+from ..samplers._law import check_has_law, draw_batch
 from ..scores import SCORES
-from ._base import Batch, Streams
+from ._base import Batch, BatchQuery, Streams
 from ._draws import PoolDraws, draws_of, options_of
-from ._model import model_of
-from ._pool import Pool
-from ._sampling import ScoringQuery
+from ._embeddings import RULES as SPACE_RULES
+from ._embeddings import is_drawn, points_of
+from ._limits import Limits
+from ._pool import Pool, model_of, pool_for
 from ._scoring import (
     IS_TARGET,
     check_is_of_predictions,
@@ -32,10 +49,166 @@ from ._scoring import (
     score_rows,
     sources_of,
 )
-from ._spaces import RULES as SPACE_RULES
-from ._spaces import is_drawn, points_of
 
 Values = NDArray[np.float64]
+
+_NEARLY_RANDOM = 1.1
+"""Mean score of a pick, over that of the pool, below which a batch is nearly uniform."""
+
+_SOME_ROWS = 100_000
+"""Rows of a large pool that show that a batch is far from random."""
+
+
+class ScoringQuery(BatchQuery):
+    """Base of the queries that sample a batch from one score a row.
+
+    A subclass has the parameters ``sampler``, ``beta`` and ``epsilon``, and says in `score_candidates` what the scores
+    are. If it has a ``diversity``, it says in `points` where the candidates lie.
+
+    See Also
+    --------
+    StochasticBatchQuery : The query of this kind for classifiers and regressors.
+    """
+
+    rules: ClassVar[Rules] = BatchQuery.rules | {
+        "sampler": name_or_callable(SAMPLERS),
+        "beta": BETA,
+        "epsilon": number(0, 1, text="a number from 0 (the sampler alone) to 1 (uniform)"),
+    }
+
+    sampler: Any
+    beta: Any
+    epsilon: float
+    diversity: float = 0.0
+
+    @abstractmethod
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PoolDraws | None]:
+        """Scores of the candidates, (n_candidates,), and the draws that they are made of, if there are any."""
+
+    def points(self, learner: Any, pool: Pool, draws: PoolDraws | None, rng: np.random.Generator) -> PointSet | None:
+        """The candidates, and after them the rows in flight, as points; None without a ``diversity``."""
+        return None
+
+    def reads_once(self) -> bool:
+        """Whether the pool is read in one pass: a ``diversity`` takes another."""
+        return self.diversity == 0
+
+    def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
+        """Score the candidates, and sample a batch from the scores."""
+        if pool.limits is not None:
+            check_has_law(look_up("sampler", self.sampler, SAMPLERS), "`limits`")
+        scores, draws = self.score_candidates(learner, pool, rngs.draws)
+        k = check_n_instances(k, len(scores), pool.n_points)  # it may not have been known how many rows there are
+        return self._sample(scores, pool, k, rngs.batch, self.points(learner, pool, draws, rngs.draws))
+
+    def select_scored(
+        self,
+        scores: ArrayLike,
+        n_instances: int = 1,
+        *,
+        candidates: ArrayLike | None = None,
+        estimator: Any = None,
+        X_pool: Any = None,
+        pending: ArrayLike | None = None,
+        limits: Limits | None = None,
+    ) -> NDArray[np.int64]:
+        """Choose rows by scores that were made elsewhere: the batch that `select` chooses from the same scores.
+
+        Any engine can score a pool, block by block, by `skactive.query.score_pool` with one ``random_state`` for all
+        blocks: the draws are then the same functions. The scores of all rows come together here.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_points,)
+            One real number for each row of the pool, larger for rows that are more worth a label. Rows that may not be
+            chosen may have NaN. It is not changed.
+        n_instances : int, default=1
+            Rows to choose.
+        candidates, pending, limits
+            As in `select`.
+        estimator : fitted estimator, or modAL learner, optional
+            Needed with a ``diversity``.
+        X_pool : array-like of shape (n_points, ...), optional
+            The rows that were scored, in the same order, in any container that `select` takes. Needed with a
+            ``diversity``; else it is not looked at.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), int64
+            Positions in the pool, most preferred first, as from `select` with the same scores and seed. ``scores_``,
+            ``indices_``, ``log_proba_`` and ``concentration_`` are those that `select` sets; ``score_`` is not set, as
+            the parameter ``score`` is not looked at.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If scores of rows that may be chosen are not one real number for each row of the pool, ``estimator`` or
+            ``X_pool`` are missing where they are needed, or as `select` does.
+
+        See Also
+        --------
+        query.score_pool : Makes the scores of a block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from skactive import StochasticBatchQuery
+        >>> from skactive.query import score_pool
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
+        >>> blocks = np.array_split(X, 4)  # on four machines, say
+        >>> scores = np.concatenate([score_pool(forest, block, "bald")["bald"] for block in blocks])
+        >>> query = StochasticBatchQuery("bald", random_state=0)
+        >>> rows = query.select_scored(scores, n_instances=3)
+        >>> again = StochasticBatchQuery("bald", random_state=0).select(forest, X, n_instances=3)
+        >>> rows.tolist() == again.tolist()
+        True
+        """
+        self.check_parameters()
+        values = float64_array("scores", scores)
+        if values.ndim != 1 or not len(values):
+            raise ValueError(
+                f"`scores` must have shape (n_points,), one number for each row. Got shape {values.shape}."
+            )
+        if self.diversity > 0 and (estimator is None or X_pool is None):
+            raise ParameterError(
+                f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
+                "their scores. Give `estimator` and `X_pool`, or set diversity=0."
+            )
+        # Rows that are not looked at take no memory: zeros of stride 0.
+        rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else containers.prepare_pool(X_pool)
+        _, pool = pool_for(estimator, rows, candidates=candidates, pending=pending, limits=limits)
+        if len(values) != pool.n_points:
+            raise ValueError(
+                f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape} instead."
+            )
+        of_candidates = values.copy() if pool.rows is None else values[pool.rows]
+
+        def choose(k: int, rngs: Streams) -> Batch:
+            points = None if estimator is None else self.points(estimator, pool, None, rngs.draws)
+            return self._sample(of_candidates, pool, k, rngs.batch, points)
+
+        return self._report(pool, self._batch_of(pool, n_instances, choose))[0].copy()
+
+    def _sample(
+        self, scores: Values, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
+    ) -> Batch:
+        """A batch from the scores of the candidates, whoever made them."""
+        sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
+        # Without limits samplers need not look at every row.
+        allowance = None if pool.limits is None else pool.allowance(k)
+        is_allowed = None if allowance is None else allowance.allowed.copy()
+        how: dict[str, Any] = {"epsilon": self.epsilon, "diversity": self.diversity}
+        try:
+            scores = check_scores(scores, minus_inf=True)
+            scores.flags.writeable = False  # the law is computed from them when it is asked for
+            positions, law = draw_batch(sampler, scores, k, rng, beta=beta, allowance=allowance, points=points, **how)
+        except ScoreError as error:
+            raise error.of_rows(pool.rows) from None
+        _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
+        return Batch(positions, scores, law)
 
 
 class StochasticBatchQuery(ScoringQuery):
@@ -58,6 +231,19 @@ class StochasticBatchQuery(ScoringQuery):
         A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
     beta : float, default=4.0
         Coldness: 0 is uniform over all rows, large values take the top of the ranking.
+    epsilon : float, default=0.0
+        Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
+        `skactive.risk` needs.
+    diversity : float, default=0.0
+        How strongly rows of a batch keep apart. Above 0 each pick after the first weighs what it weighs by its score,
+        times its squared distance from the nearest row chosen so far, or in flight, to this power: see
+        `skactive.samplers.repulsive`. 0 is the sampler alone.
+    space : {"auto", "embeddings", "gradients"} or callable, default="auto"
+        Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
+        features of a linear model as its last step gets them, shares of trees whose leaves two rows do not have in
+        common, draws of any other model. "gradients": between gradients of the last layer, as of `BADGEQuery`; of
+        trees, with shared leaves in the place of inner products. Or a function ``space(X)`` or ``space(estimator, X)``
+        that returns an array (n_rows, n_columns) for a chunk of the pool.
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
         Scores that need one draw only ("entropy", "margin", "variation_ratio") are made of the estimator's own
@@ -77,19 +263,6 @@ class StochasticBatchQuery(ScoringQuery):
         Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
         `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
         with a warning. Models that are no nets do not look at it.
-    epsilon : float, default=0.0
-        Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
-        `skactive.risk` needs.
-    diversity : float, default=0.0
-        How strongly rows of a batch keep apart. Above 0 each pick after the first weighs what it weighs by its score,
-        times its squared distance from the nearest row chosen so far, or in flight, to this power: see
-        `skactive.samplers.repulsive`. 0 is the sampler alone.
-    space : {"auto", "embeddings", "gradients"} or callable, default="auto"
-        Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
-        features of a linear model as its last step gets them, shares of trees whose leaves two rows do not have in
-        common, draws of any other model. "gradients": between gradients of the last layer, as of `BADGEQuery`; of
-        trees, with shared leaves in the place of inner products. Or a function ``space(X)`` or ``space(estimator, X)``
-        that returns an array (n_rows, n_columns) for a chunk of the pool.
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
@@ -100,10 +273,8 @@ class StochasticBatchQuery(ScoringQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64, read-only
-        Scores of the last pool; NaN for rows that were not scored.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`.
     log_proba_ : ndarray of shape (n_instances,), float64
         Natural logarithm of the probability of each pick given those before it, among the rows that were scored; not
         there for samplers of your own.
@@ -112,8 +283,6 @@ class StochasticBatchQuery(ScoringQuery):
         beta makes it colder.
     score_ : str or callable
         The score of the last batch: what ``score="auto"`` was.
-    rng_ : numpy.random.Generator
-        The stream of random numbers.
     n_features_in_ : int
         Columns of the last pool.
 
@@ -126,9 +295,7 @@ class StochasticBatchQuery(ScoringQuery):
 
     Notes
     -----
-    Members of a bootstrap are fitted anew at every call. The attributes above are set in one step at the end of a call:
-    one that fails leaves those of the last. Threads should have a clone each; where they share a query, go by what a
-    call returns.
+    Members of a bootstrap are fitted anew at every call.
 
     Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
     that then differ. Forests and bootstraps, which can give no others, are spared this.
@@ -160,14 +327,14 @@ class StochasticBatchQuery(ScoringQuery):
         sampler: Sampler = "power",
         beta: float = 4.0,
         *,
+        epsilon: float = 0.0,
+        diversity: float = 0.0,
+        space: Space = "auto",
         n_draws: int | None = None,
         posterior: Posterior = "auto",
         X_target: Any = None,
         chunk_size: int | None = None,
         predict_batch_size: int | None = None,
-        epsilon: float = 0.0,
-        diversity: float = 0.0,
-        space: Space = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -175,14 +342,14 @@ class StochasticBatchQuery(ScoringQuery):
         self.score = score
         self.sampler = sampler
         self.beta = beta
+        self.epsilon = epsilon
+        self.diversity = diversity
+        self.space = space
         self.n_draws = n_draws
         self.posterior = posterior
         self.X_target = X_target
         self.chunk_size = chunk_size
         self.predict_batch_size = predict_batch_size
-        self.epsilon = epsilon
-        self.diversity = diversity
-        self.space = space
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -236,3 +403,33 @@ def _score_for(model: Any, score: Any) -> Any:
     if _is_auto(score):
         return "std_dev" if is_regressor else "margin"
     return "std_dev" if is_bald and is_regressor else score
+
+
+def _warn_if_nearly_random(
+    sampler: Any, scores: Values, beta: float, k: int, is_allowed: NDArray[np.bool_] | None = None
+) -> None:
+    """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
+    every = slice(None) if is_allowed is None else is_allowed
+    all_scores, scores = scores, scores[every]
+    mean = scores.mean() if len(scores) else 0.0  # none are left where every row has to be in the batch
+    if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
+        return
+    if scores.max() < _NEARLY_RANDOM * mean or 2 * k > len(scores):  # all alike, or most of them: no beta would help
+        return
+    if len(scores) > 2 * _SOME_ROWS:  # some rows show at less cost what is far from random
+        some = scores[np.random.default_rng(0).integers(len(scores), size=_SOME_ROWS)]
+        if some.max() > 0 and _preference(sampler.log_weights(some, beta), some) >= 2 * _NEARLY_RANDOM:
+            return
+    times = _preference(sampler.log_weights(all_scores, beta)[every], scores)
+    if times < _NEARLY_RANDOM:
+        warn(
+            f"This batch is nearly random: a pick scores {times:.3g} times the mean of the "
+            f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` above {beta:g}, to "
+            f"{4 * beta:g} say."
+        )
+
+
+def _preference(log_weights: Values, scores: Values) -> float:
+    """The mean score of a pick, over that of the rows."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights @ scores / weights.sum() / scores.mean())

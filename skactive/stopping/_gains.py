@@ -29,7 +29,7 @@ from .._checks import (
     task,
 )
 from .._types import Auto, StoppingMeasure
-from ..query._model import check_last_fit
+from ..query._pool import check_last_fit
 
 Values = NDArray[np.float64]
 

@@ -30,9 +30,9 @@ def test_float64_is_the_remedy_for_naive_bayes_in_float32():
 @pytest.mark.parametrize("convert", [str, complex])
 def test_embeddings_that_are_no_real_numbers_are_refused(convert):
     for embeddings in (np.ones((9, 2), convert), np.ones((9, 2), convert).tolist()):
-        with pytest.raises(TypeError, match="`embeddings` must be an array of numbers"):
+        with pytest.raises(TypeError, match="`embeddings` must be an array of real numbers"):
             badge(np.full((9, 2), 0.5), embeddings, 2, np.random.default_rng(0))
-    with pytest.raises(TypeError, match="`embeddings` must be an array of numbers"):
+    with pytest.raises(TypeError, match="`embeddings` must be an array of real numbers"):
         badge(np.full((9, 2), 0.5), torch.ones((9, 2), dtype=torch.complex64), 2, np.random.default_rng(0))
 
 
@@ -56,5 +56,5 @@ def test_badge_refuses_rows_of_text_that_only_the_model_understands():
     model = Echo().fit(texts)
     model.predict_proba = lambda X: np.full((len(X), 2), 0.5)
     for pool in (texts, np.array(texts), pd.DataFrame(texts)):
-        with pytest.raises(TypeError, match=r"`embeddings` must be an array of numbers.*`embedding`"):
+        with pytest.raises(TypeError, match=r"`embeddings` must be an array of real numbers.*`embedding`"):
             BADGEQuery().select(model, pool, 2)

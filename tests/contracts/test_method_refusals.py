@@ -105,8 +105,8 @@ def test_methods_refuse_a_regressor_to_draw_from(method, forest):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"X_training": X_TRAIN}, "`y_training` must be given along with `X_training`.* 60 rows"),
-        ({"y_training": LABELS}, "`X_training` must be given along with `y_training`.* 60 labels"),
+        ({"X_training": X_TRAIN}, "`X_training` and `y_training` must be given together.* 60 rows and no labels"),
+        ({"y_training": LABELS}, "`X_training` and `y_training` must be given together.* no rows and 60 labels"),
         ({"X_training": X_TRAIN, "y_training": LABELS[:50]}, "`X_training` and `y_training`.* 60 rows and 50 labels"),
         ({"X_training": pd.DataFrame(X_TRAIN[:3]), "y_training": list(LABELS)}, "3 rows and 60 labels"),
     ],

@@ -748,5 +748,5 @@ def test_the_last_batch_is_smaller_where_the_budget_ends():
     queries = {"uniform": StochasticBatchQuery(sampler="uniform")}
     result = run_experiment(LogisticRegression(), queries, X, Y, n_initial=10, batch_size=4, budget=10, n_trials=1)
     assert result.to_frame()["n_labelled"].unique().tolist() == [10, 14, 18, 20]
-    with pytest.raises(ValueError, match="Either `n_rounds` or `budget` must be given. Got both"):
+    with pytest.raises(ValueError, match=r"Either `n_rounds` or `budget` must be given\. Got both"):
         run_experiment(LogisticRegression(), queries, X, Y, n_initial=10, n_rounds=2, budget=10, n_trials=1)

@@ -65,7 +65,7 @@ def test_a_mask_with_gaps_is_refused(missing):
     gaps = FREE.astype("object")
     gaps.iloc[4] = missing
     for mask in (gaps, gaps.astype("boolean")):
-        with pytest.raises(ValueError, match=r"`candidates` must say yes or no for every row\. Got missing values"):
+        with pytest.raises(TypeError, match="`candidates` must be a mask of booleans"):
             rows(mask)
 
 

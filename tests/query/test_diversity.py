@@ -64,7 +64,7 @@ from skactive._random import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
 from skactive.query._draws import draws_of
-from skactive.query._spaces import points_of
+from skactive.query._embeddings import points_of
 from skactive.samplers import SAMPLERS
 
 quietly = pytest.mark.filterwarnings("ignore:Only .* rows have a positive score and lie apart:UserWarning")
@@ -923,7 +923,7 @@ def test_rows_of_a_tuple_are_rows(models):
 @pytest.mark.parametrize("name", ["pending", "candidates"])
 def test_a_mask_of_whole_numbers_is_refused(name, models):
     mask = (np.arange(N) < N - 5).astype(int)
-    with pytest.raises(ValueError, match=rf"`{name}` must be a mask of booleans.*astype\(bool\)"):
+    with pytest.raises(TypeError, match=rf"`{name}` must be a mask of booleans.*astype\(bool\)"):
         query().select(models("forest"), X_POOL, 2, **{name: mask})
 
 

@@ -179,9 +179,9 @@ def test_weights_of_a_fit_to_new_rows_alone_are_warned_of():
     ("weight", "message"),
     [
         (WEIGHT[:-1], r"`sample_weight` must have shape \(40,\), one weight for each training row. Got shape \(39,\)"),
-        (np.where(np.arange(N) == 3, np.nan, 1), "`sample_weight` must be finite.* Got nan in row 3, and 1 such rows"),
-        (-WEIGHT, "never negative.* in row 0, and 40"),
-        (np.zeros(N), "not all of the weights may be zero. Got 0 in all of 40 rows"),
+        (np.where(np.arange(N) == 3, np.nan, 1), "`sample_weight` must be finite.* Got numbers from nan"),
+        (-WEIGHT, "never negative.* Got numbers from"),
+        (np.zeros(N), "not all of the weights may be zero. Got numbers from 0.0 to 0.0"),
         (np.full(N, "a"), "`sample_weight` must be an array of real numbers"),
     ],
 )
@@ -303,8 +303,7 @@ def test_a_learner_brings_the_keywords_it_was_fitted_with_to_its_own_refits_alon
     ("params", "message"),
     [
         ([1], "`fit_params` must be None or a dict"),
-        ({1: 2}, "`fit_params` must be None or a dict"),
-        ({"sample_weight": WEIGHT}, "`fit_params` must not hold weights.* as `sample_weight`"),
+        ({"sample_weight": WEIGHT}, "`fit_params` must not hold weights.* give `sample_weight`"),
     ],
 )
 def test_keywords_that_are_none_are_refused(params, message):

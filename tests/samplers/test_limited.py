@@ -97,7 +97,7 @@ def test_rows_are_allowed_if_and_only_if_some_batch_completes_them_or_there_is_o
     oracle = oracle_of(n, k, **limits)
     has_rows = oracle.must or oracle.next(())
     if not (oracle.can_be_completed(oracle.must) and has_rows):
-        with pytest.raises(ValueError, match=r"^`(max_per_group|at_least|must|budget)` must .*\. "):
+        with pytest.raises(ValueError, match=r"^`(max_per_group|at_least|budget)` (and `must` )?must .*\. "):
             allowance_of(n, k, **limits)
         return
     allowance = allowance_of(n, k, **limits)
@@ -166,7 +166,7 @@ def test_a_budget_of_integers_is_kept_to_the_last_one():
 def test_costs_near_the_largest_float_are_more_than_a_budget_pays_for():
     allowance = allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300)
     assert draw_uniform(allowance, np.random.default_rng(0)).tolist() == [3]
-    with pytest.raises(ValueError, match="`budget` must pay for `must`"):
+    with pytest.raises(ValueError, match=r"`budget` must pay for .*`must`"):
         allowance_of(4, 3, costs=[1e308, 1e308, 1e308, 1.0], budget=1e300, must=[0, 1])
 
 
