@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _containers as containers
-from ._checks import kind_of_labels, mixed_labels_error, plain_labels
+from ._utils.validation import kind_of_labels, mixed_labels_error, plain_labels
 
 _FIT_KEYWORDS, _FIT_FAILURE = "_skactive_fit_keywords", "_skactive_fit_failure"
 

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ._checks import check_draws_shape, check_joint_draws, check_k, warn
-from ._random import check_rng
-from ._types import Posterior
+from ._utils.randomness import check_rng
+from ._utils.types import Posterior
+from ._utils.validation import check_draws_shape, check_joint_draws, check_k, warn
 from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
 from .samplers._feasibility import Allowance

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._checks import (
+from ._utils.randomness import check_rng
+from ._utils.types import Embedding
+from ._utils.validation import (
     PointError,
     Rules,
     check_classifier,
@@ -22,8 +24,6 @@ from ._checks import (
     real_array,
     warn,
 )
-from ._random import check_rng
-from ._types import Embedding
 from .posterior._embeddings import Represent, represent_by
 from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of

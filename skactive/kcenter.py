@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._checks import Rules, as_array, name_or_callable
-from ._types import Embedding
+from ._utils.types import Embedding
+from ._utils.validation import Rules, as_array, name_or_callable
 from .query import Batch, BatchQuery, Pool, Streams, embeddings_of
 from .samplers._feasibility import Allowance
 

@@ -24,8 +24,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch import NeuralNet
 from torch import nn
 
-from ._bases import BaseEstimator, ClassifierMixin
-from ._checks import (
+from ._utils.randomness import check_random_state
+from ._utils.types import BaseEstimator, ClassifierMixin
+from ._utils.validation import (
     Rule,
     Rules,
     check_classes,
@@ -39,7 +40,6 @@ from ._checks import (
     plain_labels,
     warn_wide_draws,
 )
-from ._random import check_random_state
 from .posterior import _laplace as laplace
 from .posterior._embeddings import embed_by
 from .posterior._registry import DEFAULT_DRAWS

@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skactive._checks import FLAG, ParameterError, check_parameters, integer, name_or_callable, number, one_of, shown
+from skactive._utils.validation import (
+    FLAG,
+    ParameterError,
+    check_parameters,
+    integer,
+    name_or_callable,
+    number,
+    one_of,
+    shown,
+)
 
 ODD = [
     None,

@@ -16,7 +16,7 @@ from skorch import NeuralNetRegressor
 from torch import nn
 
 from skactive import MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
-from skactive._checks import check_labels
+from skactive._utils.validation import check_labels
 from skactive.posterior import bootstrap
 from skactive.posterior._wrappers import labels_to_fit
 from skactive.risk import ActiveTester

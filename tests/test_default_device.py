@@ -10,7 +10,7 @@ import pytest
 import reference
 import torch
 
-from skactive._devices import best_float
+from skactive._utils.devices import best_float
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald

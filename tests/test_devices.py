@@ -23,12 +23,12 @@ from skactive import (
     MCDropoutClassifier,
     MCDropoutRegressor,
     StochasticBatchQuery,
-    _devices,
     sample_posterior,
     scores,
 )
 from skactive._dropout import TrainingRandom, _dropout_calls
 from skactive._dropout._dropout_calls import Site, Sites
+from skactive._utils import devices as _devices
 from skactive.mc_dropout import _base, _modules
 from skactive.posterior import _nets
 from skactive.posterior._embeddings import RepresentedNet

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skactive import StochasticBatchQuery
-from skactive._fingerprint import digest
+from skactive._utils.fingerprint import digest
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -247,7 +247,7 @@ def test_the_same_code_is_equal_in_another_process_and_at_a_second_import(tmp_pa
 
     here = digest(users_module.things)
     assert digest(importlib.reload(users_module).things) == here
-    code = "import users_module; from skactive._fingerprint import digest; print(digest(users_module.things))"
+    code = "import users_module; from skactive._utils.fingerprint import digest; print(digest(users_module.things))"
     env = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1]}:{tmp_path}", "PYTHONHASHSEED": "7"}
     there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert there.stdout.strip() == here

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, _html, run_experiment
+from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, run_experiment
+from skactive._utils import html as _html
 from skactive.campaign import Status
 from skactive.experiment._results import Failure, Round
 from skactive.experiment._summary import Summary

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 from skactive import MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery, StoppingReport, run_experiment
-from skactive._checks import check_labels, check_labels_of, kind_of_labels, plain_labels
+from skactive._utils.validation import check_labels, check_labels_of, kind_of_labels, plain_labels
 from skactive.last_layer import LastLayerClassifier
 from skactive.posterior import bootstrap
 from skactive.risk import ActiveTester

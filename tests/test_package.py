@@ -120,7 +120,8 @@ def test_public_names_of_a_module_are_in_all():
 
 
 def test_type_checkers_see_the_public_names_of_skactive_in_the_modules_that_python_finds_them_in():
-    imports = [node for node in ast.walk(TREES[""]) if isinstance(node, ast.ImportFrom) and node.level]
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)]
     seen = {alias.asname: node.module or alias.name for node in imports for alias in node.names}
     at_top = {name for name in PUBLIC if "." not in name}
     assert seen.keys() == {*skactive.__all__, *at_top}
@@ -162,21 +163,7 @@ def test_typed_marker_is_there():
 
 # The rooms of the house, from the ground up. A room imports from the lines above its own, and from its left.
 FLOORS = [
-    [
-        "_types",
-        "_bases",
-        "_html",
-        "_checks",
-        "_devices",
-        "_threads",
-        "_random",
-        "_statistics",
-        "_sqlite",
-        "_fingerprint",
-        "_progress",
-        "_containers",
-        "_modal",
-    ],  # the ground
+    ["_utils", "_containers", "_modal"],  # the ground
     ["scores", "samplers", "_dropout", "datasets"],  # numbers in, numbers out
     ["posterior", "mc_dropout", "last_layer", "risk"],  # models and their draws
     ["query", "experiment"],  # the loop
@@ -217,8 +204,8 @@ HOMES = {
     "narwhals": "_containers",
     "polars": "_containers",
     "modAL": "_modal",
-    "sqlite3": "_sqlite",
-    "tqdm": "_progress",
+    "sqlite3": "_utils",
+    "tqdm": "_utils",
 }
 
 
@@ -286,11 +273,11 @@ TORCH_GLOBAL = {"manual_seed", "seed", "set_rng_state", "fork_rng", "set_default
 BORROWED = {
     ("_dropout._random_calls", "torch.random.fork_rng"),
     ("_dropout._random_calls", "torch.cuda.manual_seed"),
-    ("_random", "torch.random.fork_rng"),
-    ("_random", "import random"),
-    ("_random", "np.random.get_state"),
-    ("_random", "np.random.seed"),
-    ("_random", "np.random.set_state"),
+    ("_utils.randomness", "torch.random.fork_rng"),
+    ("_utils.randomness", "import random"),
+    ("_utils.randomness", "np.random.get_state"),
+    ("_utils.randomness", "np.random.seed"),
+    ("_utils.randomness", "np.random.set_state"),
 }
 
 

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from skactive import _sqlite
-from skactive._sqlite import Kind, SqliteFile, checksum
+from skactive._utils import sqlite as _sqlite
+from skactive._utils.sqlite import Kind, SqliteFile, checksum
 
 KIND = Kind(
     parameter="`path`",

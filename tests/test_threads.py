@@ -30,8 +30,8 @@ from skactive import (
     StochasticBatchQuery,
     sample_posterior,
 )
-from skactive import _random as global_random
-from skactive._threads import one_thread, one_torch_thread
+from skactive._utils import randomness as global_random
+from skactive._utils.threads import one_thread, one_torch_thread
 
 X, y = load_digits(return_X_y=True)
 X = X / 16

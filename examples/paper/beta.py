@@ -9,7 +9,7 @@ import numpy as np
 import study
 
 from skactive import StochasticBatchQuery
-from skactive._statistics import Estimate, estimate
+from skactive._utils.statistics import Estimate, estimate
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Coldness β, from uniform to top-k"

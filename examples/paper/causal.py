@@ -19,7 +19,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skactive import CausalBALDQuery
-from skactive._statistics import Estimate, estimate
+from skactive._utils.statistics import Estimate, estimate
 from skactive.causal import sqrt_pehe_scorer
 from skactive.datasets import make_causal
 

@@ -29,8 +29,8 @@ from sklearn.model_selection import train_test_split
 from which_query import TABLES
 
 from skactive import StochasticBatchQuery
-from skactive._random import seeded_clone, spawn
-from skactive._statistics import Estimate, estimate, holm
+from skactive._utils.randomness import seeded_clone, spawn
+from skactive._utils.statistics import Estimate, estimate, holm
 from skactive.campaign._first_batch import FIRST, first_rows
 from skactive.campaign._models import fitted_preprocessing, named_model
 from skactive.plotting import _drawing as drawing

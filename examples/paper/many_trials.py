@@ -14,7 +14,7 @@ import study
 from repeated_digits import N_INITIAL, NAMES, QUERIES
 
 from skactive import ExperimentResult, StochasticBatchQuery
-from skactive._statistics import estimate
+from skactive._utils.statistics import estimate
 
 TITLE = "The order of Table 1"
 ALT = (

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery
-from skactive._statistics import estimate
+from skactive._utils.statistics import estimate
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Scores age: rank correlations, AUROC and frozen scores"

@@ -13,7 +13,7 @@ import study
 from sklearn.ensemble import RandomForestClassifier
 
 from skactive import BADGEQuery, BatchBALDQuery, StochasticBatchQuery
-from skactive._statistics import estimate
+from skactive._utils.statistics import estimate
 
 TITLE = "Repeated-digits: the paper's main figure and the accuracies of its Table 1"
 ALT = (

@@ -19,7 +19,7 @@ import study
 from many_tables import MODELS, N_DRAWS, model, rows
 
 from skactive import BADGEQuery, BatchBALDQuery, KCenterQuery, StochasticBatchQuery
-from skactive._statistics import Estimate, estimate
+from skactive._utils.statistics import Estimate, estimate
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Batches that keep apart"

@@ -22,8 +22,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import StochasticBatchQuery
-from skactive._random import seeded_clone
-from skactive._statistics import Estimate, estimate
+from skactive._utils.randomness import seeded_clone
+from skactive._utils.statistics import Estimate, estimate
 from skactive.experiment._plan import choose_initial
 from skactive.plotting import _drawing as drawing
 from skactive.stopping import StoppingReport

@@ -35,7 +35,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
-from skactive._statistics import Estimate, estimate, paired_p_value
+from skactive._utils.statistics import Estimate, estimate, paired_p_value
 from skactive.datasets import make_repeated
 from skactive.plotting import _drawing as drawing
 

@@ -18,7 +18,7 @@ import study
 import torch
 from numpy.typing import NDArray
 
-from skactive._statistics import Estimate, estimate
+from skactive._utils.statistics import Estimate, estimate
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald

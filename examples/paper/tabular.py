@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
-from skactive._statistics import holm, paired_p_value
+from skactive._utils.statistics import holm, paired_p_value
 
 TITLE = "Tables: wins, ties and losses"
 ALT = (

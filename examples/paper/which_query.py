@@ -17,7 +17,7 @@ from many_tables import MODELS, N_DRAWS, model, rows
 from scipy.stats import ttest_1samp
 
 from skactive import BADGEQuery, KCenterQuery, StochasticBatchQuery
-from skactive._statistics import Estimate, estimate, holm
+from skactive._utils.statistics import Estimate, estimate, holm
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Which query?"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from .._checks import is_integer
+from .._utils.validation import is_integer
 from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values, values_of
 from ._blocks import Source as Source
 from ._kinds import (

@@ -19,7 +19,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import failure_explained, warn
+from .._utils.validation import failure_explained, warn
 from ._kinds import Arrays, Indices, kind_of
 
 Where = int | Indices

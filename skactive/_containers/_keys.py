@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import as_array
+from .._utils.validation import as_array
 
 _BLOCK = 1_000
 

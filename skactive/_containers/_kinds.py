@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._checks import as_array, is_number
+from .._utils.validation import as_array, is_number
 from ._keys import are_exact, key_of, keys_of_table
 
 Indices = NDArray[np.int64]

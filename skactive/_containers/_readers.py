@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import config_context, get_config
 
-from .._checks import failure_explained
-from .._threads import Lock
+from .._utils.threads import Lock
+from .._utils.validation import failure_explained
 from ._blocks import (
     Function,
     Layout,

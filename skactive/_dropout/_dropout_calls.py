@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import _devices as devices
-from .._checks import NetError
+from .._utils import devices
+from .._utils.validation import NetError
 from ._random_calls import RandomCalls
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import NetError, NoDropoutError
+from .._utils.validation import NetError, NoDropoutError
 from ._dropout_calls import ROW_BY_ROW, Pass, Sites, plain_pass
 from ._recording import NotRecordedError
 from ._rows import Rows, copied, is_out_of_memory, parts_of

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from .._checks import NetError
+from .._utils.validation import NetError
 
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
 DROPOUTS: set[Any] = {F.dropout, F.alpha_dropout, *CHANNELWISE}

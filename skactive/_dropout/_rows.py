@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from .._checks import warn
+from .._utils.validation import warn
 
 BLOCK = 256
 """Rows in one forward pass by default: enough to keep two cores busy, few enough for the cache."""

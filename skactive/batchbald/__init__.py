@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._checks import (
+from .._utils.randomness import check_rng
+from .._utils.types import Posterior
+from .._utils.validation import (
     Rule,
     Rules,
     as_array,
@@ -19,8 +21,6 @@ from .._checks import (
     is_integer,
     warn,
 )
-from .._random import check_rng
-from .._types import Posterior
 from ..query import Batch, BatchQuery, Pool, Streams
 from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
 from ..samplers._feasibility import Allowance

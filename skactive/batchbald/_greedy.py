@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import as_array, check_same_functions, failure_explained
-from .._devices import best_float
-from .._progress import progress
+from .._utils.devices import best_float
+from .._utils.progress import progress
+from .._utils.validation import as_array, check_same_functions, failure_explained
 from ..query import Pool, PoolDraws
 from ..samplers._feasibility import Allowance, Order, take_all
 from ..samplers._plackett_luce import Law

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._devices import best_float
+from .._utils.devices import best_float
 
 _COLUMNS = 2048  # classes times candidates in a block
 _BLOCK_BYTES = 2**19  # of predictions for some outcomes and these columns: stays in the cache

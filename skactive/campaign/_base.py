@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .._checks import FLAG, Rule, Rules, check_parameters, integer, one_of, warn
-from .._random import check_random_state
-from .._types import Changes
+from .._utils.randomness import check_random_state
+from .._utils.types import Changes
+from .._utils.validation import FLAG, Rule, Rules, check_parameters, integer, one_of, warn
 from ..query import Limits
 from ..query._pool import Pool
 from ..samplers._law import draw_batch

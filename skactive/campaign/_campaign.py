@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from .._checks import check_parameters
-from .._types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
+from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
+from .._utils.validation import check_parameters
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written

@@ -28,7 +28,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from .._random import check_random_state, seeded_clone, seeded_for
+from .._utils.randomness import check_random_state, seeded_clone, seeded_for
 from ._store import CampaignError
 
 MOST_ROWS = 20_000  # of the table, that preprocessing is fitted to

@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._checks import ParameterError, shown
-from .._fingerprint import digest
+from .._utils.fingerprint import digest
+from .._utils.validation import ParameterError, shown
 from ..query import BatchQuery, StochasticBatchQuery
 from ..scores import SCORES
 from ._models import MODELS, has_skrub

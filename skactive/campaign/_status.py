@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .. import _html as html
-from .._progress import progress
-from .._random import check_random_state
+from .._utils import html
+from .._utils.progress import progress
+from .._utils.randomness import check_random_state
 from ..stopping import StoppingReport
 from ._accuracy import Accuracy
 from ._models import has_enough

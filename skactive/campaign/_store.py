@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .. import _sqlite as sqlite
+from .._utils import sqlite
 
 
 class CampaignError(ValueError):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._checks import import_optional, warn
+from .._utils.validation import import_optional, warn
 from ._labels import EXACT, plain_labels
 from ._store import CampaignError, Rows, has_texts, index_of, shown
 

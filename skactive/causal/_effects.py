@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from .. import _containers as containers
-from .._checks import (
+from .._utils.randomness import check_random_state, spawn
+from .._utils.types import Posterior
+from .._utils.validation import (
     as_array,
     check_is_model,
     check_n_instances,
@@ -24,8 +26,6 @@ from .._checks import (
     shown,
     task,
 )
-from .._random import check_random_state, spawn
-from .._types import Posterior
 from ..query import Pool, PoolDraws, draws_of, model_of
 from ..query._base import RULES
 from ..query._draws import explained

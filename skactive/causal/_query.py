@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _containers as containers
-from .._checks import (
+from .._utils.randomness import seeded_clone
+from .._utils.types import CausalScore, Posterior, Sampler
+from .._utils.validation import (
     ParameterError,
     Rule,
     Rules,
@@ -19,8 +21,6 @@ from .._checks import (
     name_or_callable,
     not_binary_error,
 )
-from .._random import seeded_clone
-from .._types import CausalScore, Posterior, Sampler
 from ..query import Pool, PoolDraws, ScoringQuery, score_rows
 from ..query._draws import options_of
 from ..query._scoring import Source, check_enough_draws, name_of, ready_scores

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._checks import warn
+from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError
 from ..campaign._labels import Answer, kind_of, plain_label, plain_labels
 from ..campaign._status import for_a_campaign

@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .._types import SamplerName
+from .._utils.types import SamplerName
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model, rows_to_look_at
 from ..datasets import make_repeated
 from ..experiment import run_experiment

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from .._checks import as_array, import_optional, integer, number, one_of, real_array
-from .._random import check_rng
-from .._types import TableName
+from .._utils.randomness import check_rng
+from .._utils.types import TableName
+from .._utils.validation import as_array, import_optional, integer, number, one_of, real_array
 
 __all__ = ["load_table", "make_causal", "make_repeated"]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .._checks import warn
-from .._fingerprint import digest
-from .._sqlite import Connection, Kind, SqliteFile, checksum
+from .._utils.fingerprint import digest
+from .._utils.sqlite import Connection, Kind, SqliteFile, checksum
+from .._utils.validation import warn
 from ._results import Round
 
 _KIND = Kind(

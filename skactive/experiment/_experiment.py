@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._checks import (
+from .._utils.progress import progress
+from .._utils.randomness import check_random_state
+from .._utils.types import Scoring
+from .._utils.validation import (
     FLAG,
     ParameterError,
     Rule,
@@ -26,9 +29,6 @@ from .._checks import (
     task,
     warn,
 )
-from .._progress import progress
-from .._random import check_random_state
-from .._types import Scoring
 from ..query._base import RULES as QUERY_RULES
 from . import _plan as plan
 from ._checkpoint import Checkpoint, versions

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from .._checks import check_positions, is_integer
+from .._utils.validation import check_positions, is_integer
 
 Rows = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import _html as html
-from .._checks import Rule, check_reference, number, shown
+from .._utils import html
+from .._utils.validation import Rule, check_reference, number, shown
 from ._summary import Curve, Summary, compare, savings, with_holm
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()

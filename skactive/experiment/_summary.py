@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import _html as html
-from .. import _statistics as statistics
-from .._statistics import Estimate
+from .._utils import html, statistics
+from .._utils.statistics import Estimate
 
 _NOTE = "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction."
 

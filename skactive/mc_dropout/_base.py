@@ -15,8 +15,12 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._bases import BaseEstimator
-from .._checks import (
+from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, TrainingRandom, forward_rows, row_by_row
+from .._utils.devices import best_float
+from .._utils.randomness import check_random_state
+from .._utils.threads import one_torch_thread
+from .._utils.types import Activation, BaseEstimator, Optimizer
+from .._utils.validation import (
     FLAG,
     NoDropoutError,
     Rule,
@@ -31,11 +35,6 @@ from .._checks import (
     plain_labels,
     shown,
 )
-from .._devices import best_float
-from .._dropout import BLOCK, BlockSize, FixedDraws, FrozenNet, Rows, TrainingRandom, forward_rows, row_by_row
-from .._random import check_random_state
-from .._threads import one_torch_thread
-from .._types import Activation, Optimizer
 from ..posterior import _nets as nets
 from ..posterior._registry import DEFAULT_DRAWS
 from . import _modules as modules

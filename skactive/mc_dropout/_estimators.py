@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor, nn
 
-from .._bases import ClassifierMixin, RegressorMixin
-from .._checks import Rule, Rules, check_classes, one_class_error, one_of
-from .._devices import best_float
 from .._dropout import BLOCK
-from .._types import Activation, Optimizer, Output
+from .._utils.devices import best_float
+from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
+from .._utils.validation import Rule, Rules, check_classes, one_class_error, one_of
 from ._base import RULES, BaseMCDropout
 from ._modules import OUTPUTS, CrossEntropy, SquaredError, check_declared, probabilities
 from ._training import ClassifierNet, Data, RegressorNet, class_weights, mean_and_scale

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._checks import shown
-from .._types import Output
+from .._utils.types import Output
+from .._utils.validation import shown
 
 OUTPUTS = get_args(Output)
 

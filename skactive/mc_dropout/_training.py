@@ -22,8 +22,8 @@ from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch import Tensor
 
-from .._checks import check_sample_weight, warn
 from .._dropout import TrainingRandom
+from .._utils.validation import check_sample_weight, warn
 
 _VALIDATION_FRACTION = 0.2
 _MIN_ROWS_TO_VALIDATE = 10

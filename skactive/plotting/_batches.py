@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from .._checks import check_positions
+from .._utils.validation import check_positions
 from . import _drawing as drawing
 from ._curves import check_query_names
 

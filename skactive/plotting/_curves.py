@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import check_reference
+from .._utils.validation import check_reference
 from . import _drawing as drawing
 
 if TYPE_CHECKING:

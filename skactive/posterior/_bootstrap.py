@@ -15,8 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
 from .. import _containers as chunks
-from .._checks import N_JOBS, check_cloneable, check_known_labels, check_n_draws, check_sample_weight, warn
-from .._random import check_rng, seeded_clone
+from .._utils.randomness import check_rng, seeded_clone
+from .._utils.validation import N_JOBS, check_cloneable, check_known_labels, check_n_draws, check_sample_weight, warn
 from ._ensembles import member_probabilities
 from ._registry import PredictDraws
 from ._wrappers import labels_to_fit, part_to_fit, without_searches

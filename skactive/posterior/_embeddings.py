@@ -28,8 +28,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .._checks import as_array, check_one_output, check_one_target
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
+from .._utils.validation import as_array, check_one_output, check_one_target
 from ._ensembles import FORESTS, of_trees
 from ._nets import NetAdapter, adapter_of
 from ._registry import PredictDraws, check_features, innermost, prediction_as_draw

@@ -31,7 +31,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _modal as modal
-from .._checks import (
+from .._utils.validation import (
     FewMembersError,
     as_array,
     check_n_draws,

@@ -49,7 +49,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_n_draws, several_outputs_error
+from .._utils.validation import check_n_draws, several_outputs_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
 
 Floats = NDArray[np.float64]

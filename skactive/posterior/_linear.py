@@ -24,7 +24,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import (
+from .._utils.validation import (
     NoPosteriorError,
     NoTrainingDataError,
     check_known_labels,

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from .. import _containers as chunks
 from .. import _dropout as thinning
-from .._checks import NetError, check_n_draws, sum_tolerance
 from .._dropout import Pass, plain_pass
-from .._threads import Lock
+from .._utils.threads import Lock
+from .._utils.validation import NetError, check_n_draws, sum_tolerance
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 
 _COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"

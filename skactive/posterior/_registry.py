@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _containers as chunks
-from .._checks import (
+from .._utils.randomness import check_rng
+from .._utils.validation import (
     NoPosteriorError,
     as_array,
     check_draws_of,
@@ -31,7 +32,6 @@ from .._checks import (
     shown,
     warn,
 )
-from .._random import check_rng
 from ..scores import entropy
 from ._wrappers import Composed, unwrap
 

@@ -29,7 +29,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _containers as containers
-from .._checks import as_array, one_axis, plain_labels, task
+from .._utils.validation import as_array, one_axis, plain_labels, task
 
 Function = Callable[[Any], Any]
 

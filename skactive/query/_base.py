@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._bases import BaseEstimator
-from .._checks import (
+from .._utils.randomness import check_random_state, spawn
+from .._utils.types import BaseEstimator, PosteriorName
+from .._utils.validation import (
     N_JOBS,
     Rule,
     Rules,
@@ -31,8 +32,6 @@ from .._checks import (
     warn,
     whole_fit,
 )
-from .._random import check_random_state, spawn
-from .._types import PosteriorName
 from ..samplers._law import draw_batch
 from ._limits import Limits
 from ._pool import Pool, check_fits, check_last_fit, pool_for

@@ -12,7 +12,9 @@ import numpy as np
 from sklearn.ensemble import BaggingClassifier
 
 from .. import _modal as modal
-from .._checks import (
+from .._utils.randomness import seeded_clone
+from .._utils.types import Posterior
+from .._utils.validation import (
     FewMembersError,
     NoPosteriorError,
     NoTrainingDataError,
@@ -26,8 +28,6 @@ from .._checks import (
     real_array,
     warn,
 )
-from .._random import seeded_clone
-from .._types import Posterior
 from ..posterior import bootstrap, sample_posterior
 from ..posterior._bootstrap import FitParams, fit_with
 from ..posterior._embeddings import predictions_by

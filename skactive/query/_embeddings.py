@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .. import _containers as containers
-from .._checks import (
+from .._utils.types import Embedding, SpaceName
+from .._utils.validation import (
     PointError,
     Rules,
     as_array,
@@ -27,7 +28,6 @@ from .._checks import (
     name_or_callable,
     numbers_in_place,
 )
-from .._types import Embedding, SpaceName
 from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, represent_by
 from ..posterior._registry import has_source, innermost
 from ..posterior._wrappers import Composed, bytes_on_the_way, in_batches

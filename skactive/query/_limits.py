@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
-from .._checks import (
+from .._utils.validation import (
     ParameterError,
     Rule,
     as_array,

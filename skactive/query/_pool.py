@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._checks import (
+from .._utils.progress import progress
+from .._utils.validation import (
     ParameterError,
     UnfittedError,
     check_is_model,
@@ -27,7 +28,6 @@ from .._checks import (
     shown,
     warn,
 )
-from .._progress import progress
 from ..posterior._bootstrap import weight_keyword
 from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits, distinct_rows

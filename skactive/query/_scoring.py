@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .. import _types as types
 from .. import posterior as posteriors
-from .._checks import (
+from .._utils import types
+from .._utils.randomness import check_random_state, spawn
+from .._utils.validation import (
     ParameterError,
     Rule,
     check_parameters,
@@ -29,7 +30,6 @@ from .._checks import (
     task,
     whole_fit,
 )
-from .._random import check_random_state, spawn
 from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
-from .._checks import (
+from .._utils.types import Auto, Posterior, Sampler, Score, Space
+from .._utils.validation import (
     BETA,
     ParameterError,
     Rules,
@@ -28,7 +29,6 @@ from .._checks import (
     task,
     warn,
 )
-from .._types import Auto, Posterior, Sampler, Score, Space
 from ..samplers import SAMPLERS
 from ..samplers._distances import PointSet
 from ..samplers._law import check_has_law, draw_batch

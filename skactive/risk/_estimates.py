@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
-from .. import _html as html
-from .._checks import (
+from .._utils import html
+from .._utils.types import Side
+from .._utils.validation import (
     FLAG,
     ParameterError,
     Rule,
@@ -31,7 +32,6 @@ from .._checks import (
     one_of,
     shown,
 )
-from .._types import Side
 from ._weights import Weights, check_log_proba, lure_weights
 
 LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import ParameterError, as_array, kind_of_labels, task
+from .._utils.validation import ParameterError, as_array, kind_of_labels, task
 
 Loss = Callable[..., Any]
 

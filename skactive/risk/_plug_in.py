@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
-from .. import _html as html
-from .._checks import task
+from .._utils import html
+from .._utils.validation import task
 from ._estimates import LEVEL
 from ._weights import Weights
 

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._checks import (
+from .._utils.randomness import check_random_state
+from .._utils.types import Loss, Scorer
+from .._utils.validation import (
     check_parameters,
     check_positions,
     integer,
@@ -23,8 +25,6 @@ from .._checks import (
     plain_labels,
     warn,
 )
-from .._random import check_random_state
-from .._types import Loss, Scorer
 from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
 from ._losses import LARGEST, LOSSES, check_kind
 from ._plug_in import PlugInEstimate, plug_in

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import ParameterError, float64_array, is_integer
+from .._utils.validation import ParameterError, float64_array, is_integer
 
 Weights = NDArray[np.float64]
 

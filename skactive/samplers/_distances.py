@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from .._checks import PointError, ProbabilityError, sum_tolerance
-from .._devices import best_float
+from .._utils.devices import best_float
+from .._utils.validation import PointError, ProbabilityError, sum_tolerance
 
 Rows = slice | NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import ScoreError, check_k, check_scores, look_up, numbers_in_place, warn
-from .._random import check_rng
+from .._utils.randomness import check_rng
+from .._utils.validation import ScoreError, check_k, check_scores, look_up, numbers_in_place, warn
 from ._distances import PointSet, Vectors
 from ._feasibility import Allowance, LimitedLaw
 from ._plackett_luce import BatchLaw, Law, RankLaw

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import BETA, check_positions, check_scores
+from .._utils.validation import BETA, check_positions, check_scores
 from ._selection import (
     Indices,
     Scores,

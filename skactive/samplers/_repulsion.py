@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._checks import number
+from .._utils.validation import number
 from ._distances import Points, PointSet
 from ._feasibility import Allowance, Order, first_of, of_batch, take_all, uniform_order
 from ._plackett_luce import BatchLaw, Law

@@ -11,8 +11,8 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import BETA, check_k, check_scores, warn
-from .._random import check_rng
+from .._utils.randomness import check_rng
+from .._utils.validation import BETA, check_k, check_scores, warn
 from ._plackett_luce import Law, RankLaw
 from ._selection import Indices, Scores, Weights
 

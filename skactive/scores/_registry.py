@@ -18,8 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import ProbabilityError, check_draws_shape, not_binary_error, real_array, sum_tolerance, weights_error
-from .._devices import best_float
+from .._utils.devices import best_float
+from .._utils.validation import (
+    ProbabilityError,
+    check_draws_shape,
+    not_binary_error,
+    real_array,
+    sum_tolerance,
+    weights_error,
+)
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: stays in the cache
 _NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread

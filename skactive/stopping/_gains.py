@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from .. import _containers as chunks
 from .. import _modal as modal
-from .._checks import (
+from .._utils.types import Auto, StoppingMeasure
+from .._utils.validation import (
     as_array,
     check_is_model,
     check_one_output,
@@ -28,7 +29,6 @@ from .._checks import (
     plain_labels,
     task,
 )
-from .._types import Auto, StoppingMeasure
 from ..query._pool import check_last_fit
 
 Values = NDArray[np.float64]

@@ -11,19 +11,10 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from .. import _containers as chunks
-from .. import _html as html
-from .._checks import (
-    Rule,
-    Rules,
-    check_parameters,
-    integer,
-    number,
-    one_of,
-    task,
-    whole_fit,
-)
-from .._random import check_random_state
-from .._types import Auto, LossName, Posterior, StoppingMeasure, Verdict
+from .._utils import html
+from .._utils.randomness import check_random_state
+from .._utils.types import Auto, LossName, Posterior, StoppingMeasure, Verdict
+from .._utils.validation import Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ._gains import MEASURES, MOST_BATCHES, Gains, Snapshot, Taught, Tested, Trust, scoring_for
 from ._scores import PoolScores, has_draws

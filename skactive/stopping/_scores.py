@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import task
+from .._utils.validation import task
 from ..posterior._registry import has_source, innermost
 from ..query import model_of, score_pool
 from ..scores import SCORES

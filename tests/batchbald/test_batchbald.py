@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from skactive import BatchBALDQuery, MCDropoutClassifier, sample_posterior
-from skactive._random import spawn
+from skactive._utils.randomness import spawn
 from skactive.batchbald import _greedy, batchbald
 from skactive.batchbald._outcomes import Outcomes
 from skactive.scores import bald

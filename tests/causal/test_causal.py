@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample_posterior, scores
 from skactive._containers import drop_column, set_column, take_column
-from skactive._fingerprint import digest
+from skactive._utils.fingerprint import digest
 from skactive.causal import estimate_effects, predict_effects, sqrt_pehe, sqrt_pehe_scorer
 from skactive.datasets import make_causal
 from skactive.samplers._law import draw_batch

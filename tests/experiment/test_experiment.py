@@ -28,8 +28,8 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
-from skactive import _random as global_random
-from skactive import _statistics as statistics
+from skactive._utils import randomness as global_random
+from skactive._utils import statistics
 from skactive.experiment._plan import choose_initial, plan_trials
 from skactive.experiment._results import Failure, Round
 

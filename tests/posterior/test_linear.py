@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skactive import StochasticBatchQuery, sample_posterior
-from skactive._checks import NoPosteriorError, NoTrainingDataError
+from skactive._utils.validation import NoPosteriorError, NoTrainingDataError
 from skactive.posterior import _laplace as laplace
 from skactive.posterior import check_posterior, noise_variance
 from skactive.scores import bald, std_dev

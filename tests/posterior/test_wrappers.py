@@ -27,7 +27,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from skactive import StochasticBatchQuery, sample_posterior
-from skactive._checks import NoPosteriorError
+from skactive._utils.validation import NoPosteriorError
 from skactive.posterior import bootstrap, noise_variance
 from skactive.posterior._embeddings import represent_by
 from skactive.posterior._registry import innermost, members_of

@@ -60,7 +60,7 @@ from skactive import (
     KCenterQuery,
     StochasticBatchQuery,
 )
-from skactive._random import spawn
+from skactive._utils.randomness import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
 from skactive.query._draws import draws_of

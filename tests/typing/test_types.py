@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 import user_program
 
-from skactive import _types as types
+from skactive._utils import types
 from skactive.campaign._campaign import TASKS
 from skactive.campaign._first_batch import FIRST
 from skactive.campaign._models import MODELS
@@ -102,7 +102,7 @@ def scores_of(*tasks):
     ],
 )
 def test_the_names_of_a_type_are_those_of_its_registry(names, registry):
-    assert sorted(get_args(names)) == sorted(registry), "skactive/_types.py lists names for editors and checkers"
+    assert sorted(get_args(names)) == sorted(registry), "skactive/_utils/types.py lists names for editors and checkers"
 
 
 @pytest.mark.parametrize("name", [*get_args(types.PredictionScore), "auto"])

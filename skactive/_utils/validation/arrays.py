@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._rules import shown
+from .rules import shown
 
 REAL = "be an array of real numbers"
 

@@ -13,8 +13,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import as_array
-from ._rules import ParameterError, integer, shown, warn
+from .arrays import as_array
+from .rules import ParameterError, integer, shown, warn
 
 
 def is_committee(learner: Any) -> bool:

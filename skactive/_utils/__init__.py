@@ -1,0 +1,1 @@
+"""What all rooms stand on: types, validation, random numbers, progress, files and checksums."""
