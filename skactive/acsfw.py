@@ -47,6 +47,10 @@ class CoreSet:
         How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
     n_informative : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
+
+    See Also
+    --------
+    acsfw.acs_fw : Returns it.
     """
 
     indices: Indices

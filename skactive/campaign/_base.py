@@ -31,7 +31,7 @@ from ._table import Match, Table, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
-TEXT_OR_NONE = Rule(lambda value: value is None or isinstance(value, str), "None or a text")
+TEXT_OR_NONE = Rule(lambda value: value is None or (isinstance(value, str) and value != ""), "None or a text")
 
 TRIES = 20
 """How often to decide anew if other processes write meanwhile."""
@@ -69,7 +69,10 @@ class CampaignBase:
         "first": one_of(("auto", *FIRST)),
         "changes": one_of(get_args(Changes)),
         "labels": Rule(
-            lambda value: value is None or (not isinstance(value, str) and len(value) > 0), "None or a list of labels"
+            lambda value: (
+                value is None or (hasattr(value, "__len__") and not isinstance(value, str) and len(value) > 0)
+            ),
+            "None or a list of labels",
         ),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
         "random_state": integer(0).or_none(),

@@ -193,6 +193,10 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     ----------
     Plackett (1975), The Analysis of Permutations, for the law of such an order.
 
+    See Also
+    --------
+    risk.lure_weights : What these probabilities are for.
+
     Examples
     --------
     >>> import numpy as np

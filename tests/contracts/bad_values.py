@@ -744,7 +744,7 @@ NOT_HERE = {
 TESTED_ELSEWHERE = {
     "experiment.run_experiment": {
         "estimator", "queries", "X", "y", "X_test", "y_test", "test_size", "splits", "initial", "scoring",
-        "checkpoint",
+        "budget", "checkpoint",
     },
     "risk.estimate_risk": {"largest_loss", "largest_weight"},
 }  # fmt: skip

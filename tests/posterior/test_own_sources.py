@@ -71,7 +71,7 @@ def test_a_method_is_asked_for_100_draws_and_a_registered_source_for_none_where_
 def test_a_source_that_has_fewer_draws_gives_all_of_them_unless_a_number_is_asked_for(query):
     query = clone(query).set_params(random_state=0)
     assert len(query.select(Own(drawn=5), X, 3)) == 3
-    with pytest.raises(ValueError, match=r"`n_draws`=20 must be .* this Own drew 5.*leave `n_draws` at None"):
+    with pytest.raises(ValueError, match=r"`n_draws`=20 must be .* this Own drew 5.*eave `n_draws` at None"):
         query.set_params(n_draws=20).select(Own(drawn=5), X, 3)
     with pytest.raises(ValueError, match=r"`n_draws`=3 must be .* this Own drew 5"):
         query.set_params(n_draws=3).select(Own(drawn=5), X, 3)

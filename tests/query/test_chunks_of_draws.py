@@ -78,5 +78,5 @@ def test_effects_of_chunks_with_fewer_draws_are_refused():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_effects_that_are_not_finite_are_refused(bad):
-    with pytest.raises(ValueError, match=r"Estimating rows 0 to 39 failed: `draws` must be finite. .* of row 7"):
+    with pytest.raises(ValueError, match=r"Estimating rows 0 to 39 failed: the draws hold numbers that are not finite"):
         estimate_effects(Values(bad).fit(POOL, POOL[:, 0]), POOL, 1)

@@ -340,7 +340,7 @@ def test_an_experiment_fits_and_draws_by_weight():
 
 def test_an_experiment_refuses_weights_that_its_estimator_does_not_take():
     queries, options = {"a": StochasticBatchQuery("margin", beta=1.0)}, {"n_initial": 5, "n_rounds": 1}
-    with pytest.raises(ValueError, match=r"`sample_weight` must be None.* KNeighborsClassifier takes none"):
+    with pytest.raises(ValueError, match=r"`sample_weight` must be None.* KNeighborsClassifier takes no weights"):
         run_experiment(KNeighborsClassifier(), queries, X, Y, sample_weight=np.arange(len(Y)), **options)
 
 

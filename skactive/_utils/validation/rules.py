@@ -87,7 +87,16 @@ def number(
         above = value >= low if ends[0] == "[" else value > low
         return above and (value <= high if ends[1] == "]" else value < high)
 
-    return Rule(lambda v: is_number(v) and abs(v) <= _LARGEST and holds(v), text or _span(low, high, ends), remedy)
+    return Rule(
+        lambda v: is_number(v) and _magnitude(v) <= _LARGEST and holds(v), text or _span(low, high, ends), remedy
+    )
+
+
+def _magnitude(value: Any) -> float:
+    try:
+        return abs(float(value))  # of a float32, which cannot be compared with the largest float64
+    except OverflowError:  # an integer beyond all floats
+        return math.inf
 
 
 def _span(low: float, high: float, ends: str) -> str:
