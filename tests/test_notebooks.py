@@ -57,7 +57,7 @@ def test_bars_are_widgets_and_results_tables(outputs_of):
     bars = [widget for widget in widgets if widget["_model_name"] == "FloatProgressModel"]
     assert [(bar["value"], bar["max"], bar["bar_style"]) for bar in bars] == [(2, 2, "success"), (150, 150, "success")]
     for (output,) in results:
-        assert output.data["text/html"].startswith('<div class="skactive')
+        assert output.data["text/html"].startswith('<div class="tex2jax_ignore')
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(archives):
     info = f"skactive-{skactive.__version__}.dist-info/"
     about = {f"{info}{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
     licenses = {f"{info}licenses/{name}" for name in PROJECT["license-files"]}
-    assert in_wheel == code | data | page | about | licenses | {"skactive/py.typed"}
+    assert in_wheel == code | data | page | about | licenses | {"skactive/__init__.pyi", "skactive/py.typed"}
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def scores_of_arrays_and_tensors(rng: np.random.Generator) -> None:
 def queries() -> dict[str, skactive.query.BatchQuery]:
     return {
         "auto": StochasticBatchQuery(random_state=0),
-        "power": StochasticBatchQuery("bald", "power", beta="auto", posterior="bootstrap", random_state=0),
+        "power": StochasticBatchQuery("bald", "power", beta=2, posterior="bootstrap", random_state=0),
         "own score": StochasticBatchQuery(disagreement, posterior=RandomForestClassifier(10), random_state=0),
         "own sampler": StochasticBatchQuery("entropy", every_other, random_state=0),
         "own object": StochasticBatchQuery(score="margin", sampler=Shuffled(), random_state=0),
