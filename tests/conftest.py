@@ -25,8 +25,14 @@ hypothesis.settings.load_profile("default")
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items):
-    """Tests that drive Chromium are marked as such, and so left out unless asked for."""
+    """Mark what is left out unless asked for: tests in Chromium, and counts against a law but for their first case."""
+    counted = set()
     for item in items:
+        function = getattr(item, "function", None)
+        if "assert_counts_fit" in getattr(getattr(function, "__code__", None), "co_names", ()):
+            if function in counted:
+                item.add_marker("law")
+            counted.add(function)
         if "chromium" in getattr(item, "fixturenames", ()):  # also where another fixture asks for it
             item.add_marker("browser")
 

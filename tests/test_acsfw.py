@@ -111,6 +111,7 @@ def test_weighted_rows_come_closer_to_the_pool_the_more_there_are(k):
     np.testing.assert_array_equal(more.indices[:k], fewer.indices)
 
 
+@pytest.mark.arithmetic
 def test_the_order_of_the_rows_does_not_matter():
     draws = some_draws(n_draws=20, n_points=50, seed=1)
     order = np.random.default_rng(0).permutation(50)
@@ -293,6 +294,7 @@ def test_a_query_reports_the_weights_of_its_batch_and_how_many_rows_it_found():
     assert not query.weights_[query.n_informative_ :].any()
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("kind", ["forest", "net"])
 def test_a_batch_does_not_depend_on_the_chunks(kind, request):
     model = request.getfixturevalue(kind)

@@ -129,6 +129,7 @@ def test_it_runs_in_an_experiment_beside_uniform_batches():
     assert not result.failures
 
 
+@pytest.mark.arithmetic
 def test_the_layout_of_the_rows_does_not_decide_between_ties():
     grid = np.round(np.random.default_rng(0).integers(0, 3, size=(400, 12)) * 0.1, 1)
     for seed in range(5):

@@ -322,6 +322,7 @@ def covariance_of(fitted, n_rows):
     return draws @ draws.T
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize(("n", "n_features", "n_classes"), [(12, 4, 3), (4, 9, 3), (30, 3, 5), (6, 6, 2)])
 def test_the_covariance_is_the_inverse_hessian(n, n_features, n_classes):
     rows, labels = random_rows(n, n_features, n_classes)

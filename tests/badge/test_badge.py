@@ -553,6 +553,7 @@ def test_a_net_without_a_linear_layer_needs_a_function():
 # ---------------------------------------------------------------------------------------------------------- the query
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("kind", ["logistic", "dropout_net", "skorch_classifier"])
 def test_a_batch_does_not_depend_on_the_chunks(kind, request):
     model = request.getfixturevalue(kind)

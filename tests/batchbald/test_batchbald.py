@@ -166,6 +166,7 @@ def test_ties_are_broken_at_random_for_every_row():
     reference.assert_counts_fit(orders, law, 300)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("max_outcomes", [64, 10_000])
 def test_other_orders_of_rows_draws_and_classes_change_nothing(max_outcomes):
     draws = some_draws(12, 60, 3, concentration=2.0)
@@ -206,6 +207,7 @@ def test_any_array_or_tensor_of_draws_will_do(container):
     assert batch.gains.dtype == batch.standard_errors.dtype == np.float64
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, torch.float32, torch.float16, torch.bfloat16])
 def test_gains_of_low_precision_draws_are_those_of_the_same_numbers_in_float64(dtype):
     draws = some_draws(6, 30, 3)

@@ -163,6 +163,7 @@ def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(sampler, models):
     np.testing.assert_array_equal(q.log_proba_, law.log_proba())
 
 
+@pytest.mark.arithmetic
 @every_model
 @pytest.mark.parametrize("score", ["mu_rho", "tau", "mu_pi"])
 def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, score, models):

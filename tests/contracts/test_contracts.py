@@ -88,6 +88,7 @@ def test_the_name_of_a_score_is_the_name_of_its_function(name):
     assert SCORES[name].__name__ == name
 
 
+@pytest.mark.arithmetic
 @every_score
 def test_every_score_equals_its_slow_twin_in_the_reference(name):
     assert name in reference.SCORES, (
@@ -250,6 +251,7 @@ def test_scores_are_equal_for_every_chunking_to_the_bit_but_for_epig(name, size,
     np.testing.assert_allclose(np.concatenate(copies), whole, rtol=0, atol=atol)
 
 
+@pytest.mark.arithmetic
 @every_score
 def test_scores_do_not_depend_on_the_order_of_draws(name, rng):
     draws = draws_of_kind(kind_of(name))
@@ -264,6 +266,7 @@ def test_scores_move_with_their_points(name, rng):
     np.testing.assert_allclose(scored(name, draws[:, rows], rows), scored(name, draws)[rows], rtol=0, atol=1e-12)
 
 
+@pytest.mark.arithmetic
 @every_score
 def test_scores_do_not_depend_on_the_order_of_classes(name, rng):
     if kind_of(name) != "classes":
@@ -441,6 +444,7 @@ LAWS = {
 """Weights of the first pick, written from the paper, for scores that are all different."""
 
 
+@pytest.mark.arithmetic
 @every_sampler
 @pytest.mark.parametrize("beta", [0.0, 0.5, 3.0])
 def test_the_law_of_a_sampler_is_its_slow_twin(name, beta):

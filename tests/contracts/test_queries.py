@@ -154,6 +154,7 @@ def test_candidates_alone_are_chosen_and_scored(name, kind, models):
         np.testing.assert_array_equal(~np.isnan(query.scores_), mask)
 
 
+@pytest.mark.arithmetic
 @every_query
 @pytest.mark.parametrize("kind", ["net", "forest"])
 @pytest.mark.parametrize("chunk_size", [1, 7, 1000])

@@ -144,6 +144,7 @@ class Hostile(nn.Module):
         return self.b(self.drop(torch.relu(self.a(x)))) + self.size * (place + len(x) ** 1.5)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 300])
 @pytest.mark.parametrize("n_blocks", [1, 2, 100])
 def test_chunks_of_whole_blocks_give_the_same_bits_by_construction(n_rows, n_blocks):
@@ -408,6 +409,7 @@ CONVOLUTIONS = {
 ALL_CHAINS = {name: (module, (6,), left) for name, (module, left) in CHAINS.items()} | CONVOLUTIONS
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("name", ALL_CHAINS)
 def test_pruned_draws_equal_a_forward_pass_under_the_same_masks(name):
     module, shape, left = ALL_CHAINS[name]
@@ -582,6 +584,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs_equal_a_forward_pass_under_the_same_masks(name):
     rng = np.random.default_rng(1)

@@ -108,6 +108,7 @@ def test_global_random_state_is_untouched(make, global_state_untouched):
     net.sample_posterior(3, np.random.default_rng(0))(X)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("make", [small_classifier, small_regressor])
 @pytest.mark.parametrize("seed", [3, np.random.RandomState(3), np.random.default_rng(3)])
 def test_equal_seeds_give_equal_bits(make, seed):
@@ -761,6 +762,7 @@ def test_a_prediction_is_the_mean_of_the_models_own_draws():
     np.testing.assert_allclose(regressor.sample_y(X).mean(0), regressor.predict(X), rtol=1e-12)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("make", [small_classifier, small_regressor])
 def test_posterior_draws_are_the_same_functions_for_every_chunking(make):
     X, y = iris()

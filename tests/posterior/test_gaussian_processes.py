@@ -276,6 +276,7 @@ def test_mean_and_variance_of_regression_draws_are_the_posteriors(name, normaliz
     assert (np.abs(draws.std(0) - sd) <= 5 * sd / np.sqrt(2 * n_draws) + 1e-7).all()
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("name", EXACT_LIMIT)
 def test_covariances_of_regression_draws_are_the_posteriors(name):
     estimator, X_pool = regressor(name)

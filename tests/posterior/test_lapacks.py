@@ -22,6 +22,8 @@ from skactive.posterior import _linear as linear_models
 
 EPS = np.finfo(float).eps
 
+pytestmark = pytest.mark.arithmetic
+
 
 def eigh_elsewhere(seed):
     """Eigenvectors of other signs, and of equal eigenvalues in another basis."""

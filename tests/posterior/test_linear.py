@@ -137,6 +137,7 @@ def test_class_by_class_each_is_a_binary_model(intercept, n, n_features):
         np.testing.assert_allclose(draws_CmK[c] @ draws_CmK[d].T, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize(
     "logits", [rng(2).standard_normal((15, 2)), np.zeros((15, 5))], ids=["two classes", "all classes alike"]
 )
@@ -417,6 +418,7 @@ def test_training_data_of_another_fit_are_refused():
         draw(estimator, 5, X[codes < 2], y[codes < 2])(np.full((2, 4), np.nan))
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("n", [150, 12])
 @pytest.mark.parametrize("labels", [y, y_binary], ids=["three classes", "two classes"])
 def test_draws_are_probabilities_the_same_at_every_call_and_in_every_chunk(n, labels):

@@ -67,6 +67,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("score", ["bald", "entropy"])
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("name", HOSTILE)
@@ -84,6 +85,7 @@ def test_scores_have_the_same_bits_for_every_chunk_size_whatever_a_net_makes_of_
             np.testing.assert_array_equal(other, others[0])
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("query", [BatchBALDQuery(n_draws=4, random_state=0), BADGEQuery(random_state=0)])
 def test_batch_methods_choose_the_same_rows_for_every_chunk_size(query):
     net, pool = Hostile().eval(), np.random.default_rng(1).uniform(0, 240, (1500, 4)).astype(np.float32)
@@ -670,6 +672,7 @@ def test_batches_that_are_no_tensors_are_answered_one_by_one_of_blocks():
     assert not torch.equal(draws[:, :64], draws[:, 64:128])
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("kind", ["big-endian", "read-only", "reversed", "column-major", "column-major tensor"])
 def test_an_array_s_own_order_does_not_matter(kind):
     rows = {

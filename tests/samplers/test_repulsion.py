@@ -508,6 +508,7 @@ def test_probabilities_of_what_may_follow_a_prefix_sum_to_one(pool, data):
     assert math.fsum(np.exp(steps)) == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("space", spaces())
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
 def test_every_ordered_batch_has_the_probability_of_the_law_in_every_space(space, epsilon):

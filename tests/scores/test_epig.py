@@ -49,6 +49,7 @@ def test_epig_equals_its_formula_in_fifty_digits(both):
     np.testing.assert_allclose(epig(draws, target_draws=targets), reference.epig(draws, targets), rtol=0, atol=1e-12)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize(
     ("n_draws", "n_points", "n_targets", "n_classes"), [(20, 18, 3, 5), (3, 2, 2, 20), (2, 33, 4, 2)]
 )
@@ -146,6 +147,7 @@ def rounding(n_draws, n_classes):
     return n_draws * n_classes * np.finfo(float).eps
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("n_classes", [2, 10])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_twins_have_the_same_score_to_rounding_wherever_they_stand(n_classes, dtype, rng):
@@ -182,6 +184,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_query_by_epig_is_the_score_of_the_draws_for_every_chunk_size(source):
     model = SOURCES[source]().fit(X_TRAIN, Y_TRAIN)

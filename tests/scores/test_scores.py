@@ -42,6 +42,7 @@ def class_draws(draw, max_draws=6, max_points=5, max_classes=6):
 # ---------------------------------------------------------------------------------------------- against the formulas
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("name", NAMES)
 @given(draws=class_draws())
 def test_scores_equal_their_formulas_in_fifty_digits(name, draws):
@@ -349,6 +350,7 @@ def test_scores_of_tensors_stay_on_the_gpu(name, dtype, rng):
     np.testing.assert_allclose(values.cpu(), reference.SCORES[name](draws), rtol=0, atol=2e-6)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["entropy", "margin", "variation_ratio"])
 @pytest.mark.parametrize("shape", [(1, 20_000, 2), (20, 5_000, 10), (33, 3_000, 3)])
