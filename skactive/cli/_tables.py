@@ -37,9 +37,10 @@ GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null"
 TRUE, FALSE = ["True", "true", "TRUE"], ["False", "false", "FALSE"]
 
 WHOLE = r"^-?(0|[1-9][0-9]*)$"
-NUMBER = r"(?i)^-?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?)$"
+TELEPHONE = r"^\+[0-9]{7}"
+NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?)$"
 WITH_COMMA = NUMBER.replace(r"\.", ",")
-PARTED_THOUSANDS = r"^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 
 EXACT = 2**53
 """Up to here a float holds every whole number."""
@@ -253,6 +254,10 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
     has_comma = semicolons and compute.any(compute.match_substring(texts, ",")).as_py()
     if not _all_match(texts, WITH_COMMA if has_comma else NUMBER):
         return column
+    if compute.any(compute.starts_with(texts, "+")).as_py():
+        if compute.any(compute.match_substring_regex(texts, TELEPHONE)).as_py():
+            return column
+        texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
     if semicolons:
         marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
         if len(marked) and _all_match(marked, PARTED_THOUSANDS):
@@ -287,12 +292,19 @@ def _write_delimited(frame: pd.DataFrame, delimiter: str) -> bytes:
 # --- formats with types ---------------------------------------------------------------------------
 
 
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it has a key twice")
+    return found
+
+
 def _read_lines(content: bytes, as_text: frozenset[str], notes: list[str]) -> Columns:
     rows = []
     for number, line in enumerate(_decoded(content, notes).split("\n"), 1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
+                rows.append(json.loads(line, object_pairs_hook=_without_doubles))
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number} is no JSON object: {error}") from error
             if not isinstance(rows[-1], dict):

@@ -320,8 +320,9 @@ def _batch_size(net: NeuralNet) -> int:
 
 def _is_skorchs(net: NeuralNet, name: str) -> bool:
     """Whether a method is skorch's or this package's, not overridden by the user."""
-    method = getattr(net, name)
-    return name not in vars(net) and method.__func__.__module__.partition(".")[0] in ("skorch", "skactive")
+    # The class that defines it decides: a wrapped function says that it is of the module of what it wraps.
+    owner = next(kind for kind in type(net).__mro__ if name in vars(kind))
+    return name not in vars(net) and owner.__module__.partition(".")[0] in ("skorch", "skactive")
 
 
 def _has_plain_batches(net: NeuralNet) -> bool:

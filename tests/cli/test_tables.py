@@ -182,7 +182,7 @@ def test_a_whole_id_that_a_workbook_cannot_hold_has_lost_digits():
         (["1", "1e999"], "str", ["1", "1e999"]),
         (["NaN", "1.5"], "float64", [None, 1.5]),
         ([" 3", "4 "], "int64", [3, 4]),
-        (["+3", "-2"], "str", ["+3", "-2"]),
+        (["+3", "-2"], "int64", [3, -2]),
         (["+4912345678", "1"], "str", ["+4912345678", "1"]),
         (["007", "1"], "str", ["007", "1"]),
         (["1", "00501"], "str", ["1", "00501"]),
@@ -949,3 +949,19 @@ def test_a_packed_table_comes_back_to_the_letter(suffix, tmp_path):
     pd.testing.assert_frame_equal(
         read_table(str(tmp_path / f"a{suffix}.gz"), text=["id"]), frame, check_dtype=False, check_names=False
     )
+
+
+def test_a_plus_sign_is_that_of_a_number_and_a_telephone_number_is_a_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,a,b,c\n1,+5,+1.5,+49301234\n2,6,-2,+49305678\n")
+    frame = read_table(str(path), text=["id"])
+    assert frame["a"].tolist() == [5, 6]
+    assert frame["b"].tolist() == [1.5, -2.0]
+    assert frame["c"].tolist() == ["+49301234", "+49305678"]
+
+
+def test_a_line_of_json_with_a_key_twice_is_refused(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "a": 2, "a": 3}\n')
+    with pytest.raises(FileError, match="line 1 is no JSON object: it has a key twice"):
+        read_table(str(path))

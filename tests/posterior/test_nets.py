@@ -1,5 +1,6 @@
 """Nets that others made: how skorch nets and bare modules are asked, and what their answers are taken for."""
 
+import functools
 import itertools
 import resource
 import sys
@@ -205,6 +206,14 @@ class Tempered(skorch.NeuralNetClassifier):
         return p / p.sum(1, keepdims=True)
 
 
+class Wrapped(skorch.NeuralNetClassifier):
+    """A prediction of its own that says it is skorch's."""
+
+    @functools.wraps(skorch.NeuralNetClassifier.predict_proba)
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5, np.float32)
+
+
 class Two(nn.Module):
     def __init__(self, p=0.3):
         super().__init__()
@@ -319,7 +328,7 @@ class Changing(skorch.NeuralNetClassifier):
         return lambda h: (h * n).softmax(-1)
 
 
-@pytest.mark.parametrize("kind", [Changing, Tempered])
+@pytest.mark.parametrize("kind", [Changing, Tempered, Wrapped])
 def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused(kind):
     net = kind(mlp(), dataset=Scaled, **QUIET).fit(X, y)
     with pytest.raises(ValueError, match=r"must predict what its module and its `predict_nonlinearity` give"):
