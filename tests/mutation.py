@@ -1,10 +1,11 @@
 """Whether the tests see faults: seeded mutants of the rooms with arithmetic, each against the tests of its room.
 
-    python tests/mutation.py [--rooms samplers query] [--n 200] [--seed 0] [--jobs 2] [--out FILE]
+    python tests/mutation.py [--rooms samplers query] [--n 200] [--seed 0] [--jobs 2] [--again FILE] [--out FILE]
 
 A mutant is the package with one comparison, sign, operator, condition or number changed. It is killed if a test of its
 room fails (or runs for too long), and survives otherwise; some mutants change nothing and cannot be killed. The same
-seed gives the same mutants of the same code, so that two suites can be compared: run it before and after tests change.
+seed gives the same mutants of the same code, so that two suites can be compared. What survives the tests of one checkout can be tried with those of another that
+has the same package: ``--again FILE``.
 
 To save time, tests that never come to the changed line are left out: a first pass writes down which tests execute
 which lines. A line that a shared fixture executes is tested by all tests of its file, one that runs at import by all.
@@ -138,12 +139,17 @@ def is_string(node: ast.AST) -> bool:
 
 
 def chosen(rooms: list[str], n: int, seed: int) -> list[Mutant]:
-    """As many of each room, at random."""
-    rng, found = random.Random(seed), []
+    """As many of each room, at random: the same of a room whichever other rooms there are."""
+    found = []
     for i, room in enumerate(rooms):
-        of_room = list(mutants_of(room))
+        of_room, rng = list(mutants_of(room)), random.Random(f"{room} {seed}")
         found += rng.sample(of_room, min(len(of_room), n // len(rooms) + (i < n % len(rooms))))
     return found
+
+
+def survivors_in(file: Path) -> list[Mutant]:
+    rows = json.loads(file.read_text())
+    return [Mutant(**row) for row in rows if not row.pop("outcome").startswith("killed")]
 
 
 # --- running tests ----------------------------------------------------------------------------------
@@ -280,11 +286,13 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=200, help="mutants in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--again", type=Path, help="a file of an earlier run: try only the mutants that survived")
     parser.add_argument("--out", type=Path, help="a JSON file of mutants and what became of them")
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     load_libraries()
-    mutants = chosen(options.rooms, options.n, options.seed)
+    mutants = survivors_in(options.again) if options.again else chosen(options.rooms, options.n, options.seed)
+    rooms = [room for room in options.rooms if any(mutant.room == room for mutant in mutants)]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(options.jobs) as pool:
         folders = [copy_of_checkout(Path(scratch).resolve(), f"checkout {i}") for i in range(options.jobs)]
 
@@ -297,7 +305,7 @@ def main() -> None:
             folders.append(folder)
             return by_line
 
-        by_room = dict(zip(options.rooms, pool.map(measured, options.rooms), strict=True))
+        by_room = dict(zip(rooms, pool.map(measured, rooms), strict=True))
 
         def tried(mutant: Mutant) -> str:
             folder = folders.pop()
@@ -310,7 +318,7 @@ def main() -> None:
     if options.out:
         rows = [asdict(mutant) | {"outcome": of} for mutant, of in zip(mutants, found, strict=True)]
         options.out.write_text(json.dumps(rows, indent=1))
-    for room in options.rooms:
+    for room in rooms:
         counts = collections.Counter(of for mutant, of in zip(mutants, found, strict=True) if mutant.room == room)
         print(f"{room}: {dict(counts)}")
     print(f"all: {dict(collections.Counter(found))}")
