@@ -4,8 +4,8 @@
 
 A mutant is the package with one comparison, sign, operator, condition or number changed. It is killed if a test of its
 room fails (or runs for too long), and survives otherwise; some mutants change nothing and cannot be killed. The same
-seed gives the same mutants of the same code, so that two suites can be compared. What survives the tests of one checkout can be tried with those of another that
-has the same package: ``--again FILE``.
+seed gives the same mutants of the same code, so that two suites can be compared: what survives the tests of one
+checkout can be tried with those of another that has the same package (``--again FILE``).
 
 To save time, tests that never come to the changed line are left out: a first pass writes down which tests execute
 which lines. A line that a shared fixture executes is tested by all tests of its file, one that runs at import by all.
