@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .._utils.validation import number
@@ -73,7 +72,8 @@ class Repulsion:
         while allowance.n_left and bounds.total > 0:
             ahead = is_by_chance[len(allowance.picks) :]
             if not ahead[0]:
-                if not bounds.draw(_length_of_run(ahead), rng):
+                n_by_law = int(ahead.argmax()) if ahead.any() else len(ahead)
+                if not bounds.draw(n_by_law, rng):
                     return
             elif (row := by_chance.next()) is not None:
                 allowance.take(row)
@@ -258,8 +258,3 @@ def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores
     few_digits = np.flatnonzero(sums < LITTLE_MASS)  # or none: logarithms of weights keep them
     logs[few_digits] = logsumexp(log_weights_apart(log_weights_n, nearest_nk[:, few_digits], power), axis=0)
     return logs
-
-
-def _length_of_run(is_by_chance: NDArray[np.bool_]) -> int:
-    """How many picks in a row the law makes before chance makes one."""
-    return int(is_by_chance.argmax()) if is_by_chance.any() else len(is_by_chance)
