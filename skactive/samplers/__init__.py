@@ -19,13 +19,12 @@ Rows of value -inf have no mass: they are taken, uniformly, only once nothing el
 
 `repulsive` makes batches that keep apart: power weights, times a power of the distance from the nearest row chosen.
 
-A sampler states its law once (`_plackett_luce`, `_samplers`); `_selection` has fast ways to draw from it.
-`_law.draw_batch` goes from scores to a batch and its law, mixed with chance, within limits, or with rows kept apart.
+A sampler states its law once (`_law`, `_plackett_luce`); `_selection` has fast ways to draw from it. `_law.draw_batch`
+makes batches that may be mixed with chance, within limits, or of rows that keep apart.
 """
 
-from ._law import repulsive
+from ._law import SAMPLERS, power, repulsive, softmax, softrank, topk, uniform
 from ._plackett_luce import log_proba
-from ._samplers import SAMPLERS, power, softmax, softrank, topk, uniform
 
 __all__ = [
     "SAMPLERS",

@@ -163,15 +163,13 @@ class Points:
         return replace(self, rows=rows, squared_norms=torch.cat([self.squared_norms, other.squared_norms]))
 
     def squared_distances(self, centres: Points) -> Tensor:
-        """Squared distances (m, c). What rounding may have made of 0 is 0, so that equal points are no distance apart.
-
-        A dot product of n numbers is off by n eps / 2 of the product of the norms at most (Higham, 2002, sec. 3.1).
-        """
+        """Squared distances (m, c). What rounding may have made of 0 is 0, so that equal points are at no distance."""
         sums = self.squared_norms[:, None] + centres.squared_norms
         products = 2 * self.factors[0].products(self.rows[0], centres.rows[0])
         for factor, x, y in zip(self.factors[1:], self.rows[1:], centres.rows[1:], strict=True):
             products *= factor.products(x, y)
         distances = sums - products
+        # A dot product of n numbers is off by n eps / 2 of the product of the norms at most (Higham, 2002, sec. 3.1).
         rounding = (sum(factor.n_columns for factor in self.factors) + 8) * torch.finfo(sums.dtype).eps
         return distances.masked_fill_(distances <= rounding * sums, 0.0)
 
@@ -198,8 +196,7 @@ class PointSet:
     def _rows(self, rows: Rows, *, check: bool = False) -> tuple[Tensor, ...]:
         """Rows of the factors, on the device and of the floats of the last one, which is the widest."""
         *first, last = (factor.rows(rows, check=check) for factor in self._factors)
-        like = last if last.is_floating_point() else torch.empty(0, dtype=torch.float64, device="cpu")
-        return (*(x.to(like) for x in first), last)
+        return (*(x.to(_floats_like(last)) for x in first), last)
 
     def _squares(self, rows: tuple[Tensor, ...]) -> Tensor:
         squares = (factor.squares(x) for factor, x in zip(self._factors, rows, strict=True))
@@ -210,10 +207,7 @@ class PointSet:
 
     def __getitem__(self, rows: Rows) -> Points:
         parts = self._rows(rows)
-        squared_norms = torch.from_numpy(self.squared_norms[rows])
-        return Points(
-            self._factors, parts, squared_norms.to(parts[-1]) if parts[-1].is_floating_point() else squared_norms
-        )
+        return Points(self._factors, parts, torch.from_numpy(self.squared_norms[rows]).to(_floats_like(parts[-1])))
 
     def blocks(self, n_beside: int = 0) -> Iterator[slice]:
         """Rows in order, as many as fit some MiB with ``n_beside`` numbers beside each."""
@@ -241,6 +235,11 @@ class PointSet:
         if any(factor.can_be_negative for factor in self._factors):
             return (np.sqrt(self.squared_norms) + math.sqrt(theirs)) ** 2
         return self.squared_norms + theirs
+
+
+def _floats_like(x: Tensor) -> Tensor:
+    """A tensor of the device and the floats that go with rows: those of leaves, which are integers, are float64."""
+    return x if x.is_floating_point() else torch.empty(0, dtype=torch.float64, device="cpu")
 
 
 def check_finite(x: Tensor, first: int, parameter: str) -> None:

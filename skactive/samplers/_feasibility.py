@@ -34,10 +34,9 @@ class Allowance:
     """Which rows may be picked next. It changes with every row that is taken. Without limits, all that are not taken.
 
     Of ``n_rows`` rows, ``n_left`` are still to be picked at most, beside those that ``must`` be in the batch, which the
-    rest does not count. Row i is of the group ``groups[i]``, and costs ``costs[i]``. Of group g, ``room[g]`` rows may
-    still be taken, and ``need[g]`` have to be. ``slack`` is the budget left, less what it costs at least to meet all
-    needs; ``cheapest[g]``, for a group that lacks m rows, the costs of its m cheapest in increasing order. ``picks``
-    are the rows taken, in order.
+    rest does not count. Of group g, ``room[g]`` rows may still be taken, and ``need[g]`` have to be. ``slack`` is the
+    budget left, less what it costs at least to meet all needs; ``cheapest[g]``, for a group that lacks m rows, the
+    costs of its m cheapest in increasing order. ``picks`` are the rows taken, in order.
     """
 
     def __init__(
@@ -179,10 +178,7 @@ def _first_above(costs: Scores, bases: Scores, slacks: Scores) -> Indices:
 
 
 class Order:
-    """Rows in the order of a law, without those that are not allowed when their turn comes.
-
-    When the rows drawn so far are used up, others are drawn from those still allowed.
-    """
+    """Rows in the order of a law, drawn some at a time, without those that are not allowed when their turn comes."""
 
     def __init__(self, law: Law, allowance: Allowance, rng: np.random.Generator) -> None:
         self._law, self._allowance, self._rng = law, allowance, rng
@@ -220,10 +216,7 @@ def take_all(order: Order, allowance: Allowance) -> None:
 
 @dataclass(frozen=True)
 class LimitedLaw:
-    """A law with one value for each row, whose picks are among the rows that an allowance leaves.
-
-    Each pick is uniform among these with probability ``epsilon``.
-    """
+    """A law with a value for each row among those that an allowance leaves; uniform with probability ``epsilon``."""
 
     law: Law
     allowance: Allowance
@@ -241,12 +234,10 @@ class LimitedLaw:
         return self.allowance.batch, BatchLaw(self.log_proba, self.first_log_proba)
 
     def log_proba(self) -> Scores:
-        """Log-probability of each pick given those before it; 0 for rows that have to be in the batch."""
         picks, left_at = np.array(self.allowance.picks, dtype=np.int64), self.allowance.left_at()
         return of_batch(self.allowance, left_at, self.law.log_proba(picks, left_at), self.epsilon)
 
     def first_log_proba(self) -> Scores:
-        """Log-probability of each row to be the first pick beside the rows that have to be in the batch."""
         among = np.where(self.allowance.left_at() > 0, self.law.scores, -np.inf)
         return first_of(self.allowance, replace(self.law, scores=among).log_weights(), self.epsilon)
 

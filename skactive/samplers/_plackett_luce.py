@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.validation import BETA, check_positions, check_scores
+from .._utils.validation import BETA, check_positions, check_scores, warn
 from ._selection import (
     Indices,
     Scores,
@@ -37,7 +37,7 @@ class BatchLaw:
     """How probable a batch was. Each answer takes a pass over all rows, so it is computed on request.
 
     ``log_proba()`` (k,) are natural logarithms of each pick's probability given those before it, 0 for rows that must
-    be in the batch; ``first_log_proba()`` (n_points,) those of each row to be the first pick after such rows.
+    be in the batch; ``first_log_proba()`` (n_points,) those of each row to be the first pick beside such rows.
     """
 
     log_proba: Callable[[], Scores]
@@ -59,7 +59,6 @@ class Law:
         return len(self.scores)
 
     def values(self) -> Scores:
-        """One value for each row."""
         return self.scores
 
     def weights(self) -> Weights:
@@ -83,7 +82,6 @@ class Law:
         return draw_rows(n, k, rng, self.beta, self.values, self.weights())
 
     def batch(self, k: int, rng: np.random.Generator) -> tuple[Indices, BatchLaw]:
-        """A batch of k rows, and how probable it was."""
         picks = self.draw(k, rng)
         return picks, BatchLaw(functools.partial(self.log_proba, picks), self.first_log_proba)
 
@@ -106,7 +104,6 @@ class Law:
         return np.where(np.isnan(log_proba), by_chance, log_proba)
 
     def first_log_proba(self) -> Scores:
-        """Log-probability of each row to be the first pick."""
         return normalised(self.log_weights())
 
     def log_weights(self) -> Scores:
@@ -206,6 +203,12 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     """
     law = Law(check_scores(values, "values", minus_inf=True), float(BETA.check("beta", beta)))
     return law.log_proba(check_positions("positions", positions, len(law), at_least=0))
+
+
+def warn_if_few(n_found: int, k: int, what: str) -> None:
+    if n_found < k:
+        how = f"the other {k - n_found} were drawn uniformly at random"
+        warn(f"Only {n_found} rows {what}, and {k} were asked for: {how}.")
 
 
 def n_allowed(n: int, times: Indices, k: int) -> Indices:

@@ -18,15 +18,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .._utils.validation import number
 from ._distances import Points, PointSet
 from ._feasibility import Allowance, Order, first_of, of_batch, take_all, uniform_order
-from ._plackett_luce import BatchLaw, Law
-from ._samplers import raised, warn_if_few
-from ._selection import LITTLE_MASS, Indices, Scores
+from ._plackett_luce import BatchLaw, Law, warn_if_few
+from ._selection import LITTLE_MASS, Indices, Scores, raised
 
 # Near 100 a power of distances takes the farthest row, but for rows that are nearly as far.
 DIVERSITY = number(0, 100, text="a number from 0 (the sampler alone) to 100", remedy="Try 1 or 2.")
@@ -39,8 +37,7 @@ class Repulsion:
     """The law of batches that keep apart, of rows that weigh ``exp(log_weights)`` by themselves.
 
     Points beyond the rows, and rows that have to be in the batch, count as chosen from the start. Rows without a
-    weight, and rows where a chosen one lies, are picked only when no others are left, and then uniformly. Each pick is
-    uniform among the rows left with probability ``epsilon``. What is drawn is taken from the allowance.
+    weight, and rows where a chosen one lies, are picked only when no others are left, and then uniformly.
     """
 
     log_weights: Scores
@@ -75,7 +72,8 @@ class Repulsion:
         while allowance.n_left and bounds.total > 0:
             ahead = is_by_chance[len(allowance.picks) :]
             if not ahead[0]:
-                if not bounds.draw(_length_of_run(ahead), rng):
+                n_by_law = int(ahead.argmax()) if ahead.any() else len(ahead)
+                if not bounds.draw(n_by_law, rng):
                     return
             elif (row := by_chance.next()) is not None:
                 allowance.take(row)
@@ -94,7 +92,6 @@ class Repulsion:
         return np.concatenate([np.arange(len(self.log_weights), len(self.points)), self.allowance.must])
 
     def log_proba(self) -> Scores:
-        """Log-probability of each pick given those before it; 0 for rows that have to be in the batch."""
         picks, left_at = np.array(self.allowance.picks, dtype=np.int64), self.allowance.left_at()
         if not len(picks):
             return np.zeros(len(self.allowance.must))
@@ -104,7 +101,6 @@ class Repulsion:
         return of_batch(self.allowance, left_at, by_law, self.epsilon)
 
     def first_log_proba(self) -> Scores:
-        """Log-probability of each row to be the first pick beside the rows that have to be in the batch."""
         return first_of(self.allowance, self._log_weights_of_first(), self.epsilon)
 
     def _log_weights_of_first(self) -> Scores:
@@ -150,11 +146,7 @@ class Repulsion:
 
 
 class Bounds:
-    """Weights of rows that are no less than those now, and the centres that they do not know of.
-
-    A weight is ``exp(log_weights) * distance ** power``, the squared distance from the nearest centre. Rows that the
-    allowance refuses have none, and those that are drawn are taken from it. Points beyond its rows are centres alone.
-    """
+    """Weights ``exp(log_weights) * distance ** power`` that are no less than those now, and centres unknown to them."""
 
     def __init__(
         self, points: PointSet, centres: Indices, log_weights: Scores, power: float, allowance: Allowance
@@ -266,8 +258,3 @@ def _log_sums(log_weights_n: Scores, nearest_nk: Scores, power: float) -> Scores
     few_digits = np.flatnonzero(sums < LITTLE_MASS)  # or none: logarithms of weights keep them
     logs[few_digits] = logsumexp(log_weights_apart(log_weights_n, nearest_nk[:, few_digits], power), axis=0)
     return logs
-
-
-def _length_of_run(is_by_chance: NDArray[np.bool_]) -> int:
-    """How many picks in a row the law makes before chance makes one."""
-    return int(is_by_chance.argmax()) if is_by_chance.any() else len(is_by_chance)

@@ -13,9 +13,8 @@ A row's score is the same to the last bit whatever stands beside it: sums over d
 operations, in one order. Only `epig` is made of matrix products, where that holds to rounding.
 """
 
-from ._epig import epig
 from ._outcomes import mu, mu_pi, mu_rho, rho, tau
-from ._predictions import bald, entropy, gaussian_bald, margin, std_dev, variance, variation_ratio
+from ._predictions import bald, entropy, epig, gaussian_bald, margin, std_dev, variance, variation_ratio
 from ._registry import SCORES
 
 __all__ = [

@@ -1,8 +1,7 @@
 """The scores by name, and how a kernel for one block becomes a score of all points.
 
 A block is float64 with the axes (K, C, n), or (K, n) for a regression: K draws, C classes, n points. Points come last,
-where reductions over few classes are fast. A score asks for more than draws by the name of a keyword-only parameter.
-What a query can give is in `skactive.query`.
+where reductions over few classes are fast.
 """
 
 from __future__ import annotations
@@ -55,21 +54,17 @@ def register(
 ) -> Callable[[Callable[Concatenate[Tensor, Side], Tensor]], Score[Side]]:
     """Turn a kernel for one float64 block into a registered score.
 
-    A kernel gets a block (n_draws, n_classes, n_points), or (n_draws, n_points) for a regression, and returns a tensor
-    (n_points,). If it is a function ``of_mean``, it gets the mean over draws instead. A score of ``one_draw`` makes
-    sense for a single one, so that a model's own ``predict_proba`` will do.
-
+    A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
     The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked.
     """
 
     def decorate(kernel: Any) -> Any:
-        parameters = [p for p in inspect.signature(kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        asked = [p.name for p in parameters if p.default is p.empty]
+        signature = inspect.signature(kernel)
 
         @functools.wraps(kernel)
         def score(draws: Any, **given: Any) -> Any:
+            signature.bind(draws, **given)  # a TypeError names what is missing, or unknown
             draws = check_draws_shape(draws, kernel.__name__, tasks)
-            _check_keywords(kernel.__name__, given, {p.name for p in parameters}, asked)
             side = {name: SIDE_INFORMATION[name](name, x, draws) for name, x in given.items() if x is not None}
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
@@ -88,14 +83,6 @@ def register(
     return decorate
 
 
-def _check_keywords(score: str, given: dict[str, Any], known: set[str], asked: Sequence[str]) -> None:
-    for unknown in given.keys() - known:
-        raise TypeError(f"{score}() got an unexpected keyword argument {unknown!r}")
-    for name in asked:
-        if given.get(name) is None:
-            raise TypeError(f"`{name}` must be given for {score}, as a keyword. Got none.")
-
-
 def _of_points(side: dict[str, Tensor], points: slice) -> dict[str, Tensor]:
     """What a block of points gets: its part of what has points on the last axis, and what is about targets whole."""
     return {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
@@ -109,10 +96,7 @@ def device_of(draws: Any) -> torch.device:
 
 
 def blocks(draws: Any, *, outcomes: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
-    """Checked float64 blocks (K, C, n), or (K, n), each with the slice of its points.
-
-    Potential ``outcomes`` (K, 2, n) are any finite numbers; other draws with classes must be probabilities.
-    """
+    """Checked blocks, each with the slice of its points; ``outcomes`` are no probabilities, but any finite numbers."""
     n_points = draws.shape[1]
     tolerance = None if outcomes or draws.ndim == 2 else sum_tolerance(draws)
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
@@ -150,11 +134,9 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
 
 
 def fold(x: Tensor) -> Tensor:
-    """Sum over the first axis, halves onto halves: only elements are added.
-
-    torch's own sums add in an order that depends on a point's place in the block: twins in two chunks would differ in
-    the last bit, and top-k would depend on the chunk size.
-    """
+    """Sum over the first axis, halves onto halves: only elements are added."""
+    # torch's own sums add in an order that depends on a point's place in the block: twins in two chunks would differ in
+    # the last bit, and top-k would depend on the chunk size.
     if len(x) == 1:
         return x[0]
     half, odd = divmod(len(x), 2)

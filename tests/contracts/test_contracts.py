@@ -101,7 +101,7 @@ def test_every_score_equals_its_slow_twin_in_the_reference(name):
 
 @every_score
 def test_a_keyword_that_a_score_does_not_know_is_a_type_error(name):
-    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'weather'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weather'"):
         SCORES[name](draws_of_kind(kind_of(name)), **asked_for(SCORES[name]), weather=np.ones(N_POINTS))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skactive import samplers
-from skactive.samplers import _samplers, _selection
+from skactive.samplers import _selection
 from skactive.samplers._law import draw_batch
 from skactive.samplers._selection import (
     draw_ranks,
@@ -194,7 +194,7 @@ def test_scores_of_every_size_keep_their_order_among_many_rows():
 @pytest.mark.parametrize("beta", [0.5, 1, 2, 3, 4, 6, 8])
 def test_powers_are_powers(beta):
     x = np.random.default_rng(0).random(100)
-    np.testing.assert_allclose(_samplers.raised(x, beta), x**beta, rtol=1e-14)
+    np.testing.assert_allclose(_selection.raised(x, beta), x**beta, rtol=1e-14)
 
 
 # ------------------------------------------------------------------------------------------------------- drawing ranks

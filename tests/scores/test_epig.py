@@ -61,7 +61,7 @@ def test_epig_equals_its_formula_where_points_and_targets_take_several_blocks(
     expected = reference.epig(draws, targets)
     for elements in (2**18, 1000, 1):
         monkeypatch.setattr("skactive.scores._registry._BLOCK_ELEMENTS", elements)
-        monkeypatch.setattr("skactive.scores._epig._PRODUCT_ELEMENTS", elements)
+        monkeypatch.setattr("skactive.scores._predictions._PRODUCT_ELEMENTS", elements)
         np.testing.assert_allclose(epig(draws, target_draws=targets), expected, rtol=0, atol=1e-12)
 
 
