@@ -142,7 +142,7 @@ def test_a_model_whose_probabilities_miss_the_sum_is_named_with_a_remedy(query):
 @every_method
 def test_methods_have_no_sampling_law_and_say_so(method, forest):
     query = method(random_state=0)
-    with pytest.raises(AttributeError, match="no query yet"):
+    with pytest.raises(AttributeError, match="_batch"):
         query.log_proba_  # noqa: B018
     query.select(forest, X_POOL, 2)
     with pytest.raises(
