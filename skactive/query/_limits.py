@@ -19,6 +19,7 @@ from .._utils.validation import (
     Rule,
     as_array,
     check_parameters,
+    failure_explained,
     float64_array,
     integer,
     is_integer,
@@ -71,12 +72,6 @@ class Limits:
     must : array-like of int or bool, optional
         Rows that are in the batch: positions in the pool, or a mask. They come first, in the order given (of a mask, in
         that of the pool), and with log-probability 0. They count for all other limits and for ``n_instances``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a number is none, or of groups and their numbers, or costs and budget, one comes without the other. What does
-        not fit a pool is said when a query is given both, before anything is drawn.
 
     See Also
     --------
@@ -233,7 +228,8 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     shape = tuple(getattr(values, "shape", (containers.count_rows(values),)))
     if shape != (n_points,):
         raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {shape} instead.")
-    numbers, names = pd.factorize(_one_axis(values))
+    with failure_explained("Numbering the `groups`"):
+        numbers, names = pd.factorize(_one_axis(values))
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(

@@ -164,17 +164,19 @@ class ScoringQuery(BatchQuery):
         """
         self.check_parameters()
         values = float64_array("scores", scores)
+        if values.ndim != 1 or not len(values):
+            raise ValueError(f"`scores` must be one number for each row, shape (n_points,). Got shape {values.shape}.")
         if self.diversity > 0 and (estimator is None or X_pool is None):
             raise ParameterError(
                 f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
                 "their scores. Give `estimator` and `X_pool`, or set diversity=0."
             )
         # Rows that are not looked at take no memory: zeros of stride 0.
-        rows = np.broadcast_to(np.int8(0), len(np.atleast_1d(values))) if X_pool is None else X_pool
+        rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else X_pool
         _, pool = pool_for(estimator, rows, candidates=candidates, pending=pending, limits=limits)
-        if values.shape != (pool.n_points,):
+        if len(values) != pool.n_points:
             raise ValueError(
-                f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape} instead."
+                f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape}."
             )
         of_candidates = values.copy() if pool.rows is None else values[pool.rows]
 
