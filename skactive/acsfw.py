@@ -20,7 +20,7 @@ from ._utils.randomness import check_rng
 from ._utils.types import Posterior
 from ._utils.validation import check_draws_shape, check_joint_draws, check_k, warn
 from .query import Batch, BatchQuery, Pool, Streams
-from .query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
+from .query._draws import PoolDraws, explained, joint_draws_of, options_of, why_filled_up
 from .samplers._feasibility import Allowance
 from .scores._registry import blocks, fold, mean
 
@@ -197,7 +197,7 @@ class ACSFWQuery(BatchQuery):
         core = _core_set(vectors_NK, allowance, rngs.batch, pending_NK)
         if core.n_informative < len(allowance.picks):
             all_agree = not vectors_NK.any()
-            why = why_filled_up(all_agree=all_agree, exhausted=True, **remedies(pool, draws, k, self.posterior))
+            why = why_filled_up(all_agree=all_agree, exhausted=True)
             why = why if pool.limits is None or all_agree else ""  # else it is the limits
             _warn_residual_gone(core.n_informative, len(allowance.picks), why)
         attributes = {"weights_": core.weights, "n_informative_": core.n_informative}

@@ -27,7 +27,7 @@ from ._utils.validation import (
 from .posterior._embeddings import Represent, represent_by
 from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of
-from .query._embeddings import as_numbers, check_ran_a_layer, collect
+from .query._draws import as_numbers, check_ran_a_layer, collect
 from .samplers._distances import PointSet, Residuals, Vectors
 from .samplers._feasibility import Allowance, take_all, uniform_order
 from .samplers._repulsion import Bounds

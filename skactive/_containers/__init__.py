@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn import get_config
 
 from .._utils.validation import is_integer
-from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values, values_of
+from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values
 from ._blocks import Source as Source
 from ._kinds import (
     KINDS,
@@ -194,11 +194,11 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
 
 
 def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:
-    """``function(where, chunk)`` of all chunks in order, and where among ``rows`` these are.
+    """``function(where, chunk)`` of all chunks of a pool in blocks, in order, and where among ``rows`` these are.
 
     Of a pool of dask it is called where the blocks are, and chunks begin anew with each block.
     """
-    return X.mapped(function, rows, size) if isinstance(X, Stream) else values_of(function, iter_chunks(X, rows, size))
+    return X.mapped(function, rows, size)
 
 
 def take_rows(X: Any, rows: Indices) -> Any:

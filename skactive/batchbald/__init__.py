@@ -22,7 +22,7 @@ from .._utils.validation import (
     warn,
 )
 from ..query import Batch, BatchQuery, Pool, Streams
-from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, remedies, why_filled_up
+from ..query._draws import PoolDraws, explained, joint_draws_of, options_of, why_filled_up
 from ..samplers._feasibility import Allowance
 from ..scores import bald
 from ._greedy import ArrayDraws, BatchBALDResult, KeptDraws, choose_greedily
@@ -200,7 +200,7 @@ class BatchBALDQuery(BatchQuery):
         result = choose_greedily(kept, allowance, self.max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
         if result.n_informative < len(allowance.picks):
             all_agree, exhausted = not kept.scores.any(), bool(pending) or _is_exhausted(result)
-            why = why_filled_up(all_agree=all_agree, exhausted=exhausted, **remedies(pool, draws, k, self.posterior))
+            why = why_filled_up(all_agree=all_agree, exhausted=exhausted)
             why = why if pool.limits is None or all_agree else ""  # else it is the limits
             _warn(result, len(allowance.picks), why)
         names = ("gains", "information", "ceiling", "n_informative")

@@ -7,8 +7,7 @@ is the base for queries of your own, which are made of `draws_of`, `embeddings_o
 from __future__ import annotations
 
 from ._base import Batch, BatchQuery, Streams
-from ._draws import PoolDraws, draws_of
-from ._embeddings import embeddings_of
+from ._draws import PoolDraws, draws_of, embeddings_of
 from ._limits import Limits
 from ._pool import Pool, model_of
 from ._scoring import score_pool, score_rows

@@ -38,7 +38,7 @@ from ._pool import Pool, check_fits, check_last_fit, pool_for
 
 modal.repair_modal()  # whoever uses a query may use it in modAL
 
-_OF_SELECT = ("X_training", "y_training", "sample_weight", "fit_params", "candidates", "pending", "limits")
+_OF_SELECT = ("X_training", "y_training", "candidates", "sample_weight", "fit_params", "pending", "limits")
 """Keywords of `select`, which a call takes as well."""
 
 
@@ -259,9 +259,8 @@ class BatchQuery(BaseEstimator, ABC):
             training row (not lists) are resampled with the rows. A learner brings those it was fitted with.
         pending : array-like of int or bool, optional
             Rows in flight, whose labels have been asked for and are not there yet: positions, or a mask. None of them
-            is chosen. They count as chosen where rows of a batch go by each other (`StochasticBatchQuery` with a
-            ``diversity``, `BatchBALDQuery`, `BADGEQuery`, `ACSFWQuery`, `KCenterQuery`), so that it does not repeat
-            them.
+            is chosen, and where rows of a batch go by each other (with a ``diversity``, or in joint queries such as
+            `BADGEQuery`) they count as chosen, so that it does not repeat them.
         limits : Limits, optional
             What the batch keeps to: so many rows of a group at most or at least, a budget, rows that must be in it.
 
@@ -274,13 +273,12 @@ class BatchQuery(BaseEstimator, ABC):
         Raises
         ------
         ValueError, TypeError
-            If the pool is empty or does not fit the model, ``n_instances`` is not an integer from 1 to the number of
-            rows that may be chosen, ``X_training``, ``y_training`` and ``sample_weight`` are not of one length, no
-            batch can keep to ``limits``, or a parameter of the query is not valid.
+            If the pool is empty or does not fit the model, so many rows may not be chosen, no batch can keep to
+            ``limits``, training data are not of one length, or a parameter of the query is not valid.
         """
-        given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-        given |= {"sample_weight": sample_weight, "fit_params": fit_params, "pending": pending, "limits": limits}
-        return self._report(*self._chosen(estimator, X_pool, n_instances, given))[0].copy()
+        given = (X_training, y_training, candidates, sample_weight, fit_params, pending, limits)
+        by_name = dict(zip(_OF_SELECT, given, strict=True))
+        return self._report(*self._chosen(estimator, X_pool, n_instances, by_name))[0].copy()
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters. With a ``random_state`` among them the stream begins anew, as that of a clone."""
@@ -295,7 +293,7 @@ class BatchQuery(BaseEstimator, ABC):
 
         With `Limits` that is its probability among the rows still allowed: 0 for rows that must be in the batch.
         """
-        law = self._last_batch("log_proba_").law
+        law = self._batch.law
         if law is None:
             raise AttributeError(
                 f"{type(self).__name__} has no `log_proba_`: its batches have no sampling law. Those of "
@@ -309,15 +307,9 @@ class BatchQuery(BaseEstimator, ABC):
 
         NaN where no scores were made, or some are negative.
         """
-        self._last_batch("concentration_")
         mean = float(np.nanmean(self.scores_)) if np.isfinite(self.scores_).any() else np.nan
         is_ratio = mean > 0 and np.nanmin(self.scores_) >= 0
         return float(self.scores_[self.indices_].mean()) / mean if is_ratio else np.nan
-
-    def _last_batch(self, name: str) -> Batch:
-        if "_batch" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no `{name}`: no query yet.")
-        return self._batch
 
     def _with(self, overrides: Mapping[str, Any]) -> Self:
         """A query with other parameters on the same stream; one of its own if a ``random_state`` is among them."""
@@ -396,13 +388,10 @@ def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArra
     if pool.limits is None:
         return
     allowance = pool.allowance(k)
-    n_must = len(allowance.must)
-    keeps = np.array_equal(chosen[:n_must], allowance.must)
-    for row in chosen[n_must:].tolist():
-        keeps = keeps and allowance.allows_row(row)
-        if keeps:
+    for row in chosen[len(allowance.must) :].tolist():
+        if allowance.allows_row(row):
             allowance.take(row)
-    if not keeps or (allowance.n_left and allowance.allowed.any()):
+    if not np.array_equal(allowance.batch, chosen) or (allowance.n_left and allowance.allowed.any()):
         raise ValueError(
             f"`limits` need a query that goes by them, and {type(query).__name__} chose {len(chosen)} rows that do "
             "not keep to them. Its method `choose` must take rows by `pool.allowance(k)`."

@@ -1,40 +1,59 @@
-"""Draws from the posterior of the model that a query asks about: where they come from, the same for all queries."""
+"""What a model gives for the candidates of a pool: draws from its posterior, embeddings, and points of a space.
+
+In the space of embeddings are, of nets, what enters the last layer; of trees, the leaves; of linear models, their
+features; of others, draws. Gradients are p - e, by the probable label, times these, or times features.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.ensemble import BaggingClassifier
 
-from .. import _modal as modal
+from .. import _containers as containers
 from .._utils.randomness import seeded_clone
-from .._utils.types import Posterior
+from .._utils.types import Embedding, Posterior, SpaceName
 from .._utils.validation import (
     FewMembersError,
     NoPosteriorError,
     NoTrainingDataError,
+    PointError,
+    Rules,
+    as_array,
     check_classifier,
     check_draws_of,
     check_joint_draws,
+    check_one_output,
     check_one_target,
     check_same_functions,
     failure_explained,
+    name_or_callable,
+    numbers_in_place,
     probabilities_of,
     real_array,
     warn,
 )
 from ..posterior import bootstrap, sample_posterior
-from ..posterior._bootstrap import FitParams, fit_with
-from ..posterior._embeddings import predictions_by
+from ..posterior._bootstrap import fit_with
+from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, predictions_by, represent_by
 from ..posterior._ensembles import FORESTS
-from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
-from ..posterior._wrappers import bytes_on_the_way, in_batches, labels_to_fit
-from ._pool import Pool
+from ..posterior._registry import PredictDraws, has_source, innermost, prediction_as_draw
+from ..posterior._wrappers import Composed, bytes_on_the_way, in_batches, labels_to_fit
+from ..samplers._distances import Leaves, PointSet, Residuals, Vectors
+from ..samplers._repulsion import DIVERSITY
+from ._pool import Pool, model_of
+
+Training = Mapping[str, Any]
+
+SPACE_RULES: Rules = {"diversity": DIVERSITY, "space": name_or_callable(get_args(SpaceName))}
+"""Rules of the parameters that keep rows of a batch apart."""
 
 _AVERAGED = (*FORESTS, BaggingClassifier)
 """The mean of all their draws is their ``predict_proba``."""
@@ -107,7 +126,6 @@ def draws_of(
     predict_batch_size: int | None = None,
     n_jobs: int | None = None,
     one_draw: bool = False,
-    instead: str = 'Or use a score that a single prediction serves: "entropy", "margin", "variation_ratio".',
 ) -> PoolDraws:
     """Find draws for a learner's model, and check on the first candidate that they are functions.
 
@@ -121,8 +139,6 @@ def draws_of(
     one_draw : bool, default=False
         Whether the model's own ``predict_proba`` will do: it is asked if there is one, unless ``n_draws`` or
         ``posterior`` ask for draws.
-    instead : str, optional
-        What a message says of queries that need no draws, where there are none.
 
     See Also
     --------
@@ -130,27 +146,33 @@ def draws_of(
     query.score_rows : Scores by these draws.
     sample_posterior : Draws without a pool.
     """
-    model = modal.unwrap(learner)[0]
+    model, training, found = model_of(learner), pool.training, None
     check_one_target(model)
-    is_own, fit_params = isinstance(posterior, str), pool.fit_params
-    if not is_own:
-        model, fit_params = _fitted_surrogate(posterior, model, pool, rng), pool.surrogate_params
-    finder = _Finder(pool, rng, n_draws, n_jobs, one_draw, instead, fit_params)
-    if is_own and posterior == "bootstrap":
-        found = finder.refitted(model), True
-    elif is_own and one_draw and n_draws is None and has_own_predictions(model):
-        found = predictions_by(model), False
-    else:
-        found = finder.own(model)
-    predict, is_refitted = in_batches(found[0], predict_batch_size), found[1]
+    if posterior != "auto" and training["X_training"] is None:
+        raise ValueError(
+            "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
+            "`y_training`, or query through a modAL learner that was fitted."
+        )
+    if not isinstance(posterior, str):
+        training = training | {"fit_params": training["surrogate_params"]}
+        model = _fitted_surrogate(posterior, training, rng)
+    elif posterior == "auto" and one_draw and n_draws is None and has_own_predictions(model):
+        found = predictions_by(model)
+    if found is None and posterior != "bootstrap":
+        found = _own_draws(model, training, rng, n_draws, one_draw)
+    is_refitted = found is None
+    predict = in_batches(found or _refitted(model, training, rng, n_draws, n_jobs), predict_batch_size)
     checks_rows = bool(getattr(predict, "checks_rows", False))
     with failure_explained("Drawing predictions for one row of the pool"):
-        first = pool.take(np.array([0]))
+        first, pair = pool.first_rows()
         draws = predict(first)
         check_draws_of(draws, 1)
         real_array("draws", draws, objects=False)
         if not (is_refitted or type(model) in FORESTS or checks_rows):  # these can be nothing but functions
-            _check_functions(predict, draws, pool)
+            again = predict(pair)
+            check_draws_of(again, containers.count_rows(pair), n_draws=draws.shape[0])
+            what = "the first candidate, drawn again behind another,"
+            check_same_functions(draws, again[:, -1:], what, within_spread=True)
         n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
     if n_draws not in (None, draws.shape[0]) and not one_draw:  # a mean is best over all that there are
         raise ValueError(
@@ -173,39 +195,21 @@ def options_of(query: Any) -> dict[str, Any]:
 
 def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: str, **options: Any) -> PoolDraws:
     """`draws_of` class probabilities, for a method that looks at rows together."""
-    check_classifier(modal.unwrap(learner)[0], method)
-    posterior = options.get("posterior", "auto")
-    if not isinstance(posterior, str):
-        check_classifier(posterior, method, "posterior")
-    instead = 'BADGEQuery and StochasticBatchQuery("entropy") need no draws.'
-    draws = draws_of(pool, learner, rng, instead=instead, **options)
+    check_classifier(model_of(learner), method)
+    if not isinstance(options["posterior"], str):
+        check_classifier(options["posterior"], method, "posterior")
+    draws = draws_of(pool, learner, rng, **options)
     check_joint_draws(draws.shape, method)
     return draws
 
 
-def remedies(pool: Pool, draws: PoolDraws, k: int, posterior: Any) -> dict[str, str]:
-    """What to say of a batch with rows that add nothing: too few distinct rows, and how to have more draws."""
-    n_distinct = pool.n_distinct(k)
-    is_refitted = isinstance(posterior, str) and posterior == "bootstrap"
-    members = None if is_refitted else members_of(draws.model)
-    more = "Increase `n_draws`: more draws can distinguish more rows."
-    if members is not None and draws.n_draws >= len(members):
-        more = (
-            f"All members of the {type(draws.model).__name__} are draws already: more of them (`n_estimators`, say) "
-            "can distinguish more rows."
-        )
-    few = f"Only {n_distinct} of the rows to choose from are distinct." if n_distinct < k else ""
-    return {"few_rows": few, "more_draws": more}
-
-
-def why_filled_up(
-    *, all_agree: bool, exhausted: bool, few_rows: str = "", more_draws: str = "More draws can distinguish more rows."
-) -> str:
-    """Say what there was too little of: disagreement, distinct rows, or draws if those are exhausted."""
+def why_filled_up(*, all_agree: bool, exhausted: bool) -> str:
+    """Say what there was too little of: disagreement, or draws if those are exhausted."""
     if all_agree:
         return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
-    no_other = "No remaining row separates draws that the chosen rows cannot separate."
-    return few_rows or (more_draws if exhausted else no_other)
+    if exhausted:
+        return "More draws (of an ensemble, more members) can distinguish more rows."
+    return "No remaining row separates draws that the chosen rows cannot separate."
 
 
 @contextmanager
@@ -215,90 +219,253 @@ def explained(doing: str, rows: slice, model: Any) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class _Finder:
-    """Looks for the draws of an estimator."""
-
-    pool: Pool
-    rng: np.random.Generator
-    n_draws: int | None
-    n_jobs: int | None
-    one_draw: bool
-    instead: str
-    fit_params: FitParams | None
-
-    def own(self, estimator: Any) -> tuple[PredictDraws, bool]:
-        """Its own; else its ``predict_proba``, if one draw will do; else those of a bootstrap, and whether they are."""
-        try:
-            return self._sampled(estimator), False
-        except (NoPosteriorError, NoTrainingDataError) as error:
-            if self.one_draw and hasattr(estimator, "predict_proba"):
-                return prediction_as_draw(estimator), False
-            if self.pool.X_training is None:
-                name = type(innermost(estimator)).__name__
-                raise ValueError(
-                    f'`posterior`="auto" found no draws: {name} gives none without the training data it was fitted to. '
-                    f"Give `X_training` and `y_training`, or posterior=<an estimator to draw from instead>. "
-                    + ("Or calibrate it: this score needs `predict_proba` alone." if self.one_draw else self.instead)
-                ) from error
-            warn(
-                f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data at every query. "
-                'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another '
-                "model, such as a random forest, fitted to the same data."
-            )
-        return self.refitted(estimator), True
-
-    def _sampled(self, estimator: Any) -> PredictDraws:
-        training = {name: getattr(self.pool, name) for name in ("X_training", "y_training", "sample_weight")}
-        try:
-            return sample_posterior(estimator, self.n_draws, self.rng, **training)
-        except FewMembersError:
-            if not self.one_draw:
-                raise
-            return sample_posterior(estimator, None, self.rng, **training)  # a mean is best over all of them
-
-    def refitted(self, estimator: Any) -> PredictDraws:
-        """Draws by members that are fitted to resampled training data."""
-        X, y = _training_data(self.pool)
-        how: dict[str, Any] = {"sample_weight": self.pool.sample_weight, "fit_params": self.fit_params}
-        with failure_explained(f"Refitting {type(estimator).__name__} to resampled training data"):
-            return bootstrap(estimator, X, y, self.n_draws, self.rng, n_jobs=self.n_jobs, **how)
-
-
-def _training_data(pool: Pool) -> tuple[Any, Any]:
-    if pool.X_training is None or pool.y_training is None:
-        raise ValueError(
-            "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
-            "`y_training`, or query through a modAL learner that was fitted."
+def _own_draws(
+    model: Any, training: Training, rng: np.random.Generator, n_draws: int | None, one_draw: bool
+) -> PredictDraws | None:
+    """The model's own, or its ``predict_proba`` if one draw will do; None if it has to be bootstrapped."""
+    known = {name: training[name] for name in ("X_training", "y_training", "sample_weight")}
+    try:
+        return sample_posterior(model, n_draws, rng, **known)
+    except FewMembersError:
+        if not one_draw:
+            raise
+        return sample_posterior(model, None, rng, **known)  # a mean is best over all of them
+    except (NoPosteriorError, NoTrainingDataError) as error:
+        if one_draw and hasattr(model, "predict_proba"):
+            return prediction_as_draw(model)
+        if training["X_training"] is None:
+            raise ValueError(
+                f'`posterior`="auto" found no draws: {type(innermost(model)).__name__} gives none without the training '
+                "data it was fitted to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from "
+                'instead>. The scores "entropy", "margin" and "variation_ratio", and BADGEQuery, need `predict_proba` '
+                "alone, which CalibratedClassifierCV gives any classifier."
+            ) from error
+        warn(
+            f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data at every query. "
+            'posterior="bootstrap" asks for that without this warning; posterior=<estimator> draws from another '
+            "model, such as a random forest, fitted to the same data."
         )
-    return pool.X_training, pool.y_training
+        return None
 
 
-def _fitted_surrogate(posterior: Any, estimator: Any, pool: Pool, rng: np.random.Generator) -> Any:
-    X, y = _training_data(pool)
-    surrogate = seeded_clone(posterior, rng)
+def _refitted(
+    model: Any, training: Training, rng: np.random.Generator, n_draws: int | None, n_jobs: int | None
+) -> PredictDraws:
+    """Draws by members that are fitted to resampled training data."""
+    rows = training["X_training"], training["y_training"]
+    how = {name: training[name] for name in ("sample_weight", "fit_params")}
+    with failure_explained(f"Refitting {type(model).__name__} to resampled training data"):
+        return bootstrap(model, *rows, n_draws, rng, n_jobs=n_jobs, **how)
+
+
+def _fitted_surrogate(posterior: Any, training: Training, rng: np.random.Generator) -> Any:
+    y, surrogate = training["y_training"], seeded_clone(posterior, rng)
     with failure_explained(f"Fitting {type(surrogate).__name__}, the `posterior`, to the training data"):
         labels = y if np.ndim(y) == 1 else labels_to_fit(surrogate, y)
-        fit_with(surrogate, X, labels, pool.sample_weight, pool.surrogate_params)
-    _check_classes(surrogate, estimator)
+        fit_with(surrogate, training["X_training"], labels, training["sample_weight"], training["fit_params"])
     return surrogate
 
 
-def _check_classes(surrogate: Any, estimator: Any) -> None:
-    theirs, ours = getattr(surrogate, "classes_", None), getattr(estimator, "classes_", None)
-    if theirs is None or ours is None or set(np.ravel(theirs).tolist()) <= set(np.ravel(ours).tolist()):
-        return
-    raise ValueError(
-        f"`posterior` was fitted to the classes {np.ravel(theirs).tolist()}, and the learner knows "
-        f"{np.ravel(ours).tolist()}. Give `X_training` and `y_training` with the learner's labels."
-    )
+# --- embeddings -------------------------------------------------------------------------------------
 
 
-def _check_functions(predict: PredictDraws, draws: Any, pool: Pool) -> None:
-    """Draw the first candidate once more, behind another one: neither may make a difference."""
-    ends = np.unique([0, pool.n_first - 1])
-    pair = predict(pool.take(ends[::-1]))
-    n_classes = draws.shape[2] if len(draws.shape) == 3 else None
-    check_draws_of(pair, len(ends), n_classes, draws.shape[0])
-    row = int(pool.positions(ends)[0])
-    check_same_functions(draws, pair[:, -1:], f"row {row}, drawn a second time and beside another,", within_spread=True)
+def embeddings_of(
+    pool: Pool,
+    learner: Any,
+    *,
+    embedding: Embedding = "auto",
+    chunk_size: int | None = None,
+    predict_batch_size: int | None = None,
+    verbose: int = 0,
+) -> Any:
+    """Embeddings of the candidates by the model of a learner.
+
+    Parameters
+    ----------
+    pool : Pool
+    learner : fitted estimator, or modAL learner
+    embedding, chunk_size, predict_batch_size, verbose
+        As in `skactive.BADGEQuery`.
+
+    Returns
+    -------
+    array of shape (n_candidates, n_units)
+        Dense, or a sparse CSR array if the model embeds rows so. Where rows are their own embeddings, as those of a
+        linear model, it is the pool itself, of which rows are read when they are asked for.
+
+    See Also
+    --------
+    query.draws_of : Draws for the same rows.
+    KCenterQuery : A query by embeddings alone.
+    """
+    model = model_of(learner)
+    embed = in_batches(embed_by(model, embedding), predict_batch_size)
+    batch_size = getattr(embed, "batch_size", None)
+    options: dict[str, Any] = {"chunk_size": chunk_size, "batch_size": batch_size, "verbose": verbose, "model": model}
+    return collect(pool, lambda X: (as_numbers(check_ran_a_layer(embed(X))),), **options)[0]
+
+
+def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
+    """What rows can be taken from by position: the array of numbers that it is, or a copy."""
+    try:
+        return numbers_in_place("embeddings", embeddings)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{error} Rows of text or of mixed types need transformers before the estimator, in a Pipeline, or a "
+            f"function of the rows as `{parameter}`."
+        ) from error
+
+
+def check_ran_a_layer(embeddings: Any) -> Any:
+    """Refuse the embeddings of a net that has no layer to take them from: they have no columns."""
+    if containers.count_columns(embeddings) == 0:
+        raise ValueError(
+            '`embedding`="auto" uses the input of the last torch.nn.Linear layer of a net, and no such layer ran in '
+            "this one. Give a function of the rows as `embedding`, or the net a method `embed(X)`."
+        )
+    return embeddings
+
+
+def collect(
+    pool: Pool,
+    function: Callable[[Any], Sequence[Any]],
+    *,
+    model: Any,
+    doing: str = "embedding",
+    parameter: str = "embedding",
+    chunk_size: int | None = None,
+    batch_size: int | None = None,
+    verbose: int = 0,
+) -> list[Any]:
+    """Stream the candidates through a function of rows that returns arrays (n_rows, n_columns), and keep these.
+
+    An array is dense or sparse as those of the first row are. Where the function returns the rows that it was given,
+    nothing is kept: the pool's own rows are the answer, read in place.
+    """
+    first = pool.take(np.array([0]))
+    with failure_explained(f"{doing.capitalize()} one row of the pool"):
+        n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
+        kept = [_Kept(part, pool, part is first and not pool.is_read_in_blocks, parameter) for part in function(first)]
+    n_values = sum(array.n_columns for array in kept) + n_beside
+    for rows, chunk in pool.chunks(n_values, doing, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose):
+        with failure_explained(f"{doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
+            for array, part in zip(kept, function(chunk), strict=True):
+                array.add(rows, part)
+    return [array.all() for array in kept]
+
+
+class _Kept:
+    """One array over all candidates, filled chunk by chunk."""
+
+    def __init__(self, first: Any, pool: Pool, in_place: bool, parameter: str) -> None:
+        self._pool, self._in_place, self.n_columns, self._parameter = pool, in_place, first.shape[1], parameter
+        self._parts: list[Any] = []
+        is_dense = not (in_place or sparse.issparse(first))
+        self._array = pool.room((len(pool), self.n_columns), first.dtype) if is_dense else None
+
+    def add(self, rows: slice, part: Any) -> None:
+        if part.shape[1:] != (self.n_columns,):
+            raise ValueError(
+                f"`{self._parameter}` must give every row as many numbers as the first one, {self.n_columns}. Got "
+                f"shape {tuple(part.shape)}."
+            )
+        if self._array is not None:
+            self._array[rows] = part
+        elif not self._in_place:
+            self._parts.append(part)
+
+    def all(self) -> Any:
+        if self._in_place:
+            return self._pool.X if self._pool.rows is None else RowsOf(self._pool.X, self._pool.rows)
+        return sparse.vstack(self._parts, format="csr") if self._array is None else self._array
+
+
+class RowsOf:
+    """Some rows of an array, as an array: none is copied before it is asked for."""
+
+    def __init__(self, array: Any, rows: NDArray[np.int64]) -> None:
+        self._array, self._rows = array, rows
+        self.shape, self.dtype = (len(rows), array.shape[1]), array.dtype
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self._array[self._rows[rows]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
+
+# --- spaces -----------------------------------------------------------------------------------------
+
+
+def points_of(
+    pool: Pool,
+    learner: Any,
+    draws: PoolDraws | None,
+    *,
+    space: str | Callable[..., Any] = "auto",
+    predict_batch_size: int | None = None,
+    **options: Any,
+) -> PointSet:
+    """The candidates of a pool as points, and after them the rows in flight; ``options`` are those of `collect`.
+
+    ``draws`` are the space of models that have neither embeddings nor leaves.
+    """
+    model, is_own = model_of(learner), callable(space)
+    of_rows, has_probabilities = _find(model, space, draws, predict_batch_size)
+    is_of_trees = not is_own and leaves_by(model) is not None and is_of_leaves(model)
+
+    def arrays_of(X: Any) -> tuple[Any, ...]:
+        *before, last = of_rows(X) if has_probabilities else (of_rows(X),)
+        if not is_of_trees:
+            last = _checked(last if is_own else check_ran_a_layer(last), containers.count_rows(X))
+        return (*before, last)
+
+    options |= {"model": model, "doing": "placing", "parameter": "space"}
+    arrays = collect(pool.with_pending(), arrays_of, batch_size=getattr(of_rows, "batch_size", None), **options)
+    is_centred, name = len(arrays) == 1, "space function" if is_own else "space"
+    last = Leaves(arrays[-1]) if is_of_trees else Vectors(arrays[-1], name, centred=is_centred)
+    try:
+        return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+    except PointError as error:
+        raise error.of_rows(pool.with_pending().rows) from None
+
+
+def is_drawn(model: Any, space: str | Callable[..., Any]) -> bool:
+    """Whether draws are the space, as the model has any, and neither embeddings nor leaves."""
+    by_features = callable(space) or space == "gradients"
+    return not by_features and has_source(innermost(model)) and leaves_by(model) is None and not has_embeddings(model)
+
+
+def _find(
+    model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, batch_size: int | None
+) -> tuple[Callable[[Any], Any], bool]:
+    """A function of rows that gives an array, and whether it gives probabilities before that."""
+    if callable(space):
+        return in_batches(embed_by(model, space), batch_size), False
+    leaves = leaves_by(model)
+    if space == "gradients":
+        check_classifier(model, 'space="gradients"')
+        if leaves is None:
+            return in_batches(represent_by(model), batch_size), True
+        return lambda X: (check_one_output(model.predict_proba(X), model), leaves(X)), True
+    if leaves is not None:
+        return leaves, False
+    if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
+        return Composed(draws.predict, after=_in_a_line), False
+    return in_batches(embed_by(model), batch_size), False
+
+
+def _in_a_line(draws: Any) -> NDArray[Any]:
+    """All draws of a row, (n_rows, n_draws * n_classes)."""
+    of_rows = as_array(draws)
+    return np.moveaxis(of_rows, 1, 0).reshape(of_rows.shape[1], -1)
+
+
+def _checked(embeddings: Any, n_rows: int) -> Any:
+    embeddings = as_numbers(embeddings, "space")
+    if len(embeddings.shape) != 2 or embeddings.shape[0] != n_rows or embeddings.shape[1] == 0:
+        raise ValueError(
+            f"`space` must give an array with a row for each of the {n_rows} rows of a chunk, shape ({n_rows}, "
+            f"n_columns). Got shape {tuple(embeddings.shape)}."
+        )
+    return embeddings

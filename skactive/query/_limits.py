@@ -19,6 +19,7 @@ from .._utils.validation import (
     Rule,
     as_array,
     check_parameters,
+    failure_explained,
     float64_array,
     integer,
     is_integer,
@@ -72,12 +73,6 @@ class Limits:
         Rows that are in the batch: positions in the pool, or a mask. They come first, in the order given (of a mask, in
         that of the pool), and with log-probability 0. They count for all other limits and for ``n_instances``.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a number is none, ``max_per_group`` or ``at_least`` come without ``groups``, or ``budget`` without ``costs``,
-        or the other way about. What does not fit a pool is said when a query is given both, before anything is drawn.
-
     See Also
     --------
     StochasticBatchQuery : Takes them in ``select`` and in modAL's ``query``.
@@ -113,19 +108,12 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_parameters(_RULES, vars(self))
-        for name in ("max_per_group", "at_least"):  # whoever changes a dict later changes no limits
-            value = getattr(self, name)
-            object.__setattr__(self, name, dict(value) if isinstance(value, Mapping) else value)
         is_of_groups = self.max_per_group is not None or self.at_least is not None
         if (self.groups is not None) != is_of_groups or (self.costs is None) != (self.budget is None):
             raise ValueError(
                 "`groups` must be given along with `max_per_group` or `at_least`, and `costs` along with `budget`. Got "
                 "one without the other."
             )
-
-    def most_of(self, group: Any) -> int | None:
-        """How many rows of a group a batch takes at most; None where that is not limited."""
-        return self.max_per_group.get(group) if isinstance(self.max_per_group, Mapping) else self.max_per_group
 
 
 _MANY = 2**62  # no pool has so many rows
@@ -158,13 +146,14 @@ class PoolLimits:
             names, groups = _numbered(limits.groups, X)
         for name in ("max_per_group", "at_least"):
             _check_known(name, getattr(limits, name), names)
-        most = [n_points if n is None else min(n, n_points) for n in map(limits.most_of, names)]
+        most = limits.max_per_group
+        most_of = [most.get(name) if isinstance(most, Mapping) else most for name in names]
         least = [min((limits.at_least or {}).get(name, 0), _MANY) for name in names]
         return cls(
             np.empty(0, dtype=np.int64) if limits.must is None else _checked_must(limits.must, X, rows),
             names,
             groups,
-            np.array(most, dtype=np.int64),
+            np.array([n_points if n is None else min(n, n_points) for n in most_of], dtype=np.int64),
             np.array(least, dtype=np.int64),
             None if limits.costs is None else _checked_costs(limits.costs, X),
             float(limits.budget or 0.0),
@@ -181,7 +170,7 @@ class PoolLimits:
         if self.costs is None:
             return Allowance(len(groups), k - len(must), must=must, groups=groups, room=room, need=need)
         costs = self.costs if rows is None else self.costs[rows]
-        return self._with_costs(costs, k, must, groups, room, need)
+        return self._with_costs(costs, k, must=must, groups=groups, room=room, need=need)
 
     def _among(self, rows: Indices | None) -> tuple[Indices, Indices]:
         """Rows of ``must`` and groups, among the candidates."""
@@ -209,9 +198,8 @@ class PoolLimits:
                 f"{most.sum()} at most."
             )
 
-    def _with_costs(
-        self, costs: Floats, k: int, must: Indices, groups: Indices, room: Indices, need: Indices
-    ) -> Allowance:
+    def _with_costs(self, costs: Floats, k: int, **of_groups: Indices) -> Allowance:
+        must, groups, room, need = of_groups.values()
         is_free = np.ones(len(groups), dtype=bool)
         is_free[must] = False
         cheapest = {}
@@ -223,17 +211,7 @@ class PoolLimits:
         # Costs and budget are each off by half a unit in the last place from the decimals that were meant, and so is
         # each of up to three sums and differences for a row of the batch.
         slack = self.budget * (1 + (2 * k + 4) * _ROUNDING) - at_least
-        allowance = Allowance(
-            len(groups),
-            k - len(must),
-            must=must,
-            groups=groups,
-            room=room,
-            need=need,
-            costs=costs,
-            slack=slack,
-            cheapest=cheapest,
-        )
+        allowance = Allowance(len(groups), k - len(must), costs=costs, slack=slack, cheapest=cheapest, **of_groups)
         if slack < 0 or not (len(must) or allowance.allowed.any()):
             least = at_least or float(costs[room[groups] > 0].min())
             raise ValueError(
@@ -250,10 +228,8 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     shape = tuple(getattr(values, "shape", (containers.count_rows(values),)))
     if shape != (n_points,):
         raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {shape} instead.")
-    try:
+    with failure_explained("Numbering the `groups`"):
         numbers, names = pd.factorize(_one_axis(values))
-    except TypeError as error:
-        raise TypeError(f"`groups` must hold values that can be hashed: {error}.") from error
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(
@@ -337,7 +313,6 @@ def rows_in_order(given_rows: ArrayLike, X: Any, name: str) -> Indices:
 
 
 def _as_array(given_rows: Any, name: str) -> NDArray[Any]:
-    """What was given as an array; objects that are all booleans, as those of nullable types, as booleans."""
     given = as_array(plain_array(name, given_rows, objects=False))
     is_of_booleans = given.dtype == object and all(isinstance(value, bool | np.bool_) for value in given.flat)
     return given.astype(bool) if is_of_booleans else given

@@ -19,13 +19,13 @@ from .. import _modal as modal
 from .._utils.progress import progress
 from .._utils.validation import (
     ParameterError,
+    Rule,
     UnfittedError,
     check_is_model,
     check_sample_weight,
     is_fitted,
     not_fitted_error,
     plain_labels,
-    shown,
     warn,
 )
 from ..posterior._bootstrap import weight_keyword
@@ -33,6 +33,8 @@ from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits, distinct_rows
 
 Indices = NDArray[np.int64]
+
+_IS_KEYWORDS = Rule(lambda v: v is None or isinstance(v, Mapping), "None or a dict from keywords of `fit` to values")
 
 _MOST_IN_MEMORY = 256 * 2**20
 """Bytes of what is kept of the rows of a pool that is read in blocks."""
@@ -128,6 +130,12 @@ class Pool:
         containers.look(self.X, self.rows)
         return containers.count_columns(self.X)
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """The attributes that say what the model was fitted to, and how."""
+        names = ("X_training", "y_training", "sample_weight", "fit_params", "surrogate_params")
+        return {name: getattr(self, name) for name in names}
+
     def positions(self, candidates: Indices) -> Indices:
         """Where in the pool some candidates are."""
         return candidates if self.rows is None else self.rows[candidates]
@@ -138,10 +146,7 @@ class Pool:
 
     @property
     def is_open(self) -> bool:
-        """Whether the number of rows is unknown until they have been read.
-
-        Asking for it before reads the whole pool, and keeps its rows for later passes.
-        """
+        """Whether the number of rows is unknown before they are read: asking for it reads the pool, and keeps it."""
         return containers.is_open(self.X)
 
     @property
@@ -149,14 +154,15 @@ class Pool:
         """Whether rows come in blocks, from a file or another machine, so that a second pass is expensive."""
         return containers.is_read_in_blocks(self.X)
 
-    @property
-    def n_first(self) -> int:
-        """How many of the first candidates can be taken without a pass of their own: two, if there are as many."""
-        return containers.n_first(self.X, self.rows)
+    def first_rows(self) -> tuple[Any, Any]:
+        """The first candidate, and it again behind another one, if there are two: rows of a pass that goes on."""
+        ends = np.unique([containers.n_first(self.X, self.rows) - 1, 0])
+        return self.take(ends[:1]), self.take(ends[::-1])
 
     def store(self, why: str) -> None:
         """Read candidates that come in blocks, and rows in flight, now, and keep them; ``why`` is for a warning."""
-        containers.store(self.X, self.with_pending().sorted_rows(), why)
+        rows = self.with_pending().rows
+        containers.store(self.X, None if rows is None else np.sort(rows), why)
 
     def room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array to fill with what is kept of all rows: on disk if it is large, and the pool too may be."""
@@ -164,10 +170,6 @@ class Pool:
         if not self.is_read_in_blocks or n_bytes <= _MOST_IN_MEMORY:
             return np.empty(shape, dtype)
         return np.memmap(tempfile.TemporaryFile(prefix="skactive-"), dtype, "w+", shape=shape)
-
-    def sorted_rows(self) -> Indices | None:
-        """Positions in the pool of all candidates, in increasing order; None if they are all rows."""
-        return None if self.rows is None else np.sort(self.rows)
 
     def only(self, candidates: Indices) -> Pool:
         """The same pool, where only these may be chosen."""
@@ -186,12 +188,7 @@ class Pool:
 
         It is new at every call, and changes as rows are taken. ``must`` are the candidates that come first in the
         batch, ``allowed`` is a mask of those that may be next, ``take(candidate)`` says which is, and ``n_left`` how
-        many may follow. ``batch`` are all of them in the end.
-
-        Raises
-        ------
-        ValueError
-            If no batch of k candidates can keep to the limits.
+        many may follow. ``batch`` are all of them in the end. If no batch can keep to the limits, it is an error.
         """
         return Allowance(len(self), k) if self.limits is None else self.limits.allowance(self.rows, k)
 
@@ -232,17 +229,18 @@ class Pool:
         n_values: int,
         doing: str,
         *,
-        chunk_size: int | None = None,
-        batch_size: int | None = None,
         verbose: int = 0,
+        **sizes: int | None,
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """What a function of `chunks` answers: ``function(where, chunk)``, (n_columns, n_rows), and where that is.
+        """What ``function(where, chunk)``, (n_columns, n_rows), gives for all `chunks`, in order.
 
         Of a pool of dask it is called where the blocks are, which may need to pickle it, and chunks begin anew with
-        each block. Answers come in order.
+        each block.
         """
-        size = self.chunk_size(n_values, chunk_size, batch_size)
-        return self._shown(containers.mapped(self.X, self.rows, size, function), doing, verbose)
+        size = self.chunk_size(n_values, **sizes)
+        if self.is_read_in_blocks:
+            return self._shown(containers.mapped(self.X, self.rows, size, function), doing, verbose)
+        return self._shown(((rows, function(rows, chunk)) for rows, chunk in self.blocks(size)), doing, verbose)
 
     def _shown(self, parts: Iterator[tuple[slice, Any]], doing: str, verbose: int) -> Iterator[tuple[slice, Any]]:
         total = None if self.is_open else len(self)
@@ -251,19 +249,9 @@ class Pool:
                 yield rows, part
                 bar.update(rows.stop - rows.start)
 
-    def chunk_size(self, n_values: int, wanted: int | None, batch_size: int | None) -> int:
-        """Rows of a chunk: ``wanted``, or what fits the memory of a chunk, rounded up to whole batches of a net."""
-        return containers.whole_blocks(wanted or containers.rows_per_chunk(self.X, n_values), batch_size)
-
-    def n_distinct(self, most: int) -> int:
-        """How many distinct rows there are among the candidates, counted up to ``most``."""
-        seen: set[Any] = set()
-        for _, chunk in self.blocks(1000):
-            for key in containers.row_keys(chunk):
-                seen.add(key)
-                if len(seen) >= most:
-                    return most
-        return len(seen)
+    def chunk_size(self, n_values: int, chunk_size: int | None, batch_size: int | None) -> int:
+        """Rows of a chunk: as wanted, or as fit the memory of a chunk, rounded up to whole batches of a net."""
+        return containers.whole_blocks(chunk_size or containers.rows_per_chunk(self.X, n_values), batch_size)
 
 
 # --- what a learner of modAL holds -------------------------------------------------------------------
@@ -300,10 +288,9 @@ def check_fits(model: Any, pool: Pool) -> None:
         raise not_fitted_error(model)
     fitted_on = getattr(model, "n_features_in_", None)
     if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
-        what = "columns" if getattr(pool.X, "ndim", 2) == 2 else "channels (the second axis)"
         raise ValueError(
-            f"`X_pool` has {pool.n_columns} {what}, but {type(model).__name__} was fitted on {fitted_on}. "
-            "Give the pool the shape of the training data."
+            f"`X_pool` has {pool.n_columns} columns, but {type(model).__name__} was fitted on {fitted_on} (of the "
+            "second axis). Give the pool the shape of the training data."
         )
 
 
@@ -368,12 +355,7 @@ def _weights_kept(sample_weight: Any, X_training: Any, model: Any) -> Any:
 
 
 def _check_fit_params(fit_params: Any, model: Any) -> None:
-    if fit_params is None:
-        return
-    if not isinstance(fit_params, Mapping):
-        raise ParameterError(
-            f"`fit_params` must be None or a dict from keywords of `fit` to their values. Got {shown(fit_params)}."
-        )
-    weights = {"sample_weight", weight_keyword(model)} & set(fit_params)
+    _IS_KEYWORDS.check("fit_params", fit_params)
+    weights = {"sample_weight", weight_keyword(model)} & set(fit_params or ())
     if weights:
         raise ParameterError(f"`fit_params` must not hold weights of rows, {weights.pop()!r}: give `sample_weight`.")

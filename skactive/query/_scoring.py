@@ -34,7 +34,7 @@ from ..posterior._registry import has_source, innermost
 from ..scores import SCORES
 from ._base import RULES
 from ._draws import PoolDraws, draws_of, explained, has_own_predictions
-from ._pool import Pool, check_fits, check_last_fit, pool_for
+from ._pool import Pool, check_fits, check_last_fit, model_of, pool_for
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
@@ -76,25 +76,16 @@ def _score_all(
     """Scores of several groups, each by draws of its own, in one pass over the pool."""
     draws = [of_group for of_group, _ in groups if of_group is not None]
     sizes = [of_group.batch_size for of_group in draws if of_group.batch_size is not None]
-    parts = pool.mapped(
-        functools.partial(_columns, groups),
-        max([1, *(of_group.n_values for of_group in draws)]),
-        "scoring",
-        chunk_size=chunk_size,
-        batch_size=max(sizes, default=None),
-        verbose=verbose,
-    )
+    n_values = max([1, *(of_group.n_values for of_group in draws)])
+    how = {"chunk_size": chunk_size, "batch_size": max(sizes, default=None)}
+    parts = pool.mapped(functools.partial(_columns, groups), n_values, "scoring", verbose=verbose, **how)
     n_columns = sum(len(scores) for _, scores in groups)
-    if not pool.is_open:
-        columns, n_done = np.empty((n_columns, len(pool))), 0
-        for rows, values in parts:
-            columns[:, rows] = values
-            n_done += rows.stop - rows.start
-        if n_done != len(pool):
-            raise RuntimeError(f"`X_pool` has {len(pool)} rows to score, and {n_done} came: it changed meanwhile.")
-        return columns
-    in_order = sorted(parts, key=lambda part: part[0].start)
-    return np.concatenate([np.empty((n_columns, 0)), *(values for _, values in in_order)], axis=1)
+    columns = np.concatenate([np.empty((n_columns, 0)), *(values for _, values in parts)], axis=1)
+    if columns.shape[1] != len(pool):
+        raise RuntimeError(
+            f"`X_pool` has {len(pool)} rows to score, and {columns.shape[1]} came: it changed meanwhile."
+        )
+    return columns
 
 
 def _columns(groups: Sequence[tuple[PoolDraws | None, Mapping[str, ReadyScore]]], rows: slice, chunk: Any) -> Values:
@@ -147,18 +138,15 @@ def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
 
 
 def ready_scores(scores: Mapping[str, Score], learner: Any, sources: Mapping[str, Source]) -> dict[str, ReadyScore]:
-    """Scores with what they ask for by name. Each source is asked once, for the first score that names it."""
-    of_draws = {name: score for name, score in scores.items() if not is_of_learner(score)}
-    asked = {name: _keywords_asked(score) & set(sources) for name, score in of_draws.items()}
-    found: dict[str, Callable[[Any], Any]] = {}
-    for name, keywords in asked.items():
-        found |= {keyword: sources[keyword](name) for keyword in keywords - found.keys()}
-    return {
-        name: functools.partial(_of_draws, score, {keyword: found[keyword] for keyword in asked[name]})
-        if name in of_draws
-        else functools.partial(_of_learner, score, learner)
-        for name, score in scores.items()
-    }
+    """Scores with what they ask for by name."""
+    return {name: _ready(name, score, learner, sources) for name, score in scores.items()}
+
+
+def _ready(name: str, score: Score, learner: Any, sources: Mapping[str, Source]) -> ReadyScore:
+    if is_of_learner(score):
+        return functools.partial(_of_learner, score, learner)
+    found = {keyword: sources[keyword](name) for keyword in _keywords_asked(score) & sources.keys()}
+    return functools.partial(_of_draws, score, found)
 
 
 def _of_draws(score: Score, sources: Mapping[str, Callable[[Any], Any]], draws: Any, chunk: Any) -> Any:
@@ -179,17 +167,14 @@ def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any) -> Any:
 
 def sources_of(pool: Pool, learner: Any, draws: PoolDraws | None, X_target: Any) -> dict[str, Source]:
     """Where scores of predictions find what they ask for."""
-    estimator = modal.unwrap(learner)[0]
+    return {
+        "target_draws": lambda name: _for_all_rows(_target_draws(name, pool, draws, X_target)),
+        "noise_variance": lambda name: _for_all_rows(posteriors.noise_variance(model_of(learner))),
+    }
 
-    def target_draws(name: str) -> Callable[[Any], Any]:
-        found = _target_draws(name, pool, draws, X_target)
-        return lambda chunk: found
 
-    def noise_variance(name: str) -> Callable[[Any], Any]:
-        found = posteriors.noise_variance(estimator)
-        return lambda chunk: found
-
-    return {"target_draws": target_draws, "noise_variance": noise_variance}
+def _for_all_rows(found: Any) -> Callable[[Any], Any]:
+    return lambda chunk: found
 
 
 def _target_draws(name: str, pool: Pool, draws: PoolDraws | None, X_target: Any) -> Any:
@@ -311,10 +296,8 @@ def score_pool(
         Names in `skactive.scores.SCORES`, or functions of draws or of (learner, X), as `StochasticBatchQuery` takes.
     n_draws, posterior, X_target, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
-    X_training, y_training, sample_weight, fit_params : optional
-        As in `StochasticBatchQuery.select`.
-    candidates : array-like of int or bool, optional
-        Rows to score; the others get NaN.
+    candidates, X_training, y_training, sample_weight, fit_params : optional
+        As in `StochasticBatchQuery.select`. Rows that are no candidates get NaN.
 
     Returns
     -------
@@ -324,9 +307,8 @@ def score_pool(
     Raises
     ------
     ValueError, TypeError
-        As `StochasticBatchQuery.select` does; or if no score is given, or two have the same name.
-    sklearn.exceptions.NotFittedError
-        If the estimator is not fitted, or its last fit has failed.
+        As `StochasticBatchQuery.select` does; and if no score is given, two have one name, or the estimator is not
+        fitted.
 
     See Also
     --------
@@ -346,8 +328,7 @@ def score_pool(
     check_parameters(RULES | {"X_target": IS_TARGET}, locals())
     named = named_scores(scores)
     given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
-    given |= {"sample_weight": sample_weight, "fit_params": fit_params}
-    model, pool = pool_for(estimator, X_pool, **given)
+    model, pool = pool_for(estimator, X_pool, **given, sample_weight=sample_weight, fit_params=fit_params)
     check_last_fit(estimator, pool.y_training)
     check_fits(model, pool)
     for name, score in named.items():

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _containers as containers
 from .._utils.types import Auto, Posterior, Sampler, Score, Space
 from .._utils.validation import (
     BETA,
@@ -34,9 +33,7 @@ from ..samplers._distances import PointSet
 from ..samplers._law import check_has_law, draw_batch
 from ..scores import SCORES
 from ._base import Batch, BatchQuery, Streams
-from ._draws import PoolDraws, draws_of, options_of
-from ._embeddings import RULES as SPACE_RULES
-from ._embeddings import is_drawn, points_of
+from ._draws import SPACE_RULES, PoolDraws, draws_of, is_drawn, options_of, points_of
 from ._limits import Limits
 from ._pool import Pool, model_of, pool_for
 from ._scoring import (
@@ -135,15 +132,14 @@ class ScoringQuery(BatchQuery):
         Returns
         -------
         ndarray of shape (n_instances,), int64
-            Positions in the pool, most preferred first, as from `select` with the same scores and seed. ``scores_``,
-            ``indices_``, ``log_proba_`` and ``concentration_`` are those that `select` sets; ``score_`` is not set, as
-            the parameter ``score`` is not looked at.
+            Positions in the pool, most preferred first, as from `select` with the same scores and seed. Attributes are
+            set as by `select`, but for ``score_``: the parameter ``score`` is not looked at.
 
         Raises
         ------
         ValueError, TypeError
-            If scores of rows that may be chosen are not one real number for each row of the pool, ``estimator`` or
-            ``X_pool`` are missing where they are needed, or as `select` does.
+            As `select` does; and if a row that may be chosen has no real number, or ``estimator`` or ``X_pool`` are
+            missing where they are needed.
 
         See Also
         --------
@@ -169,20 +165,18 @@ class ScoringQuery(BatchQuery):
         self.check_parameters()
         values = float64_array("scores", scores)
         if values.ndim != 1 or not len(values):
-            raise ValueError(
-                f"`scores` must have shape (n_points,), one number for each row. Got shape {values.shape}."
-            )
+            raise ValueError(f"`scores` must be one number for each row, shape (n_points,). Got shape {values.shape}.")
         if self.diversity > 0 and (estimator is None or X_pool is None):
             raise ParameterError(
                 f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
                 "their scores. Give `estimator` and `X_pool`, or set diversity=0."
             )
         # Rows that are not looked at take no memory: zeros of stride 0.
-        rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else containers.prepare_pool(X_pool)
+        rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else X_pool
         _, pool = pool_for(estimator, rows, candidates=candidates, pending=pending, limits=limits)
         if len(values) != pool.n_points:
             raise ValueError(
-                f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape} instead."
+                f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape}."
             )
         of_candidates = values.copy() if pool.rows is None else values[pool.rows]
 
@@ -200,11 +194,11 @@ class ScoringQuery(BatchQuery):
         # Without limits samplers need not look at every row.
         allowance = None if pool.limits is None else pool.allowance(k)
         is_allowed = None if allowance is None else allowance.allowed.copy()
-        how: dict[str, Any] = {"epsilon": self.epsilon, "diversity": self.diversity}
+        how = {"beta": beta, "epsilon": self.epsilon, "diversity": self.diversity}
         try:
             scores = check_scores(scores, minus_inf=True)
             scores.flags.writeable = False  # the law is computed from them when it is asked for
-            positions, law = draw_batch(sampler, scores, k, rng, beta=beta, allowance=allowance, points=points, **how)
+            positions, law = draw_batch(sampler, scores, k, rng, allowance=allowance, points=points, **how)
         except ScoreError as error:
             raise error.of_rows(pool.rows) from None
         _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
@@ -273,14 +267,8 @@ class StochasticBatchQuery(ScoringQuery):
 
     Attributes
     ----------
-    scores_, indices_, rng_
-        As in `query.BatchQuery`.
-    log_proba_ : ndarray of shape (n_instances,), float64
-        Natural logarithm of the probability of each pick given those before it, among the rows that were scored; not
-        there for samplers of your own.
-    concentration_ : float
-        Mean score of the batch over that of all rows that were scored. Near 1, the batch was nearly random: a larger
-        beta makes it colder.
+    scores_, indices_, rng_, log_proba_, concentration_
+        As in `query.BatchQuery`. Samplers of your own leave no ``log_proba_``.
     score_ : str or callable
         The score of the last batch: what ``score="auto"`` was.
     n_features_in_ : int
@@ -362,7 +350,7 @@ class StochasticBatchQuery(ScoringQuery):
                 '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
                 'nothing to choose: use "power" with a large `beta`, 16 say.'
             )
-        if not _is_auto(self.score):
+        if self.score != "auto":
             check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
@@ -374,7 +362,7 @@ class StochasticBatchQuery(ScoringQuery):
         """Scores of the candidates, and the draws that they are made of, if there are any."""
         model = model_of(learner)
         found = _score_for(model, self.score)
-        name, score = name_of(found if _is_auto(self.score) else self.score), look_up("score", found, SCORES)
+        name, score = name_of(found), look_up("score", found, SCORES)
         check_task(model, name, score)
         draws = draws_for({name: score}, pool, learner, rng, **options_of(self))
         ready = ready_scores({name: score}, learner, sources_of(pool, learner, draws, self.X_target))
@@ -390,27 +378,23 @@ class StochasticBatchQuery(ScoringQuery):
         return points_of(pool, learner, draws, **options)
 
 
-def _is_auto(score: Any) -> bool:
-    return isinstance(score, str) and score == "auto"
-
-
 def _score_for(model: Any, score: Any) -> Any:
     """The score that is meant: "bald" of a regressor is "std_dev", in whose order the BALD of any fixed noise is.
 
     "auto" is what the study of queries found best for classifiers of all families.
     """
-    is_bald, is_regressor = isinstance(score, str) and score == "bald", task(model) == "regressor"
-    if _is_auto(score):
+    is_regressor = task(model) == "regressor"
+    if score == "auto":
         return "std_dev" if is_regressor else "margin"
-    return "std_dev" if is_bald and is_regressor else score
+    return "std_dev" if is_regressor and score == "bald" else score
 
 
 def _warn_if_nearly_random(
-    sampler: Any, scores: Values, beta: float, k: int, is_allowed: NDArray[np.bool_] | None = None
+    sampler: Any, all_scores: Values, beta: float, k: int, is_allowed: NDArray[np.bool_] | None = None
 ) -> None:
     """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
     every = slice(None) if is_allowed is None else is_allowed
-    all_scores, scores = scores, scores[every]
+    scores = all_scores[every]
     mean = scores.mean() if len(scores) else 0.0  # none are left where every row has to be in the batch
     if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
         return

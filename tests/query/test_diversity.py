@@ -63,8 +63,7 @@ from skactive import (
 from skactive._utils.randomness import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
-from skactive.query._draws import draws_of
-from skactive.query._embeddings import points_of
+from skactive.query._draws import draws_of, points_of
 from skactive.samplers import SAMPLERS
 
 quietly = pytest.mark.filterwarnings("ignore:Only .* rows have a positive score and lie apart:UserWarning")

@@ -422,7 +422,10 @@ ALL_QUERIES = {
 @pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
 @pytest.mark.parametrize("predict", [made_anew, standardised_in_the_batch, one_member_anew, of_the_first_row])
 def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
-    with pytest.raises(ValueError, match=r"`predict_draws` must return the same values .* row 3, drawn a second time"):
+    with pytest.raises(
+        ValueError,
+        match=r"`predict_draws` must return the same values .* the first candidate, drawn again behind another",
+    ):
         make().select(hook(predict), POOL, 3, candidates=np.arange(3, 90))
 
 
@@ -460,7 +463,7 @@ def test_rounding_of_the_type_that_draws_have_is_no_other_function(dtype):
 
 def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_draws, "_check_functions", None)
+        patch.setattr(_draws, "check_same_functions", None)
         assert len(query().select(FOREST, POOL, 3)) == 3
     calls = []
 
