@@ -15,7 +15,7 @@ The sources of this package are registered by its modules, which are loaded here
 """
 
 from . import _ensembles, _gaussian_processes, _linear, _nets  # noqa: F401 - for their sources
-from ._bootstrap import bootstrap
+from ._ensembles import bootstrap
 from ._registry import check_posterior, noise_variance, sample_posterior
 
 __all__ = ["bootstrap", "check_posterior", "noise_variance", "sample_posterior"]

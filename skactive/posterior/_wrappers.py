@@ -16,7 +16,7 @@ members, ``estimators_``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,12 +26,14 @@ from sklearn.base import MetaEstimatorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import _containers as containers
-from .._utils.validation import as_array, one_axis, plain_labels, task
+from .._utils.validation import as_array, one_axis, plain_labels, task, warn
 
 Function = Callable[[Any], Any]
+FitParams = Mapping[str, Any]
+"""Keywords for ``fit``, weights of rows aside."""
 
 
 @dataclass(frozen=True)
@@ -210,3 +212,33 @@ def part_to_fit(estimator: Any) -> Any:
         if hasattr(estimator, part) and hasattr(estimator, beside):
             return getattr(estimator, part)
     return None
+
+
+# Refits
+
+
+def fit_with(
+    estimator: Any, X: Any, y: Any, sample_weight: NDArray[np.float64] | None, fit_params: FitParams | None
+) -> Any:
+    """Fit with keywords, and with weights if there are any and the estimator takes them."""
+    keywords = dict(fit_params or {})
+    if sample_weight is not None:
+        keyword = weight_keyword(estimator)
+        if keyword is None:
+            warn(
+                f"`fit` of {type(estimator).__name__} takes no weights of rows: `sample_weight` is left out of it, and "
+                "each row counts once."
+            )
+        else:
+            keywords[keyword] = sample_weight
+    return estimator.fit(X, y, **keywords)
+
+
+def weight_keyword(estimator: Any) -> str | None:
+    """The keyword of ``fit`` for weights of rows, of an estimator that is fitted or not; None if there is none."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    part = part_to_fit(estimator)
+    keyword = None if part is None else weight_keyword(part)
+    steps = getattr(estimator, "steps", None)
+    return keyword if keyword is None or steps is None else f"{steps[-1][0]}__{keyword}"

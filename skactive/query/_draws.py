@@ -29,11 +29,10 @@ from .._utils.validation import (
     warn,
 )
 from ..posterior import bootstrap, sample_posterior
-from ..posterior._bootstrap import FitParams, fit_with
 from ..posterior._embeddings import predictions_by
 from ..posterior._ensembles import FORESTS
 from ..posterior._registry import PredictDraws, innermost, members_of, prediction_as_draw
-from ..posterior._wrappers import bytes_on_the_way, in_batches, labels_to_fit
+from ..posterior._wrappers import FitParams, bytes_on_the_way, fit_with, in_batches, labels_to_fit
 from ._pool import Pool
 
 _AVERAGED = (*FORESTS, BaggingClassifier)
