@@ -1,7 +1,6 @@
 """A Bayesian linear head on a frozen net, by the Laplace approximation of logistic regressions (`posterior._laplace`).
 
-Letters: n rows, m rows to predict, U features, F features with the constant that multiplies the biases (it is the
-last), C classes, K draws.
+Letters: n rows, m rows to predict, U features, F features with a last one, 1, for the biases, C classes, K draws.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         ``clone`` forgets fits, except those of torch modules; ``FrozenEstimator(net)`` keeps them.
     prior_precision : float or "scale", default="scale"
         Inverse variance of a weight under the prior. "scale" is a tenth of the mean squared norm of the labelled rows'
-        features, and a tenth for biases: the logits then have a prior variance of 20, whatever the width of the net.
+        features, and a tenth for biases: a prior variance of the logits of 20, whatever the width of the net.
     classes : array-like, optional
         As in `MCDropoutClassifier`.
     n_draws : int, default=100
@@ -94,7 +93,6 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     net_ : estimator, torch.nn.Module or None
-        The fitted net.
     coef_, intercept_ : ndarray of shape (n_classes, n_units) and (n_classes,)
         Mean of the weights.
     prior_precision_ : float

@@ -281,9 +281,8 @@ def bootstrap(
     classes = np.asarray(getattr(estimator, "classes_", np.unique(y))) if is_classifier(estimator) else None
     if classes is not None:
         check_known_labels(y, classes, "y")
-    labels = y if is_classifier(estimator) else np.zeros(len(y))
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
-    rows_of = _rows_by_label(labels)
+    rows_of = _rows_by_label(np.zeros(len(y)) if classes is None else y)
     resamples = [_resample(rows_of, len(y), weight, most, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
     members = joblib.Parallel(n_jobs=n_jobs)(
@@ -360,17 +359,11 @@ def _check_can_be_refitted(estimator: Any) -> None:
     """Refuse frozen models: all refits of one would be equal."""
     part = estimator
     while part is not None and not isinstance(part, FrozenEstimator):
-        part = _what_is_refitted(part)
+        inside = getattr(part, "estimator", getattr(part, "regressor", None))
+        part = part_to_fit(part) if hasattr(part, "steps") else inside
     if part is not None:
-        inside = type(part.estimator).__name__
+        name = type(part.estimator).__name__
         raise ValueError(
             "`estimator` must be fitted anew, and it holds a FrozenEstimator, which stays as it is: all refits would "
-            f"be this {inside}. Give the {inside} without FrozenEstimator."
+            f"be this {name}. Give the {name} without FrozenEstimator."
         )
-
-
-def _what_is_refitted(estimator: Any) -> Any:
-    """The model that is refitted in a pipeline, search, calibration or bagging ensemble; else None."""
-    if hasattr(estimator, "steps"):
-        return part_to_fit(estimator)
-    return getattr(estimator, "estimator", getattr(estimator, "regressor", None))

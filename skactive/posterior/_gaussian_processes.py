@@ -119,14 +119,11 @@ def _noise_variance(estimator: GaussianProcessRegressor) -> float:
 class _Posterior:
     """Gaussian posterior of a function, sufficient for its values at any rows."""
 
-    kernel: Any
-    """Of the function, without white noise."""
-    X: Any
-    """Training rows."""
-    weights: Floats
-    """(n,): mean(x) = k(x, X) weights."""
+    kernel: Any  # of the function, without white noise
+    X: Any  # training rows
+    weights: Floats  # (n,): mean(x) = k(x, X) weights
+    # From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b).
     gain: Callable[[Floats], tuple[Floats, Floats]]
-    """From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b)."""
 
 
 def _laplace_posterior(part: Any) -> _Posterior:
@@ -211,16 +208,12 @@ class _Functions:
     """K functions of a posterior, by weights on features of the prior and on the noise of the training rows."""
 
     posterior: _Posterior
-    features: Callable[[Any], Floats]
-    """From b rows to (F, b)."""
+    features: Callable[[Any], Floats]  # from b rows to (F, b)
+    # Seeds, with the row, the part of the prior that the features leave out; None if they leave out nothing.
     row_seed: bytes | None
-    """Seeds, with the row, the part of the prior that the features leave out; None if they leave out nothing."""
-    training_features: Floats
-    """(F, n)."""
-    weights: Floats
-    """(K, F), on the features."""
-    noise: Floats
-    """(K, n), in standard deviations of the noise."""
+    training_features: Floats  # (F, n)
+    weights: Floats  # (K, F), on the features
+    noise: Floats  # (K, n), in standard deviations of the noise
 
     def __call__(self, X: Any) -> Floats:
         """(K, b): mean plus deviation."""

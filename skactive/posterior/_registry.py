@@ -203,16 +203,13 @@ def sample_posterior(
         return _check_is_function(estimator.sample_posterior(n_draws, rng), estimator)
     function = source.dispatch(type(estimator))
     asked = inspect.signature(function).parameters
-    if "X_training" not in asked:
-        return _check_is_function(function(estimator, n_draws, rng), estimator)
-    training = {"X_training": X_training, "y_training": y_training}
-    if "sample_weight" in asked:
-        training["sample_weight"] = sample_weight
-    elif sample_weight is not None:
+    training = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
+    if sample_weight is not None and "X_training" in asked and "sample_weight" not in asked:
         warn(
             f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
             'posterior="bootstrap" draws by weight from any model.'
         )
+    training = {name: value for name, value in training.items() if name in asked}
     return _check_is_function(function(estimator, n_draws, rng, **training), estimator)
 
 

@@ -40,13 +40,10 @@ FitParams = Mapping[str, Any]
 class Unwrapped:
     """The fitted model inside a wrapper, and how inputs and outputs are converted; None leaves them unchanged."""
 
-    estimator: Any
-    """The model, which may be a wrapper as well."""
-    rows: Function | None = None
+    estimator: Any  # which may be a wrapper as well
+    rows: Function | None = None  # from the wrapper's rows and labels to the model's
     labels: Function | None = None
-    """From the wrapper's rows and labels to the model's."""
-    answers: Function | None = None
-    """From the model's draws or probabilities to the wrapper's."""
+    answers: Function | None = None  # from the model's draws or probabilities to the wrapper's
 
     def training_data(self, X: Any, y: Any) -> dict[str, Any]:
         """The training data of the model, as keywords of `sample_posterior`."""
@@ -90,15 +87,11 @@ def bytes_on_the_way(estimator: Any, X: Any) -> float:
     """Largest number of bytes that a row takes between the steps of a model: a path may become an image."""
     most = 0.0
     while (found := unwrap(estimator)) is not None:
-        for function in found.rows.functions if isinstance(found.rows, Steps) else [found.rows or _same]:
-            X = function(X)
+        for function in found.rows.functions if isinstance(found.rows, Steps) else [found.rows]:
+            X = X if function is None else function(X)
             most = max(most, containers.bytes_per_row(X) or 0.0)
         estimator = found.estimator
     return most
-
-
-def _same(X: Any) -> Any:
-    return X
 
 
 def in_batches(function: Any, n_rows: int | None) -> Any:
@@ -214,23 +207,15 @@ def part_to_fit(estimator: Any) -> Any:
     return None
 
 
-# Refits
-
-
-def fit_with(
-    estimator: Any, X: Any, y: Any, sample_weight: NDArray[np.float64] | None, fit_params: FitParams | None
-) -> Any:
+def fit_with(estimator: Any, X: Any, y: Any, sample_weight: Any, fit_params: FitParams | None) -> Any:
     """Fit with keywords, and with weights if there are any and the estimator takes them."""
     keywords = dict(fit_params or {})
-    if sample_weight is not None:
-        keyword = weight_keyword(estimator)
-        if keyword is None:
-            warn(
-                f"`fit` of {type(estimator).__name__} takes no weights of rows: `sample_weight` is left out of it, and "
-                "each row counts once."
-            )
-        else:
-            keywords[keyword] = sample_weight
+    keyword = None if sample_weight is None else weight_keyword(estimator)
+    if keyword is not None:
+        keywords[keyword] = sample_weight
+    elif sample_weight is not None:
+        name = type(estimator).__name__
+        warn(f"`fit` of {name} takes no weights of rows: `sample_weight` is left out of it, and each row counts once.")
     return estimator.fit(X, y, **keywords)
 
 
