@@ -8,7 +8,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import skactive
-from skactive.posterior._registry import SOURCES
 
 sys.path.insert(0, str(Path(__file__).parent))  # of gallery.py
 
@@ -70,32 +69,6 @@ sphinx_gallery_conf = {
 }
 
 
-def table_of_sources() -> str:
-    """Tell what draws which estimator gives, from the registrations themselves."""
-    rows = [("estimator", "a draw is", "its law", "cost beyond one prediction a draw")]
-    for source in sorted(SOURCES, key=lambda source: source.module):
-        names = ", ".join(f"``{type_.__name__}``" for type_ in source.types)
-        rows.append((names, source.draws, source.kind, source.cost))
-    wrappers = "``Pipeline``, fitted searches, ``FrozenEstimator``, tuned thresholds, ``RFE`` and other wrappers"
-    rows.append((wrappers, "a draw of the model inside", "as inside", "none"))
-    rows.append(
-        ("``TransformedTargetRegressor``", "a draw of the model inside, in the units of y", "as inside", "none")
-    )
-    rows.append(("any other classifier or regressor", "a refit to resampled rows", "bootstrap", "a fit a draw"))
-    lines = [".. list-table::", "   :header-rows: 1", ""]
-    for row in rows:
-        lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
-    return "\n".join(lines) + "\n"
-
-
-def write_table_of_sources(app: object) -> None:
-    """Write the table where the page on draws includes it; a test compares it with the registrations."""
-    table = table_of_sources()
-    path = Path(__file__).parent / "user_guide" / "sources.inc"
-    if not path.exists() or path.read_text(encoding="utf-8") != table:
-        path.write_text(table, encoding="utf-8")
-
-
 def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     """Link `Class`, `Class.method` and `function` by the one public object whose full name ends so."""
     if node.get("refdomain") != "py":
@@ -112,8 +85,7 @@ def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -
 
 
 def setup(app: Any) -> None:
-    """Make the table before any page is read, and find what references mean."""
-    app.connect("builder-inited", write_table_of_sources)
+    """Find what references mean."""
     app.connect("missing-reference", link_to_the_one_of_that_name)
 
 

@@ -22,8 +22,7 @@ from .._utils import randomness as global_random
 from .._utils.randomness import seeded_clone
 from .._utils.threads import one_thread
 from .._utils.validation import check_labels_of, check_sample_weight, is_number, shown
-from ..posterior._bootstrap import weight_keyword
-from ..posterior._wrappers import labels_to_fit
+from ..posterior._wrappers import labels_to_fit, weight_keyword
 from ..query import BatchQuery
 from . import _plan as plan
 from ._checkpoint import Checkpoint

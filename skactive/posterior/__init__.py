@@ -1,11 +1,7 @@
 """Posterior draws: a fitted estimator in, K fixed functions out.
 
-`sample_posterior` answers with ``predict_draws``; every call of it evaluates the *same* K functions, so a pool can be
-streamed through them chunk by chunk. It asks, in this order: the estimator's own method
-``sample_posterior(n_draws, rng)``; a source registered for its class; the model inside, if the estimator is a wrapper.
-For estimators without posterior draws there are `bootstrap`, and other estimators fitted to the same data.
-
-Adding a source is one registration::
+`sample_posterior` asks, in this order: the estimator's own method ``sample_posterior(n_draws, rng)``; a source
+registered for its class; the model inside, if the estimator is a wrapper. Adding a source is one registration::
 
     @sample_posterior.register(MyEstimator)
     def draws_of_my_estimator(estimator, n_draws, rng):
@@ -15,7 +11,7 @@ The sources of this package are registered by its modules, which are loaded here
 """
 
 from . import _ensembles, _gaussian_processes, _linear, _nets  # noqa: F401 - for their sources
-from ._bootstrap import bootstrap
+from ._ensembles import bootstrap
 from ._registry import check_posterior, noise_variance, sample_posterior
 
 __all__ = ["bootstrap", "check_posterior", "noise_variance", "sample_posterior"]

@@ -29,7 +29,8 @@ from skorch import NeuralNet
 from torch import Tensor, nn
 
 from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
-from .._utils.validation import as_array, check_one_output, check_one_target
+from .._utils.types import Embedding
+from .._utils.validation import as_array, check_one_output, check_one_target, name_or_callable
 from ._ensembles import FORESTS, of_trees
 from ._nets import NetAdapter, adapter_of
 from ._registry import PredictDraws, check_features, innermost, prediction_as_draw
@@ -41,9 +42,6 @@ Embed = Callable[[Any], Any]
 Represent = Callable[[Any], tuple[Any, Any]]
 """``represent(X)`` is (probabilities, embeddings): arrays (n_points, n_classes) and (n_points, n_units)."""
 
-Embedding = str | Callable[..., Any]
-"""The model's own, "auto", or a function ``embedding(X)`` or ``embedding(estimator, X)``."""
-
 Leaves = Callable[[Any], NDArray[Any]]
 """``leaves(X)`` is an array (n_rows, n_trees) of whole numbers, or of values: (n_rows, n_values) of float32."""
 
@@ -53,28 +51,25 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
 }
+_EMBEDDING = name_or_callable(["auto"])
 _WITHOUT_NUMBERS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _HALF = (torch.bfloat16, torch.float16)
 
 
 def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
     """Return a function that embeds rows; embeddings have no columns if a net ran no linear layer."""
+    _EMBEDDING.check("embedding", embedding)
     if callable(embedding):
         takes_estimator = _count_required(embedding) == 2
         return lambda X: _on_host(embedding(estimator, X) if takes_estimator else embedding(X))
-    _check_is_auto(embedding)
     return _embed(estimator)
 
 
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     """Return a function that computes probabilities of rows and their embeddings, those of a net in one pass."""
     check_one_target(estimator)
-    represent = _represent(estimator)
-    if callable(embedding):
-        embed = embed_by(estimator, embedding)
-        return lambda X: (represent(X)[0], embed(X))
-    _check_is_auto(embedding)
-    return represent
+    represent, embed = _represent(estimator), embed_by(estimator, embedding)
+    return (lambda X: (represent(X)[0], embed(X))) if callable(embedding) else represent
 
 
 def predictions_by(estimator: Any) -> PredictDraws:
@@ -97,14 +92,6 @@ def has_embeddings(estimator: Any) -> bool:
         return True
     wrapped = unwrap(estimator)
     return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)
-
-
-def _check_is_auto(embedding: Any) -> None:
-    if not (isinstance(embedding, str) and embedding == "auto"):
-        raise ValueError(
-            '`embedding` must be "auto" or a function of the rows, embedding(X) or embedding(estimator, X). '
-            f"Got {embedding!r} instead."
-        )
 
 
 def _count_required(function: Callable[..., Any]) -> int:
@@ -136,7 +123,7 @@ def _represent(estimator: Any) -> Represent:
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
             "CalibratedClassifierCV gives any classifier one."
         )
-    return _ByMethods(estimator, lambda model, X: (_probabilities(model, X), _embed(model)(X)))
+    return _ByMethods(estimator, lambda model, X: (check_one_output(model.predict_proba(X), model), _embed(model)(X)))
 
 
 def _is_net(estimator: Any) -> bool:
@@ -149,10 +136,6 @@ def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:
     for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
         X = activation(X @ weights + bias)
     return X
-
-
-def _probabilities(estimator: Any, X: Any) -> NDArray[Any]:
-    return check_one_output(estimator.predict_proba(X), estimator)
 
 
 def _on_host(embeddings: Any) -> Any:
@@ -234,8 +217,7 @@ class RepresentedNet(TappedNet):
 
 
 def _input_of_last_linear(outputs: Tensor, masks: Pass, n_rows: int) -> Tensor:
-    tapped = outputs.new_empty((n_rows, 0)) if masks.last_linear is None else masks.last_linear
-    return row_by_row(tapped, n_rows)
+    return row_by_row(outputs.new_empty((n_rows, 0)) if masks.last_linear is None else masks.last_linear, n_rows)
 
 
 # Leaves of trees
@@ -245,10 +227,8 @@ def leaves_by(estimator: Any) -> Leaves | None:
     """Return a function that computes the leaves of rows; None for models that are not made of trees."""
     leaves = _leaves(estimator)
     wrapped = unwrap(estimator) if leaves is None else None
-    if wrapped is None:
-        return leaves
-    inside = leaves_by(wrapped.estimator)
-    return None if inside is None else Composed(inside, before=wrapped.rows)
+    inside = None if wrapped is None else leaves_by(wrapped.estimator)
+    return leaves if wrapped is None or inside is None else Composed(inside, before=wrapped.rows)
 
 
 def is_of_leaves(estimator: Any) -> bool:
@@ -261,13 +241,13 @@ def _leaves(estimator: Any) -> Leaves | None:
         return _of_members(estimator)
     if isinstance(estimator, _WITHOUT_NUMBERS):
         return lambda X: _values_of_stages(estimator, X)
+    if isinstance(estimator, nn.Module) or not hasattr(estimator, "apply"):  # that of a module is something else
+        return None
+    dtype = _dtype([estimator])
     if isinstance(estimator, FORESTS):
-        trees, dtype = estimator.estimators_, _dtype([estimator])
+        trees = estimator.estimators_
         return lambda X: of_trees(estimator, trees, "apply", X).T.astype(dtype)
-    if hasattr(estimator, "apply") and not isinstance(estimator, nn.Module):  # whose `apply` is something else
-        dtype = _dtype([estimator])
-        return lambda X: _apply(estimator, X).astype(dtype)
-    return None
+    return lambda X: _apply(estimator, X).astype(dtype)
 
 
 def _of_members(bagging: Any) -> Leaves | None:

@@ -1,12 +1,13 @@
 """Ensembles: every member is a draw, and the mean of the draws is the ensemble's prediction.
 
 Members may predict encoded classes, lack some classes, and use some of the columns only: `member_probabilities` aligns
-their columns with the ensemble's.
+their columns with the ensemble's. The bootstrap makes an ensemble of any estimator.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -28,27 +29,39 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from .. import _containers as chunks
 from .. import _modal as modal
+from .._utils.randomness import check_rng, seeded_clone
 from .._utils.validation import (
+    N_JOBS,
     FewMembersError,
     as_array,
+    check_cloneable,
+    check_known_labels,
     check_n_draws,
     check_one_output,
+    check_sample_weight,
     committee_members,
     several_outputs_error,
 )
 from ._registry import PredictDraws, check_features, has_source, innermost, sample_posterior, source
-from ._wrappers import Composed
+from ._wrappers import Composed, FitParams, fit_with, labels_to_fit, part_to_fit, weight_keyword, without_searches
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 """Their draws are fixed functions by construction, so that checking this would only take time."""
 
 _WEIGHTED_DRAWS = 100  # members in proportion to weights that are not whole numbers
+_BOOTSTRAP_DRAWS = 20
+_MOST_COPIES = 20  # most rows that a member is fitted to for each labelled row, if rows are copied
 
 
-@source(*FORESTS, draws="a tree", kind="exact", cost="none")
+@source.register(RandomForestClassifier | RandomForestRegressor | ExtraTreesClassifier | ExtraTreesRegressor)
 def _forest(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     if getattr(estimator, "n_outputs_", 1) > 1:
@@ -74,7 +87,7 @@ def _plain_float32(X: Any) -> Any:
     return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
 
 
-@source(BaggingClassifier, BaggingRegressor, draws="a member", kind="exact", cost="none")
+@source.register(BaggingClassifier | BaggingRegressor)
 def _bagging(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     pairs = list(zip(estimator.estimators_, estimator.estimators_features_, strict=True))
@@ -87,7 +100,7 @@ def _bagging(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> P
     return predict_draws
 
 
-@source(VotingClassifier, VotingRegressor, draws="a member; its vote, if voting is hard", kind="exact", cost="none")
+@source.register(VotingClassifier | VotingRegressor)
 def _voting(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     members, answer = _repeated_by_weight(estimator), _answer_of_members(estimator)
@@ -113,12 +126,7 @@ def _repeated_by_weight(voting: Any) -> list[Any]:
     return [member for member, weight in zip(voting.estimators_, weights, strict=True) for _ in range(int(weight))]
 
 
-@source(
-    CalibratedClassifierCV,
-    draws="a calibrated member; if there is one alone, a draw from it, calibrated",
-    kind="exact",
-    cost="none",
-)
+@source.register(CalibratedClassifierCV)
 def _calibrated(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     members = estimator.calibrated_classifiers_
@@ -158,13 +166,12 @@ def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
     for member in members:
         check_is_fitted(member)
     if not hasattr(estimator, "predict_proba"):
-        return lambda X: np.stack([np.asarray(member.predict(X)).reshape(-1) for member in members])
-    classes = np.unique(np.concatenate([member.classes_ for member in all_members]))
-    return lambda X: np.stack([member_probabilities(member, X, classes) for member in members])
+        return partial(_predictions, members)
+    return partial(_probabilities, members, np.unique(np.concatenate([member.classes_ for member in all_members])))
 
 
-if committee_types := modal.committee_types():
-    source(*committee_types, draws="a learner", kind="exact", cost="none")(_committee)
+for _type in modal.committee_types():
+    source.register(_type, _committee)
 
 
 def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.Generator) -> list[Any]:
@@ -194,3 +201,169 @@ def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[
 
 def _votes(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     return (np.asarray(member.predict(X))[:, np.newaxis] == classes).astype(np.float64)
+
+
+# The bootstrap
+
+
+def bootstrap(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int | None = None,
+    sample_weight: Any = None,
+    fit_params: FitParams | None = None,
+) -> PredictDraws:
+    """Draw functions by refitting clones of an estimator to resampled training data.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Anything that scikit-learn can clone; of a fitted search, the best estimator. Members without ``predict_proba``
+        vote.
+    X : array-like of shape (n_labelled, ...)
+        Training data.
+    y : array-like of shape (n_labelled,) or (n_labelled, 1)
+        Labels. Classes are resampled one by one, so every member knows all of them.
+    n_draws : int or None
+        Number of members; None is 20.
+    rng : numpy.random.Generator
+    n_jobs : int, optional
+        As in joblib.
+    sample_weight : array-like of shape (n_labelled,), optional
+        How many times each row counts, whether or not the estimator takes weights.
+    fit_params : dict, optional
+        Further keywords for ``fit``. Arrays with an entry for each row (not lists) are resampled with the rows.
+
+    Returns
+    -------
+    predict_draws : callable
+        As of `sample_posterior`; columns in the order of the estimator's ``classes_`` (sorted labels, if it has none).
+
+    See Also
+    --------
+    sample_posterior : The model's own draws.
+    posterior.check_posterior : Checks draws of your own.
+
+    Notes
+    -----
+    As classes are resampled one by one, their frequencies do not vary between draws: BALD ranks rows as with other
+    bootstraps, but is smaller, and should not be read as nats.
+
+    References
+    ----------
+    Efron (1979), Bootstrap Methods; Lakshminarayanan et al. (2017), on ensembles as draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skactive.posterior import bootstrap
+    >>> X, y = load_iris(return_X_y=True)
+    >>> predict_draws = bootstrap(LogisticRegression(max_iter=500), X, y, 4, np.random.default_rng(0))
+    >>> predict_draws(X).shape
+    (4, 150, 3)
+    """
+    check_cloneable(estimator)
+    check_rng(rng)
+    N_JOBS.check("n_jobs", n_jobs)
+    n_draws = _BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
+    estimator = without_searches(estimator)
+    _check_can_be_refitted(estimator)
+    X, y = chunks.prepare_pool(X, "X"), labels_to_fit(estimator, y)
+    if len(y) != chunks.count_rows(X) or not len(y):
+        raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
+    weight = check_sample_weight(sample_weight, len(y))
+    classes = np.asarray(getattr(estimator, "classes_", np.unique(y))) if is_classifier(estimator) else None
+    if classes is not None:
+        check_known_labels(y, classes, "y")
+    most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
+    rows_of = _rows_by_label(np.zeros(len(y)) if classes is None else y)
+    resamples = [_resample(rows_of, len(y), weight, most, rng) for _ in range(n_draws)]
+    clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
+    members = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_fitted)(member, X, y, *resample, fit_params or {})
+        for member, resample in zip(clones, resamples, strict=True)
+    )
+    if classes is None:
+        return partial(_predictions, members)
+    return partial(_probabilities, members, classes)
+
+
+def _predictions(members: list[Any], X: Any) -> Floats:
+    return np.stack([np.asarray(member.predict(X)).reshape(chunks.count_rows(X)) for member in members])
+
+
+def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> Floats:
+    return np.stack([member_probabilities(member, X, classes) for member in members])
+
+
+def _fitted(member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats | None, fit_params: FitParams) -> Any:
+    if _takes_counts(member):
+        return member.fit(X, y, sample_weight=counts * (1.0 if unit is None else unit), **fit_params)
+    rows = np.repeat(np.arange(len(y)), counts)
+    weight = None if unit is None or weight_keyword(member) is None else unit[rows]
+    keywords = {name: _of_rows(value, rows, len(y)) for name, value in fit_params.items()}
+    return fit_with(member, chunks.take_rows(X, rows), y[rows], weight, keywords)
+
+
+def _takes_counts(member: Any) -> bool:
+    """Whether a fit takes how often each row was drawn as its weight, which saves copies and keeps all categories.
+
+    Not if parts of the data are fitted separately: all rows of a fold or a mini-batch might have weight 0.
+    """
+    parameters = member.get_params(deep=False)
+    by_parts = "cv" in parameters or "batch_size" in parameters or parameters.get("early_stopping") is True
+    return has_fit_parameter(member, "sample_weight") and not by_parts
+
+
+def _rows_by_label(labels: NDArray[Any]) -> list[Indices]:
+    _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.split(np.argsort(which, kind="stable"), counts.cumsum()[:-1])
+
+
+def _resample(
+    rows_of: list[Indices], n_rows: int, weight: Floats | None, most: float, rng: np.random.Generator
+) -> tuple[Indices, Floats | None]:
+    """How often each row is drawn, label by label, and the weight of each of these draws, None for 1."""
+    if weight is None:
+        rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of])
+        return np.bincount(rows, minlength=n_rows), None
+    counts, unit = np.zeros(n_rows, dtype=np.int64), np.ones(n_rows)
+    draws_per_weight = _draws_per_weight(weight, most)
+    for rows in rows_of:
+        total = weight[rows].sum()
+        if total > 0:
+            n = max(1, round(draws_per_weight * total))
+            counts[rows], unit[rows] = rng.multinomial(n, weight[rows] / total), total / n
+    return counts, unit
+
+
+def _draws_per_weight(weight: Floats, most: float) -> float:
+    """One, so that a row of weight 3 counts as three; more if weights are tiny, for at least one draw a row."""
+    total = float(weight.sum())
+    return min(max(1.0, np.count_nonzero(weight) / total), most / total)
+
+
+def _of_rows(value: Any, rows: Indices, n_rows: int) -> Any:
+    """The entries of a keyword of ``fit``, if it is an array with one for each row; lists may be evaluation sets."""
+    shape: tuple[Any, ...] = getattr(value, "shape", ())
+    return chunks.take_rows(value, rows) if len(shape) > 0 and shape[0] == n_rows else value
+
+
+def _check_can_be_refitted(estimator: Any) -> None:
+    """Refuse frozen models: all refits of one would be equal."""
+    part = estimator
+    while part is not None and not isinstance(part, FrozenEstimator):
+        inside = getattr(part, "estimator", getattr(part, "regressor", None))
+        part = part_to_fit(part) if hasattr(part, "steps") else inside
+    if part is not None:
+        name = type(part.estimator).__name__
+        raise ValueError(
+            "`estimator` must be fitted anew, and it holds a FrozenEstimator, which stays as it is: all refits would "
+            f"be this {name}. Give the {name} without FrozenEstimator."
+        )

@@ -5,16 +5,14 @@ A draw is a function of the prior plus what the data add to it (pathwise conditi
     f(x) = prior(x) + k(x, X) (K + noise)^-1 (targets - prior(X) - a draw of the noise).
 
 Each row's deviation from the mean is scaled to the variance that the fitted model knows for it, so that scores of
-single rows are exact up to the number of draws, given the Laplace approximation of a classifier. How values at two
-rows hang together (what BatchBALD asks) depends on the kernel:
+single rows are exact up to the number of draws, given the Laplace approximation of a classifier. Correlations of two
+rows (for BatchBALD) depend on the kernel:
 
 * RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and
-  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007), the feature map itself for
-  dot products.
+  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007), off by 0.3 at most.
 * any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
   another row is drawn for this row independently, from a seed made of the row's content (the FITC approximation,
-  Quiñonero-Candela and Rasmussen 2005). Far from the training rows, rows that are alike count as independent: drawn in
-  this way, correlations of kernels that have features were off by 0.99, and by 0.07 to 0.3 at most with features.
+  Quiñonero-Candela and Rasmussen 2005). Far from the training rows, rows that are alike count as independent.
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
@@ -61,12 +59,7 @@ _MAX_FEATURES = 2**15  # 26 MB of weights for a hundred draws; kernels of more f
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64 for the largest temporary
 
 
-@source(
-    GaussianProcessClassifier,
-    draws="latent functions of the Laplace posterior, through the logistic link",
-    kind="approximate",
-    cost="2048 random features a row and class",
-)
+@source.register(GaussianProcessClassifier)
 def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     """Each class against the rest has a function; their probabilities are normalised as in ``predict_proba``."""
     check_is_fitted(estimator)
@@ -91,12 +84,7 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     return predict_draws
 
 
-@source(
-    GaussianProcessRegressor,
-    draws="functions of the posterior, without the noise",
-    kind="approximate",
-    cost="2048 random features a row",
-)
+@source.register(GaussianProcessRegressor)
 def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     posterior = _regression_posterior(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
@@ -114,7 +102,7 @@ def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) ->
 
 
 def _check_rows(estimator: Any, X: Any) -> Any:
-    """Check X as the fitted estimator does: finite numbers in columns, or whatever its kernel compares."""
+    """Check X as the fitted estimator does: numbers in columns, or whatever its kernel compares."""
     vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
     return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
 
@@ -131,18 +119,11 @@ def _noise_variance(estimator: GaussianProcessRegressor) -> float:
 class _Posterior:
     """Gaussian posterior of a function, sufficient for its values at any rows."""
 
-    kernel: Any
-    """Of the function, without white noise."""
-    X: Any
-    """Training rows."""
-    weights: Floats
-    """(n,): mean(x) = k(x, X) weights."""
+    kernel: Any  # of the function, without white noise
+    X: Any  # training rows
+    weights: Floats  # (n,): mean(x) = k(x, X) weights
+    # From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b).
     gain: Callable[[Floats], tuple[Floats, Floats]]
-    """From k(X, x) to what the prior at the training rows, and a standard normal there, take off f(x): two (n, b)."""
-
-
-def _variance_left(prior_b: Floats, kernel_nb: Floats, gain_nb: Floats) -> Floats:
-    return np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
 
 
 def _laplace_posterior(part: Any) -> _Posterior:
@@ -227,16 +208,12 @@ class _Functions:
     """K functions of a posterior, by weights on features of the prior and on the noise of the training rows."""
 
     posterior: _Posterior
-    features: Callable[[Any], Floats]
-    """From b rows to (F, b)."""
+    features: Callable[[Any], Floats]  # from b rows to (F, b)
+    # Seeds, with the row, the part of the prior that the features leave out; None if they leave out nothing.
     row_seed: bytes | None
-    """Seeds, with the row, the part of the prior that the features leave out; None if they leave out nothing."""
-    training_features: Floats
-    """(F, n)."""
-    weights: Floats
-    """(K, F), on the features."""
-    noise: Floats
-    """(K, n), in standard deviations of the noise."""
+    training_features: Floats  # (F, n)
+    weights: Floats  # (K, F), on the features
+    noise: Floats  # (K, n), in standard deviations of the noise
 
     def __call__(self, X: Any) -> Floats:
         """(K, b): mean plus deviation."""
@@ -251,7 +228,7 @@ class _Functions:
             deviation_Kb += np.sqrt(rest_b) * _row_normals(X, len(deviation_Kb), self.row_seed)
             variance_b += rest_b
         # Close to data few frequencies make up what is left of the variance, which could be off by a factor.
-        known_b = _variance_left(prior_b, kernel_nb, gain_nb)
+        known_b = np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
         deviation_Kb *= np.sqrt(known_b / np.maximum(variance_b, np.finfo(float).tiny))
         return self.posterior.weights @ kernel_nb + deviation_Kb
 
@@ -278,11 +255,9 @@ def _sum_of_squares(array: Floats) -> Floats:
 
 
 def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
-    """Nyström features, whose products are the kernel of pairs with a training row, and its eigenvectors (n, F).
-
-    Weights are random numbers of the training rows times the eigenvectors: features and weights together make the
-    symmetric root of the kernel's inverse, which does not depend on what LAPACKs leave open in eigenvectors.
-    """
+    """Nyström features, whose products are the kernel of pairs with a training row, and its eigenvectors (n, F)."""
+    # Weights are random numbers of the training rows times the eigenvectors: features and weights together make the
+    # symmetric root of the kernel's inverse, which does not depend on what LAPACKs leave open in eigenvectors.
     values, vectors = eigh(kernel(X_training, X_training))
     kept = values > len(values) * np.finfo(float).eps * values[-1]
     vectors_nF, values_F = vectors[:, kept], values[kept]

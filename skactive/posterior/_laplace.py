@@ -66,40 +66,33 @@ def blocks(n_rows: int, coef_pCK: Floats) -> Iterator[slice]:
     return gen_batches(n_rows, max(1, _BLOCK_ELEMENTS // max(coef_pCK[0].size, len(coef_pCK))))
 
 
-def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
-    """The part of the curvature that `weight_law` needs, for each row and class: s p, or s p (1 - p) if binary."""
-    if logits_nC.shape[1] == 1:
-        return weight_n[:, np.newaxis] * expit(logits_nC) * expit(-logits_nC)
-    return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
-
-
 def posterior(
     X: Any, mode: Weights, weight_n: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS
 ) -> WeightLaw:
-    """A function ``draw(n_draws, rng)``: weights around the mode. Parameters are those of `weight_law`."""
-    logits_nC = linear(X, mode[0].T, mode[1])
-    law = weight_law(X, curvature(logits_nC, weight_n), prior_p, intercept, max_joint)
-    return partial(_draw_around, mode, law)
+    """A function ``draw(n_draws, rng)`` of weights around the mode.
+
+    ``weight_n`` are the weights of the rows, ``prior_p`` is the prior variance of the coefficients of each feature; the
+    prior of an intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements:
+    from the Hessian or, where the rows are fewer, from their kernel.
+    """
+    D_nC = curvature(linear(X, mode[0].T, mode[1]), weight_n)
+    law_of = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
+    if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, X.shape[1]) > max_joint:
+        law_of = _law_by_class
+    return partial(_draw_around, mode, law_of(X, D_nC, prior_p, intercept))
+
+
+def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
+    """Of each row and class, s p; of a binary model, s p (1 - p)."""
+    if logits_nC.shape[1] == 1:
+        return weight_n[:, np.newaxis] * expit(logits_nC) * expit(-logits_nC)
+    return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
 
 
 def _draw_around(mode: Weights, law: WeightLaw, n_draws: int, rng: np.random.Generator) -> Weights:
     coef_pCK, intercept_CK = law(n_draws, rng)
     coef_pCK += mode[0].T[:, :, np.newaxis]  # in place: it may be large
     return coef_pCK, intercept_CK + mode[1][:, np.newaxis]
-
-
-def weight_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS) -> WeightLaw:
-    """A function ``draw(n_draws, rng)``: coefficients (p, C, K) and intercepts (C, K), less the mode.
-
-    ``D_nC`` is the `curvature`, ``prior_p`` the prior variance of the coefficients of each feature; the prior of an
-    intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements: from the
-    Hessian or, where the rows are fewer, from their kernel.
-    """
-    n_features = X.shape[1]
-    if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, n_features) > max_joint:
-        return _law_by_class(X, D_nC, prior_p, intercept)
-    law = _dual_law if _is_dual_cheaper(D_nC.shape, n_features) else _primal_law
-    return law(X, D_nC, prior_p, intercept)
 
 
 def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:

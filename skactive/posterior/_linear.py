@@ -45,13 +45,7 @@ _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]
 # Logistic regression
 
 
-@source(
-    LogisticRegression,
-    LogisticRegressionCV,
-    draws="weights from a Laplace approximation around the fit",
-    kind="approximate",
-    cost="factorising the Hessian or, if smaller, the kernel of the labelled rows; of many classes, one by one",
-)
+@source.register(LogisticRegression | LogisticRegressionCV)
 def _logistic_regression(
     estimator: Any,
     n_draws: int | None,
@@ -147,13 +141,7 @@ def _check_size(estimator: Any, n_rows: int, n_features: int) -> None:
 # Regression
 
 
-@source(
-    BayesianRidge,
-    ARDRegression,
-    draws="weights from the posterior, given the precisions that the fit estimated",
-    kind="exact",
-    cost="an eigendecomposition of the covariance",
-)
+@source.register(BayesianRidge | ARDRegression)
 def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
@@ -190,8 +178,7 @@ def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:
     return kept_p, (directions * np.sqrt(np.maximum(variances, 0))) @ directions.T
 
 
-@noise_variance.register(BayesianRidge)
-@noise_variance.register(ARDRegression)
+@noise_variance.register(BayesianRidge | ARDRegression)
 def _noise_variance(estimator: Any) -> float:
     check_is_fitted(estimator)
     return float(1 / estimator.alpha_)

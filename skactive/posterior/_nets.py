@@ -1,7 +1,6 @@
 """Draws from the user's nets: fitted skorch nets and torch modules with dropout layers.
 
-A module is called with a tensor of rows, a skorch net with the batches of its own dataset, iterator and collate
-function, through its own evaluation step. `NetDraws` draws functions from either.
+A module is called with a tensor of rows, a skorch net with batches of its own, through its own evaluation step.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from .._utils.threads import Lock
 from .._utils.validation import NetError, check_n_draws, sum_tolerance
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 
-_COST = "forward passes through thinned nets where the layers form a chain, else a forward pass a draw"
 _IN_ORDER = {"shuffle": False, "drop_last": False, "persistent_workers": False, "prefetch_factor": None}
 _MOST_AT_ONCE = 4096  # rows, where a net's batches hold all rows there are
 
@@ -79,7 +77,7 @@ class NetDraws(thinning.InBlocks):
         return self._adapter.answer(self._draws(rows, block))
 
 
-@source(NeuralNet, nn.Module, draws="a dropout mask", kind="approximate", cost=_COST)
+@source.register(NeuralNet | nn.Module)
 def _net(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     return NetDraws(adapter_of(estimator), DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
 
@@ -193,11 +191,7 @@ class SkorchNet(NetAdapter):
         self._method = "predict" if self._is_regressor else "predict_proba"
         changed = [name for name in (self._method, "forward", "forward_iter") if not _is_skorchs(net, name)]
         if changed:
-            raise NetError(
-                f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
-                f"of these. {type(net).__name__} has a `{changed[0]}` of its own: put what that does into "
-                "`predict_nonlinearity`, or give the class a method `sample_posterior(n_draws, rng)`."
-            )
+            raise _other_prediction_error(f"{type(net).__name__} has a `{changed[0]}` of its own", changed[0])
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
         self._takes_all = False  # whether the nonlinearity was given outputs of several parts, as skorch does
@@ -228,16 +222,13 @@ class SkorchNet(NetAdapter):
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
-        name = type(self._net).__name__
         with plain_pass(1):
             predicted = getattr(self._around(net.module), self._method)(rows.first_row())
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
-            raise NetError(
-                f"`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made "
-                f"of these. {self._method} of this {name} gives {_some(theirs)} for the first row, "
-                f"they give {_some(ours)}. Put what else {self._method} does into `predict_nonlinearity`."
-            )
+            ours_first, theirs_first = ([round(v, 4) for v in p.flatten().tolist()[:5]] for p in (ours, theirs))
+            found = f"{self._method} of this {type(self._net).__name__} gives {theirs_first} for the first row, they"
+            raise _other_prediction_error(f"{found} give {ours_first}", self._method)
 
     def answer(self, outputs: Tensor) -> Tensor:
         if self._takes_all:
@@ -246,6 +237,14 @@ class SkorchNet(NetAdapter):
         # One draw at a time: the function may take its first axis for the rows.
         predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
         return _without_last_axis(predictions) if self._is_regressor else predictions
+
+
+def _other_prediction_error(found: str, method: str) -> NetError:
+    return NetError(
+        "`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made of these. "
+        f"{found}: put what {method} does beside into `predict_nonlinearity`, or give the class a method "
+        "`sample_posterior(n_draws, rng)`."
+    )
 
 
 def _without_last_axis(predictions: Tensor) -> Tensor:
@@ -343,7 +342,3 @@ def _rows_for_skorch(X: Any, like: Tensor) -> Any:
         return X
     rows = _array_of(X)
     return rows if rows.dtype.kind not in "biuf" else _rows_for_skorch(_from_array(rows), like)
-
-
-def _some(values: Tensor) -> list[float]:
-    return [round(value, 4) for value in values.flatten().tolist()[:5]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
@@ -26,8 +25,6 @@ from .._utils.validation import (
     check_n_draws,
     check_one_output,
     check_same_functions,
-    committee_members,
-    is_committee,
     real_array,
     shown,
     warn,
@@ -41,22 +38,8 @@ DEFAULT_DRAWS = 100
 """Draws from anything that is not an ensemble."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """A line in the table of sources of the documentation."""
-
-    types: tuple[type, ...]
-    draws: str
-    kind: str
-    cost: str
-    module: str
-
-
-SOURCES: list[Source] = []
-
-
 @singledispatch
-def _draw(
+def source(
     estimator: Any,
     n_draws: int | None,
     rng: np.random.Generator,
@@ -71,23 +54,6 @@ def _draw(
     training = {**wrapped.training_data(X_training, y_training), "sample_weight": sample_weight}
     predict_draws = sample_posterior(wrapped.estimator, n_draws, rng, **training)
     return Composed(predict_draws, before=wrapped.rows, after=wrapped.answers)
-
-
-def source(
-    *types: type, draws: str, kind: str, cost: str
-) -> Callable[[Callable[..., PredictDraws]], Callable[..., Any]]:
-    """Register a source of this package, with its line in the table of the documentation.
-
-    ``draws`` is what a draw is, ``kind`` is "exact" or "approximate", ``cost`` is that beyond a prediction a draw.
-    """
-
-    def register(function: Callable[..., PredictDraws]) -> Callable[..., Any]:
-        for type_ in types:
-            _draw.register(type_, function)
-        SOURCES.append(Source(types, draws, kind, cost, function.__module__))
-        return function
-
-    return register
 
 
 @singledispatch
@@ -105,11 +71,6 @@ def noise_variance(estimator: Any) -> Any:
     Returns
     -------
     float or array-like of shape (n_draws, n_points)
-
-    Raises
-    ------
-    ValueError
-        If the estimator does not know its noise.
 
     See Also
     --------
@@ -139,7 +100,7 @@ def noise_variance(estimator: Any) -> Any:
 
 def has_source(estimator: Any) -> bool:
     """Whether the estimator has a method ``sample_posterior``, or its class a source; not what a wrapper holds."""
-    return hasattr(estimator, "sample_posterior") or _draw.dispatch(type(estimator)) is not _draw.dispatch(object)
+    return hasattr(estimator, "sample_posterior") or source.dispatch(type(estimator)) is not source.dispatch(object)
 
 
 def innermost(estimator: Any) -> Any:
@@ -147,19 +108,6 @@ def innermost(estimator: Any) -> Any:
     while not has_source(estimator) and (wrapped := unwrap(estimator)) is not None:
         estimator = wrapped.estimator
     return estimator
-
-
-def members_of(estimator: Any) -> Any:
-    """All members of an ensemble, each of which is a draw; None for other estimators."""
-    if not has_source(estimator):
-        return None
-    if len(getattr(estimator, "calibrated_classifiers_", ())) == 1:
-        (only,) = estimator.calibrated_classifiers_
-        return members_of(innermost(only.estimator)) or [only]
-    if is_committee(estimator):
-        return committee_members(estimator)
-    names = ("estimators_", "calibrated_classifiers_")
-    return next((getattr(estimator, name) for name in names if hasattr(estimator, name)), None)
 
 
 def prediction_as_draw(estimator: Any) -> PredictDraws:
@@ -182,11 +130,10 @@ def sample_posterior(
     Parameters
     ----------
     estimator : object
-        A fitted estimator with a method ``sample_posterior(n_draws, rng)``, such as `MCDropoutClassifier`,
-        `MCDropoutRegressor` and `LastLayerClassifier`; or one of a registered type: forests, bagging, voting and
-        calibrated ensembles, modAL's committees, Gaussian processes, logistic and Bayesian linear regressions, skorch
-        nets and torch modules with dropout layers; or a wrapper around one of these, such as a Pipeline, a fitted
-        search, a tuned threshold or a transformed target.
+        A fitted estimator with a method ``sample_posterior(n_draws, rng)``, such as `MCDropoutClassifier`; or of a
+        registered type: forests, bagging, voting and calibrated ensembles, modAL's committees, Gaussian processes,
+        logistic and Bayesian linear regressions, skorch nets and torch modules with dropout layers; or a wrapper around
+        one of these, such as a Pipeline, a fitted search, a tuned threshold or a transformed target.
     n_draws : int or None
         Number of functions. None is all members of an ensemble and 100 draws of everything else. Fewer than an ensemble
         has are distinct members, chosen at random.
@@ -207,12 +154,9 @@ def sample_posterior(
     ------
     NoPosteriorError
         A TypeError: the estimator has no posterior draws. `bootstrap` makes draws for any estimator.
-    NoTrainingDataError
-        A ValueError: the draws need the training data, and these are not given.
     ValueError
-        If ``n_draws`` is below 1, or more than an ensemble has members; if a net has no dropout, or the estimator has
-        several outputs.
-    sklearn.exceptions.NotFittedError
+        If ``n_draws`` is more than an ensemble has members; if training data are needed and not given; if a net has no
+        dropout, or the estimator has several outputs.
 
     See Also
     --------
@@ -242,22 +186,19 @@ def sample_posterior(
     if hasattr(estimator, "sample_posterior"):
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
         return _check_is_function(estimator.sample_posterior(n_draws, rng), estimator)
-    function = _draw.dispatch(type(estimator))
+    function = source.dispatch(type(estimator))
     asked = inspect.signature(function).parameters
-    if "X_training" not in asked:
-        return _check_is_function(function(estimator, n_draws, rng), estimator)
-    training = {"X_training": X_training, "y_training": y_training}
-    if "sample_weight" in asked:
-        training["sample_weight"] = sample_weight
-    elif sample_weight is not None:
+    training = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
+    if sample_weight is not None and "X_training" in asked and "sample_weight" not in asked:
         warn(
             f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
             'posterior="bootstrap" draws by weight from any model.'
         )
+    training = {name: value for name, value in training.items() if name in asked}
     return _check_is_function(function(estimator, n_draws, rng, **training), estimator)
 
 
-sample_posterior.register = _draw.register  # type: ignore[attr-defined]
+sample_posterior.register = source.register  # type: ignore[attr-defined]
 
 
 def check_features(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
@@ -267,7 +208,6 @@ def check_features(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
 
 
 def _check_is_function(predict_draws: Any, estimator: Any) -> Callable[[Any], Any]:
-    """Refuse what a source returned if it is no function."""
     if callable(predict_draws):
         return predict_draws
     raise TypeError(
@@ -291,13 +231,9 @@ def check_posterior(
 
     Raises
     ------
-    ValueError
-        If draws have the wrong axes, are not probabilities, change from call to call or with the rows passed along, or
-        are all alike.
-    TypeError
-        If draws are not real numbers, or the source returns no function.
-    NoPosteriorError
-        A TypeError: the estimator has no posterior draws.
+    ValueError, TypeError
+        If there are no draws, if they have the wrong axes, are not probabilities or real numbers, change from call to
+        call or with the rows passed along, or are all alike.
 
     See Also
     --------

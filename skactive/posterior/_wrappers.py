@@ -16,7 +16,7 @@ members, ``estimators_``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,25 +26,24 @@ from sklearn.base import MetaEstimatorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import _containers as containers
-from .._utils.validation import as_array, one_axis, plain_labels, task
+from .._utils.validation import as_array, one_axis, plain_labels, task, warn
 
 Function = Callable[[Any], Any]
+FitParams = Mapping[str, Any]
+"""Keywords for ``fit``, weights of rows aside."""
 
 
 @dataclass(frozen=True)
 class Unwrapped:
     """The fitted model inside a wrapper, and how inputs and outputs are converted; None leaves them unchanged."""
 
-    estimator: Any
-    """The model, which may be a wrapper as well."""
-    rows: Function | None = None
+    estimator: Any  # which may be a wrapper as well
+    rows: Function | None = None  # from the wrapper's rows and labels to the model's
     labels: Function | None = None
-    """From the wrapper's rows and labels to the model's."""
-    answers: Function | None = None
-    """From the model's draws or probabilities to the wrapper's."""
+    answers: Function | None = None  # from the model's draws or probabilities to the wrapper's
 
     def training_data(self, X: Any, y: Any) -> dict[str, Any]:
         """The training data of the model, as keywords of `sample_posterior`."""
@@ -88,15 +87,11 @@ def bytes_on_the_way(estimator: Any, X: Any) -> float:
     """Largest number of bytes that a row takes between the steps of a model: a path may become an image."""
     most = 0.0
     while (found := unwrap(estimator)) is not None:
-        for function in found.rows.functions if isinstance(found.rows, Steps) else [found.rows or _same]:
-            X = function(X)
+        for function in found.rows.functions if isinstance(found.rows, Steps) else [found.rows]:
+            X = X if function is None else function(X)
             most = max(most, containers.bytes_per_row(X) or 0.0)
         estimator = found.estimator
     return most
-
-
-def _same(X: Any) -> Any:
-    return X
 
 
 def in_batches(function: Any, n_rows: int | None) -> Any:
@@ -210,3 +205,25 @@ def part_to_fit(estimator: Any) -> Any:
         if hasattr(estimator, part) and hasattr(estimator, beside):
             return getattr(estimator, part)
     return None
+
+
+def fit_with(estimator: Any, X: Any, y: Any, sample_weight: Any, fit_params: FitParams | None) -> Any:
+    """Fit with keywords, and with weights if there are any and the estimator takes them."""
+    keywords = dict(fit_params or {})
+    keyword = None if sample_weight is None else weight_keyword(estimator)
+    if keyword is not None:
+        keywords[keyword] = sample_weight
+    elif sample_weight is not None:
+        name = type(estimator).__name__
+        warn(f"`fit` of {name} takes no weights of rows: `sample_weight` is left out of it, and each row counts once.")
+    return estimator.fit(X, y, **keywords)
+
+
+def weight_keyword(estimator: Any) -> str | None:
+    """The keyword of ``fit`` for weights of rows, of an estimator that is fitted or not; None if there is none."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    part = part_to_fit(estimator)
+    keyword = None if part is None else weight_keyword(part)
+    steps = getattr(estimator, "steps", None)
+    return keyword if keyword is None or steps is None else f"{steps[-1][0]}__{keyword}"

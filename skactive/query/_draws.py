@@ -41,11 +41,10 @@ from .._utils.validation import (
     warn,
 )
 from ..posterior import bootstrap, sample_posterior
-from ..posterior._bootstrap import fit_with
 from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, predictions_by, represent_by
 from ..posterior._ensembles import FORESTS
 from ..posterior._registry import PredictDraws, has_source, innermost, prediction_as_draw
-from ..posterior._wrappers import Composed, bytes_on_the_way, in_batches, labels_to_fit
+from ..posterior._wrappers import Composed, bytes_on_the_way, fit_with, in_batches, labels_to_fit
 from ..samplers._distances import Leaves, PointSet, Residuals, Vectors
 from ..samplers._repulsion import DIVERSITY
 from ._pool import Pool, model_of

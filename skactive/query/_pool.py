@@ -28,7 +28,7 @@ from .._utils.validation import (
     plain_labels,
     warn,
 )
-from ..posterior._bootstrap import weight_keyword
+from ..posterior._wrappers import weight_keyword
 from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits, distinct_rows
 

@@ -2,7 +2,6 @@
 
 import tracemalloc
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -116,7 +115,7 @@ def test_a_binary_model_is_a_softmax_over_two_classes_of_half_the_prior_variance
     np.testing.assert_allclose(4 * two[1::2, 1::2], one, rtol=1e-9)
 
 
-by_class = partial(laplace.weight_law, max_joint=0)
+by_class = laplace._law_by_class
 
 
 @pytest.mark.parametrize("intercept", [False, True])

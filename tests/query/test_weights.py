@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skactive import StochasticBatchQuery, StoppingReport, run_experiment, sample_posterior
 from skactive.posterior import bootstrap
-from skactive.posterior._bootstrap import weight_keyword
+from skactive.posterior._wrappers import weight_keyword
 from skactive.query import score_pool
 
 X, Y = make_classification(220, 5, n_informative=4, n_redundant=0, random_state=0)
