@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from .._utils import devices
 from .._utils.validation import NetError
-from ._random_calls import RandomCalls
+from ._random_calls import TAKES_GENERATOR, RandomCalls
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
 _KEPT_OF_DEVICE = 16  # else one part in so many of it
@@ -33,12 +33,7 @@ _FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names 
 }
 _TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
 _ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED | {Tensor.bernoulli_}
-_REFUSED: set[Any] = {
-    *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
-    *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
-    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_, torch.native_dropout),
-    *(nn.init.kaiming_uniform_, nn.init.normal_, nn.init.uniform_),
-}
+_REFUSED: set[Any] = {*TAKES_GENERATOR, torch.randint_like, F.gumbel_softmax, torch.native_dropout} - _ANSWERED
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
 
 _NORMALISERS: dict[Any, str] = {
@@ -60,14 +55,12 @@ class Site:
     law: str  # "dropout", "uniform", "normal" or "bernoulli"
     shape: tuple[int, ...]
     p: float = 0.0  # probability of being dropped
-    is_alpha: bool = False
 
     @property
     def is_of_units(self) -> bool:
-        """Whether units (on the axis behind the rows) are dropped as a whole, and to zero."""
+        """Whether units (on the axis behind the rows) are dropped as a whole."""
         shape = self.shape
-        is_flat = len(shape) > 1 and shape[0] == 1 and all(length == 1 for length in shape[2:])
-        return self.law == "dropout" and not self.is_alpha and is_flat
+        return len(shape) > 1 and shape[0] == 1 and all(length == 1 for length in shape[2:])
 
 
 class Sites:
@@ -169,8 +162,8 @@ class Pass(RandomCalls):
         """The rate at which this pass drops."""
         return p if training and self._draw is not None else 0.0
 
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        kept = self._next(Site("dropout", shape, float(p), is_alpha), shape, x.device)
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+        kept = self._next(Site("dropout", shape, float(p)), shape, x.device)
         # In the memory format of x, if the mask is one for all rows: products of mixed formats are slow.
         return torch.empty_like(x[:1]).copy_(kept) if len(kept) == 1 else kept.to(x.dtype)
 

@@ -11,6 +11,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from .._utils.validation import NetError
-
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
 DROPOUTS: set[Any] = {F.dropout, F.alpha_dropout, *CHANNELWISE}
-_ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
+ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
 
 # What a dropped unit of a self-normalising net is set to: -scale * alpha of SELU (Klambauer et al., 2017).
 _ALPHA_DROPPED = -1.7580993408473766
@@ -69,7 +68,7 @@ class RandomCalls(TorchFunctionMode):
         """The rate to apply where a call asks for ``p``."""
 
     @abstractmethod
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         """Zeros and ones of x's type, to be multiplied with it, drawn in this shape."""
 
     @abstractmethod
@@ -95,11 +94,11 @@ class RandomCalls(TorchFunctionMode):
     ) -> Tensor:
         if self.rate(p, training or train) == 0:
             return input
-        left = self._left(input, _noise_shape(func, input), p, func in _ALPHA)
+        left = self._left(input, _noise_shape(func, input), p, func in ALPHA)
         return input.copy_(left) if inplace and self.in_place else left
 
     def _left(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        kept = self.kept(x, shape, p, is_alpha)
+        kept = self.kept(x, shape, p)
         if not is_alpha:
             return x * (kept.div_(1 - p) if p < 1 else kept)
         if p == 1:
@@ -156,34 +155,19 @@ def _attention(
 
 
 def _multi_head_attention(mode: RandomCalls, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    given = _MULTI_HEAD.bind(*args, **kwargs).arguments
+    """Torch's own function, which calls this mode's dropout in place of its own."""
     attend: Any = F.multi_head_attention_forward
+    given = _MULTI_HEAD.bind(*args, **kwargs).arguments
     p = mode.rate(given["dropout_p"], given.get("training", True))
     if p == 0:
         return attend(**{**given, "dropout_p": 0.0})
-    if given.get("static_k") is not None or given.get("static_v") is not None:
-        raise NetError(
-            "`estimator` has dropout inside of attention with given keys or values, where no mask can be held fixed "
-            "for all rows. Set the layer's `dropout` to 0 to draw from the net's other dropout layers alone."
-        )
-    asked = {"training": False, "need_weights": True, "average_attn_weights": False}
-    _, weights = attend(**{**given, **asked})
-    weights = mode.drop(weights, p)  # (n_rows, n_heads, n_queries, n_keys)
 
-    separate = given.get("use_separate_proj_weight", False)
-    weight = given["v_proj_weight"] if separate else given["in_proj_weight"].chunk(3)[2]
-    bias = None if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)[2]
-    values = F.linear(given["value"], weight, bias)
-    if given["bias_v"] is not None:
-        values = torch.cat([values, given["bias_v"].expand(1, values.shape[1], -1)])
-    if given["add_zero_attn"]:
-        values = torch.cat([values, torch.zeros_like(values[:1])])
-    values = values.unflatten(-1, (given["num_heads"], -1))
-    attended = torch.einsum("nhqk,knhd->qnhd", weights, values).flatten(2)
-    outputs = F.linear(attended, given["out_proj_weight"], given["out_proj_bias"])
-    if not given.get("need_weights", True):
-        return outputs, None
-    return outputs, weights.mean(1) if given.get("average_attn_weights", True) else weights
+    def drop(weights: Tensor, p: float) -> Tensor:  # (n_rows * n_heads, n_queries, n_keys)
+        return mode.drop(weights.unflatten(0, (-1, given["num_heads"])), p).flatten(0, 1)
+
+    attend = FunctionType(attend.__code__, {**vars(F), "dropout": drop}, argdefs=attend.__defaults__)
+    outputs, weights = attend(**{**given, "need_weights": True})  # else weights are dropped out of sight
+    return outputs, weights if given.get("need_weights", True) else None
 
 
 def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ...]:
@@ -224,7 +208,7 @@ _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {
 
 _FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
 _IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
-_TAKES_GENERATOR: set[Any] = {
+TAKES_GENERATOR: set[Any] = {
     *(getattr(torch, name) for name in _FUNCTIONS),
     *(getattr(Tensor, name) for name in ("bernoulli", "multinomial", *_IN_PLACE)),
     *(getattr(nn.init, name) for name in ("kaiming_uniform_", "normal_", "uniform_")),
@@ -244,7 +228,7 @@ class TrainingRandom(RandomCalls):
         """Give a generator to the other random functions, and run the rest."""
         if func in _LIKE:
             func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
-        if func in _TAKES_GENERATOR and kwargs.get("generator") is None:
+        if func in TAKES_GENERATOR and kwargs.get("generator") is None:
             kwargs = {**kwargs, "generator": self.on(_device_of(args, kwargs))}
         return func(*args, **kwargs)
 
@@ -260,7 +244,7 @@ class TrainingRandom(RandomCalls):
     def rate(self, p: float, training: bool = True) -> float:
         return p if training else 0.0
 
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         return self._uniform(shape, x.device).ge_(p).to(x.dtype)
 
     def slopes(self, x: Tensor) -> Tensor:

@@ -17,9 +17,9 @@ from .._dropout import BLOCK
 from .._utils.devices import best_float
 from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
 from .._utils.validation import Rule, Rules, check_classes, one_class_error, one_of
+from . import _training as training
 from ._base import RULES, BaseMCDropout
-from ._modules import OUTPUTS, CrossEntropy, SquaredError, check_declared, probabilities
-from ._training import ClassifierNet, Data, RegressorNet, class_weights, mean_and_scale
+from ._training import OUTPUTS, Data
 
 
 class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
@@ -131,7 +131,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         .or_none(),
         "output": one_of(OUTPUTS),
     }
-    _net_class = ClassifierNet
+    _net_class = training.ClassifierNet
     classes_: NDArray[Any]
 
     def __init__(
@@ -211,18 +211,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the label of the largest mean probability.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, ...)
-
-        Returns
-        -------
-        ndarray of shape (n_points,)
-        """
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        """Predict the label of the largest mean probability, (n_points,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Average the probabilities of the model's own ``n_draws`` functions: the same ones at every call.
@@ -253,18 +243,13 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         Returns
         -------
         ndarray of shape (n_draws, n_points, n_classes), float32
-
-        Raises
-        ------
-        ValueError
-            If the net has no dropout.
         """
         return self._sample(X, n_draws)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Data:
         data = super()._check_data(X, y, sample_weight, reset)
         check_classification_targets(data.target)
-        return Data(data.X, data.target, data.weight * class_weights(self.class_weight, data.target))
+        return Data(data.X, data.target, data.weight * training.class_weights(self.class_weight, data.target))
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         declared = self.classes if classes is None else classes
@@ -276,14 +261,14 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     def _net_params(self) -> dict[str, Any]:
         quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
         return {
-            "criterion": CrossEntropy,
+            "criterion": training.CrossEntropy,
             "criterion__output": self.output,
-            "predict_nonlinearity": partial(probabilities, output=self.output),
+            "predict_nonlinearity": partial(training.probabilities, output=self.output),
             **quiet,
         }
 
     def _answer(self, outputs: Tensor) -> Tensor:
-        return probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
+        return training.probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
 
     def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
         n_columns = outputs.shape[1]
@@ -292,7 +277,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
                 f"`module` must return one column for each of the {n_outputs} classes (or one for two classes). "
                 f"Got {n_columns} columns instead."
             )
-        check_declared(outputs, self.output)
+        training.check_declared(outputs, self.output)
 
 
 class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
@@ -335,61 +320,31 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     (5, 442)
     """
 
-    _net_class = RegressorNet
+    _net_class = training.RegressorNet
     _target_scale: tuple[float, float]  # mean and standard deviation
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for one more epoch, optimizer state included; the first call begins a new net.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        self
-        """
+        """As in `MCDropoutClassifier`, without ``classes``."""
         return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Average the predictions of the model's own ``n_draws`` functions: the same ones at every call.
-
-        A net without dropout answers with its one function.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, ...)
-
-        Returns
-        -------
-        ndarray of shape (n_points,)
-        """
+        """Average the predictions of the model's own ``n_draws`` functions, as `MCDropoutClassifier.predict_proba`."""
         return self._predict_mean(X)
 
     def sample_y(self, X: ArrayLike, n_draws: int | None = None) -> NDArray[np.float64]:
-        """Give the predictions of each draw; their mean over the model's own ``n_draws`` is `predict`.
+        """Give the predictions of each draw, (n_draws, n_points), as `MCDropoutClassifier.sample_proba` does.
 
         Draws come first, unlike in scikit-learn's method of that name for Gaussian processes.
-
-        Parameters
-        ----------
-        X, n_draws
-            As in `MCDropoutClassifier.sample_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_draws, n_points)
         """
         return self._sample(X, n_draws)
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
-        mean, scale = self._target_scale if goes_on else mean_and_scale(data.target)
+        mean, scale = self._target_scale if goes_on else training.mean_and_scale(data.target)
         target = ((data.target - mean) / scale).astype(np.float32)
         return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
 
     def _net_params(self) -> dict[str, Any]:
-        return {"criterion": SquaredError}
+        return {"criterion": training.SquaredError}
 
     def _answer(self, outputs: Tensor) -> Tensor:
         mean, scale = self._target_scale
