@@ -440,10 +440,8 @@ def _normalises(part: nn.Module) -> bool:
 def _calling_parts(module: nn.Module) -> Iterator[list[nn.Module]]:
     """A list that holds, at any time, the parts of a module whose forward passes are running."""
     calling: list[nn.Module] = [module]
-    hooks = []
-    for part in module.modules():
-        hooks.append(part.register_forward_pre_hook(lambda part, _: calling.append(part)))
-        hooks.append(part.register_forward_hook(lambda *_: (calling.pop(), None)[1]))
+    hooks = [part.register_forward_pre_hook(lambda part, _: calling.append(part)) for part in module.modules()]
+    hooks += [part.register_forward_hook(lambda *_: (calling.pop(), None)[1]) for part in module.modules()]
     try:
         yield calling
     finally:

@@ -71,10 +71,6 @@ class RandomCalls(TorchFunctionMode):
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         """Zeros and ones of x's type, to be multiplied with it, drawn in this shape."""
 
-    @abstractmethod
-    def slopes(self, x: Tensor) -> Tensor:
-        """Numbers between 0 and 1, one for each of x."""
-
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
         return self._left(x, tuple(x.shape), p, is_alpha=False)
@@ -112,8 +108,8 @@ class RandomCalls(TorchFunctionMode):
         if not given.get("training"):
             return func(*args, **kwargs)
         x, lower, upper = given["input"], given["lower"], given["upper"]
-        slopes = self.slopes(x) * (upper - lower) + lower
-        sloped = torch.where(x < 0, x * slopes.to(x.dtype), x)
+        slopes = self.other(torch.rand_like, (x,), {}) * (upper - lower) + lower
+        sloped = torch.where(x < 0, x * slopes, x)
         is_in_place = given.get("inplace") is True or func is torch.rrelu_
         return x.copy_(sloped) if is_in_place and self.in_place else sloped
 
@@ -229,7 +225,7 @@ class TrainingRandom(RandomCalls):
         if func in _LIKE:
             func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
         if func in TAKES_GENERATOR and kwargs.get("generator") is None:
-            kwargs = {**kwargs, "generator": self.on(_device_of(args, kwargs))}
+            kwargs = {**kwargs, "generator": self.on(device_of(args, kwargs))}
         return func(*args, **kwargs)
 
     def on(self, device: torch.device) -> torch.Generator:
@@ -245,16 +241,10 @@ class TrainingRandom(RandomCalls):
         return p if training else 0.0
 
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
-        return self._uniform(shape, x.device).ge_(p).to(x.dtype)
-
-    def slopes(self, x: Tensor) -> Tensor:
-        return self._uniform(x.shape, x.device)
-
-    def _uniform(self, shape: Any, device: torch.device) -> Tensor:
-        return torch.rand(shape, generator=self.on(device), device=device)
+        return torch.rand(shape, generator=self.on(x.device), device=x.device).ge_(p).to(x.dtype)
 
 
-def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
+def device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
     """The device of the numbers that a function draws."""
     if kwargs.get("device") is not None:
         return torch.device(kwargs["device"])

@@ -37,10 +37,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     activation : str or class, default="relu"
         "elu", "gelu", "leaky_relu", "relu", "selu", "sigmoid", "silu", "tanh", or a torch.nn.Module class.
     module : torch.nn.Module class, function or instance, optional
-        A net of your own for rows of any shape, images (channels, height, width) included; it is given float32. A
-        class or function is called with ``module_params``, and with ``n_features_in`` (columns of X, or channels) and
-        ``n_outputs`` (number of classes) where its signature has these names. An instance is copied and trained on
-        from the weights that it has.
+        A net of your own for float32 rows of any shape, images (channels, height, width) included. A class or function
+        is called with ``module_params``, and with ``n_features_in`` (columns or channels) and ``n_outputs`` (number of
+        classes) where its signature has these names. A copy of an instance is trained on from its weights.
     lr : float, default=1e-3
         Learning rate.
     optimizer : str or class, default="adam"
@@ -52,9 +51,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     max_epochs : int, default=200
         Passes over the training data.
     early_stopping : bool, default=False
-        Hold out a fifth of the rows, in the proportions of the classes (a class's last row is never taken), stop when
-        their loss has not improved for 20 epochs, and keep the best weights. Below 10 rows: no early stopping, and a
-        warning.
+        Hold out a fifth of the rows, in the proportions of the classes, stop when their loss has not improved for 20
+        epochs, and keep the best weights. Below 10 rows: no early stopping, and a warning.
     n_draws : int, default=20
         Masks that a prediction averages over.
     class_weight : dict, "balanced" or None, default=None
@@ -70,11 +68,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     output : {"logits", "probabilities", "log_probabilities"}, default="logits"
         What ``module`` returns. A binary net may return one column, for ``classes_[1]``.
     predict_batch_size : int, default=256
-        Rows of a forward pass in prediction and for draws. Fewer take less memory; when it runs out, the number is
-        halved, with a warning.
+        Rows of a forward pass in prediction and for draws; halved, with a warning, when memory runs out.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds weights, shuffling, validation rows and masks. Random numbers of the usual kinds that a ``module`` asks
-        torch for come from here as well.
+        Seeds weights, shuffling, validation rows and masks. Torch's global generator is neither read nor moved.
     verbose : int, default=0
         Above 0 skorch prints a line for each epoch.
     callbacks : list of skorch callbacks, optional
@@ -99,11 +95,6 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     MCDropoutRegressor : The same for numbers.
     LastLayerClassifier : Treats the last layer alone as uncertain.
     sample_posterior : Draws from this or any other model.
-
-    Notes
-    -----
-    One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's
-    global generator, the dropout inside of recurrent and attention layers included.
 
     References
     ----------
@@ -212,7 +203,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the label of the largest mean probability, (n_points,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Average the probabilities of the model's own ``n_draws`` functions: the same ones at every call.
