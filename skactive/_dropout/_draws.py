@@ -21,7 +21,7 @@ from .._utils.threads import Lock
 from .._utils.validation import NetError, NoDropoutError
 from ._dropout_calls import ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._pruned_networks import PrunedNetworks, key_of, prunable
-from ._recording import Call, NotRecordedError, Recording, record
+from ._recording import NotRecordedError, Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
@@ -76,10 +76,9 @@ class FrozenNet:
             if is_out_of_memory(error):
                 raise
             shapes = ", ".join(str(tuple(x.shape)) for x in parts_of(batch)) or type(batch).__name__
-            remedy = " Convert the pool with .astype(numpy.float32)." if "same dtype" in str(error) else ""
             raise NetError(
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
-                f"{type(error).__name__}: {error}{remedy}"
+                f"{type(error).__name__}: {error}"
             ) from error
         return getattr(outputs, "logits", outputs)
 
@@ -91,8 +90,7 @@ class FrozenNet:
         if not is_close(again, beside_others):
             raise NetError(
                 f"`estimator` must return the same at every call under the same dropout masks, and this {self.name} "
-                "does not: it draws random numbers outside of torch, or keeps state between calls. Draw them by "
-                "torch.rand or bernoulli_, and keep no state."
+                "does not: it draws random numbers outside of torch, or keeps state between calls."
             )
         if n_rows == 1:
             return
@@ -106,8 +104,8 @@ class FrozenNet:
         ):
             raise RowsMixedError(
                 f"`estimator` must compute each row by itself, and the outputs of this {self.name} for a row depend on "
-                "the other rows of its block. Batch norm without running statistics does that, attention across rows, "
-                f"or a data set that scales rows by each other. {ROW_BY_ROW}, if the net is meant to see single rows."
+                "the other rows of its block, as by attention across rows, or a data set that scales rows by others. "
+                f"{ROW_BY_ROW}, if the net is meant to see single rows."
             )
 
     def check_count(self, outputs: Tensor, n_rows: int) -> None:
@@ -208,28 +206,22 @@ class FixedDraws(FrozenNet):
         if self._is_checked:
             return
         some = spread(block)
-        try:
-            self._check(0, rows, some)
-        except RowsMixedError:
-            if not self._sites.folded:
-                raise
-        if self._sites.folded:
-            self._find_order(rows, some)
+        # Parts of rows may lie on one axis in either order: in the right one each row is answered by itself.
+        for self._sites.parts_first in (False, True):
+            try:
+                self._check(0, rows, some)
+                for probe in self._sites.probes():
+                    self._check(probe, rows, some)
+                break
+            except RowsMixedError:
+                if not self._sites.folded:
+                    raise
+        else:
+            raise folded_error()
         self._is_checked = differ(rows, some)
 
     def _check(self, draw: int, rows: Rows, some: list[int]) -> None:
         self.check_rows(lambda batch, n_rows: self._run(draw, batch, n_rows), rows, some)
-
-    def _find_order(self, rows: Rows, some: list[int]) -> None:
-        """Find out in which order parts of rows lie on one axis: in the right one each row is answered by itself."""
-        for self._sites.parts_first in (False, True):
-            try:
-                for probe in self._sites.probes():
-                    self._check(probe, rows, some)
-                return
-            except RowsMixedError:
-                continue
-        raise folded_error()
 
     # One draw after the other
 
@@ -281,7 +273,10 @@ class FixedDraws(FrozenNet):
         chain = recording.chain()
         letters = prunable(chain, self._sites)
         pruned = chain[: len(letters)]
-        networks = self._networks(pruned, letters) if letters else None
+        key = key_of(pruned, letters)
+        if letters and key not in self._pruned:  # made once for blocks of all sizes
+            self._pruned[key] = PrunedNetworks(pruned, letters, self._sites)
+        networks = self._pruned.get(key)
 
         def plan(batch: Any) -> Tensor:
             with plain_pass(n_rows):  # nothing is dropped in what all draws share
@@ -295,13 +290,6 @@ class FixedDraws(FrozenNet):
             return self._finished(recording, len(pruned), ({pruned[-1].outputs.number: draw} for draw in draws), n_rows)
 
         return plan
-
-    def _networks(self, calls: list[Call], letters: str) -> PrunedNetworks:
-        """The pruned networks of these layers, made once for blocks of all sizes."""
-        key = key_of(calls, letters)
-        if key not in self._pruned:
-            self._pruned[key] = PrunedNetworks(calls, letters, self._sites)
-        return self._pruned[key]
 
     def _finished(self, recording: Recording, start: int, values: Iterable[dict[int, Any]], n_rows: int) -> Tensor:
         """Outputs of all draws, by the drawn calls from one on, for the values that each draw has by then."""

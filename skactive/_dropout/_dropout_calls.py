@@ -92,7 +92,7 @@ class Sites:
 
     def probes(self) -> range:
         """Draws that no caller asks for: together they treat any two parts of a row differently."""
-        most = max(self.at[position].shape[axis] for position, axis in self.folded.items())
+        most = max((self.at[position].shape[axis] for position, axis in self.folded.items()), default=1)
         return range(-1, -1 - (most - 1).bit_length(), -1)
 
     def units(self, position: int) -> Tensor:

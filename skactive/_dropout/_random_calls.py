@@ -28,14 +28,10 @@ ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
 _ALPHA_DROPPED = -1.7580993408473766
 _WITHOUT_ROWS = {F.dropout1d: 2, F.dropout3d: 4}  # as many axes are taken for a single row, whose channels come first
 _BELOW: dict[Any, Any] = {  # functions below those, which modules may call directly
-    torch.dropout: F.dropout,
-    torch.alpha_dropout: F.alpha_dropout,
-    torch.feature_dropout: F.dropout2d,
-    torch.feature_alpha_dropout: F.feature_alpha_dropout,
-    torch.dropout_: F.dropout,
-    torch.alpha_dropout_: F.alpha_dropout,
-    torch.feature_dropout_: F.dropout2d,
-    torch.feature_alpha_dropout_: F.feature_alpha_dropout,
+    **dict.fromkeys((torch.dropout, torch.dropout_), F.dropout),
+    **dict.fromkeys((torch.alpha_dropout, torch.alpha_dropout_), F.alpha_dropout),
+    **dict.fromkeys((torch.feature_dropout, torch.feature_dropout_), F.dropout2d),
+    **dict.fromkeys((torch.feature_alpha_dropout, torch.feature_alpha_dropout_), F.feature_alpha_dropout),
 }
 _SLOPES: set[Any] = {F.rrelu, torch.rrelu, torch.rrelu_}  # random in training only
 _SLOPED = ("input", "lower", "upper", "training", "inplace")
@@ -182,15 +178,11 @@ def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ..
         own = slice(i * directions, (i + 1) * directions)
         before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
         layer = weights[i * n_weights : (i + 1) * n_weights]
-        with _without_cudnn(x):  # it wants the weights of all layers in one piece
+        # cuDNN wants the weights of all layers in one piece. The setting is that of the process: only where it matters.
+        with torch.backends.cudnn.flags(enabled=False) if x.is_cuda else contextlib.nullcontext():
             x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
         states.append(after)
     return x, *(torch.cat(parts) for parts in zip(*states, strict=True))
-
-
-def _without_cudnn(x: Tensor) -> Any:
-    """A setting of the whole process, so only where it matters."""
-    return torch.backends.cudnn.flags(enabled=False) if x.is_cuda else contextlib.nullcontext()
 
 
 _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {

@@ -161,16 +161,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Represent rows by the input of the net's last linear layer, with dropout switched off.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, ...)
-
-        Returns
-        -------
-        ndarray of shape (n_points, n_units), float32
-        """
+        """Represent rows by the input of the last linear layer, dropout switched off: (n_points, n_units), float32."""
         check_is_fitted(self, "net_")
         net = FrozenNet(self.net_.module_)
 

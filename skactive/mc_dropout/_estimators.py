@@ -83,10 +83,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     net_ : skorch.NeuralNetClassifier
         The trained net; ``net_.module_`` is the torch module and ``net_.history`` its losses. Its labels are the
         positions in ``classes_``.
-    n_features_in_ : int
-        Columns of X (channels of images).
-    feature_names_in_ : ndarray
-        Column names, if X had any.
+    n_features_in_, feature_names_in_
+        Number of columns of X (channels of images), and their names if X had any.
     n_iter_ : int
         Epochs trained by the last ``fit`` and the ``partial_fit`` calls after it.
 
