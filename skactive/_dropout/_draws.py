@@ -76,9 +76,10 @@ class FrozenNet:
             if is_out_of_memory(error):
                 raise
             shapes = ", ".join(str(tuple(x.shape)) for x in parts_of(batch)) or type(batch).__name__
+            remedy = " Convert the pool with .astype(numpy.float32)." if "same dtype" in str(error) else ""
             raise NetError(
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{remedy}"
             ) from error
         return getattr(outputs, "logits", outputs)
 
@@ -104,7 +105,7 @@ class FrozenNet:
         ):
             raise RowsMixedError(
                 f"`estimator` must compute each row by itself, and the outputs of this {self.name} for a row depend on "
-                "the other rows of its block, as by attention across rows, or a data set that scales rows by others. "
+                "the rest of its block, as by attention across rows, or a data set that scales rows by each other. "
                 f"{ROW_BY_ROW}, if the net is meant to see single rows."
             )
 

@@ -180,7 +180,8 @@ class Pass(RandomCalls):
             return self._tossed(func is Tensor.bernoulli_, *args, **kwargs)
         if func in _BOUNDS:
             return self._filled(law, _BOUNDS[func], *args, **kwargs)
-        like = func(*args, **{**kwargs, "device": "meta"})  # for the shape and the type alone
+        is_like = func in (torch.rand_like, torch.randn_like)
+        like = torch.empty_like(*args, **kwargs) if is_like else func(*args, **{**kwargs, "device": "meta"})
         return self._numbers(law, like, device_of(args, kwargs))
 
     def _filled(self, law: str, names: tuple[str, str], tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:

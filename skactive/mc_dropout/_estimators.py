@@ -183,10 +183,6 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
             As in `fit`.
         classes : array-like, optional
             All labels that may ever come. Needed at the first call, unless the parameter ``classes`` declares them.
-
-        Returns
-        -------
-        self
         """
         if not hasattr(self, "net_"):
             classes = self.classes if classes is None else classes
