@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skactive._dropout import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
+from skactive._dropout import BLOCK, FixedDraws, InBlocks, TensorRows
 
 
 class Residual(nn.Module):
@@ -24,19 +24,24 @@ class Functions:
 
     def __init__(self, module, n_draws=6, seed=0, batch_size=BLOCK, forward=None):
         self.draws = FixedDraws(module, n_draws, np.random.default_rng(seed), forward)
-        self.size = BlockSize(batch_size)
+        self.blocks = InBlocks(batch_size)
 
     def __call__(self, x):
-        return forward_rows(self.draws, TensorRows(x), self.size, axis=1)
+        return self.blocks.joined(self._learnt(x), TensorRows(x), axis=1)
+
+    def _learnt(self, x):
+        with torch.no_grad():
+            self.draws.learn(TensorRows(x))
+        return self.draws
 
     def by_whole_passes(self, x):
         """The same, by a forward pass of the whole module for each draw and block."""
 
         def draws(rows, block):
-            self.draws(rows, block)  # what is random is learnt at the first call
+            self._learnt(x)(rows, block)  # what is random is learnt at the first call
             return self.draws.by_whole_passes(rows.take(block), len(block))
 
-        return forward_rows(draws, TensorRows(x), self.size, axis=1)
+        return self.blocks.joined(draws, TensorRows(x), axis=1)
 
 
 def draw(module, x, n_draws=6, seed=0, **options):

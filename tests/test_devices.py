@@ -29,7 +29,7 @@ from skactive import (
 from skactive._dropout import TrainingRandom, _dropout_calls
 from skactive._dropout._dropout_calls import Site, Sites
 from skactive._utils import devices as _devices
-from skactive.mc_dropout import _base, _modules
+from skactive.mc_dropout import _base, _training
 from skactive.posterior import _nets
 from skactive.posterior._embeddings import RepresentedNet
 
@@ -334,9 +334,9 @@ def test_scores_of_numbers_stay_on_the_device(name):
 def test_losses_and_probabilities_are_made_on_the_device(output, n_columns):
     outputs, codes = torch.ones(6, n_columns, device=META), torch.ones(6, dtype=torch.int64, device=META)
     with Device(has_float64=False) as device:
-        assert _modules.CrossEntropy(output)(outputs, codes).device == META
-        assert _modules.probabilities(outputs, output).shape == (6, max(2, n_columns))
-        assert _modules.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
+        assert _training.CrossEntropy(output)(outputs, codes).device == META
+        assert _training.probabilities(outputs, output).shape == (6, max(2, n_columns))
+        assert _training.SquaredError()(outputs[:, 0], torch.ones(6, device=META)).shape == (6,)
     assert (device.n_waits, device.sent) == (0, 0)
 
 

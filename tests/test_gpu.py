@@ -18,7 +18,7 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout import BlockSize, TensorRows, forward_rows
+from skactive._dropout import InBlocks, TensorRows
 
 pytestmark = [
     pytest.mark.gpu,
@@ -237,8 +237,8 @@ def test_blocks_are_halved_where_the_memory_of_the_gpu_runs_out():
         held = torch.empty((len(block), n_free // 20), dtype=torch.uint8, device=DEVICE)
         return rows.take(block) + held[:, :1]
 
-    size = BlockSize(64)
+    blocks = InBlocks(64)
     with pytest.warns(UserWarning, match="Memory ran out for 64 rows"):
-        outputs = forward_rows(large, TensorRows(x), size)
+        outputs = blocks.joined(large, TensorRows(x))
     assert len(outputs) == 64
-    assert size.n_rows <= 32
+    assert blocks.batch_size <= 32

@@ -1,14 +1,12 @@
 """Functions drawn from torch modules with dropout, exactly as they are."""
 
-from ._draws import FixedDraws
+from ._draws import FixedDraws, FrozenNet, is_close, row_by_row
 from ._dropout_calls import Pass, plain_pass
-from ._eval_copy import FrozenNet, is_close, row_by_row
 from ._random_calls import TrainingRandom
-from ._rows import BLOCK, BlockSize, InBlocks, Rows, TensorRows, differ, forward_rows, spread
+from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, spread
 
 __all__ = [
     "BLOCK",
-    "BlockSize",
     "FixedDraws",
     "FrozenNet",
     "InBlocks",
@@ -17,7 +15,6 @@ __all__ = [
     "TensorRows",
     "TrainingRandom",
     "differ",
-    "forward_rows",
     "is_close",
     "plain_pass",
     "row_by_row",

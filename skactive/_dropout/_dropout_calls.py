@@ -14,31 +14,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from .._utils import devices
 from .._utils.validation import NetError
-from ._random_calls import RandomCalls
+from ._random_calls import TAKES_GENERATOR, RandomCalls, device_of
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
 _KEPT_OF_DEVICE = 16  # else one part in so many of it
 ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
 
-_MADE: dict[Any, str] = {torch.rand: "uniform", torch.randn: "normal"}  # of a size that is given
-_LIKE: dict[Any, str] = {torch.rand_like: "uniform", torch.randn_like: "normal"}
-_FILLED: dict[Any, tuple[str, tuple[str, str]]] = {  # in place, with the names of what bounds or scales them
-    Tensor.uniform_: ("uniform", ("from", "to")),
-    Tensor.normal_: ("normal", ("mean", "std")),
+_LAWS: dict[Any, str] = {
+    **dict.fromkeys((torch.rand, torch.rand_like, Tensor.uniform_), "uniform"),
+    **dict.fromkeys((torch.randn, torch.randn_like, Tensor.normal_), "normal"),
+    **dict.fromkeys((torch.bernoulli, Tensor.bernoulli, Tensor.bernoulli_), "bernoulli"),
 }
-_TOSSED: set[Any] = {torch.bernoulli, Tensor.bernoulli}
-_ANSWERED = _MADE.keys() | _LIKE.keys() | _FILLED.keys() | _TOSSED | {Tensor.bernoulli_}
-_REFUSED: set[Any] = {
-    *(torch.multinomial, torch.normal, torch.poisson, torch.randint, torch.randint_like, torch.randperm),
-    *(F.gumbel_softmax, Tensor.multinomial, Tensor.random_, Tensor.exponential_),
-    *(Tensor.cauchy_, Tensor.geometric_, Tensor.log_normal_, torch.native_dropout),
-    *(nn.init.kaiming_uniform_, nn.init.normal_, nn.init.uniform_),
-}
+_BOUNDS: dict[Any, tuple[str, str]] = {Tensor.uniform_: ("from", "to"), Tensor.normal_: ("mean", "std")}
+_REFUSED: set[Any] = {*TAKES_GENERATOR, torch.randint_like, F.gumbel_softmax, torch.native_dropout} - _LAWS.keys()
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
 
 _NORMALISERS: dict[Any, str] = {
@@ -60,14 +53,12 @@ class Site:
     law: str  # "dropout", "uniform", "normal" or "bernoulli"
     shape: tuple[int, ...]
     p: float = 0.0  # probability of being dropped
-    is_alpha: bool = False
 
     @property
     def is_of_units(self) -> bool:
-        """Whether units (on the axis behind the rows) are dropped as a whole, and to zero."""
+        """Whether units (on the axis behind the rows) are dropped as a whole."""
         shape = self.shape
-        is_flat = len(shape) > 1 and shape[0] == 1 and all(length == 1 for length in shape[2:])
-        return self.law == "dropout" and not self.is_alpha and is_flat
+        return len(shape) > 1 and shape[0] == 1 and all(length == 1 for length in shape[2:])
 
 
 class Sites:
@@ -101,7 +92,7 @@ class Sites:
 
     def probes(self) -> range:
         """Draws that no caller asks for: together they treat any two parts of a row differently."""
-        most = max(self.at[position].shape[axis] for position, axis in self.folded.items())
+        most = max((self.at[position].shape[axis] for position, axis in self.folded.items()), default=1)
         return range(-1, -1 - (most - 1).bit_length(), -1)
 
     def units(self, position: int) -> Tensor:
@@ -148,7 +139,7 @@ class Pass(RandomCalls):
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Answer the other random functions, note the last linear layer and softmax, and run the rest."""
-        if func in _ANSWERED:
+        if func in _LAWS:
             return self._raw(func, args, kwargs)
         if func in _REFUSED:
             return self._refused(func, args, kwargs)
@@ -169,8 +160,8 @@ class Pass(RandomCalls):
         """The rate at which this pass drops."""
         return p if training and self._draw is not None else 0.0
 
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        kept = self._next(Site("dropout", shape, float(p), is_alpha), shape, x.device)
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+        kept = self._next(Site("dropout", shape, float(p)), shape, x.device)
         # In the memory format of x, if the mask is one for all rows: products of mixed formats are slow.
         return torch.empty_like(x[:1]).copy_(kept) if len(kept) == 1 else kept.to(x.dtype)
 
@@ -181,37 +172,29 @@ class Pass(RandomCalls):
 
     # Random numbers other than dropout
 
-    def slopes(self, x: Tensor) -> Tensor:
-        self._check_is_draw("rrelu")
-        return self._numbers("uniform", x)
-
     def _raw(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
         self._check_is_draw(func.__name__)
         kwargs = {name: value for name, value in kwargs.items() if name not in ("generator", "out")}
-        if func in _FILLED:
-            return self._filled(func, *args, **kwargs)
-        if func in _LIKE:
-            return self._numbers(_LIKE[func], torch.empty_like(*args, **kwargs))
-        if func in _MADE:
-            like = func(*args, **{**kwargs, "device": "meta"})  # for the shape and the type alone
-            return self._numbers(_MADE[func], like, torch.device(kwargs.get("device") or torch.get_default_device()))
-        x, *rest = args if args else (kwargs["input"],)
-        p = rest[0] if rest else kwargs.get("p")
-        if func is Tensor.bernoulli_:
-            p = 0.5 if p is None else p
-            return x.copy_(self._tossed(p if isinstance(p, Tensor) else torch.full(x.shape, p, device=x.device)))
-        return self._tossed(x if p is None else torch.full_like(x, p)).to(x.dtype)
+        law = _LAWS[func]
+        if law == "bernoulli":
+            return self._tossed(func is Tensor.bernoulli_, *args, **kwargs)
+        if func in _BOUNDS:
+            return self._filled(law, _BOUNDS[func], *args, **kwargs)
+        is_like = func in (torch.rand_like, torch.randn_like)
+        like = torch.empty_like(*args, **kwargs) if is_like else func(*args, **{**kwargs, "device": "meta"})
+        return self._numbers(law, like, device_of(args, kwargs))
 
-    def _filled(self, func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        law, names = _FILLED[func]
+    def _filled(self, law: str, names: tuple[str, str], tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         given = {**dict(zip(names, (0.0, 1.0), strict=True)), **dict(zip(names, args, strict=False)), **kwargs}
         first, second = (given[name] for name in names)
         scale = second - first if law == "uniform" else second
         return tensor.copy_(self._numbers(law, tensor) * scale + first)
 
-    def _tossed(self, p: Tensor) -> Tensor:
-        numbers = self._next(Site("bernoulli", tuple(p.shape)), tuple(p.shape), p.device)
-        return numbers.expand(p.shape) < p
+    def _tossed(self, in_place: bool, input: Tensor, p: Any = None) -> Tensor:
+        p = (0.5 if in_place else input) if p is None else p
+        p = p if isinstance(p, Tensor) else torch.full(input.shape, p, device=input.device)
+        ones = self._next(Site("bernoulli", tuple(p.shape)), tuple(p.shape), p.device).expand(p.shape) < p
+        return input.copy_(ones) if in_place else ones.to(input.dtype)
 
     def _numbers(self, law: str, like: Tensor, device: torch.device | None = None) -> Tensor:
         """Numbers of the shape and type of a tensor, which may be changed."""

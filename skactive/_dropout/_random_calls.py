@@ -11,6 +11,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,24 +20,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from .._utils.validation import NetError
-
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
 DROPOUTS: set[Any] = {F.dropout, F.alpha_dropout, *CHANNELWISE}
-_ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
+ALPHA: set[Any] = {F.alpha_dropout, F.feature_alpha_dropout}
 
 # What a dropped unit of a self-normalising net is set to: -scale * alpha of SELU (Klambauer et al., 2017).
 _ALPHA_DROPPED = -1.7580993408473766
 _WITHOUT_ROWS = {F.dropout1d: 2, F.dropout3d: 4}  # as many axes are taken for a single row, whose channels come first
 _BELOW: dict[Any, Any] = {  # functions below those, which modules may call directly
-    torch.dropout: F.dropout,
-    torch.alpha_dropout: F.alpha_dropout,
-    torch.feature_dropout: F.dropout2d,
-    torch.feature_alpha_dropout: F.feature_alpha_dropout,
-    torch.dropout_: F.dropout,
-    torch.alpha_dropout_: F.alpha_dropout,
-    torch.feature_dropout_: F.dropout2d,
-    torch.feature_alpha_dropout_: F.feature_alpha_dropout,
+    **dict.fromkeys((torch.dropout, torch.dropout_), F.dropout),
+    **dict.fromkeys((torch.alpha_dropout, torch.alpha_dropout_), F.alpha_dropout),
+    **dict.fromkeys((torch.feature_dropout, torch.feature_dropout_), F.dropout2d),
+    **dict.fromkeys((torch.feature_alpha_dropout, torch.feature_alpha_dropout_), F.feature_alpha_dropout),
 }
 _SLOPES: set[Any] = {F.rrelu, torch.rrelu, torch.rrelu_}  # random in training only
 _SLOPED = ("input", "lower", "upper", "training", "inplace")
@@ -69,12 +64,8 @@ class RandomCalls(TorchFunctionMode):
         """The rate to apply where a call asks for ``p``."""
 
     @abstractmethod
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         """Zeros and ones of x's type, to be multiplied with it, drawn in this shape."""
-
-    @abstractmethod
-    def slopes(self, x: Tensor) -> Tensor:
-        """Numbers between 0 and 1, one for each of x."""
 
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
@@ -95,11 +86,11 @@ class RandomCalls(TorchFunctionMode):
     ) -> Tensor:
         if self.rate(p, training or train) == 0:
             return input
-        left = self._left(input, _noise_shape(func, input), p, func in _ALPHA)
+        left = self._left(input, _noise_shape(func, input), p, func in ALPHA)
         return input.copy_(left) if inplace and self.in_place else left
 
     def _left(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        kept = self.kept(x, shape, p, is_alpha)
+        kept = self.kept(x, shape, p)
         if not is_alpha:
             return x * (kept.div_(1 - p) if p < 1 else kept)
         if p == 1:
@@ -113,8 +104,8 @@ class RandomCalls(TorchFunctionMode):
         if not given.get("training"):
             return func(*args, **kwargs)
         x, lower, upper = given["input"], given["lower"], given["upper"]
-        slopes = self.slopes(x) * (upper - lower) + lower
-        sloped = torch.where(x < 0, x * slopes.to(x.dtype), x)
+        slopes = self.other(torch.rand_like, (x,), {}) * (upper - lower) + lower
+        sloped = torch.where(x < 0, x * slopes, x)
         is_in_place = given.get("inplace") is True or func is torch.rrelu_
         return x.copy_(sloped) if is_in_place and self.in_place else sloped
 
@@ -156,34 +147,19 @@ def _attention(
 
 
 def _multi_head_attention(mode: RandomCalls, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    given = _MULTI_HEAD.bind(*args, **kwargs).arguments
+    """Torch's own function, which calls this mode's dropout in place of its own."""
     attend: Any = F.multi_head_attention_forward
+    given = _MULTI_HEAD.bind(*args, **kwargs).arguments
     p = mode.rate(given["dropout_p"], given.get("training", True))
     if p == 0:
         return attend(**{**given, "dropout_p": 0.0})
-    if given.get("static_k") is not None or given.get("static_v") is not None:
-        raise NetError(
-            "`estimator` has dropout inside of attention with given keys or values, where no mask can be held fixed "
-            "for all rows. Set the layer's `dropout` to 0 to draw from the net's other dropout layers alone."
-        )
-    asked = {"training": False, "need_weights": True, "average_attn_weights": False}
-    _, weights = attend(**{**given, **asked})
-    weights = mode.drop(weights, p)  # (n_rows, n_heads, n_queries, n_keys)
 
-    separate = given.get("use_separate_proj_weight", False)
-    weight = given["v_proj_weight"] if separate else given["in_proj_weight"].chunk(3)[2]
-    bias = None if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)[2]
-    values = F.linear(given["value"], weight, bias)
-    if given["bias_v"] is not None:
-        values = torch.cat([values, given["bias_v"].expand(1, values.shape[1], -1)])
-    if given["add_zero_attn"]:
-        values = torch.cat([values, torch.zeros_like(values[:1])])
-    values = values.unflatten(-1, (given["num_heads"], -1))
-    attended = torch.einsum("nhqk,knhd->qnhd", weights, values).flatten(2)
-    outputs = F.linear(attended, given["out_proj_weight"], given["out_proj_bias"])
-    if not given.get("need_weights", True):
-        return outputs, None
-    return outputs, weights.mean(1) if given.get("average_attn_weights", True) else weights
+    def drop(weights: Tensor, p: float) -> Tensor:  # (n_rows * n_heads, n_queries, n_keys)
+        return mode.drop(weights.unflatten(0, (-1, given["num_heads"])), p).flatten(0, 1)
+
+    attend = FunctionType(attend.__code__, {**vars(F), "dropout": drop}, argdefs=attend.__defaults__)
+    outputs, weights = attend(**{**given, "need_weights": True})  # else weights are dropped out of sight
+    return outputs, weights if given.get("need_weights", True) else None
 
 
 def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ...]:
@@ -202,15 +178,11 @@ def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ..
         own = slice(i * directions, (i + 1) * directions)
         before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
         layer = weights[i * n_weights : (i + 1) * n_weights]
-        with _without_cudnn(x):  # it wants the weights of all layers in one piece
+        # cuDNN wants the weights of all layers in one piece. The setting is that of the process: only where it matters.
+        with torch.backends.cudnn.flags(enabled=False) if x.is_cuda else contextlib.nullcontext():
             x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
         states.append(after)
     return x, *(torch.cat(parts) for parts in zip(*states, strict=True))
-
-
-def _without_cudnn(x: Tensor) -> Any:
-    """A setting of the whole process, so only where it matters."""
-    return torch.backends.cudnn.flags(enabled=False) if x.is_cuda else contextlib.nullcontext()
 
 
 _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {
@@ -224,7 +196,7 @@ _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {
 
 _FUNCTIONS = ("bernoulli", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm")
 _IN_PLACE = ("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_")
-_TAKES_GENERATOR: set[Any] = {
+TAKES_GENERATOR: set[Any] = {
     *(getattr(torch, name) for name in _FUNCTIONS),
     *(getattr(Tensor, name) for name in ("bernoulli", "multinomial", *_IN_PLACE)),
     *(getattr(nn.init, name) for name in ("kaiming_uniform_", "normal_", "uniform_")),
@@ -244,8 +216,8 @@ class TrainingRandom(RandomCalls):
         """Give a generator to the other random functions, and run the rest."""
         if func in _LIKE:
             func, args, kwargs = _LIKE[func], (torch.empty_like(*args, **kwargs),), {}
-        if func in _TAKES_GENERATOR and kwargs.get("generator") is None:
-            kwargs = {**kwargs, "generator": self.on(_device_of(args, kwargs))}
+        if func in TAKES_GENERATOR and kwargs.get("generator") is None:
+            kwargs = {**kwargs, "generator": self.on(device_of(args, kwargs))}
         return func(*args, **kwargs)
 
     def on(self, device: torch.device) -> torch.Generator:
@@ -260,17 +232,11 @@ class TrainingRandom(RandomCalls):
     def rate(self, p: float, training: bool = True) -> float:
         return p if training else 0.0
 
-    def kept(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        return self._uniform(shape, x.device).ge_(p).to(x.dtype)
-
-    def slopes(self, x: Tensor) -> Tensor:
-        return self._uniform(x.shape, x.device)
-
-    def _uniform(self, shape: Any, device: torch.device) -> Tensor:
-        return torch.rand(shape, generator=self.on(device), device=device)
+    def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+        return torch.rand(shape, generator=self.on(x.device), device=x.device).ge_(p).to(x.dtype)
 
 
-def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
+def device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
     """The device of the numbers that a function draws."""
     if kwargs.get("device") is not None:
         return torch.device(kwargs["device"])

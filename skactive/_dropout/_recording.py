@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -55,7 +55,6 @@ class Call:
     before: tuple[int, ...] | None  # shape of the first tensor that it takes, if that differs between passes
     shape: tuple[int, ...]  # of the output, if that was one tensor
     masks: range  # positions of its random calls
-    is_drawn: bool  # whether the outputs depend on a mask
 
     def run(self, values: dict[int, Any]) -> None:
         """Make the call, and put its outputs among the values."""
@@ -82,24 +81,19 @@ class Recording:
     """A forward pass, its inputs and its output."""
 
     inputs: list[int]
-    calls: list[Call]
+    shared: list[Call]
+    drawn: list[Call]  # those whose outputs depend on a mask
     output: int
-    is_pure: bool  # whether the inputs stay unchanged
     taken: set[int]  # slots that drawn calls take from the others
     written: Tensor  # the output of the pass that was recorded
-    shared: list[Call] = field(init=False)
-    drawn: list[Call] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shared = [call for call in self.calls if not call.is_drawn]
-        self.drawn = [call for call in self.calls if call.is_drawn]
         self._dead = _last_uses(self.shared, {*self.taken, self.output})
         self._dead_drawn = _last_uses(self.drawn, {self.output})
 
     def run_shared(self, batch: Any) -> dict[int, Any]:
         """Values that all draws share."""
-        tensors = list(parts_of(batch if self.is_pure else copied(batch)))
-        return _run(self.shared, self._dead, dict(zip(self.inputs, tensors, strict=True)))
+        return _run(self.shared, self._dead, dict(zip(self.inputs, parts_of(copied(batch)), strict=True)))
 
     def run_drawn(self, values: dict[int, Any], start: int = 0) -> Tensor:
         """The output of one draw, from one of the drawn calls on; to be run in its pass."""
@@ -156,11 +150,9 @@ class _Recorder(TorchFunctionMode):
         self._slots: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._drawn: set[int] = set()
         self._taken: dict[int, tuple[Tensor, int]] = {}  # and the version of the tensor
-        self._calls: list[Call] = []
+        self._calls: tuple[list[Call], list[Call]] = [], []  # shared and drawn
         self._n_slots = 0
-        self._input_tensors = inputs
         self._inputs = [self._new_slot(tensor) for tensor in inputs]
-        self._versions = [_version(tensor) for tensor in inputs]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -192,7 +184,7 @@ class _Recorder(TorchFunctionMode):
         written_args, written_kwargs = self._written(args), self._written(kwargs)
         outputs = self._outputs(value, is_drawn)
         shape = tuple(value.shape) if isinstance(value, Tensor) else ()
-        self._calls.append(Call(func, written_args, written_kwargs, outputs, before_shape, shape, masks, is_drawn))
+        self._calls[is_drawn].append(Call(func, written_args, written_kwargs, outputs, before_shape, shape, masks))
         return value
 
     def recording(self, output: Any) -> Recording:
@@ -200,8 +192,7 @@ class _Recorder(TorchFunctionMode):
         is_clean = all(_version(tensor) == version for tensor, version in self._taken.values())
         if number is None or not is_clean:
             raise NotRecordedError
-        is_pure = [_version(tensor) for tensor in self._input_tensors] == self._versions
-        return Recording(self._inputs, self._calls, number, is_pure, set(self._taken), output)
+        return Recording(self._inputs, *self._calls, number, set(self._taken), output)
 
     def _new_slot(self, tensor: Tensor) -> int:
         self._slots[id(tensor)] = weakref.ref(tensor), self._n_slots

@@ -47,18 +47,41 @@ class TensorRows:
         return x.clone(memory_format=torch.contiguous_format)
 
 
-class BlockSize:
-    """How many rows go through a net at once: fewer once memory ran out."""
+class InBlocks:
+    """Rows go through a net in blocks of ``batch_size``, which is halved when memory runs out."""
 
-    def __init__(self, n_rows: int) -> None:
-        self.n_rows = n_rows
-        self._has_warned = False
+    _has_warned = False
 
-    def halve(self, n_tried: int, error: Exception) -> None:
-        """Go on with half as many rows, and warn the first time."""
-        if n_tried == 1:
-            raise error
-        self.n_rows = min(self.n_rows, (n_tried + 1) // 2)
+    def __init__(self, batch_size: int) -> None:
+        self.batch_size = batch_size
+
+    def with_batch_size(self, n_rows: int) -> Self:
+        """The same function, in blocks of this size."""
+        twin = copy.copy(self)
+        twin.batch_size, twin._has_warned = n_rows, False
+        return twin
+
+    def joined(self, function: Callable[[Rows, range], Tensor], rows: Rows, axis: int = 0) -> Tensor:
+        """Apply ``function`` to one block of rows after the other and join the results along ``axis``."""
+        with torch.no_grad():
+            return _join(self._parts(function, rows), len(rows), axis)
+
+    def _parts(self, function: Callable[[Rows, range], Tensor], rows: Rows) -> Iterator[Tensor]:
+        start = 0
+        while start < len(rows):
+            block = range(start, min(start + self.batch_size, len(rows)))
+            try:
+                part = function(rows, block)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error) or len(block) == 1:
+                    raise
+                self._halve(len(block))
+                continue
+            yield part
+            start = block.stop
+
+    def _halve(self, n_tried: int) -> None:
+        self.batch_size = min(self.batch_size, (n_tried + 1) // 2)
         if not self._has_warned:
             self._has_warned = True
             warn(
@@ -67,50 +90,12 @@ class BlockSize:
             )
 
 
-class InBlocks:
-    """A function of rows that go through a net in blocks of ``batch_size``."""
-
-    def __init__(self, batch_size: int) -> None:
-        self._size = BlockSize(batch_size)
-
-    @property
-    def batch_size(self) -> int:
-        return self._size.n_rows
-
-    def with_batch_size(self, n_rows: int) -> Self:
-        """The same function, in blocks of this size."""
-        twin = copy.copy(self)
-        twin._size = BlockSize(n_rows)
-        return twin
-
-
-def forward_rows(function: Callable[[Rows, range], Tensor], rows: Rows, size: BlockSize, axis: int = 0) -> Tensor:
-    """Apply ``function`` to one block of rows after the other and join the results along ``axis``."""
-    with torch.no_grad():
-        return join_rows(_blocks(function, rows, size), len(rows), axis)
-
-
-def _blocks(function: Callable[[Rows, range], Tensor], rows: Rows, size: BlockSize) -> Iterator[Tensor]:
-    start = 0
-    while start < len(rows):
-        block = range(start, min(start + size.n_rows, len(rows)))
-        try:
-            part = function(rows, block)
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            size.halve(len(block), error)
-            continue
-        yield part
-        start = block.stop
-
-
 def is_out_of_memory(error: Exception) -> bool:
     texts = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
 
-def join_rows(parts: Iterator[Tensor], n_rows: int, axis: int) -> Tensor:
+def _join(parts: Iterator[Tensor], n_rows: int, axis: int) -> Tensor:
     """Join parts along ``axis`` as they come, in their memory layout; at no time are all of them in memory."""
     first = next(parts)
     start = first.shape[axis]
@@ -134,10 +119,8 @@ def spread(block: range) -> list[int]:
 def differ(rows: Rows, some: list[int]) -> bool:
     """Whether some rows are not all equal; rows without tensors are taken to differ."""
     ours, firsts = (list(parts_of(rows.take(which))) for which in (some, [some[0]] * len(some)))
-    is_known = len(some) > 1 and [x.shape for x in ours] == [x.shape for x in firsts]
-    if not ours or (is_known and ours[0].device.type == "meta"):
-        return len(some) > 1
-    return len(some) > 1 and not (is_known and all(torch.equal(*pair) for pair in zip(ours, firsts, strict=True)))
+    are_known = bool(ours) and all(x.device.type != "meta" for x in ours)
+    return len(some) > 1 and not (are_known and all(torch.equal(*pair) for pair in zip(ours, firsts, strict=False)))
 
 
 # Nested values, as arguments and outputs of modules are

@@ -17,9 +17,9 @@ from .._dropout import BLOCK
 from .._utils.devices import best_float
 from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
 from .._utils.validation import Rule, Rules, check_classes, one_class_error, one_of
+from . import _training as training
 from ._base import RULES, BaseMCDropout
-from ._modules import OUTPUTS, CrossEntropy, SquaredError, check_declared, probabilities
-from ._training import ClassifierNet, Data, RegressorNet, class_weights, mean_and_scale
+from ._training import OUTPUTS, Data
 
 
 class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
@@ -37,10 +37,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     activation : str or class, default="relu"
         "elu", "gelu", "leaky_relu", "relu", "selu", "sigmoid", "silu", "tanh", or a torch.nn.Module class.
     module : torch.nn.Module class, function or instance, optional
-        A net of your own for rows of any shape, images (channels, height, width) included; it is given float32. A
-        class or function is called with ``module_params``, and with ``n_features_in`` (columns of X, or channels) and
-        ``n_outputs`` (number of classes) where its signature has these names. An instance is copied and trained on
-        from the weights that it has.
+        A net of your own for float32 rows of any shape, images (channels, height, width) included. A class or function
+        is called with ``module_params``, and with ``n_features_in`` (columns or channels) and ``n_outputs`` (number of
+        classes) where its signature has these names. A copy of an instance is trained on from its weights.
     lr : float, default=1e-3
         Learning rate.
     optimizer : str or class, default="adam"
@@ -52,9 +51,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     max_epochs : int, default=200
         Passes over the training data.
     early_stopping : bool, default=False
-        Hold out a fifth of the rows, in the proportions of the classes (a class's last row is never taken), stop when
-        their loss has not improved for 20 epochs, and keep the best weights. Below 10 rows: no early stopping, and a
-        warning.
+        Hold out a fifth of the rows, in the proportions of the classes, stop when their loss has not improved for 20
+        epochs, and keep the best weights. Below 10 rows: no early stopping, and a warning.
     n_draws : int, default=20
         Masks that a prediction averages over.
     class_weight : dict, "balanced" or None, default=None
@@ -70,11 +68,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     output : {"logits", "probabilities", "log_probabilities"}, default="logits"
         What ``module`` returns. A binary net may return one column, for ``classes_[1]``.
     predict_batch_size : int, default=256
-        Rows of a forward pass in prediction and for draws. Fewer take less memory; when it runs out, the number is
-        halved, with a warning.
+        Rows of a forward pass in prediction and for draws; halved, with a warning, when memory runs out.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds weights, shuffling, validation rows and masks. Random numbers of the usual kinds that a ``module`` asks
-        torch for come from here as well.
+        Seeds weights, shuffling, validation rows and masks. Torch's global generator is neither read nor moved.
     verbose : int, default=0
         Above 0 skorch prints a line for each epoch.
     callbacks : list of skorch callbacks, optional
@@ -87,10 +83,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     net_ : skorch.NeuralNetClassifier
         The trained net; ``net_.module_`` is the torch module and ``net_.history`` its losses. Its labels are the
         positions in ``classes_``.
-    n_features_in_ : int
-        Columns of X (channels of images).
-    feature_names_in_ : ndarray
-        Column names, if X had any.
+    n_features_in_, feature_names_in_
+        Number of columns of X (channels of images), and their names if X had any.
     n_iter_ : int
         Epochs trained by the last ``fit`` and the ``partial_fit`` calls after it.
 
@@ -99,11 +93,6 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     MCDropoutRegressor : The same for numbers.
     LastLayerClassifier : Treats the last layer alone as uncertain.
     sample_posterior : Draws from this or any other model.
-
-    Notes
-    -----
-    One fitted net may be asked by several threads at once. Neither training nor prediction reads or moves torch's
-    global generator, the dropout inside of recurrent and attention layers included.
 
     References
     ----------
@@ -131,7 +120,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         .or_none(),
         "output": one_of(OUTPUTS),
     }
-    _net_class = ClassifierNet
+    _net_class = training.ClassifierNet
     classes_: NDArray[Any]
 
     def __init__(
@@ -194,10 +183,6 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
             As in `fit`.
         classes : array-like, optional
             All labels that may ever come. Needed at the first call, unless the parameter ``classes`` declares them.
-
-        Returns
-        -------
-        self
         """
         if not hasattr(self, "net_"):
             classes = self.classes if classes is None else classes
@@ -211,18 +196,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the label of the largest mean probability.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, ...)
-
-        Returns
-        -------
-        ndarray of shape (n_points,)
-        """
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        """Predict the label of the largest mean probability, (n_points,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Average the probabilities of the model's own ``n_draws`` functions: the same ones at every call.
@@ -253,18 +229,13 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         Returns
         -------
         ndarray of shape (n_draws, n_points, n_classes), float32
-
-        Raises
-        ------
-        ValueError
-            If the net has no dropout.
         """
         return self._sample(X, n_draws)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Data:
         data = super()._check_data(X, y, sample_weight, reset)
         check_classification_targets(data.target)
-        return Data(data.X, data.target, data.weight * class_weights(self.class_weight, data.target))
+        return Data(data.X, data.target, data.weight * training.class_weights(self.class_weight, data.target))
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         declared = self.classes if classes is None else classes
@@ -276,14 +247,14 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     def _net_params(self) -> dict[str, Any]:
         quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
         return {
-            "criterion": CrossEntropy,
+            "criterion": training.CrossEntropy,
             "criterion__output": self.output,
-            "predict_nonlinearity": partial(probabilities, output=self.output),
+            "predict_nonlinearity": partial(training.probabilities, output=self.output),
             **quiet,
         }
 
     def _answer(self, outputs: Tensor) -> Tensor:
-        return probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
+        return training.probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
 
     def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
         n_columns = outputs.shape[1]
@@ -292,7 +263,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
                 f"`module` must return one column for each of the {n_outputs} classes (or one for two classes). "
                 f"Got {n_columns} columns instead."
             )
-        check_declared(outputs, self.output)
+        training.check_declared(outputs, self.output)
 
 
 class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
@@ -335,61 +306,31 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     (5, 442)
     """
 
-    _net_class = RegressorNet
+    _net_class = training.RegressorNet
     _target_scale: tuple[float, float]  # mean and standard deviation
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for one more epoch, optimizer state included; the first call begins a new net.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        self
-        """
+        """As in `MCDropoutClassifier`, without ``classes``."""
         return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Average the predictions of the model's own ``n_draws`` functions: the same ones at every call.
-
-        A net without dropout answers with its one function.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, ...)
-
-        Returns
-        -------
-        ndarray of shape (n_points,)
-        """
+        """Average the predictions of the model's own ``n_draws`` functions, as `MCDropoutClassifier.predict_proba`."""
         return self._predict_mean(X)
 
     def sample_y(self, X: ArrayLike, n_draws: int | None = None) -> NDArray[np.float64]:
-        """Give the predictions of each draw; their mean over the model's own ``n_draws`` is `predict`.
+        """Give the predictions of each draw, (n_draws, n_points), as `MCDropoutClassifier.sample_proba` does.
 
         Draws come first, unlike in scikit-learn's method of that name for Gaussian processes.
-
-        Parameters
-        ----------
-        X, n_draws
-            As in `MCDropoutClassifier.sample_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_draws, n_points)
         """
         return self._sample(X, n_draws)
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
-        mean, scale = self._target_scale if goes_on else mean_and_scale(data.target)
+        mean, scale = self._target_scale if goes_on else training.mean_and_scale(data.target)
         target = ((data.target - mean) / scale).astype(np.float32)
         return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
 
     def _net_params(self) -> dict[str, Any]:
-        return {"criterion": SquaredError}
+        return {"criterion": training.SquaredError}
 
     def _answer(self, outputs: Tensor) -> Tensor:
         mean, scale = self._target_scale

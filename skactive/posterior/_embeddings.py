@@ -28,7 +28,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, forward_rows, row_by_row, spread
+from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, row_by_row, spread
 from .._utils.types import Embedding
 from .._utils.validation import as_array, check_one_output, check_one_target, name_or_callable
 from ._ensembles import FORESTS, of_trees
@@ -172,7 +172,7 @@ class TappedNet(InBlocks):
     def __call__(self, X: Any) -> Any:
         rows = self._adapter.rows(X)
         self._check(rows)
-        return as_array(forward_rows(self._tapped, rows, self._size))
+        return as_array(self.joined(self._tapped, rows))
 
     def _check(self, rows: Rows) -> None:
         """Check that outputs of a row do not depend on other rows, until this was seen for rows that differ."""
@@ -203,7 +203,7 @@ class RepresentedNet(TappedNet):
             self._has_looked = True
         self._check(rows)
         widths: list[int] = []
-        joined = as_array(forward_rows(partial(self._both, widths), rows, self._size))
+        joined = as_array(self.joined(partial(self._both, widths), rows))
         return joined[:, : widths[0]], joined[:, widths[0] :]
 
     def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:

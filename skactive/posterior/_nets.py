@@ -38,12 +38,11 @@ class NetAdapter(ABC):
     def rows(self, X: Any) -> thinning.Rows:
         """Wrap rows so that batches for `forward` can be taken from them."""
 
-    @abstractmethod
     def forward(self, module: nn.Module, batch: Any) -> Any:
         """Evaluate a copy of the net's module on a batch."""
+        return module(batch)
 
-    @abstractmethod
-    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:  # noqa: B027 (there may be nothing to learn)
         """Determine once, from the first row, what outputs mean, or check that they are what the net predicts."""
 
     @abstractmethod
@@ -70,7 +69,7 @@ class NetDraws(thinning.InBlocks):
                 self._adapter.learn(self._draws, rows)
                 self._draws.learn(rows)
                 self._has_looked = True
-        return thinning.forward_rows(self._answers, rows, self._size, axis=1)
+        return self.joined(self._answers, rows, axis=1)
 
     def _answers(self, rows: thinning.Rows, block: range) -> Tensor:
         # The last step belongs into the block, too: vectorised functions round by position.
@@ -104,9 +103,6 @@ class TorchModule(NetAdapter):
 
     def rows(self, X: Any) -> thinning.Rows:
         return thinning.TensorRows(as_tensor(X, self._like))
-
-    def forward(self, module: nn.Module, batch: Any) -> Any:
-        return module(batch)
 
     def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
         outputs, masks = net.plain(rows.take(range(1)), 1)

@@ -8,15 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skactive._dropout import BLOCK, BlockSize, FixedDraws, TensorRows, forward_rows
+from skactive._dropout import BLOCK, FixedDraws, InBlocks, TensorRows
 
 N_DRAWS = 20
 
 
 def draws_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """Ours, by pruned networks or a recording, block after block."""
-    draws = FixedDraws(module, N_DRAWS, np.random.default_rng(0))
-    return lambda x: forward_rows(draws, TensorRows(x), BlockSize(BLOCK), axis=1)
+    draws, blocks = FixedDraws(module, N_DRAWS, np.random.default_rng(0)), InBlocks(BLOCK)
+
+    def function(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            draws.learn(TensorRows(x))
+        return blocks.joined(draws, TensorRows(x), axis=1)
+
+    return function
 
 
 def whole_passes(module: nn.Module, one: Tensor) -> Callable[[Tensor], Tensor]:

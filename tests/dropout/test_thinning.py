@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from skactive._dropout import BLOCK, Pass, TensorRows, _dropout_calls, _pruned_networks
+from skactive._dropout import BLOCK, InBlocks, Pass, TensorRows, _dropout_calls, _pruned_networks
 from skactive._dropout._pruned_networks import prunable
 from skactive._dropout._recording import record
 
@@ -248,19 +248,18 @@ def test_where_memory_runs_out_blocks_are_halved_and_that_is_said_once(error):
     functions = Functions(module, 3, batch_size=32)
     with pytest.warns(UserWarning, match="`predict_batch_size`") as warned:
         draws = functions(x)
-    assert functions.size.n_rows == 2
+    assert functions.blocks.batch_size == 2
     assert len(warned) == 1
     assert_near(draws, Functions(module, 3, batch_size=2)(x))
     functions(x)  # and is not said again
 
 
 def test_a_row_that_has_no_room_is_an_error():
-    class Never(OutOfMemory):
-        def forward(self, x):
-            raise self.error
+    def no_room(rows, block):
+        raise MemoryError
 
     with pytest.warns(UserWarning, match="Memory ran out"), pytest.raises(MemoryError):
-        Functions(Never(MemoryError()), 3)(torch.randn(5, 4))
+        InBlocks(5).joined(no_room, TensorRows(torch.randn(5, 4)))
 
 
 # Chains of layers, pruned

@@ -18,8 +18,7 @@ from skactive.campaign._models import MODELS
 from skactive.campaign._state import RULES
 from skactive.causal import CausalBALDQuery
 from skactive.datasets import TABLES
-from skactive.mc_dropout._modules import ACTIVATIONS
-from skactive.mc_dropout._training import OPTIMIZERS
+from skactive.mc_dropout._training import ACTIVATIONS, OPTIMIZERS
 from skactive.query import StochasticBatchQuery
 from skactive.risk import LOSSES
 from skactive.samplers import SAMPLERS
