@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from skactive import campaign as package
-from skactive.cli import main
-from skactive.cli._parser import in_shell, parse
+from skactive.cli import in_shell, main, parse
 
 OPTIONS = {
     "start": "c.db --pool pool.csv --id id --target kind",
