@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import os
 import re
 import sys
@@ -74,13 +75,9 @@ def _run(command: str, options: Any) -> int:
 
 
 def _function(command: str) -> Callable[[Any], str]:
-    if command == "demo":  # which reads no tables, and so does not need what reads them
-        from ._experiments import demo
-
-        return demo
-    from . import _commands
-
-    return getattr(_commands, command)
+    # The demonstration reads no tables, and so does not need what reads them.
+    module = importlib.import_module("._experiments" if command == "demo" else "._commands", __name__)
+    return getattr(module, command)
 
 
 def _is_of_environment(error: Exception) -> bool:

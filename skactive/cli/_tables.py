@@ -45,6 +45,8 @@ NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[
 WITH_COMMA = NUMBER.replace(r"\.", ",")
 PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 
+TOO_LONG = "column {!r} holds whole numbers of too many digits: read as text."
+
 EXACT = 2**53
 """Up to here a float, and so a workbook, holds every whole number."""
 SHEET_ROWS, CELL_CHARACTERS = 2**20, 2**15 - 1
@@ -145,7 +147,7 @@ def _array(values: list[Any], as_text: bool, name: str, notes: list[str]) -> Any
             with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
                 return pa.array(cells)
         if {type(value) for value in values} <= {int, float, type(None)}:
-            notes.append(_too_long(name))
+            notes.append(TOO_LONG.format(name))
     return pa.array([_plain_text(value) for value in values], pa.string())
 
 
@@ -160,10 +162,6 @@ def _plain_text(value: Any) -> str | None:
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _too_long(name: str) -> str:
-    return f"column {name!r} holds whole numbers of too many digits: read as text."
 
 
 def _decoded(content: bytes, notes: list[str]) -> str:
@@ -268,7 +266,7 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
         try:
             return texts.cast(pa.int64())
         except pa.ArrowInvalid:
-            notes.append(_too_long(name))
+            notes.append(TOO_LONG.format(name))
             return column
     numbers = texts.cast(pa.float64())
     # A number with digits that is infinite has overflown: "1e999" is a text, "inf" a number beside others.
