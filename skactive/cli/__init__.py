@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["demo"]
     command = _top_parser().parse_args(arguments[:1]).command
-    return _run(command, parse(command, arguments[1:]))
+    return _run(command, _parse(command, arguments[1:]))
 
 
 def _run(command: str, options: Any) -> int:
     """Run a command; what goes wrong is one line on standard error."""
 
     def say(kind: str, said: Any) -> None:
-        print(f"skactive {command}: {kind}: {in_shell(str(said), command, vars(options))}", file=sys.stderr)
+        print(f"skactive {command}: {kind}: {_in_shell(str(said), command, vars(options))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -89,7 +89,7 @@ def _is_of_environment(error: Exception) -> bool:
 
 # --- commands and options -----------------------------------------------------------------------------
 
-COMMANDS = {
+_COMMANDS = {
     "demo": "watch sampled batches against the top of the ranking; what the bare command runs",
     "start": "begin a campaign for a table with ids and a column with gaps",
     "ask": "choose the rows to label next, and write them to a file to fill in",
@@ -103,28 +103,28 @@ COMMANDS = {
     "export": "write the table with the labels so far",
 }
 
-Option = dict[str, Any]
+_Option = dict[str, Any]
 """What `argparse` is to know of an option, beside its name."""
 
 
-def _number(default: Any, help: str, type: Callable[[str], Any] = int) -> Option:
+def _number(default: Any, help: str, type: Callable[[str], Any] = int) -> _Option:
     return {"default": default, "help": help, "type": type}
 
 
-def _text(default: str | None, help: str, metavar: str | None = None, **more: Any) -> Option:
+def _text(default: str | None, help: str, metavar: str | None = None, **more: Any) -> _Option:
     return {"default": default, "help": help, "metavar": metavar, **more}
 
 
-def _one_of(choices: str, help: str) -> Option:
+def _one_of(choices: str, help: str) -> _Option:
     """One of some words, by default the first."""
     return {"choices": choices.split(), "default": choices.split()[0], "help": help}
 
 
-def _flag(help: str) -> Option:
+def _flag(help: str) -> _Option:
     return {"action": "store_true", "help": help}
 
 
-def _output(help: str, default: str | None = None, required: bool = False) -> dict[str, Option]:
+def _output(help: str, default: str | None = None, required: bool = False) -> dict[str, _Option]:
     return {
         "-o --output": _text(default, help, "FILE", required=required),
         "--force": _flag("overwrite the output if it exists"),
@@ -139,7 +139,7 @@ _CAMPAIGN = {
 }
 _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
-OPTIONS: dict[str, dict[str, Option]] = {
+_OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
         "--trials": _number(3, "paired trials: split, first labels, weights"),
         "--rounds": _number(15, "batches bought in a trial"),
@@ -234,7 +234,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _top_parser() -> _Parser:
-    lines = "\n".join(f"  {name:9} {what}" for name, what in COMMANDS.items())
+    lines = "\n".join(f"  {name:9} {what}" for name, what in _COMMANDS.items())
     parser = _Parser(
         prog="skactive",
         usage="skactive COMMAND ...",
@@ -248,15 +248,15 @@ def _top_parser() -> _Parser:
         "`skactive COMMAND --help` shows the options of each.",
     )
     parser.add_argument("--version", action="version", version=f"skactive {__version__}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND")
+    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND")
     return parser
 
 
-def parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command."""
-    what = COMMANDS[command]
+    what = _COMMANDS[command]
     parser = _Parser(prog=f"skactive {command}", description=f"{what[0].upper()}{what[1:]}.")
-    for names, option in {**OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
+    for names, option in {**_OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
         default = "" if option.get("default") is None else " (default: %(default)s)"
         parser.add_argument(*names.split(), **{**option, "help": option.get("help", "") + default})
     return parser.parse_args(arguments)
@@ -264,7 +264,7 @@ def parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 # --- messages of the package, with options in the place of parameters ---------------------------------
 
-NAMES = {
+_NAMES = {
     **{name: f"the {name}" for name in ("id", "model", "query", "target")},
     **{name: name for name in ("ids", "labels", "limits")},
     **{name: f"`skactive {name}`" for name in ("ask", "recheck", "withdraw")},
@@ -277,16 +277,16 @@ NAMES = {
 }
 """What parameters and methods are called, where they are not options of the same name."""
 
-NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
+_NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
 
 
-def in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
+def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
     """A message on one line, with options in the place of parameters."""
-    known = options.keys() - NO_OPTIONS - ({"labels"} if command in ("tell", "simulate") else set())
+    known = options.keys() - _NO_OPTIONS - ({"labels"} if command in ("tell", "simulate") else set())
 
     def named(found: re.Match[str]) -> str:
         name, equals = found.groups()
-        word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else NAMES.get(name, found[0])
+        word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else _NAMES.get(name, found[0])
         return word if not equals or word == found[0] else f"{word} "
 
     return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()))

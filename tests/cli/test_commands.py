@@ -14,7 +14,7 @@ import pytest
 
 import skactive
 from skactive.campaign import _store
-from skactive.cli import COMMANDS, main
+from skactive.cli import _COMMANDS, main
 from skactive.cli._tables import read_table, write_table
 
 N = 90
@@ -483,11 +483,11 @@ def test_help_lists_the_commands_without_loading_anything_heavy():
     code += "print([m for m in ('torch', 'pandas', 'sklearn', 'modAL') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.endswith("[]\n")
-    for command in COMMANDS:
+    for command in _COMMANDS:
         assert f"\n  {command} " in out
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
+@pytest.mark.parametrize("command", [name for name in _COMMANDS if name != "demo"])
 def test_every_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])

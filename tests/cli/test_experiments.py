@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skactive import ExperimentResult
-from skactive.cli import _experiments, main, parse
+from skactive.cli import _experiments, _parse, main
 from skactive.cli._experiments import STRATEGIES, save_curves
 from skactive.datasets import make_repeated
 from skactive.experiment._results import Round
@@ -108,7 +108,7 @@ def test_json_is_the_whole_result_and_nothing_else(tmp_path, monkeypatch, capsys
 
 
 def test_strategies_share_the_first_labels_and_the_first_model_of_a_trial():
-    result = _experiments.compared(parse("demo", [*SMALL, "--jobs", "1", "--rounds", "1"]))
+    result = _experiments.compared(_parse("demo", [*SMALL, "--jobs", "1", "--rounds", "1"]))
     first = [r for r in result.rounds if r.round == 0]
     assert len(first) == 2 * len(STRATEGIES)
     assert len({(r.trial, r.indices, r.scores["accuracy"]) for r in first}) == 2
