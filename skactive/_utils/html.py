@@ -30,14 +30,13 @@ class Table:
         return f"<table><caption>{escape(self.title)}</caption>{head}<tbody>{body}</tbody>{foot}</table>"
 
 
-def card(title: str, tables: Sequence[Table], *, note: str = "", beside: bool = False) -> str:
-    """A title, tables below or beside each other, and a note."""
+def card(title: str, tables: Sequence[Table], *, note: str = "") -> str:
+    """A title, tables below each other, and a note."""
     # Both classes keep MathJax out, of old notebooks and of new ones: a class may be called "$20-$30".
-    style = ' style="display:flex;column-gap:3em;align-items:flex-start"' if beside else ""
     inside = "".join(table.to_html() for table in tables if table.rows)
     above = f"<p><strong>{escape(title)}</strong></p>" if title else ""
     below = f"<p>{escape(note)}</p>" if note else ""
-    return f'<div class="tex2jax_ignore mathjax_ignore">{above}<div{style}>{inside}</div>{below}</div>'
+    return f'<div class="tex2jax_ignore mathjax_ignore">{above}<div>{inside}</div>{below}</div>'
 
 
 def _cells(texts: Sequence[str], tag: str, align: str = "left") -> str:

@@ -1,19 +1,23 @@
-"""The command line: ``skactive``, or ``python -m skactive``. The bare command runs the demonstration."""
+"""The command line: ``skactive``, or ``python -m skactive``. The bare command runs the demonstration.
+
+Commands and options stand here without anything heavy: ``--help`` is there at once.
+"""
 
 from __future__ import annotations
 
+import argparse
 import errno
+import importlib
 import os
+import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
-from ._parser import in_shell, parse, top_parser
+from .. import __version__
 
 __all__ = ["main"]
-
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,15 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Campaign : The same in Python.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["demo"]
-    command = top_parser().parse_args(arguments[:1]).command
-    return _run(command, parse(command, arguments[1:]))
+    command = _top_parser().parse_args(arguments[:1]).command
+    return _run(command, _parse(command, arguments[1:]))
 
 
 def _run(command: str, options: Any) -> int:
     """Run a command; what goes wrong is one line on standard error."""
 
     def say(kind: str, said: Any) -> None:
-        print(f"skactive {command}: {kind}: {in_shell(str(said), command, vars(options))}", file=sys.stderr)
+        print(f"skactive {command}: {kind}: {_in_shell(str(said), command, vars(options))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -71,17 +75,218 @@ def _run(command: str, options: Any) -> int:
 
 
 def _function(command: str) -> Callable[[Any], str]:
-    if command == "demo":  # which reads no tables, and so does not need what reads them
-        from ._experiments import demo
-
-        return demo
-    from . import _commands
-
-    return getattr(_commands, command)
+    # The demonstration reads no tables, and so does not need what reads them.
+    module = importlib.import_module("._experiments" if command == "demo" else "._commands", __name__)
+    return getattr(module, command)
 
 
 def _is_of_environment(error: Exception) -> bool:
     from ..campaign import CampaignFileError
 
-    on_disk = getattr(error.__cause__, "errno", None) in _DISK
+    on_disk = getattr(error.__cause__, "errno", None) in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
     return on_disk or isinstance(error, CampaignFileError | OSError)
+
+
+# --- commands and options -----------------------------------------------------------------------------
+
+_COMMANDS = {
+    "demo": "watch sampled batches against the top of the ranking; what the bare command runs",
+    "start": "begin a campaign for a table with ids and a column with gaps",
+    "ask": "choose the rows to label next, and write them to a file to fill in",
+    "tell": "take the labels of a file, filled in as far as it is",
+    "skip": "note that some rows cannot be labelled",
+    "withdraw": "put rows back that are out, skipped or wrongly labelled",
+    "recheck": "list labelled rows that are most worth a second look",
+    "status": "say what is labelled, what is out, how good the model is, and whether to go on",
+    "report": "write a page about the campaign",
+    "simulate": "try on a table with all its labels which query would have saved some",
+    "export": "write the table with the labels so far",
+}
+
+_Option = dict[str, Any]
+"""What `argparse` is to know of an option, beside its name."""
+
+
+def _number(default: Any, help: str, type: Callable[[str], Any] = int) -> _Option:
+    return {"default": default, "help": help, "type": type}
+
+
+def _text(default: str | None, help: str, metavar: str | None = None, **more: Any) -> _Option:
+    return {"default": default, "help": help, "metavar": metavar, **more}
+
+
+def _one_of(choices: str, help: str) -> _Option:
+    """One of some words, by default the first."""
+    return {"choices": choices.split(), "default": choices.split()[0], "help": help}
+
+
+def _flag(help: str) -> _Option:
+    return {"action": "store_true", "help": help}
+
+
+def _output(help: str, default: str | None = None, required: bool = False) -> dict[str, _Option]:
+    return {
+        "-o --output": _text(default, help, "FILE", required=required),
+        "--force": _flag("overwrite the output if it exists"),
+    }
+
+
+_DB = {"campaign": {"metavar": "DB", "help": "the file of the campaign"}}
+_CAMPAIGN = {
+    **_DB,
+    "--pool": _text(None, "the table, if it has moved", "FILE", nargs="+"),
+    "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
+}
+_MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
+
+_OPTIONS: dict[str, dict[str, _Option]] = {
+    "demo": {
+        "--trials": _number(3, "paired trials: split, first labels, weights"),
+        "--rounds": _number(15, "batches bought in a trial"),
+        "--batch-size": _number(10, "labels bought in a batch"),
+        "--score": _text("bald", "what makes a row worth a label"),
+        "--epochs": _number(150, "full-batch training steps of a refit"),
+        "--jobs": _number(-1, "processes, of one thread each; -1: all"),
+        "--seed": _number(0, "seed of everything"),
+        **_output("where the picture goes", "learning_curves.png"),
+    },
+    "start": {
+        **_DB,
+        "--pool": _text(
+            None,
+            "the table: csv, tsv, jsonl or xlsx; or parquet: files, a folder, or a pattern in quotes",
+            "FILE",
+            nargs="+",
+            required=True,
+        ),
+        "--id": _text(None, "the column with an id for each row", "COLUMN", required=True),
+        "--target": _text(None, "the column of labels, with gaps", "COLUMN", required=True),
+        **_MODEL,
+        "--task": _one_of("auto classification regression", "what labels are"),
+        "--labels": _text(None, "all labels there are; others are refused", "A,B"),
+        "--score": _text("auto", "what makes a row worth a label"),
+        "--sampler": _one_of("power softmax softrank topk uniform", "how scores choose"),
+        "--beta": _number(4.0, "coldness of the sampler", float),
+        "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
+        "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
+        "--first": _one_of("auto uniform kmeans++ typical", "how rows are chosen without a model"),
+        "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
+        "--force": _flag("begin anew where the file of a campaign exists"),
+    },
+    "ask": {
+        **_CAMPAIGN,
+        "-n": _number(20, "rows to ask for"),
+        **_output("csv, tsv, xlsx, parquet or jsonl to fill in; html to label in a browser; json for Label Studio"),
+        "--no-guess": _flag("leave out what the model says of the rows"),
+        "--again": _flag("write the rows that are out once more, and ask for none"),
+        "--group-by": _text(None, "the column of groups that the next option counts", "COLUMN"),
+        "--max-per-group": _number(None, "at most so many rows of a group"),
+        "--cost": _text(None, "the column of what a label of each row costs", "COLUMN"),
+        "--budget": _number(None, "what the batch may cost", float),
+        "--must": _text(None, "rows that are in the batch", "ID,ID"),
+    },
+    "tell": {
+        **_DB,
+        "labels": {"metavar": "FILE", "help": "a file of `ask` filled in, or an export of Label Studio"},
+        "--annotator": _text(None, "who says so", "NAME"),
+        "--unasked": _flag("take labels of rows that were not asked for"),
+    },
+    "skip": {**_DB, "ids": {"metavar": "ID", "nargs": "+"}},
+    "withdraw": {**_DB, "ids": {"metavar": "ID", "nargs": "*"}, "--all": _flag("all rows that are out, and no ids")},
+    "recheck": {
+        **_CAMPAIGN,
+        "-n": _number(20, "rows to list"),
+        **_output("a table of them, to correct and tell (default: the screen)"),
+    },
+    "status": {
+        **_CAMPAIGN,
+        "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
+        "--patience": _number(30, "labels over which the gain is looked at"),
+        "--quick": _flag("count only: fit no model, read no table"),
+    },
+    "report": {**_CAMPAIGN, **_output("the page, html", required=True)},
+    "simulate": {
+        "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
+        "--target": _text(None, "the column of labels", "COLUMN", required=True),
+        "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
+        **_MODEL,
+        "--trials": _number(5, "paired trials: split and first labels"),
+        "--rounds": _number(8, "batches bought in a trial"),
+        "-n": _number(20, "labels bought in a batch"),
+        "--initial": _number(20, "labels to begin with, at random"),
+        "--jobs": _number(1, "processes"),
+        "--seed": _number(0, "seed of everything"),
+        **_output("the picture: png, pdf or svg (default: none)"),
+    },
+    "export": {
+        **_CAMPAIGN,
+        **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
+        "--guesses": _flag("beside rows without a label, what the model says, and how probable that is to it"),
+        "--history": _flag("write all that happened instead, one line an event"),
+    },
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say on one line what is wrong, without the usage, which ``--help`` prints."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def _top_parser() -> _Parser:
+    lines = "\n".join(f"  {name:9} {what}" for name, what in _COMMANDS.items())
+    parser = _Parser(
+        prog="skactive",
+        usage="skactive COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=f"Labels for a table, bought in batches.\n\ncommands:\n{lines}",
+        epilog="A campaign, in four lines:\n"
+        "  skactive start churn.db --pool pool.csv --id customer --target churn\n"
+        "  skactive ask churn.db -n 20 -o week1.csv      (fill in the column churn)\n"
+        "  skactive tell churn.db week1.csv\n"
+        "  skactive status churn.db\n\n"
+        "`skactive COMMAND --help` shows the options of each.",
+    )
+    parser.add_argument("--version", action="version", version=f"skactive {__version__}")
+    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND")
+    return parser
+
+
+def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of one command."""
+    what = _COMMANDS[command]
+    parser = _Parser(prog=f"skactive {command}", description=f"{what[0].upper()}{what[1:]}.")
+    for names, option in {**_OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
+        default = "" if option.get("default") is None else " (default: %(default)s)"
+        parser.add_argument(*names.split(), **{**option, "help": option.get("help", "") + default})
+    return parser.parse_args(arguments)
+
+
+# --- messages of the package, with options in the place of parameters ---------------------------------
+
+_NAMES = {
+    **{name: f"the {name}" for name in ("id", "model", "query", "target")},
+    **{name: name for name in ("ids", "labels", "limits")},
+    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "withdraw")},
+    **dict.fromkeys(("groups", "limits.groups"), "--group-by"),
+    **dict.fromkeys(("costs", "limits.costs"), "--cost"),
+    **dict.fromkeys(("n", "n_instances"), "-n"),
+    "frame": "the table",
+    "path": "the file",
+    "random_state": "--seed",
+}
+"""What parameters and methods are called, where they are not options of the same name."""
+
+_NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
+
+
+def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
+    """A message on one line, with options in the place of parameters."""
+    known = options.keys() - _NO_OPTIONS - ({"labels"} if command in ("tell", "simulate") else set())
+
+    def named(found: re.Match[str]) -> str:
+        name, equals = found.groups()
+        word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else _NAMES.get(name, found[0])
+        return word if not equals or word == found[0] else f"{word} "
+
+    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()))

@@ -40,19 +40,21 @@ def picture_of(options: argparse.Namespace) -> Path | None:
     return picture
 
 
-def save_curves(result: ExperimentResult, output: Path, *, force: bool) -> str:
-    """Draw the curves of all queries, and tell in a sentence what the file holds, or why there is none."""
+def save_curves(result: ExperimentResult, output: Path | None, *, force: bool) -> str:
+    """Draw the curves of all queries, and tell on a line what the file holds, or why there is none."""
+    if output is None:
+        return ""
     try:
         import matplotlib
     except ImportError:
-        return 'No picture: matplotlib is not installed. Install it by python -m pip install "skactive[plot]".'
+        return '\nNo picture: matplotlib is not installed. Install it by python -m pip install "skactive[plot]".'
     from ..plotting import LearningCurveDisplay
 
     matplotlib.use("Agg")
     display = LearningCurveDisplay.from_result(result)
     with atomic_write(output, force=force) as temporary:
         display.figure_.savefig(temporary, dpi=150)
-    return f"{output} shows the learning curves."
+    return f"\n{output} shows the learning curves."
 
 
 # --- demo -----------------------------------------------------------------------------------------
@@ -73,12 +75,11 @@ REPEATS, NOISE = 4, 0.1
 def demo(options: argparse.Namespace) -> str:
     """Watch a loop buy labels in batches, by sampling and by taking the top.
 
-    Repeated-digits: scikit-learn's digits, repeated with Gaussian noise. The rows with the highest scores are then
-    often copies of each other, which wastes labels of top-k. All strategies start from the same labels and weights.
+    The rows with the highest scores are often copies of each other, which wastes labels of top-k.
     """
     output = picture_of(options)
     result = compared(options)
-    pictured = "" if output is None else "\n" + save_curves(result, output, force=options.force)
+    pictured = save_curves(result, output, force=options.force)
     if options.json:
         return result.to_json()
     return f"{result.summary(reference='topk')}\n{options.trials} paired trials. --trials 8 tells more.{pictured}"
@@ -89,23 +90,26 @@ def compared(options: argparse.Namespace) -> ExperimentResult:
     from ..mc_dropout import MCDropoutClassifier
 
     X, y = repeated_digits(options.seed)
+    net = MCDropoutClassifier(lr=3e-3, max_epochs=options.epochs, batch_size=-1)
+    queries = {
+        strategy: StochasticBatchQuery(options.score, sampler, beta, n_draws=N_DRAWS)
+        for strategy, (sampler, beta) in STRATEGIES.items()
+    }
+    splits = [split_digits(y, options.seed + trial) for trial in range(options.trials)]
+    sizes = {"n_initial": N_INITIAL, "batch_size": options.batch_size}
+    return run(options, make_pipeline(StandardScaler(), net), queries, X, y, splits=splits, **sizes, verbose=1)
+
+
+def run(options: argparse.Namespace, *experiment: Any, scoring: str = "accuracy", **more: Any) -> ExperimentResult:
+    """An experiment with the options that both commands have."""
     return run_experiment(
-        make_pipeline(StandardScaler(), MCDropoutClassifier(lr=3e-3, max_epochs=options.epochs, batch_size=-1)),
-        {
-            strategy: StochasticBatchQuery(options.score, sampler, beta, n_draws=N_DRAWS)
-            for strategy, (sampler, beta) in STRATEGIES.items()
-        },
-        X,
-        y,
-        splits=[split_digits(y, options.seed + trial) for trial in range(options.trials)],
-        n_initial=N_INITIAL,
-        batch_size=options.batch_size,
+        *experiment,
         n_rounds=options.rounds,
         n_trials=options.trials,
-        scoring="accuracy",
+        scoring=scoring,
         random_state=options.seed,
         n_jobs=options.jobs,
-        verbose=1,
+        **more,
     )
 
 
@@ -143,8 +147,8 @@ def queries_for(kind: str, model: str) -> dict[str, Any]:
     return queries
 
 
-def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tuple[dict[str, Any], str]:
-    """Facts and a paragraph; the picture is written on the way."""
+def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tuple[str, dict[str, Any]]:
+    """A paragraph, and facts; the picture is written on the way."""
     output = picture_of(options)
     frame = frame[frame[options.target].notna()].reset_index(drop=True)
     kind = "numbers" if task == "regression" else "classes"
@@ -159,31 +163,16 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tu
             f"--rounds times -n take {needed} of the others. Lower these."
         )
     prepared = fitted_preprocessing(X.iloc[rows_to_look_at(len(X))], "skrub" if has_skrub() else "plain", options.seed)
-    result = run_experiment(
-        named_model(options.model, prepared, kind),
-        queries_for(kind, options.model),
-        X,
-        y,
-        test_size=n_test,
-        n_initial=options.initial,
-        batch_size=options.n,
-        n_rounds=options.rounds,
-        n_trials=options.trials,
-        scoring="accuracy" if kind == "classes" else "neg_root_mean_squared_error",
-        random_state=options.seed,
-        n_jobs=options.jobs,
-        verbose=int(sys.stderr.isatty()),
-    )
-    pictured = "" if output is None else "\n" + save_curves(result, output, force=options.force)
+    learner, queries = named_model(options.model, prepared, kind), queries_for(kind, options.model)
+    scoring = "accuracy" if kind == "classes" else "neg_root_mean_squared_error"
+    sizes = {"test_size": n_test, "n_initial": options.initial, "batch_size": options.n}
+    verbose = int(sys.stderr.isatty())
+    result = run(options, learner, queries, X, y, scoring=scoring, **sizes, verbose=verbose)
+    pictured = save_curves(result, output, force=options.force)
     summary, saved = result.summary(reference="uniform"), result.label_savings(reference="uniform")
     sentence = _sentence(saved, options)
-    facts = {
-        "sentence": sentence,
-        "queries": _records(summary),
-        "saved": _records(saved),
-        "picture": options.output,
-    }
-    return facts, f"{summary}\n\n{saved}\n\n{sentence}{pictured}"
+    facts = {"sentence": sentence, "queries": _records(summary), "saved": _records(saved)}
+    return f"{summary}\n\n{saved}\n\n{sentence}{pictured}", facts
 
 
 def _sentence(saved: Any, options: argparse.Namespace) -> str:

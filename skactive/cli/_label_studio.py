@@ -1,17 +1,13 @@
 """Tasks for Label Studio, and the answers in what it exports.
 
-Label Studio puts a task's data into its page by the names of variables (``$age``), which hold only letters of ASCII,
-digits and underscores. `_key` makes such a name of the name of any column, a different one of every name. What is ours
-begins with ``skactive_``; no column's key does:
+Label Studio puts a task's data into its page by the names of variables (``$age``): letters of ASCII, digits and
+underscores. `_key` makes one of the name of any column, a different one of every name. Three names are ours:
 
 * ``skactive_id_<id>`` holds the row's id;
-* ``skactive_row`` holds what is shown of the row: a small HTML table, which unlike Label Studio's own tag ``Table``
-  keeps the order of the columns, has no pages, and shows booleans. It holds all columns, so tasks of any batch fit the
-  labelling interface that was made for another;
-* ``skactive_answer_<target>`` is the control that asks for the label: an answer to another question is noticed. Numbers
-  are asked for as text: the tag ``Number`` reads every key on its own, so that 0.05 typed there is 5, and -2 is 2.
-
-The columns also stand in the data as they are, for Label Studio's list of tasks to sort and filter by.
+* ``skactive_row`` holds all that is shown of the row, as HTML: unlike the tag ``Table`` it keeps the order of columns,
+  has no pages, and shows booleans; and tasks of any batch fit the interface that was made for another;
+* ``skactive_answer_<target>`` is the control that asks for the label, so that answers to another question are noticed.
+  Numbers are asked for as text: the tag ``Number`` reads every key on its own, so that 0.05 typed there is 5.
 """
 
 from __future__ import annotations
@@ -52,17 +48,13 @@ def tasks(
     guesses: Sequence[tuple[Any, float | None]] | None = None,
     kind: Kind = "classes",
 ) -> list[dict[str, Any]]:
-    """Rows of a table, their ids as index, as tasks to import into a project with the interface of `label_config`.
-
-    A guess is shown as a prediction; numbers with a fraction are rounded to six digits. A missing value is null, but in
-    a column of texts an empty text, as Label Studio takes no null where it shows an image.
-    """
+    """Rows of a table, their ids as index, as tasks for the interface of `label_config`; guesses are predictions."""
     keys, names = [_key(str(name)) for name in frame.columns], [id, *map(str, frame.columns)]
     columns = [_values(frame.iloc[:, place]) for place in range(frame.shape[1])]
-    made = []
+    id_key, made = f"{OURS}id_{_key(id)}", []
     for row, (name, guess) in enumerate(zip(frame.index.tolist(), guesses or [(None, None)] * len(frame), strict=True)):
         values = [column[row] for column in columns]
-        data = {_id_key(id): name, **dict(zip(keys, values, strict=True)), ROW: _table(names, [name, *values])}
+        data = {id_key: name, **dict(zip(keys, values, strict=True)), ROW: _table(names, [name, *values])}
         predictions = [] if pd.isna(guess[0]) else [_prediction(*guess, target, kind)]
         made.append({"data": data, "predictions": predictions})
     return made
@@ -99,17 +91,13 @@ def label_config(
 
 
 def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
-    """The answers in an export of Label Studio, in its format JSON, labels as texts.
-
-    Drafts, predictions and tasks without annotation hold no answers. Where an annotator has answered for a row more
-    than once, the answer changed last counts, and the others are not looked at.
-    """
+    """The answers in an export of Label Studio, labels as texts; of an annotator's for a row, the one changed last."""
     if not isinstance(exported, list):
         raise ValueError("This is no export of Label Studio in its format JSON: it must be a list of tasks.")
     latest: dict[tuple[str | int, str], tuple[tuple[datetime.datetime, int], int, dict[str, Any]]] = {}
     for place, task in enumerate(exported, start=1):
         with _naming(task, place):
-            row = task["data"][_id_key(id)]
+            row = task["data"][f"{OURS}id_{_key(id)}"]
             for one in task["annotations"]:
                 changed = datetime.datetime.fromisoformat(one["updated_at"]), one["id"]
                 whose = row, _annotator(one["completed_by"])
@@ -158,16 +146,16 @@ def _label(results: list[dict[str, Any]], control: str) -> str:
 def _prediction(label: Any, probability: float | None, target: str, kind: Kind) -> dict[str, Any]:
     if kind == "number":
         plain = _value(label)
-        rounded = float(f"{plain:.6g}") if isinstance(plain, float) else plain
-        result = {"type": "textarea", "value": {"text": [_text(rounded)]}}
+        rounded = float(f"{plain:.6g}") if isinstance(plain, float) else plain  # to six digits
+        result = {"type": "textarea", "value": {"text": [str(rounded)]}}
     else:
-        result = {"type": "choices", "value": {"choices": [_text(label)]}}
+        result = {"type": "choices", "value": {"choices": [str(_value(label))]}}
     made = {"model_version": "skactive", "result": [{"from_name": _control(target), "to_name": ROW, **result}]}
     return made if probability is None or pd.isna(probability) else {**made, "score": float(probability)}
 
 
 def _label_texts(labels: Sequence[Any] | None) -> list[str]:
-    texts = [_text(label) for label in labels or ()]
+    texts = [str(_value(label)) for label in labels or ()]
     if not texts:
         raise ValueError("There are no classes to choose from yet: name them by `labels` at the start of the campaign.")
     bad = [text for text in texts if not text.strip() or NOT_IN_XML.search(text)]
@@ -177,10 +165,9 @@ def _label_texts(labels: Sequence[Any] | None) -> list[str]:
 
 
 def _key(name: str) -> str:
-    """A name for a variable, of letters, digits and underscores; no two names have the same, and none is one of ours.
+    """A name for a variable: other characters than letters, digits and underscores are written ``_x20_``, by number.
 
-    What a variable's name may not hold is written ``_x20_``, by the number of the character; so is an underscore that
-    such a piece would begin with, and the first letter of a name like ours. An empty name is ``_x_``.
+    So is an underscore that such a piece would begin with, and the first letter of a name like ours.
     """
     if not name:
         return "_x_"
@@ -192,16 +179,12 @@ def _by_number(match: re.Match[str]) -> str:
     return f"_x{ord(match[0]):X}_"
 
 
-def _id_key(id: str) -> str:
-    return f"{OURS}id_{_key(id)}"
-
-
 def _control(target: str) -> str:
     return f"{OURS}answer_{_key(target)}"
 
 
 def _values(column: pd.Series) -> list[Any]:
-    """A column in the types that JSON has."""
+    """A column in the types that JSON has; gaps in texts are empty, as Label Studio takes no null for an image."""
     gap = "" if _is_text(column) else None
     return [gap if missing else _value(value) for value, missing in zip(column, column.isna(), strict=True)]
 
@@ -216,11 +199,6 @@ def _value(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return str(value)
-
-
-def _text(value: Any) -> str:
-    """A label as text: "True", "3", "0.5"."""
-    return str(_value(value))
 
 
 def _is_text(column: pd.Series) -> bool:

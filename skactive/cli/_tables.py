@@ -17,9 +17,12 @@ import decimal
 import functools
 import gzip
 import io
+import itertools
 import json
 import math
 import os
+import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,39 +45,39 @@ NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[
 WITH_COMMA = NUMBER.replace(r"\.", ",")
 PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 
-EXACT = 2**53
-"""Up to here a float holds every whole number."""
+TOO_LONG = "column {!r} holds whole numbers of too many digits: read as text."
 
-Columns = tuple[list[str], list[Any]]
-"""Names, and columns of Arrow."""
+EXACT = 2**53
+"""Up to here a float, and so a workbook, holds every whole number."""
+SHEET_ROWS, CELL_CHARACTERS = 2**20, 2**15 - 1
+"""The limits of a workbook; openpyxl would cut longer texts without a word."""
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(path: str, *, text: Iterable[str] = ()) -> pd.DataFrame:
+def read_table(*paths: str, text: Iterable[str] = ()) -> pd.DataFrame:
     """The table in a file of a format told by its suffix; columns in ``text``, which need not be there, to the letter.
 
-    ``attrs["notes"]`` has sentences that a user should know, such as "... is not UTF-8: read as ...".
+    Rows of several files follow each other; all must have the same columns. ``attrs["notes"]`` has sentences that a
+    user should know, such as "... is not UTF-8: read as ...".
     """
-    notes: list[str] = []
-    read, _ = _format_of(path)
-    with _told_of(path, "read"):
-        content = Path(path).read_bytes()
-        content = gzip.decompress(content) if _is_packed(path) else content
-        return _frame(read(content, frozenset(text), notes), path, notes)
-
-
-def read_parquet_files(paths: list[str], *, text: Iterable[str] = ()) -> pd.DataFrame:
-    """The table whose rows are in several Parquet files, one after the other, all with the same columns."""
-    tables = []
+    tables, notes = [], []
     for path in paths:
+        read, _ = _format_of(path)
+        said: list[str] = []
         with _told_of(path, "read"):
-            tables.append(_parquet_table(Path(path).read_bytes()))
+            content = Path(path).read_bytes()
+            content = gzip.decompress(content) if _is_packed(path) else content
+            tables.append(_named(read(content, frozenset(text), said), said))
             if tables[-1].column_names != tables[0].column_names:
                 raise ValueError(f"its columns must be those of {paths[0]}")
+        notes += [f"{path}: {note}" for note in said]
     with _told_of(f"{paths[0]}, ...", "read"):
-        return _frame(_of_parquet(pa.concat_tables(tables, promote_options="default"), text), paths[0], [])
+        table = pa.concat_tables(tables, promote_options="default")
+    frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
+    frame.attrs["notes"] = notes
+    return frame
 
 
 @contextmanager
@@ -89,7 +92,7 @@ def _told_of(path: str, done: str) -> Iterator[None]:
         raise FileError(f"{path} cannot be {done}: {' '.join(str(said).split())}") from error
 
 
-def _format_of(path: str) -> tuple[Callable[..., Columns], Callable[[pd.DataFrame], bytes]]:
+def _format_of(path: str) -> tuple[Callable[..., Any], Callable[[pd.DataFrame], bytes]]:
     suffix = os.path.splitext(str(path).lower().removesuffix(".gz"))[1]
     if suffix not in FORMATS or (_is_packed(path) and suffix in (".parquet", ".xlsx")):
         known = ", ".join(FORMATS)
@@ -101,14 +104,13 @@ def _is_packed(path: str) -> bool:
     return str(path).lower().endswith(".gz")
 
 
-def _frame(named: Columns, path: str, notes: list[str]) -> pd.DataFrame:
+def _named(table: Any, notes: list[str]) -> Any:
     """The named columns. One without a name may be empty, or the index that pandas writes before all others."""
-    names, columns = named
     kept: dict[str, Any] = {}
-    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if name in kept:
             raise ValueError(f"several columns have the name {name!r}. Rename all but one.")
-        is_counter = i == 0 and len(names) > 1 and column.type == pa.int64() and not column.null_count
+        is_counter = i == 0 and table.num_columns > 1 and column.type == pa.int64() and not column.null_count
         if name.startswith("__index_level_") or (not name and is_counter and len(column)):
             notes.append("the index that pandas wrote without a name was left out.")
         elif name:
@@ -117,9 +119,7 @@ def _frame(named: Columns, path: str, notes: list[str]) -> pd.DataFrame:
             raise ValueError(f"column {i + 1} has no name. Name it, or remove it.")
     if not kept:
         raise ValueError("the file has no column. It must begin with a header, the names of the columns.")
-    frame = pd.DataFrame({name: _series(column) for name, column in kept.items()})
-    frame.attrs["notes"] = [f"{path}: {note}" for note in notes]
-    return frame
+    return pa.table(kept)
 
 
 def _series(column: Any) -> pd.Series:
@@ -132,8 +132,9 @@ def _series(column: Any) -> pd.Series:
     return column.to_pandas(date_as_object=False)
 
 
-def _arrays(names: list[str], columns: list[list[Any]], as_text: frozenset[str], notes: list[str]) -> Columns:
-    return names, [_array(values, name in as_text, name, notes) for name, values in zip(names, columns, strict=True)]
+def _table(names: list[str], columns: list[list[Any]], as_text: frozenset[str], notes: list[str]) -> Any:
+    arrays = [_array(values, name in as_text, name, notes) for name, values in zip(names, columns, strict=True)]
+    return pa.Table.from_arrays(arrays, names)
 
 
 def _array(values: list[Any], as_text: bool, name: str, notes: list[str]) -> Any:
@@ -146,7 +147,7 @@ def _array(values: list[Any], as_text: bool, name: str, notes: list[str]) -> Any
             with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
                 return pa.array(cells)
         if {type(value) for value in values} <= {int, float, type(None)}:
-            notes.append(_too_long(name))
+            notes.append(TOO_LONG.format(name))
     return pa.array([_plain_text(value) for value in values], pa.string())
 
 
@@ -161,10 +162,6 @@ def _plain_text(value: Any) -> str | None:
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _too_long(name: str) -> str:
-    return f"column {name!r} holds whole numbers of too many digits: read as text."
 
 
 def _decoded(content: bytes, notes: list[str]) -> str:
@@ -185,7 +182,7 @@ def _decoded(content: bytes, notes: list[str]) -> str:
 # --- .csv and .tsv --------------------------------------------------------------------------------
 
 
-def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], delimiter: str | None = None) -> Columns:
+def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], delimiter: str | None = None) -> Any:
     """Cells by Arrow, which refuses rows of another width; what it lacks is the delimiter and the types.
 
     pandas fills short rows with gaps and so does not see a missing delimiter.
@@ -211,10 +208,11 @@ def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], d
     names = [column[0].as_py() or "" for column in table.columns]
     filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns))
     body = table.slice(1).filter(filled.slice(1))  # spreadsheets leave rows of delimiters alone
-    return names, [
+    typed = [
         column if name in as_text else _typed(column, name, delimiter == ";", notes)
         for name, column in zip(names, body.columns, strict=True)
     ]
+    return pa.Table.from_arrays(typed, names)
 
 
 def _delimiter(text: str) -> str:
@@ -268,7 +266,7 @@ def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
         try:
             return texts.cast(pa.int64())
         except pa.ArrowInvalid:
-            notes.append(_too_long(name))
+            notes.append(TOO_LONG.format(name))
             return column
     numbers = texts.cast(pa.float64())
     # A number with digits that is infinite has overflown: "1e999" is a text, "inf" a number beside others.
@@ -299,7 +297,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read_lines(content: bytes, as_text: frozenset[str], notes: list[str]) -> Columns:
+def _read_lines(content: bytes, as_text: frozenset[str], notes: list[str]) -> Any:
     rows = []
     for number, line in enumerate(_decoded(content, notes).split("\n"), 1):
         if line.strip():
@@ -310,7 +308,7 @@ def _read_lines(content: bytes, as_text: frozenset[str], notes: list[str]) -> Co
             if not isinstance(rows[-1], dict):
                 raise ValueError(f"line {number} must be a JSON object, {{...}}")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return _arrays(names, [[row.get(name) for row in rows] for name in names], as_text, notes)
+    return _table(names, [[row.get(name) for row in rows] for name in names], as_text, notes)
 
 
 def _write_lines(frame: pd.DataFrame) -> bytes:
@@ -322,29 +320,11 @@ def _write_lines(frame: pd.DataFrame) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _read_workbook(content: bytes, as_text: frozenset[str], notes: list[str]) -> Columns:
-    from ._workbook import read_workbook
-
-    return _arrays(*read_workbook(content, as_text, notes), as_text, notes)
-
-
-def _write_workbook(frame: pd.DataFrame) -> bytes:
-    from ._workbook import write_workbook
-
-    return write_workbook(list(frame.columns), [_values(column) for _, column in frame.items()])
-
-
-def _read_parquet(content: bytes, as_text: frozenset[str], notes: list[str]) -> Columns:
-    return _of_parquet(_parquet_table(content), as_text)
-
-
-def _parquet_table(content: bytes) -> Any:
-    return parquet.ParquetFile(pa.BufferReader(content)).read()  # which takes no columns from names of folders
-
-
-def _of_parquet(table: Any, as_text: Iterable[str]) -> Columns:
+def _read_parquet(content: bytes, as_text: frozenset[str], notes: list[str]) -> Any:
+    table = parquet.ParquetFile(pa.BufferReader(content)).read()  # which takes no columns from names of folders
     pairs = zip(table.column_names, table.columns, strict=True)
-    return table.column_names, [_parquet_column(name, column, name in as_text) for name, column in pairs]
+    columns = [_parquet_column(name, column, name in as_text) for name, column in pairs]
+    return pa.Table.from_arrays(columns, table.column_names)
 
 
 def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
@@ -364,6 +344,89 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
         except pa.ArrowInvalid:  # a fraction, or too many digits
             return column.cast(pa.float64() if kind.scale > 0 else pa.string())
     return column
+
+
+# --- workbooks ------------------------------------------------------------------------------------
+
+
+def _read_workbook(content: bytes, as_text: frozenset[str], notes: list[str]) -> Any:
+    """The sheet that is open in the workbook."""
+    import openpyxl  # type: ignore[import-untyped]
+
+    _check_formulas(content)
+    book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+    sheet = book.active
+    if len(book.worksheets) > 1:
+        notes.append(f"of {len(book.worksheets)} sheets, {sheet.title!r} was read.")
+    sheet.reset_dimensions()  # not every program writes the right ones
+    cells = [row for row in sheet.iter_rows() if any(cell.value not in (None, "") for cell in row)]
+    if not cells:
+        raise ValueError("the sheet is empty. It must begin with a header, the names of the columns.")
+    errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
+    if errors:
+        notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")
+    names, columns = [], []
+    for head, *below in itertools.zip_longest(*cells):  # column by column
+        names.append(str(_of_cell(head, True) or ""))
+        columns.append([_of_cell(cell, names[-1] in as_text) for cell in below])
+    return _table(names, columns, as_text, notes)
+
+
+def _of_cell(cell: Any, as_text: bool) -> Any:
+    """The value of a cell; as text with the zeros that a format like 000 shows before it."""
+    if cell is None or cell.value == "" or cell.data_type == "e":
+        return None
+    if isinstance(cell.value, str):  # with characters that XML has not, as workbooks write them
+        return re.sub("_x([0-9A-Fa-f]{4})_", lambda found: chr(int(found[1], 16)), cell.value)
+    if as_text and type(cell.value) is int and set(cell.number_format) == {"0"}:
+        return str(cell.value).zfill(len(cell.number_format))
+    return cell.value
+
+
+def _check_formulas(content: bytes) -> None:
+    """Refuse formulas whose results were never saved: they would be empty cells."""
+    without = rb'<c [^>]*?r="([A-Z]+[0-9]+)"[^>]*><f(?:[^>]*/>|[^>]*>[^<]*</f>)(?:<v\s*/>|<v></v>)?</c>'
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        for name in packed.namelist():
+            if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name) and (found := re.search(without, packed.read(name))):
+                raise ValueError(f"cell {found[1].decode()} holds a formula without a result: open and save it.")
+
+
+def _write_workbook(frame: pd.DataFrame) -> bytes:
+    """A workbook with one sheet. Texts are cells of text, which keep "03" as it is also when a person edits them."""
+    import openpyxl
+
+    if len(frame) >= SHEET_ROWS:
+        raise ValueError(f"a sheet holds {SHEET_ROWS - 1} rows, and there are {len(frame)}. Write .csv.")
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("table")
+    cells = [[_as_cell(sheet, value) for value in (name, *_values(frame[name]))] for name in frame]
+    for row in zip(*cells, strict=True):  # a sheet that is begun must be ended: by now nothing is refused
+        sheet.append(row)
+    target = io.BytesIO()
+    book.save(target)
+    return target.getvalue()
+
+
+def _as_cell(sheet: Any, value: Any) -> Any:
+    import openpyxl
+
+    made = openpyxl.cell.WriteOnlyCell(sheet)
+    if isinstance(value, str) and value:
+        if len(value) > CELL_CHARACTERS:
+            raise ValueError(f"a cell holds {CELL_CHARACTERS} characters, and a text has {len(value)}. Write .csv.")
+        value.encode()  # refuses half of a character here
+        value = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", value)
+        value = re.sub("[\0-\x08\x0b-\x1f]", lambda found: f"_x{ord(found[0]):04X}_", value)
+        made.value, made.number_format = value, "@"
+        made.data_type = "s"  # a text, even where it begins with =
+    elif isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
+        if not math.isfinite(value) or (isinstance(value, int) and abs(value) > EXACT):
+            raise ValueError(f"a workbook cannot hold the number {value}. Write .csv.")
+        made.value, made.data_type = str(value), "n"  # with all digits; as a number it would be cut to 16
+    else:
+        made.value = None if value == "" else value
+    return made
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -394,7 +457,7 @@ def _values(column: pd.Series) -> list[Any]:
     return [value.to_pydatetime(warn=False) if isinstance(value, pd.Timestamp) else value for value in values]
 
 
-FORMATS: dict[str, tuple[Callable[..., Columns], Callable[[pd.DataFrame], bytes]]] = {
+FORMATS: dict[str, tuple[Callable[..., Any], Callable[[pd.DataFrame], bytes]]] = {
     ".csv": (_read_delimited, functools.partial(_write_delimited, delimiter=",")),
     ".tsv": (functools.partial(_read_delimited, delimiter="\t"), functools.partial(_write_delimited, delimiter="\t")),
     ".jsonl": (_read_lines, _write_lines),

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from skactive import ExperimentResult
-from skactive.cli import _experiments, main
+from skactive.cli import _experiments, _parse, main
 from skactive.cli._experiments import STRATEGIES, save_curves
-from skactive.cli._parser import parse
 from skactive.datasets import make_repeated
 from skactive.experiment._results import Round
 
@@ -92,7 +91,7 @@ def test_the_table_is_the_summary_of_the_result_and_names_the_trials(monkeypatch
 
 def test_the_picture_is_that_of_the_learning_curves_of_the_result(tmp_path):
     told = save_curves(result_of(3), tmp_path / "a.png", force=False)
-    assert told == f"{tmp_path / 'a.png'} shows the learning curves."
+    assert told == f"\n{tmp_path / 'a.png'} shows the learning curves."
     assert matplotlib.image.imread(tmp_path / "a.png").std() > 0.05  # not an empty canvas
     assert list(tmp_path.iterdir()) == [tmp_path / "a.png"]
 
@@ -109,7 +108,7 @@ def test_json_is_the_whole_result_and_nothing_else(tmp_path, monkeypatch, capsys
 
 
 def test_strategies_share_the_first_labels_and_the_first_model_of_a_trial():
-    result = _experiments.compared(parse("demo", [*SMALL, "--jobs", "1", "--rounds", "1"]))
+    result = _experiments.compared(_parse("demo", [*SMALL, "--jobs", "1", "--rounds", "1"]))
     first = [r for r in result.rounds if r.round == 0]
     assert len(first) == 2 * len(STRATEGIES)
     assert len({(r.trial, r.indices, r.scores["accuracy"]) for r in first}) == 2

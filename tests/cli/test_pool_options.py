@@ -48,9 +48,11 @@ def label(capsys, path, db="c.db"):
     return run(capsys, "tell", db, path).out
 
 
-@pytest.mark.parametrize("pool", [["pool"], ["pool/*.parquet"], PARTS[::-1], ["one.parquet"]])
+@pytest.mark.parametrize("pool", [["pool"], ["pool/*.parquet"], PARTS[::-1], ["one.parquet"], ["pool/*.csv"]])
 def test_a_pool_in_files_is_labelled_as_the_data_frame_is(capsys, pool):
     table().to_parquet("one.parquet", row_group_size=15)
+    for i in range(4):
+        table().iloc[20 * i : 20 * i + 20].to_csv(f"pool/p{i}.csv", index=False)
     of_frame = Campaign.start("frame.db", table(), target="churn", id="id", model="logistic", random_state=1)
     assert f"80 rows of {pool[0] if len(pool) == 1 else '4 files'}: 0 have" in start(capsys, *pool).out
     for path in ("a.csv", "b.csv"):
@@ -119,7 +121,7 @@ def test_a_file_that_has_vanished_is_told_and_nothing_is_asked(capsys):
         (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "No such file"),
         ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "pool.csv"], "pool.csv cannot be read: Parquet"),
+        ([*PARTS, "pool.csv"], "cannot be read: Unable to merge: Field id has incompatible types"),
         ([*PARTS, "twice.parquet"], "Got '00' again in row 81"),
     ],
 )

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from skactive import campaign as package
-from skactive.cli import main
-from skactive.cli._parser import in_shell, parse
+from skactive.cli import _in_shell, _parse, main
 
 OPTIONS = {
     "start": "c.db --pool pool.csv --id id --target kind",
@@ -34,9 +33,9 @@ def said_by_the_package():
 def test_no_message_of_a_campaign_names_a_parameter_of_python(command):
     messages = said_by_the_package()
     assert len(messages) > 40
-    options = vars(parse(command, OPTIONS[command].split()))
+    options = vars(_parse(command, OPTIONS[command].split()))
     for message in messages:
-        text = in_shell(message, command, options)
+        text = _in_shell(message, command, options)
         for name in PARAMETERS:
             assert f"`{name}`" not in text, message
 
@@ -54,7 +53,7 @@ def test_no_message_of_a_campaign_names_a_parameter_of_python(command):
     ],
 )
 def test_parameters_become_options(command, said, words):
-    assert in_shell(said, command, vars(parse(command, OPTIONS[command].split()))) == words
+    assert _in_shell(said, command, vars(_parse(command, OPTIONS[command].split()))) == words
 
 
 def test_errors_and_notes_of_commands_name_options(capsys, tmp_path, monkeypatch):

@@ -43,9 +43,8 @@ def labelling_page(
 ) -> str:
     """An HTML page that shows one row at a time, and takes a label by a key or a click.
 
-    *Save* downloads a CSV named like the page, week1_labelled.csv of week1.html, in UTF-8 and as RFC 4180 has it, with
-    the columns ``id``, ``target`` and ``skip`` (1 for a row that was skipped): ids and labels as they were given.
-    ``closed`` refuses other labels than ``labels``. A guess, with its probability, is hidden until the person asks for
+    *Save* downloads a CSV, week1_labelled.csv of week1.html, with the columns ``id``, ``target`` and ``skip`` (1 for a
+    row that was skipped). ``closed`` refuses other labels than ``labels``. A guess is hidden until the person asks for
     it, at each row anew: one seen first biases the label towards the model. An image is shown from its file, by a path
     relative to ``folder`` where the page will be; web addresses are shown as text.
     """
@@ -106,10 +105,7 @@ def _cell(value: Any, folder: Path | None) -> Cell:
 
 
 def _source(text: str, folder: Path | None) -> str | None:
-    """The address of an image file, relative to the page where that is possible; None for all else.
-
-    Addresses with a scheme, and of other machines (``//machine/...``), are no files here.
-    """
+    """The address of an image file, relative to the page if possible; None for all else, web addresses among them."""
     path = text.replace("\\", "/") if os.name == "nt" else text
     if not _IMAGE.fullmatch(text) or _ADDRESS.match(path.replace("\\", "/")):
         return None
