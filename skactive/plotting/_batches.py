@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +24,13 @@ _LABELLED: dict[str, Any] = {"label": "labelled", "color": "black", "marker": "x
 _BATCH: dict[str, Any] = {
     "label": "batch",
     "color": drawing.COLOURS[1],
-    "marker": "o",
     "s": 30,
     "edgecolor": "white",
     "linewidth": 0.6,
 }
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BatchDisplay:
     """Where batches are: the pool, the labelled rows and the batch in two dimensions, a panel for each query.
 
@@ -73,22 +74,12 @@ class BatchDisplay:
     ['first', 'spread']
     """
 
-    def __init__(
-        self,
-        *,
-        coordinates: ArrayLike,
-        batches: Mapping[str, ArrayLike],
-        labelled: Mapping[str, ArrayLike],
-        scores: ArrayLike | None = None,
-        axis_names: tuple[str, str] = ("first coordinate", "second coordinate"),
-        score_name: str = "score",
-    ) -> None:
-        self.coordinates = coordinates
-        self.batches = batches
-        self.labelled = labelled
-        self.scores = scores
-        self.axis_names = axis_names
-        self.score_name = score_name
+    coordinates: ArrayLike
+    batches: Mapping[str, ArrayLike]
+    labelled: Mapping[str, ArrayLike]
+    scores: ArrayLike | None = None
+    axis_names: tuple[str, str] = ("first coordinate", "second coordinate")
+    score_name: str = "score"
 
     @classmethod
     def from_batches(
@@ -104,7 +95,7 @@ class BatchDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> BatchDisplay:
-        """Plot batches that were chosen from the same pool.
+        """Plot batches that were chosen from the same pool, and return the display.
 
         Parameters
         ----------
@@ -121,10 +112,6 @@ class BatchDisplay:
             One for each query. By default those of a new figure.
         **kwargs
             For ``ax.scatter`` of the batch.
-
-        Returns
-        -------
-        BatchDisplay
         """
         coordinates, axis_names = _place(X, coordinates, axis_names)
         n_points = len(coordinates)
@@ -151,7 +138,7 @@ class BatchDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> BatchDisplay:
-        """Plot what each query of an experiment bought in a round.
+        """Plot what each query of an experiment bought in a round, and return the display.
 
         Parameters
         ----------
@@ -165,10 +152,6 @@ class BatchDisplay:
             Names of queries; by default all.
         coordinates, axis_names, ax, **kwargs
             As in `from_batches`.
-
-        Returns
-        -------
-        BatchDisplay
         """
         names = check_query_names(queries, result.queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
