@@ -159,11 +159,8 @@ def run_experiment(
     Raises
     ------
     ValueError, TypeError
-        Before the first run, if a parameter of this call or of a query is not valid, or if parameters, data and
-        checkpoint do not fit together. Later, if a query does not return ``n_instances`` distinct positions in the
-        pool.
-    OSError
-        If the checkpoint cannot be read or written.
+        Before the first run, if parameters, data and checkpoint are not valid or do not fit together; later, if a query
+        does not return ``n_instances`` distinct positions in the pool.
     RuntimeError
         If every run failed.
 
@@ -197,12 +194,8 @@ def run_experiment(
     copies = {name: copied(name, query) for name, query in queries.items()}
     entropy = check_random_state(random_state).integers(2**32, size=4).tolist()
 
-    split = {
-        "test_size": test_size,
-        "splits": None if splits is None else list(splits),
-        "n_initial": n_initial,
-        "initial": None if initial is None else list(initial),
-    }
+    by_trial = {name: None if rows is None else list(rows) for name, rows in (("splits", splits), ("initial", initial))}
+    split = {"test_size": test_size, "n_initial": n_initial, **by_trial}
     strata = data.y if stratify and task(estimator) == "classifier" else None
 
     def planned(entropy: list[int]) -> list[plan.Trial]:
