@@ -23,7 +23,6 @@ from . import _containers as containers
 from ._utils.randomness import check_random_state, seeded_clone, spawn
 from ._utils.types import CausalScore, Posterior, Sampler
 from ._utils.validation import (
-    ParameterError,
     Rule,
     Rules,
     as_array,
@@ -118,6 +117,7 @@ class CausalBALDQuery(ScoringQuery):
 
     rules: ClassVar[Rules] = ScoringQuery.rules | {
         "score": name_or_callable(_OUTCOME_SCORES),
+        "treatment": Rule(lambda value: value is not None, "the column of X that holds the treatment, or its position"),
         "propensity": Rule(
             lambda value: value is None or hasattr(value, "predict_proba"),
             "None or a classifier with predict_proba",
@@ -155,15 +155,6 @@ class CausalBALDQuery(ScoringQuery):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def check_parameters(self) -> None:
-        """Check all parameters, and that ``treatment`` is given."""
-        super().check_parameters()
-        if self.treatment is None:
-            raise ParameterError(
-                "`treatment` must name the column of X that holds the treatment, 0 or 1, by its position or, in a "
-                "DataFrame, by its name. Got None."
-            )
 
     def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PoolDraws]:
         """Scores of both outcomes of the candidates, and the draws that they are made of."""

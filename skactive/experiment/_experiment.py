@@ -85,13 +85,12 @@ def run_experiment(
 ) -> ExperimentResult:
     """Compare queries that acquire labels for the same model on the same data, over paired trials.
 
-    A trial is a split, initial labels and seeds. They are the same for all queries: models of the same round are fitted
-    from the same seed, and all queries start from the same seed. Every round queries modAL's ``ActiveLearner``, adds
-    the batch, and fits a new clone to all labels acquired so far. ``teach`` does the same, but here each clone has a
-    new seed, and ``warm_start`` has no effect. ``random_state`` sets every ``random_state`` in the estimator and the
-    queries. For code without one (skorch nets, ``np.random.choice``) the global generators of Python, numpy and torch
-    are seeded during the call and restored afterwards. So the numbers depend neither on ``n_jobs`` nor on the other
-    queries, and the objects passed in never change.
+    A trial is a split, initial labels and seeds, the same for all queries. Every round queries modAL's
+    ``ActiveLearner``, adds the batch, and fits a new clone to all labels acquired so far; ``warm_start`` has no effect.
+    ``random_state`` sets every ``random_state`` in the estimator and the queries. For code without one (skorch nets,
+    ``np.random.choice``) the global generators of Python, numpy and torch are seeded during the call and restored
+    afterwards. So the numbers depend neither on ``n_jobs`` nor on the other queries, and the objects passed in never
+    change.
 
     Parameters
     ----------
@@ -106,9 +105,7 @@ def run_experiment(
         list.
     y : array-like of shape (n_points,) or (n_points, 1)
         All labels; the model sees only those acquired. None may be missing. A Series is matched to the rows of a
-        DataFrame by its index; another index than theirs is refused. Labels of shape (n_points, 1) keep their second
-        axis when a model is fitted and scored, as nets with one output need it. Classifiers, and estimators of
-        scikit-learn and of this package, get shape (n_points,).
+        DataFrame by its index; another index than theirs is refused. The second axis is kept for nets with one output.
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
     sample_weight : array-like of shape (n_points,), optional
@@ -131,7 +128,6 @@ def run_experiment(
         Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
         pool is empty.
     n_trials : int, default=5
-        How many trials.
     scoring : str, callable, list or dict of these, optional
         Names of scikit-learn's scorers, or callables ``scorer(estimator, X_test, y_test)``; larger is better. A
         callable with a keyword-only parameter ``rows`` gets the positions of the test rows in X (or ``X_test``), to
@@ -151,10 +147,8 @@ def run_experiment(
     Returns
     -------
     ExperimentResult
-        Records of all rounds, with `~ExperimentResult.summary`, `~ExperimentResult.label_savings`,
-        `~ExperimentResult.to_frame` and `~ExperimentResult.to_json`. Its ``failures`` are the runs in which the
-        estimator, the query or a scorer raised an error, and a warning reports them. With a checkpoint they are tried
-        again.
+        Records of all rounds. Its ``failures`` are the runs in which the estimator, the query or a scorer raised an
+        error, and a warning reports them. With a checkpoint they are tried again.
 
     Raises
     ------
@@ -181,7 +175,6 @@ def run_experiment(
     ... )
     >>> result.to_frame()[["trial", "query", "round", "n_labelled"]].tail(3).to_string(index=False).split()[4:]
     ['1', 'uniform', '0', '20', '1', 'uniform', '1', '30', '1', 'uniform', '2', '40']
-    >>> print(result.summary())  # doctest: +SKIP
     """
     check_parameters(RULES, locals())
     check_cloneable(estimator)

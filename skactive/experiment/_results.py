@@ -35,7 +35,6 @@ class Round:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Round:
-        """The round of a record that was read from JSON."""
         return cls(**{**record, "indices": tuple(record["indices"])})
 
 
@@ -52,7 +51,6 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception, trial: int, query: str, round_: int) -> Failure:
-        """The failure that an exception caused."""
         text = "".join(traceback.format_exception(error))
         return cls(trial, query, round_, type(error).__name__, str(error), text)
 
@@ -64,9 +62,8 @@ class ExperimentResult:
     Attributes
     ----------
     rounds : tuple
-        Every round of every run, by trial, query and round. A run is one query in one trial. A round has the attributes
-        ``trial``, ``query``, ``round``, ``n_labelled``, ``indices`` (positions of the rows labelled in it),
-        ``scores`` (by name), ``query_seconds`` and ``fit_seconds``.
+        Every round of every run (one query in one trial): ``trial``, ``query``, ``round``, ``n_labelled``, ``indices``
+        (positions of the rows labelled in it), ``scores`` (by name), ``query_seconds`` and ``fit_seconds``.
     failures : tuple
         Runs that raised an error: ``trial``, ``query``, ``round``, ``type``, ``message`` and ``traceback``. Their
         finished rounds are in ``rounds``; summaries leave such runs out.

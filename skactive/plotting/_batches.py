@@ -90,7 +90,6 @@ class BatchDisplay:
         labelled: ArrayLike = (),
         scores: ArrayLike | None = None,
         coordinates: ArrayLike | None = None,
-        axis_names: tuple[str, str] | None = None,
         score_name: str = "score",
         ax: Any = None,
         **kwargs: Any,
@@ -102,7 +101,7 @@ class BatchDisplay:
         X : array-like of shape (n_points, ...)
             The pool, and the labelled rows if they are to be shown. Rows, flattened, are projected on their first two
             principal components; scale columns first if their units differ.
-        batches, scores, axis_names, score_name
+        batches, scores, score_name
             As in the class.
         labelled : array-like of int, default=()
             Positions in X of the rows labelled before.
@@ -113,7 +112,7 @@ class BatchDisplay:
         **kwargs
             For ``ax.scatter`` of the batch.
         """
-        coordinates, axis_names = _place(X, coordinates, axis_names)
+        coordinates, axis_names = _place(X, coordinates)
         n_points = len(coordinates)
         return cls(
             coordinates=coordinates,
@@ -134,7 +133,6 @@ class BatchDisplay:
         trial: int = 0,
         queries: Sequence[str] | None = None,
         coordinates: ArrayLike | None = None,
-        axis_names: tuple[str, str] | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> BatchDisplay:
@@ -150,12 +148,12 @@ class BatchDisplay:
         trial : int, default=0
         queries : sequence of str, optional
             Names of queries; by default all.
-        coordinates, axis_names, ax, **kwargs
+        coordinates, ax, **kwargs
             As in `from_batches`.
         """
         names = check_query_names(queries, result.queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
-        coordinates, axis_names = _place(X, coordinates, axis_names)
+        coordinates, axis_names = _place(X, coordinates)
         return cls(
             coordinates=coordinates,
             batches={q: check_positions("result", b[-1], len(coordinates)) for q, b in bought.items()},
@@ -187,20 +185,18 @@ class BatchDisplay:
         return ax.scatter(*np.asarray(self.coordinates)[rows].T, **look)
 
 
-def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | None) -> tuple[Floats, tuple[str, str]]:
+def _place(X: Any, coordinates: ArrayLike | None) -> tuple[Floats, tuple[str, str]]:
     """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
         where = np.asarray(coordinates, dtype=np.float64)
         if where.ndim != 2 or where.shape[1] != 2:
             raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {where.shape} instead.")
-        return where, axis_names or ("first coordinate", "second coordinate")
+        return where, BatchDisplay.axis_names
     flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
     pca = PCA(2, random_state=0)
     projected = pca.fit_transform(flat)
-    first, second = (
-        f"PC {i} ({100 * part:.0f} % of variance)" for i, part in enumerate(pca.explained_variance_ratio_, 1)
-    )
-    return projected, axis_names or (first, second)
+    first, second = (f"PC {i + 1} ({100 * pca.explained_variance_ratio_[i]:.0f} % of variance)" for i in (0, 1))
+    return projected, (first, second)
 
 
 def _bought(result: ExperimentResult, query: str, trial: int, number: int) -> list[NDArray[np.int64]]:

@@ -163,28 +163,22 @@ def _copy_of(estimator: Any) -> Any:
         return None
 
 
-@dataclass(frozen=True)
-class Change:
-    """How the predictions of a model differ from those of the model before, and what that is worth."""
+def _change(before: Snapshot, now: Taught) -> tuple[str, float, float]:
+    """How to measure what changed since a model of fewer labels, its gain, and the fraction of other predictions.
 
-    gain: float  # in terms of ``measure``; NaN where the next model must judge it
-    changed: float  # fraction of predictions that differ; NaN for regressors
-    measure: str
-
-    @classmethod
-    def since(cls, before: Snapshot, now: Taught) -> Change:
-        """Compare with the predictions of a model with fewer labels, on rows without one."""
-        n_rows = len(before.predictions)
-        if n_rows == 0:  # nothing to compare: unknown, not nothing
-            return cls(np.nan, np.nan, "changes" if now.is_classifier else "movement")
-        predictions, chance = answers_of(now.estimator, before.X, n_rows)
-        _check_same_kind(before.predictions, predictions)
-        if not now.is_classifier:
-            return cls(_movement(predictions - before.predictions, now.y), np.nan, "movement")
-        changed = float(np.mean(predictions != before.predictions))
-        if chance is not None and before.probabilities is not None and before.model is not None:
-            return cls(np.nan, changed, "probabilities")  # which another model has to judge
-        return cls(changed, changed, "changes")
+    The gain is NaN where the next model must judge it, the fraction for regressors.
+    """
+    n_rows = len(before.predictions)
+    if n_rows == 0:  # nothing to compare: unknown, not nothing
+        return "changes" if now.is_classifier else "movement", np.nan, np.nan
+    predictions, chance = answers_of(now.estimator, before.X, n_rows)
+    _check_same_kind(before.predictions, predictions)
+    if not now.is_classifier:
+        return "movement", _movement(predictions - before.predictions, now.y), np.nan
+    changed = float(np.mean(predictions != before.predictions))
+    if chance is not None and before.probabilities is not None and before.model is not None:
+        return "probabilities", np.nan, changed  # which another model has to judge
+    return "changes", changed, changed
 
 
 @dataclass(frozen=True)
@@ -201,13 +195,13 @@ class Gains:
 
     def after(self, now: Taught, past: Sequence[Snapshot], left: Snapshot, slope: float, scoring: str) -> Gains:
         """With a batch more; ``past`` are models of fewer labels, ``left`` rows of the last one without a label now."""
-        change = Change.since(left, now)
-        seen: dict[str, Any] = {"measure": change.measure, "changed": change.changed}
+        measure, gain, changed = _change(left, now)
+        seen: dict[str, Any] = {"measure": measure, "changed": changed}
         seen |= {"n_rows": len(left.predictions), "whole_pool": left.is_all}
         first, last = past[0], past[-1]
-        if change.measure != "probabilities":
-            recent = Change.since(first.without(now.keys), now).gain
-            return Gains((*self.gains, change.gain), recent, now.n_labels - first.n_labels, **seen)
+        if measure != "probabilities":
+            recent = _change(first.without(now.keys), now)[1]
+            return Gains((*self.gains, gain), recent, now.n_labels - first.n_labels, **seen)
         if len(past) == 1:  # no batch before this one, whose gain its model could judge
             return Gains(self.gains, **seen)
         gain, recent = (
@@ -226,12 +220,7 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
 
 def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
     """Probabilities then, in the order of the classes of now: none of classes that were not known."""
-    then = np.zeros((len(probabilities), len(classes_now)))
-    places = {label: i for i, label in enumerate(np.asarray(classes_now).tolist())}
-    for column, label in enumerate(np.asarray(classes).tolist()):
-        if label in places:
-            then[:, places[label]] = probabilities[:, column]
-    return then
+    return probabilities @ (np.asarray(classes)[:, np.newaxis] == np.asarray(classes_now)).astype(np.float64)
 
 
 def _movement(changes: NDArray[Any], y_training: Any) -> float:

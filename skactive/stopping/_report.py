@@ -326,7 +326,8 @@ class StoppingReport:
             return "go on"
         if not is_enough:
             return "too early"
-        return "stop" if self.rate < self.tolerance and not self._is_handful() else "cannot be told"
+        is_handful = 0 < self.fewest <= (FOUND if self.scoring == "average_precision" else HANDFUL)
+        return "stop" if self.rate < self.tolerance and not is_handful else "cannot be told"
 
     @property
     def rate(self) -> float:
@@ -339,9 +340,6 @@ class StoppingReport:
             return self.rate
         is_known = self.measure == "probabilities" and self.trust.slope > 0
         return self.rate * self.trust.low / self.trust.slope if is_known else 0.0
-
-    def _is_handful(self) -> bool:
-        return 0 < self.fewest <= (FOUND if self.scoring == "average_precision" else HANDFUL)
 
     def _tested_rates(self) -> tuple[float, float]:
         """Ends of the gain for 100 labels, as seen on test labels; infinite where it was not."""
