@@ -23,6 +23,7 @@ from . import _containers as containers
 from ._utils.randomness import check_random_state, seeded_clone, spawn
 from ._utils.types import CausalScore, Posterior, Sampler
 from ._utils.validation import (
+    ParameterError,
     Rule,
     Rules,
     as_array,
@@ -58,8 +59,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _OUTCOME_SCORES = [name for name, score in SCORES.items() if "outcomes" in getattr(score, "tasks", ())]
-_MOST_ROWS = 20_000
-"""Rows that a propensity is fitted to: enough, and as much of a pool that does not fit memory as is copied."""
+_MOST_ROWS = 20_000  # that a propensity is fitted to: enough, and as many of a large pool as are copied
 
 
 class CausalBALDQuery(ScoringQuery):
@@ -117,7 +117,6 @@ class CausalBALDQuery(ScoringQuery):
 
     rules: ClassVar[Rules] = ScoringQuery.rules | {
         "score": name_or_callable(_OUTCOME_SCORES),
-        "treatment": Rule(lambda value: value is not None, "the column of X that holds the treatment, or its position"),
         "propensity": Rule(
             lambda value: value is None or hasattr(value, "predict_proba"),
             "None or a classifier with predict_proba",
@@ -155,6 +154,15 @@ class CausalBALDQuery(ScoringQuery):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        """Check all parameters, those included that the next call will not use."""
+        super().check_parameters()
+        if self.treatment is None:
+            raise ParameterError(
+                "`treatment` must be the column of X that holds the treatment, 0 or 1: its position, or its name in a "
+                "DataFrame. Got None."
+            )
 
     def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PoolDraws]:
         """Scores of both outcomes of the candidates, and the draws that they are made of."""
@@ -369,14 +377,13 @@ def estimate_effects(
     rng = spawn(check_random_state(random_state), 2)[0]
     draws = _outcome_draws(pool, estimator, rng, position, n_draws=n_draws, posterior=posterior, n_jobs=n_jobs)
     columns = np.empty((3, len(pool)))
-    ends = [(1 - level) / 2, (1 + level) / 2]
     for rows, chunk in draws.chunks(pool, "estimating", chunk_size=chunk_size, verbose=verbose):
         with explained("Estimating", rows, draws.model):
             outcomes = as_array(draws.of(chunk, rows.stop - rows.start)).astype(np.float64)
             if not np.isfinite(outcomes).all():
                 raise ValueError("the draws hold numbers that are not finite.")
         effects = outcomes[..., 1] - outcomes[..., 0]
-        columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, ends, axis=0)
+        columns[:, rows] = effects.mean(axis=0), *np.quantile(effects, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return EffectEstimate(*columns)
 
 

@@ -244,20 +244,11 @@ class ExperimentResult:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of comparisons: ``print`` and notebooks show it, `Summary.to_frame` makes a DataFrame of it.
-
-    Attributes
-    ----------
-    title : str
-    reference : str
-        The query that differences are to.
-    rows : list of dict
-        One a score and query. Estimates have a ``mean`` and the ends of a 95 % interval, ``low`` and ``high``.
-    """
+    """A table of comparisons: ``print`` and notebooks show it, `Summary.to_frame` makes a DataFrame of it."""
 
     title: str
-    reference: str
-    rows: list[dict[str, Any]]
+    reference: str  # the query that differences are to
+    rows: list[dict[str, Any]]  # one a score and query
 
     def to_frame(self) -> pd.DataFrame:
         """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``."""
