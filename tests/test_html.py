@@ -17,8 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, run_experiment
 from skactive._utils import html as _html
 from skactive.campaign import Status
-from skactive.experiment._results import Failure, Round
-from skactive.experiment._summary import Summary
+from skactive.experiment._results import Failure, Round, Summary
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
 
 HOSTILE = "<b>\"a\" & 'b'</b> $x$ </td><script>alert(1)</script>"

@@ -54,16 +54,17 @@ class Checkpoint:
         With ``any_seed`` the seeds are those of the file, which another process may have begun a moment ago.
         """
         file = SqliteFile(Path(path).absolute(), _KIND)
-        now = {"settings": _digests(settings), "random_state": entropy, "versions": versions()}
+        now: dict[str, Any] = {"settings": _digests(settings), "random_state": entropy, "versions": versions()}
         digests = _digests({f"queries[{name!r}]": query for name, query in queries.items()})
         with file.writing(create=True) as connection:
             file.check_integrity(connection)
             begun = _read(file, connection, ["settings"]) or _added(connection, ["settings"], now)
             entropy = begun["random_state"] if any_seed else entropy
-            _check_same(file, begun, {**now, "random_state": entropy})
+            _check_same(file, begun["settings"], now["settings"])
+            _check_same(file, {"random_state": begun["random_state"]}, {"random_state": entropy})
             for name, query in digests.items():
                 before = _read(file, connection, ["query", name]) or _added(connection, ["query", name], query)
-                _check_same_value(file, name, before, query)
+                _check_same(file, {name: before}, {name: query})
         _warn_other_versions(file, begun["versions"])
         experiment = digest([begun["settings"], entropy])
         return cls(file, entropy, experiment, dict(zip(queries, digests.values(), strict=True)), os.getpid())
@@ -152,19 +153,13 @@ def _read(file: SqliteFile, connection: Connection, key: list[Any], part_of: str
     return json.loads(content)
 
 
-def _check_same(file: SqliteFile, before: dict[str, Any], now: dict[str, Any]) -> None:
-    old, new = before["settings"], now["settings"]
-    for name in (*old, *new):
-        _check_same_value(file, name, old.get(name), new.get(name))
-    _check_same_value(file, "random_state", before["random_state"], now["random_state"])
-
-
-def _check_same_value(file: SqliteFile, name: str, before: Any, now: Any) -> None:
-    if before != now:
-        raise ValueError(
-            f"{file} is of another experiment: its `{name}` was not the same. Give a new path, or the former value. "
-            "Functions and classes of your own count by their code and by what it uses."
-        )
+def _check_same(file: SqliteFile, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in (*before, *now):
+        if before.get(name) != now.get(name):
+            raise ValueError(
+                f"{file} is of another experiment: its `{name}` was not the same. Give a new path, or the former "
+                "value. Functions and classes of your own count by their code and by what it uses."
+            )
 
 
 def _warn_other_versions(file: SqliteFile, before: Mapping[str, str]) -> None:

@@ -85,13 +85,12 @@ def run_experiment(
 ) -> ExperimentResult:
     """Compare queries that acquire labels for the same model on the same data, over paired trials.
 
-    A trial is a split, initial labels and seeds. They are the same for all queries: models of the same round are fitted
-    from the same seed, and all queries start from the same seed. Every round queries modAL's ``ActiveLearner``, adds
-    the batch, and fits a new clone to all labels acquired so far. ``teach`` does the same, but here each clone has a
-    new seed, and ``warm_start`` has no effect. ``random_state`` sets every ``random_state`` in the estimator and the
-    queries. For code without one (skorch nets, ``np.random.choice``) the global generators of Python, numpy and torch
-    are seeded during the call and restored afterwards. So the numbers depend neither on ``n_jobs`` nor on the other
-    queries, and the objects passed in never change.
+    A trial is a split, initial labels and seeds, the same for all queries. Every round queries modAL's
+    ``ActiveLearner``, adds the batch, and fits a new clone to all labels acquired so far; ``warm_start`` has no effect.
+    ``random_state`` sets every ``random_state`` in the estimator and the queries. For code without one (skorch nets,
+    ``np.random.choice``) the global generators of Python, numpy and torch are seeded during the call and restored
+    afterwards. So the numbers depend neither on ``n_jobs`` nor on the other queries, and the objects passed in never
+    change.
 
     Parameters
     ----------
@@ -106,9 +105,7 @@ def run_experiment(
         list.
     y : array-like of shape (n_points,) or (n_points, 1)
         All labels; the model sees only those acquired. None may be missing. A Series is matched to the rows of a
-        DataFrame by its index; another index than theirs is refused. Labels of shape (n_points, 1) keep their second
-        axis when a model is fitted and scored, as nets with one output need it. Classifiers, and estimators of
-        scikit-learn and of this package, get shape (n_points,).
+        DataFrame by its index; another index than theirs is refused. The second axis is kept for nets with one output.
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
     sample_weight : array-like of shape (n_points,), optional
@@ -131,7 +128,6 @@ def run_experiment(
         Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
         pool is empty.
     n_trials : int, default=5
-        How many trials.
     scoring : str, callable, list or dict of these, optional
         Names of scikit-learn's scorers, or callables ``scorer(estimator, X_test, y_test)``; larger is better. A
         callable with a keyword-only parameter ``rows`` gets the positions of the test rows in X (or ``X_test``), to
@@ -151,19 +147,14 @@ def run_experiment(
     Returns
     -------
     ExperimentResult
-        Records of all rounds, with `~ExperimentResult.summary`, `~ExperimentResult.label_savings`,
-        `~ExperimentResult.to_frame` and `~ExperimentResult.to_json`. Its ``failures`` are the runs in which the
-        estimator, the query or a scorer raised an error, and a warning reports them. With a checkpoint they are tried
-        again.
+        Records of all rounds. Its ``failures`` are the runs in which the estimator, the query or a scorer raised an
+        error, and a warning reports them. With a checkpoint they are tried again.
 
     Raises
     ------
     ValueError, TypeError
-        Before the first run, if a parameter of this call or of a query is not valid, or if parameters, data and
-        checkpoint do not fit together. Later, if a query does not return ``n_instances`` distinct positions in the
-        pool.
-    OSError
-        If the checkpoint cannot be read or written.
+        Before the first run, if parameters, data and checkpoint are not valid or do not fit together; later, if a query
+        does not return ``n_instances`` distinct positions in the pool.
     RuntimeError
         If every run failed.
 
@@ -184,7 +175,6 @@ def run_experiment(
     ... )
     >>> result.to_frame()[["trial", "query", "round", "n_labelled"]].tail(3).to_string(index=False).split()[4:]
     ['1', 'uniform', '0', '20', '1', 'uniform', '1', '30', '1', 'uniform', '2', '40']
-    >>> print(result.summary())  # doctest: +SKIP
     """
     check_parameters(RULES, locals())
     check_cloneable(estimator)
@@ -197,12 +187,8 @@ def run_experiment(
     copies = {name: copied(name, query) for name, query in queries.items()}
     entropy = check_random_state(random_state).integers(2**32, size=4).tolist()
 
-    split = {
-        "test_size": test_size,
-        "splits": None if splits is None else list(splits),
-        "n_initial": n_initial,
-        "initial": None if initial is None else list(initial),
-    }
+    by_trial = {name: None if rows is None else list(rows) for name, rows in (("splits", splits), ("initial", initial))}
+    split = {"test_size": test_size, "n_initial": n_initial, **by_trial}
     strata = data.y if stratify and task(estimator) == "classifier" else None
 
     def planned(entropy: list[int]) -> list[plan.Trial]:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._utils import html
+from .._utils import html, statistics
+from .._utils.statistics import Estimate
 from .._utils.validation import Rule, check_reference, number, shown
-from ._summary import Curve, Summary, compare, savings, with_holm
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
+_NOTE = "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction."
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,6 @@ class Round:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Round:
-        """The round of a record that was read from JSON."""
         return cls(**{**record, "indices": tuple(record["indices"])})
 
 
@@ -51,7 +51,6 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception, trial: int, query: str, round_: int) -> Failure:
-        """The failure that an exception caused."""
         text = "".join(traceback.format_exception(error))
         return cls(trial, query, round_, type(error).__name__, str(error), text)
 
@@ -63,9 +62,8 @@ class ExperimentResult:
     Attributes
     ----------
     rounds : tuple
-        Every round of every run, by trial, query and round. A run is one query in one trial. A round has the attributes
-        ``trial``, ``query``, ``round``, ``n_labelled``, ``indices`` (positions of the rows labelled in it),
-        ``scores`` (by name), ``query_seconds`` and ``fit_seconds``.
+        Every round of every run (one query in one trial): ``trial``, ``query``, ``round``, ``n_labelled``, ``indices``
+        (positions of the rows labelled in it), ``scores`` (by name), ``query_seconds`` and ``fit_seconds``.
     failures : tuple
         Runs that raised an error: ``trial``, ``query``, ``round``, ``type``, ``message`` and ``traceback``. Their
         finished rounds are in ``rounds``; summaries leave such runs out.
@@ -122,11 +120,8 @@ class ExperimentResult:
     def to_frame(self) -> pd.DataFrame:
         """One row for each round.
 
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: trial, query, round, n_labelled, indices, one for each score, query_seconds (NaN in round 0),
-            fit_seconds.
+        Columns: trial, query, round, n_labelled, indices, one for each score, query_seconds (NaN in round 0) and
+        fit_seconds.
         """
         rows = []
         for record in self.rounds:
@@ -147,10 +142,6 @@ class ExperimentResult:
         ----------
         text : str
             The JSON itself, not the name of a file.
-
-        Returns
-        -------
-        ExperimentResult
         """
         try:
             parts = json.loads(text)
@@ -203,8 +194,7 @@ class ExperimentResult:
             runs = self._complete_runs(score)
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
-            means = {query: {t: run.mean for t, run in of.items()} for query, of in runs.items()}
-            rows += with_holm([compare(score, query, means, runs, reference, goal, margin) for query in runs])
+            rows += _with_holm([_compare(score, query, runs, reference, goal, margin) for query in runs])
         return Summary("mean over acquisitions, the first labels left out", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:
@@ -213,7 +203,7 @@ class ExperimentResult:
         Parameters
         ----------
         reference : str, optional
-            By default "uniform" if there is such a query, else the first.
+            As in `summary`.
         level : float, optional
             Score to reach. By default, in each trial, the highest that both the query and the reference reach. So no
             trial is left out, and two equally good queries save 0 labels on average, whichever is the reference.
@@ -230,20 +220,152 @@ class ExperimentResult:
         rows: list[dict[str, Any]] = []
         for score in self.score_names:
             runs = self._complete_runs(score)
-            of = [savings(score, query, runs[query], runs[reference], level) for query in runs if query != reference]
-            rows += with_holm(of)
+            of = [_savings(score, query, runs[query], runs[reference], level) for query in runs if query != reference]
+            rows += _with_holm(of)
         return Summary("labels saved", reference, rows)
 
-    def _complete_runs(self, score: str) -> dict[str, dict[int, Curve]]:
+    def _complete_runs(self, score: str) -> dict[str, dict[int, _Curve]]:
         """Runs by query and trial, without trials in which one failed, and queries all of whose runs did."""
         failed = {(f.query, f.trial) for f in self.failures}
         ran = {query: {r.trial for r in self.rounds if r.query == query} for query in self.queries}
         lost = {query for query, trials in ran.items() if all((query, trial) in failed for trial in trials)}
         incomplete = {trial for query, trial in failed if query not in lost}
-        runs: dict[str, dict[int, Curve]] = {query: {} for query in self.queries}
+        runs: dict[str, dict[int, _Curve]] = {query: {} for query in self.queries}
         for record in self.rounds:
             if record.query not in lost and record.trial not in incomplete:
-                run = runs[record.query].setdefault(record.trial, Curve([], []))
+                run = runs[record.query].setdefault(record.trial, _Curve([], []))
                 run.n_labelled.append(record.n_labelled)
                 run.scores.append(record.scores[score])
         return runs
+
+
+# --- comparisons -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table of comparisons: ``print`` and notebooks show it, `Summary.to_frame` makes a DataFrame of it."""
+
+    title: str
+    reference: str  # the query that differences are to
+    rows: list[dict[str, Any]]  # one a score and query
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a score and query, with columns ``x``, ``x_low`` and ``x_high`` for every estimate ``x``."""
+        return pd.DataFrame([_flat(row) for row in self.rows])
+
+    def __str__(self) -> str:
+        return "\n\n".join([*(f"{table.title}\n{_in_columns(table)}" for table in self._tables()), _NOTE])
+
+    def _repr_html_(self, title: str = "") -> str:
+        return html.card(title, self._tables(), note=_NOTE)
+
+    def _tables(self) -> list[html.Table]:
+        """The texts that are shown, a table for each score."""
+        tables = []
+        for score in dict.fromkeys(row["score"] for row in self.rows):
+            cells = [_cells(row, self.reference) for row in self.rows if row["score"] == score]
+            rows = [list(row.values()) for row in cells]
+            tables.append(html.Table(rows, head=list(cells[0]), title=f"{score}: {self.title}"))
+        return tables
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """One query in one trial: number of labels, and score, at each evaluation."""
+
+    n_labelled: list[int]
+    scores: list[float]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.scores[1:])) if len(self.scores) > 1 else np.nan
+
+    def labels_to(self, level: float) -> float:
+        return statistics.labels_to_reach(level, self.n_labelled, self.scores)
+
+
+def _compare(
+    score: str, query: str, runs: dict[str, dict[int, _Curve]], reference: str, level: float, margin: float
+) -> dict[str, Any]:
+    """The row of a query in `ExperimentResult.summary`."""
+    mine, theirs = runs[query], runs[reference]
+    differences = [mine[t].mean - theirs[t].mean for t in mine if t in theirs] if query != reference else []
+    labels = [n for n in (run.labels_to(level) for run in mine.values()) if not np.isnan(n)]
+    return {
+        "score": score,
+        "query": query,
+        "n_trials": len(mine),
+        "mean": statistics.estimate(run.mean for run in mine.values()),
+        "difference": statistics.estimate(differences),
+        "verdict": statistics.verdict_of(statistics.estimate(differences), margin),
+        "trials_to_tell": statistics.trials_to_tell(differences),
+        "p_value": statistics.paired_p_value(differences),
+        "level": level,
+        "reached": len(labels),
+        "labels": statistics.estimate(labels),
+    }
+
+
+def _savings(
+    score: str, query: str, mine: dict[int, _Curve], theirs: dict[int, _Curve], level: float | None
+) -> dict[str, Any]:
+    """The row of a query in `ExperimentResult.label_savings`."""
+    saved = []
+    for t in (t for t in mine if t in theirs):
+        goal = min(max(mine[t].scores), max(theirs[t].scores)) if level is None else level
+        saved.append(theirs[t].labels_to(goal) - mine[t].labels_to(goal))
+    saved = [labels for labels in saved if not np.isnan(labels)]
+    return {
+        "score": score,
+        "query": query,
+        "n_trials": len(saved),
+        "saved": statistics.estimate(saved),
+        "p_value": statistics.paired_p_value(saved),
+    }
+
+
+def _with_holm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with p-values corrected for the number of rows."""
+    corrected = statistics.holm([row["p_value"] for row in rows])
+    return [{**row, "p_holm": p} for row, p in zip(rows, corrected, strict=True)]
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Estimate):
+            flat |= {name: value.mean, f"{name}_low": value.low, f"{name}_high": value.high}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _in_columns(table: html.Table) -> str:
+    """Columns of text, as wide as their longest cell."""
+    everything = [table.head, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*everything, strict=True)]
+    lines = (zip(line, widths, strict=True) for line in everything)
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in line) for line in lines)
+
+
+def _cells(row: dict[str, Any], reference: str) -> dict[str, str]:
+    """A row as text, under the names that the printed table shows."""
+    cells = {"query": row["query"], "trials": str(row["n_trials"])}
+    p = {"p": "" if np.isnan(row["p_holm"]) else f"{row['p_holm']:.2g}"}
+    if "saved" in row:
+        return {**cells, f"labels saved against {reference}": _with_interval(row["saved"], "+.1f"), **p}
+    cells["mean"] = _with_interval(row["mean"], ".3f")
+    cells[f"minus {reference}"] = _with_interval(row["difference"], "+.3f")
+    cells["verdict"] = row["verdict"]
+    open_ = row["verdict"] == "cannot be told" and not np.isnan(row["trials_to_tell"])
+    cells["trials to tell"] = f"{row['trials_to_tell']:.0f}" if open_ else ""
+    reached = "" if row["reached"] == row["n_trials"] else f" ({row['reached']} of {row['n_trials']})"
+    return {**cells, **p, f"labels to {row['level']:.3g}": _with_interval(row["labels"], ".1f") + reached}
+
+
+def _with_interval(value: Estimate, digits: str) -> str:
+    if np.isnan(value.mean):
+        return ""
+    interval = "" if np.isnan(value.low) else f" [{value.low:{digits}}, {value.high:{digits}}]"
+    return f"{value.mean:{digits}}{interval}"

@@ -51,16 +51,13 @@ class Data:
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, sample_weight: Any = None) -> Data:
         """Data of the user, with labels in the shape that the estimator takes."""
         X = chunks.prepare_pool(X, "X")
-        if sample_weight is not None:
-            sample_weight = chunks.aligned(sample_weight, X, "sample_weight")
-        sample_weight = check_sample_weight(sample_weight, chunks.count_rows(X))
+        sample_weight = check_sample_weight(chunks.aligned(sample_weight, X, "sample_weight"), chunks.count_rows(X))
         if sample_weight is not None and weight_keyword(estimator) is None:
             raise ValueError(f"`sample_weight` must be None: `fit` of {type(estimator).__name__} takes no weights.")
         y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), chunks.aligned(y, X, "y")))
         if X_test is not None:
             X_test = chunks.prepare_pool(X_test, "X_test")
-            y_test = chunks.aligned(y_test, X_test, "y_test")
-            y_test = check_labels_of(chunks.count_rows(X_test), y_test, "_test")
+            y_test = check_labels_of(chunks.count_rows(X_test), chunks.aligned(y_test, X_test, "y_test"), "_test")
             y_test = labels_to_fit(estimator, y_test)
         return cls(X, y, X_test, y_test, sample_weight)
 
@@ -244,7 +241,6 @@ def evaluate(scorers: Mapping[str, Any], estimator: Any, X: Any, y: Any, rows: N
 
 
 def own_score(estimator: Any, X: Any, y: Any) -> float:
-    """The estimator's ``score``."""
     return estimator.score(X, y)
 
 
@@ -284,18 +280,10 @@ def _checked_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.i
     if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
         answer = answer[0]
     indices = np.atleast_1d(np.asarray(answer))
-    n_distinct = len(np.unique(indices))
-    got = None
-    if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        got = f"an array of shape {indices.shape} and dtype {indices.dtype}"
-    elif len(indices) != k:
-        got = f"{len(indices)} positions"
-    elif n_distinct < k:
-        got = f"duplicates, only {n_distinct} distinct positions: {indices[:10]}"
-    elif indices.min() < 0 or indices.max() >= n_pool:
-        got = f"positions from {indices.min()} to {indices.max()}"
-    if got:
+    is_batch = indices.shape == (k,) and indices.dtype.kind in "iu" and len(np.unique(indices)) == k
+    if not is_batch or indices.min() < 0 or indices.max() >= n_pool:
         raise BatchError(
-            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got {got}."
+            f"`queries`[{name!r}] must return {k} distinct positions in the pool, from 0 to {n_pool - 1}. Got "
+            f"{len(np.unique(indices))} distinct values, {indices.dtype} of shape {indices.shape}: {indices[:10]}."
         )
     return indices.astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +24,13 @@ _LABELLED: dict[str, Any] = {"label": "labelled", "color": "black", "marker": "x
 _BATCH: dict[str, Any] = {
     "label": "batch",
     "color": drawing.COLOURS[1],
-    "marker": "o",
     "s": 30,
     "edgecolor": "white",
     "linewidth": 0.6,
 }
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BatchDisplay:
     """Where batches are: the pool, the labelled rows and the batch in two dimensions, a panel for each query.
 
@@ -73,22 +74,12 @@ class BatchDisplay:
     ['first', 'spread']
     """
 
-    def __init__(
-        self,
-        *,
-        coordinates: ArrayLike,
-        batches: Mapping[str, ArrayLike],
-        labelled: Mapping[str, ArrayLike],
-        scores: ArrayLike | None = None,
-        axis_names: tuple[str, str] = ("first coordinate", "second coordinate"),
-        score_name: str = "score",
-    ) -> None:
-        self.coordinates = coordinates
-        self.batches = batches
-        self.labelled = labelled
-        self.scores = scores
-        self.axis_names = axis_names
-        self.score_name = score_name
+    coordinates: ArrayLike
+    batches: Mapping[str, ArrayLike]
+    labelled: Mapping[str, ArrayLike]
+    scores: ArrayLike | None = None
+    axis_names: tuple[str, str] = ("first coordinate", "second coordinate")
+    score_name: str = "score"
 
     @classmethod
     def from_batches(
@@ -99,19 +90,18 @@ class BatchDisplay:
         labelled: ArrayLike = (),
         scores: ArrayLike | None = None,
         coordinates: ArrayLike | None = None,
-        axis_names: tuple[str, str] | None = None,
         score_name: str = "score",
         ax: Any = None,
         **kwargs: Any,
     ) -> BatchDisplay:
-        """Plot batches that were chosen from the same pool.
+        """Plot batches that were chosen from the same pool, and return the display.
 
         Parameters
         ----------
         X : array-like of shape (n_points, ...)
             The pool, and the labelled rows if they are to be shown. Rows, flattened, are projected on their first two
             principal components; scale columns first if their units differ.
-        batches, scores, axis_names, score_name
+        batches, scores, score_name
             As in the class.
         labelled : array-like of int, default=()
             Positions in X of the rows labelled before.
@@ -121,12 +111,8 @@ class BatchDisplay:
             One for each query. By default those of a new figure.
         **kwargs
             For ``ax.scatter`` of the batch.
-
-        Returns
-        -------
-        BatchDisplay
         """
-        coordinates, axis_names = _place(X, coordinates, axis_names)
+        coordinates, axis_names = _place(X, coordinates)
         n_points = len(coordinates)
         return cls(
             coordinates=coordinates,
@@ -147,11 +133,10 @@ class BatchDisplay:
         trial: int = 0,
         queries: Sequence[str] | None = None,
         coordinates: ArrayLike | None = None,
-        axis_names: tuple[str, str] | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> BatchDisplay:
-        """Plot what each query of an experiment bought in a round.
+        """Plot what each query of an experiment bought in a round, and return the display.
 
         Parameters
         ----------
@@ -163,16 +148,12 @@ class BatchDisplay:
         trial : int, default=0
         queries : sequence of str, optional
             Names of queries; by default all.
-        coordinates, axis_names, ax, **kwargs
+        coordinates, ax, **kwargs
             As in `from_batches`.
-
-        Returns
-        -------
-        BatchDisplay
         """
         names = check_query_names(queries, result.queries)
         bought = {query: _bought(result, query, trial, round) for query in names}
-        coordinates, axis_names = _place(X, coordinates, axis_names)
+        coordinates, axis_names = _place(X, coordinates)
         return cls(
             coordinates=coordinates,
             batches={q: check_positions("result", b[-1], len(coordinates)) for q, b in bought.items()},
@@ -204,20 +185,18 @@ class BatchDisplay:
         return ax.scatter(*np.asarray(self.coordinates)[rows].T, **look)
 
 
-def _place(X: Any, coordinates: ArrayLike | None, axis_names: tuple[str, str] | None) -> tuple[Floats, tuple[str, str]]:
+def _place(X: Any, coordinates: ArrayLike | None) -> tuple[Floats, tuple[str, str]]:
     """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
         where = np.asarray(coordinates, dtype=np.float64)
         if where.ndim != 2 or where.shape[1] != 2:
             raise ValueError(f"`coordinates` must have shape (n_points, 2). Got shape {where.shape} instead.")
-        return where, axis_names or ("first coordinate", "second coordinate")
+        return where, BatchDisplay.axis_names
     flat = X if getattr(X, "ndim", 2) == 2 else np.reshape(X, (len(X), -1))
     pca = PCA(2, random_state=0)
     projected = pca.fit_transform(flat)
-    first, second = (
-        f"PC {i} ({100 * part:.0f} % of variance)" for i, part in enumerate(pca.explained_variance_ratio_, 1)
-    )
-    return projected, axis_names or (first, second)
+    first, second = (f"PC {i + 1} ({100 * pca.explained_variance_ratio_[i]:.0f} % of variance)" for i in (0, 1))
+    return projected, (first, second)
 
 
 def _bought(result: ExperimentResult, query: str, trial: int, number: int) -> list[NDArray[np.int64]]:

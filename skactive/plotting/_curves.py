@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Run = dict[int, float]
 """Score by the number of labels: one query in one trial."""
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class LearningCurveDisplay:
     """Scores of models by the number of labels: a line for each query, the mean over trials, in a 95 % band.
 
@@ -57,18 +59,10 @@ class LearningCurveDisplay:
     array([0.55, 0.7 ])
     """
 
-    def __init__(
-        self,
-        *,
-        n_labelled: Mapping[str, ArrayLike],
-        scores: Mapping[str, ArrayLike],
-        score_name: str = "score",
-        order: Sequence[str] | None = None,
-    ) -> None:
-        self.n_labelled = n_labelled
-        self.scores = scores
-        self.score_name = score_name
-        self.order = order
+    n_labelled: Mapping[str, ArrayLike]
+    scores: Mapping[str, ArrayLike]
+    score_name: str = "score"
+    order: Sequence[str] | None = None
 
     @classmethod
     def from_result(
@@ -80,7 +74,7 @@ class LearningCurveDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> LearningCurveDisplay:
-        """Plot what `run_experiment` returned.
+        """Plot what `run_experiment` returned, and return the display.
 
         Parameters
         ----------
@@ -94,15 +88,11 @@ class LearningCurveDisplay:
             By default those of a new figure.
         **kwargs
             For ``ax.plot``.
-
-        Returns
-        -------
-        LearningCurveDisplay
         """
         scoring, runs = _finished_runs(result, scoring, queries)
         n_labelled, scores = _aligned({query: list(of.values()) for query, of in runs.items()})
-        display = cls(n_labelled=n_labelled, scores=scores, score_name=scoring, order=result.queries)
-        return display.plot(ax, **kwargs)
+        data: dict[str, Any] = {"n_labelled": n_labelled, "scores": scores}
+        return cls(**data, score_name=scoring, order=result.queries).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> LearningCurveDisplay:
         """Draw the curves, and return the display; ``ax`` and keywords as in `from_result`."""
@@ -114,6 +104,7 @@ class LearningCurveDisplay:
         return self
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class PairedDifferenceDisplay:
     """How much better each query is than a reference: differences within trials, their mean in a 95 % band.
 
@@ -152,20 +143,11 @@ class PairedDifferenceDisplay:
     array([0. , 0.2])
     """
 
-    def __init__(
-        self,
-        *,
-        n_labelled: Mapping[str, ArrayLike],
-        differences: Mapping[str, ArrayLike],
-        reference: str,
-        score_name: str = "score",
-        order: Sequence[str] | None = None,
-    ) -> None:
-        self.n_labelled = n_labelled
-        self.differences = differences
-        self.reference = reference
-        self.score_name = score_name
-        self.order = order
+    n_labelled: Mapping[str, ArrayLike]
+    differences: Mapping[str, ArrayLike]
+    reference: str
+    score_name: str = "score"
+    order: Sequence[str] | None = None
 
     @classmethod
     def from_result(
@@ -178,7 +160,7 @@ class PairedDifferenceDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> PairedDifferenceDisplay:
-        """Plot what `run_experiment` returned.
+        """Plot what `run_experiment` returned, and return the display.
 
         Parameters
         ----------
@@ -188,23 +170,13 @@ class PairedDifferenceDisplay:
             By default "uniform" if there is such a query, else the first.
         queries : sequence of str, optional
             Names of queries; by default all but the reference.
-
-        Returns
-        -------
-        PairedDifferenceDisplay
         """
         reference = check_reference(reference, result.queries)
         shown = [query for query in check_query_names(queries, result.queries) if query != reference]
         scoring, runs = _finished_runs(result, scoring, [*shown, reference])
         n_labelled, differences = _aligned({query: _within_trials(runs[query], runs[reference]) for query in shown})
-        display = cls(
-            n_labelled=n_labelled,
-            differences=differences,
-            reference=reference,
-            score_name=scoring,
-            order=result.queries,
-        )
-        return display.plot(ax, **kwargs)
+        data: dict[str, Any] = {"n_labelled": n_labelled, "differences": differences, "reference": reference}
+        return cls(**data, score_name=scoring, order=result.queries).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> PairedDifferenceDisplay:
         """Draw the differences and a line at 0, and return the display; ``ax`` and keywords as in `from_result`."""

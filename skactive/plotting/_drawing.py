@@ -123,6 +123,8 @@ def draw_curves(
     Bands of few trials can be far wider than all lines together. So axes show at most three times the range of the
     lines, and the level that they are compared with. Ticks are whole numbers of labels.
     """
+    from matplotlib.ticker import MaxNLocator
+
     names = list(dict.fromkeys([*(order or ()), *values]))
     looks = {name: {**look, "label": name, **kwargs} for name, look in zip(names, styles(len(names)), strict=True)}
     drawn = {
@@ -131,7 +133,7 @@ def draw_curves(
     }
     lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
     _limit_to(ax, np.concatenate([np.empty(0), *(line.get_ydata() for line in lines.values())]), level)
-    _set_whole_ticks(ax.xaxis)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10]))
     return lines, bands
 
 
@@ -168,10 +170,3 @@ def describe_trials(by_trial: Iterable[Any]) -> str:
     if most == 1:
         return "one trial"
     return f"mean over {most if fewest == most else f'{fewest} to {most}'} trials, 95 % interval"
-
-
-def _set_whole_ticks(axis: Any) -> None:
-    """Ticks at round whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10]))

@@ -7,8 +7,7 @@ probabilities q_1 ... q_M, each among the rows left, losses L_1 ... L_M. Every r
 """
 
 from ._estimates import RiskDifference, RiskEstimate, estimate_risk
-from ._losses import LOSSES
-from ._plug_in import PlugInEstimate
+from ._measures import LOSSES, PlugInEstimate
 from ._tester import ActiveTester
 from ._weights import lure_weights
 

@@ -56,12 +56,10 @@ class RiskEstimate:
     step : float
         What one more label of the largest weight and the largest loss would add. It widens intervals by what rows that
         are hardly ever picked may hide.
-    largest_loss : float
-        That a row can have; infinite if there is no bound.
     limits : tuple of two float
         What the value on the pool can be at all, given the labels seen; no interval goes beyond.
-    n_looks : int
-        How many batches of labels there were so far: ``interval(..., every_look=True)`` goes by it.
+    largest_loss, n_looks
+        As in `estimate_risk`.
 
     See Also
     --------
@@ -104,7 +102,6 @@ class RiskEstimate:
         Returns
         -------
         tuple of two float
-            By the mid-p gamma method, within the limits.
 
         References
         ----------
@@ -254,11 +251,6 @@ def estimate_risk(
     Returns
     -------
     RiskEstimate
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `lure_weights` does, or if losses are not numbers from 0 to ``largest_loss``, one for each pick.
 
     See Also
     --------

@@ -26,14 +26,10 @@ from .._utils.validation import (
     warn,
 )
 from ._estimates import RiskDifference, RiskEstimate, estimate_difference, estimate_risk
-from ._losses import LARGEST, LOSSES, check_kind
-from ._plug_in import PlugInEstimate, plug_in
+from ._measures import LARGEST, LOSSES, PlugInEstimate, check_kind, plug_in
 from ._weights import Weights, largest_of, lure_weights
 
-_GAPS = (
-    "Tell the labels that are there with `rows`, and the others later; a row that cannot be labelled gets a label of "
-    "its own, which counts as an error."
-)
+_OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
 
 
@@ -110,24 +106,20 @@ class ActiveTester:
 
     @property
     def indices_(self) -> NDArray[np.int64]:
-        """Rows with labels, in the order of asking."""
         return self._picks.rows[self._picks.is_told]
 
     @property
     def labels_(self) -> NDArray[Any]:
-        """Labels so far, in the order of asking."""
         if not self._picks.answers:
             raise ValueError("The tester has no labels yet: call `ask` for rows, then `tell` with their labels.")
         return self._picks.labels
 
     @property
     def log_proba_(self) -> Weights:
-        """Log-probabilities of the picks with labels; an error while a pick before them is open."""
         return self._picks.log_proba[: self._picks.n_complete]
 
     @property
     def open_(self) -> NDArray[np.int64]:
-        """Rows that were asked for and have no label yet, in the order of asking."""
         return self._picks.rows[~self._picks.is_told]
 
     def ask(
@@ -157,12 +149,11 @@ class ActiveTester:
         ndarray of shape (n_instances,), int64
             Positions in the pool, in the order of picking.
         """
-        how = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
-        how |= {"fit_params": fit_params}
-        given = {name: value for name, value in how.items() if value is not None}
-        left = np.ones(self.n_pool, dtype=bool)
+        fit = {"X_training": X_training, "y_training": y_training}
+        fit |= {"sample_weight": sample_weight, "fit_params": fit_params}
+        given = {name: value for name, value in fit.items() if value is not None}
+        query, left = self.query, np.ones(self.n_pool, dtype=bool)
         left[self._picks.rows] = False
-        query = self.query
         indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
         if not hasattr(query, "log_proba_"):
             raise TypeError(
@@ -193,13 +184,13 @@ class ActiveTester:
         Raises
         ------
         ValueError, TypeError
-            If there is not one label for each row, one is missing, they are text where the model that asked knows
-            numbers (or the other way about), or rows were not asked for, or have a label. The tester is then as it was.
+            If labels and rows do not fit together, or labels and the model that asked. The tester is then as it was.
         """
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]
         labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
-        labels = plain_labels(labels, "labels", _GAPS)
+        remedy = f"Tell the labels that are there with `rows`, and the others later. {_OWN_LABEL}"
+        labels = plain_labels(labels, "labels", remedy)
         if labels.shape not in ((len(picks),), (len(picks), 1)):
             raise ValueError(
                 f"`labels` must be the labels of the {len(picks)} rows that were asked for, in that order. Got shape "
@@ -218,16 +209,6 @@ class ActiveTester:
             Not trained on the labels of this tester. The same holds for all other estimates.
         loss : str or callable, default="log_loss"
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
-
-        Returns
-        -------
-        RiskEstimate
-
-        Raises
-        ------
-        ValueError, TypeError
-            If there are no labels, one of a row that was asked for before others is missing, or model and labels do not
-            fit together: a regressor has no "zero_one" loss, and labels must be text if those of the model are.
         """
         return estimate_risk(self._losses(estimator, loss), self.log_proba_, self.n_pool, **self._options(loss))
 
@@ -241,12 +222,8 @@ class ActiveTester:
         ----------
         estimator, other : fitted estimators
         loss : str or callable, default="zero_one"
-            As of `risk`. With "zero_one" the value is the accuracy of ``other`` less that of ``estimator``.
-
-        Returns
-        -------
-        RiskDifference
-            Below 0 where ``estimator`` is better.
+            As of `risk`. The value is below 0 where ``estimator`` is better; with "zero_one" it is the accuracy of
+            ``other`` less that of ``estimator``.
         """
         losses = self._losses(estimator, loss), self._losses(other, loss)
         return estimate_difference(losses, self.log_proba_, self.n_pool, **self._options(loss))
@@ -263,12 +240,7 @@ class ActiveTester:
         return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": n_asks}
 
     def measure(
-        self,
-        estimator: Any,
-        scoring: Scorer,
-        *,
-        n_resamples: int = 300,
-        random_state: Any = None,
+        self, estimator: Any, scoring: Scorer, *, n_resamples: int = 300, random_state: Any = None
     ) -> PlugInEstimate:
         """Estimate a measure that is no mean over rows: balanced accuracy, recall, average precision, ...
 
@@ -287,22 +259,16 @@ class ActiveTester:
         random_state : None, int, numpy Generator or RandomState
             Seeds the resampling.
 
-        Returns
-        -------
-        PlugInEstimate
-
         References
         ----------
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, sec. 13.3, percentile intervals.
         """
         check_parameters({"n_resamples": integer(10)}, {"n_resamples": n_resamples})
         y, weights = self.labels_, lure_weights(self.log_proba_, self.n_pool)
-        rows = containers.take_rows(self.X_pool, self.indices_)
+        rows, rng = containers.take_rows(self.X_pool, self.indices_), check_random_state(random_state)
         if len(y) == self.n_pool:
             n_resamples = 0  # nothing is left to chance
-        return plug_in(
-            modal.unwrap(estimator)[0], rows, y, weights, scoring, n_resamples, check_random_state(random_state)
-        )
+        return plug_in(modal.unwrap(estimator)[0], rows, y, weights, scoring, n_resamples, rng)
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
         """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
@@ -310,10 +276,6 @@ class ActiveTester:
         Parameters
         ----------
         estimator : fitted classifier
-
-        Returns
-        -------
-        RiskEstimate
         """
         errors = self.risk(estimator, "zero_one")
         limits = 1 - errors.limits[1], 1 - errors.limits[0]
@@ -384,8 +346,7 @@ class Picks:
         if len(gaps):
             raise ValueError(
                 f"An estimate needs the labels of all rows in the order of asking, and row {gaps[0]} was asked for "
-                f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). A row that "
-                "cannot be labelled gets a label of its own, which counts as an error."
+                f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). {_OWN_LABEL}"
             )
         return n_told
 

@@ -36,11 +36,6 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     -------
     ndarray of shape (n_labelled,), float64
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a log-probability is missing, -inf or above 0, or there are more picks than rows.
-
     See Also
     --------
     risk.estimate_risk : The estimate with these weights.

@@ -16,21 +16,13 @@ from .._utils.randomness import check_random_state
 from .._utils.types import Auto, LossName, Posterior, StoppingMeasure, Verdict
 from .._utils.validation import Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
-from ._gains import MEASURES, MOST_BATCHES, Gains, Snapshot, Taught, Tested, Trust, scoring_for
-from ._scores import PoolScores, has_draws
+from ._evidence import MEASURES, MOST_BATCHES, Gains, PoolScores, Snapshot, Taught, Tested, Trust, scoring_for
 from ._sentences import sentences_of
 
-HUNDRED = 100
-"""Labels that the tolerance is the price of."""
-
-HANDFUL = 5
-"""So many labels of a class are too few to say that further ones are not worth their price."""
-
-FOUND = 100
-"""Labels of the rarest class without which five points of average precision are within its own chance."""
-
-MOST_MODELS = 6
-"""Earlier models that are kept within ``patience`` labels, about."""
+HUNDRED = 100  # labels that the tolerance is the price of
+HANDFUL = 5  # labels of a class, which are too few to say that further ones are not worth their price
+FOUND = 100  # labels of the rarest class; below, five points of average precision are within its own chance
+MOST_MODELS = 6  # earlier models that are kept within `patience` labels, about
 
 
 @dataclass(frozen=True)
@@ -233,47 +225,31 @@ class StoppingReport:
         n_draws, posterior : optional
             As in `StochasticBatchQuery`, but models without posterior draws are bootstrapped only with
             ``posterior="bootstrap"``.
-        X_training, y_training : array-like, optional
-            The training data of an estimator. A modAL learner has its own.
-        sample_weight, fit_params : optional
-            Weights of the training rows in the fit, and further keywords for refits, for the draws, as
-            `StochasticBatchQuery.select` takes them. A learner brings those it was fitted with. Gains count each row of
-            the pool once.
+        X_training, y_training, sample_weight, fit_params : optional
+            As in `StochasticBatchQuery.select`. Gains count each row of the pool once, whatever its weight.
         random_state : None, int, numpy Generator or RandomState
             For the choice of rows, and the draws.
-
-        Returns
-        -------
-        StoppingReport
 
         Raises
         ------
         ValueError, TypeError
-            If training data are missing, the pool does not fit the model, a parameter is not valid, or ``previous`` is
-            not a report with fewer labels on rows and predictions of the same kind.
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
+            If training data are missing, or ``previous`` is not a report with fewer labels on rows and predictions of
+            the same kind.
         """
-        options: dict[str, Any] = {
-            "tolerance": tolerance,
-            "patience": patience,
-            "risk": risk,
-            "target_risk": target_risk,
-        }
-        check_parameters(cls.rules, {**options, "n_draws": n_draws, "scoring": scoring, "test": test})
+        check_parameters(cls.rules, locals())
         if risk is not None and risk.greater_is_better and target_risk is not None and not 0 <= target_risk <= 1:
             raise ValueError(
                 f"`target_risk` must be a number from 0 to 1 for an accuracy. Got {target_risk}: give 0.85 for 85 %."
             )
         now = Taught.checked(learner, X_pool, X_training, y_training, sample_weight)
         rng = check_random_state(random_state)
-        before = _Before() if previous is None else _Before.of(previous, now, patience)
+        before = _Before.of(previous, now, patience)
         measured = scoring_for(now.counts, scoring, None if previous is None else previous.scoring)
         trust = Trust.of(before.batches)
         scores, gains = PoolScores(), Gains()
         with whole_fit(now.estimator, now.y):
             snapshot = Snapshot.of(now, rng)
-            if now.n_pool and has_draws(now.estimator, posterior):
+            if now.n_pool and now.has_draws(posterior):
                 fit = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
                 draws = {"fit_params": fit_params, "n_draws": n_draws, "posterior": posterior, "random_state": rng}
                 scores = PoolScores.of(learner, snapshot.X, **fit, **draws)
@@ -292,7 +268,10 @@ class StoppingReport:
             tested=tested,
             **vars(gains),
             **vars(scores),
-            **options,
+            risk=risk,
+            tolerance=tolerance,
+            patience=patience,
+            target_risk=target_risk,
             _past=(*before.past, snapshot),
             _batches=before.batches,
             _taught=frozenset(now.keys),
@@ -347,7 +326,8 @@ class StoppingReport:
             return "go on"
         if not is_enough:
             return "too early"
-        return "stop" if self.rate < self.tolerance and not self._is_handful() else "cannot be told"
+        is_handful = 0 < self.fewest <= (FOUND if self.scoring == "average_precision" else HANDFUL)
+        return "stop" if self.rate < self.tolerance and not is_handful else "cannot be told"
 
     @property
     def rate(self) -> float:
@@ -360,9 +340,6 @@ class StoppingReport:
             return self.rate
         is_known = self.measure == "probabilities" and self.trust.slope > 0
         return self.rate * self.trust.low / self.trust.slope if is_known else 0.0
-
-    def _is_handful(self) -> bool:
-        return 0 < self.fewest <= (FOUND if self.scoring == "average_precision" else HANDFUL)
 
     def _tested_rates(self) -> tuple[float, float]:
         """Ends of the gain for 100 labels, as seen on test labels; infinite where it was not."""
@@ -415,6 +392,8 @@ class _Before:
 
     @classmethod
     def of(cls, previous: Any, now: Taught, patience: int) -> _Before:
+        if previous is None:
+            return cls()
         if not isinstance(previous, StoppingReport):
             raise TypeError(
                 f"`previous` must be the StoppingReport after the previous batch. Got a {type(previous).__name__}."
@@ -428,8 +407,8 @@ class _Before:
         return cls(previous.labels, past, batches)
 
 
+# whose differences on test labels are in units of the gain
 _LOSSES: dict[str, LossName] = {"accuracy": "zero_one", "log_loss": "log_loss"}
-"""Whose differences on test labels are in units of the gain."""
 
 
 def _difference(test: ActiveTester | None, past: Sequence[Snapshot], now: Any, scoring: str) -> RiskDifference | None:

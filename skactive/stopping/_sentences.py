@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-NEAR = 0.95
-"""Fraction of the ceiling above which a score would rise with more draws."""
+NEAR = 0.95  # fraction of the ceiling above which a score would rise with more draws
 
 
 def sentences_of(report: Any) -> dict[str, str]:

@@ -234,7 +234,7 @@ def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
 
 
 def test_a_propensity_of_a_large_pool_is_fitted_to_some_of_its_rows(models, monkeypatch):
-    monkeypatch.setattr("skactive.causal._query._MOST_ROWS", 50)
+    monkeypatch.setattr("skactive.causal._MOST_ROWS", 50)
     rows = []
 
     class Counting(LogisticRegression):

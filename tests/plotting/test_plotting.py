@@ -200,9 +200,9 @@ def test_rows_of_a_batch_are_drawn_where_principal_components_put_them():
 def test_coordinates_of_the_user_take_the_place_of_the_projection():
     frame = pd.DataFrame({"name": ["x"] * 5})  # which cannot be projected
     where = np.arange(10.0).reshape(5, 2)
-    display = BatchDisplay.from_batches(frame, {"a": [4]}, coordinates=where, axis_names=("east (m)", "north (m)"))
+    display = BatchDisplay.from_batches(frame, {"a": [4]}, coordinates=where)
     np.testing.assert_array_equal(offsets(display.batches_["a"]), where[[4]])
-    assert (display.axes_[0].get_xlabel(), display.axes_[0].get_ylabel()) == ("east (m)", "north (m)")
+    assert (display.axes_[0].get_xlabel(), display.axes_[0].get_ylabel()) == ("first coordinate", "second coordinate")
 
 
 def test_images_frames_and_sparse_arrays_are_projected():

@@ -25,8 +25,7 @@ from skactive import MCDropoutClassifier, StochasticBatchQuery
 from skactive.risk import ActiveTester, RiskEstimate
 from skactive.scores import bald
 from skactive.stopping import StoppingReport
-from skactive.stopping._gains import MEASURES, MOST_ROWS
-from skactive.stopping._scores import BEST
+from skactive.stopping._evidence import BEST, MEASURES, MOST_ROWS
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

@@ -23,7 +23,7 @@ from skactive.query import StochasticBatchQuery
 from skactive.risk import LOSSES
 from skactive.samplers import SAMPLERS
 from skactive.scores import SCORES
-from skactive.stopping._gains import MEASURES as STOPPING_MEASURES
+from skactive.stopping._evidence import MEASURES as STOPPING_MEASURES
 
 HERE = Path(__file__).parent
 SETTINGS_OF_A_USER = """

@@ -1,4 +1,4 @@
-"""Measures of a model that are no means over rows: computed with weights, with an interval by resampling."""
+"""What is measured of a model: losses, one number a row, and measures that are no means over rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,83 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from .._utils import html
-from .._utils.validation import task
+from .._utils.validation import ParameterError, as_array, kind_of_labels, task
 from ._estimates import LEVEL
 from ._weights import Weights
 
-_METHODS = ("predict", "predict_proba", "decision_function")
+Loss = Callable[..., Any]
+
+
+def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    if task(estimator) == "regressor":
+        raise TypeError("`estimator` must be a classifier for `zero_one`. For a regressor there is `squared_error`.")
+    predictions = as_array(estimator.predict(X)).reshape(y.shape)
+    check_kind(predictions, y)
+    return (predictions != y).astype(np.float64)
+
+
+def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    """Minus the log of the label's probability, which is 0 for unknown labels, and clipped to the float64 precision."""
+    return -np.log(_of_label(*_probabilities(estimator, X, y)).clip(np.finfo(np.float64).eps, 1.0))
+
+
+def _brier(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    """Squared distance of the probabilities from certainty of the label (Brier, 1950): 0 to 2, also for two classes."""
+    probabilities, is_label = _probabilities(estimator, X, y)
+    return np.square(probabilities).sum(axis=1) - 2 * _of_label(probabilities, is_label) + 1
+
+
+def _of_label(probabilities: NDArray[np.float64], is_label: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return (probabilities * is_label).sum(axis=1)
+
+
+def _probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Probabilities (n, n_classes), and which class the label is: none for one that the model does not know."""
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(f"`loss` needs predict_proba, and {type(estimator).__name__} has none. There is `zero_one`.")
+    check_kind(np.asarray(estimator.classes_), y)
+    is_label = y[:, np.newaxis] == np.asarray(estimator.classes_)
+    return np.asarray(estimator.predict_proba(X), dtype=np.float64), is_label
+
+
+def _squared_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    return np.square(_errors(estimator, X, y, "squared_error"))
+
+
+def _absolute_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+    return np.abs(_errors(estimator, X, y, "absolute_error"))
+
+
+def _errors(estimator: Any, X: Any, y: NDArray[Any], loss: str) -> NDArray[np.float64]:
+    predictions = as_array(estimator.predict(X))
+    for name, values in (("labels", y), ("estimator", predictions)):
+        if kind_of_labels(values) != "numbers":
+            raise TypeError(f"`{name}` must give numbers for `{loss}`. Got {values.item(0)!r}.")
+    return predictions.astype(np.float64).reshape(y.shape) - y
+
+
+LOSSES: dict[str, Loss] = {
+    "absolute_error": _absolute_error,
+    "brier": _brier,
+    "log_loss": _log_loss,
+    "squared_error": _squared_error,
+    "zero_one": _zero_one,
+}
+"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row."""
+
+LARGEST = {"brier": 2.0, "zero_one": 1.0}
+"""The most that the loss of a row can be, where there is a bound: intervals go by it."""
+
+
+def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
+    """Check that labels are of the kind that a model knows: numbers never equal text."""
+    if kind_of_labels(known) != kind_of_labels(y):
+        raise ParameterError(
+            f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}."
+        )
+
+
+# --- measures that are no means over rows: computed with weights, with an interval by resampling ------
 
 
 @dataclass(frozen=True)
@@ -64,7 +136,6 @@ class PlugInEstimate:
         return html.card("", [html.Table([["measure", *self._texts()]], head=head)], note="Weighted, not unbiased.")
 
     def _texts(self) -> list[str]:
-        """Value, interval and labels."""
         low, high = self.interval()
         return [f"{self.value:.4g}", f"{low:.3g} to {high:.3g}", str(self.n_labelled)]
 
@@ -95,18 +166,11 @@ def plug_in(
     return PlugInEstimate(value, len(y), found[np.isfinite(found)], is_exact=n_resamples == 0)
 
 
-class _Classifier(ClassifierMixin, BaseEstimator):
-    pass
-
-
-class _Regressor(RegressorMixin, BaseEstimator):
-    pass
-
-
 def _answers(estimator: Any, X: Any) -> Any:
     """An estimator that answers for the rows of X by their positions, as the model did when it was asked once."""
-    known = _Regressor() if task(estimator) == "regressor" else _Classifier()
-    for name in _METHODS:
+    mixin = RegressorMixin if task(estimator) == "regressor" else ClassifierMixin
+    known = type("Answers", (mixin, BaseEstimator), {})()
+    for name in ("predict", "predict_proba", "decision_function"):
         if hasattr(estimator, name):
             setattr(known, name, _recalled(name, np.asarray(getattr(estimator, name)(X))))
     if hasattr(estimator, "classes_"):

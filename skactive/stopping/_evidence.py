@@ -1,7 +1,7 @@
-"""What labels brought: predictions of a model before and after them, and how far the model can be believed.
+"""What a report goes by: what labels brought, how far the model can be believed, how the rest of the pool scores.
 
-Predictions are compared on rows without a label. How far a model can be believed is seen on labels that it had not been
-taught when it was asked.
+Predictions before and after some labels are compared on rows without one. How far a model can be believed is seen on
+labels that it had not been taught when it was asked.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ from .._utils.validation import (
     plain_labels,
     task,
 )
+from ..posterior._registry import has_source, innermost
+from ..query import model_of, score_pool
 from ..query._pool import check_last_fit
+from ..scores import SCORES
 
 Values = NDArray[np.float64]
 
-MOST_ROWS = 1_000
-"""Rows that are compared: enough for a standard error of at most 1.6 points."""
-
-_MOST_BYTES = 8 * 2**20  # of these rows, which a learner keeps between reports
-
-MOST_BATCHES = 10
-"""Batches that are looked back on: what a model was like before is of no use."""
-
+MOST_ROWS = 1_000  # that are compared: enough for a standard error of at most 1.6 points
+_MOST_BYTES = 8 * 2**20  # of these rows, which are kept between reports
+MOST_BATCHES = 10  # that are looked back on: what a model was like before is of no use
 _SURE = 2.576  # standard errors that a slope must be off 0: 99 %, as reports are looked at again and again
 _PRIOR = 0.5  # weight of the assumption that a model is right about itself: that of two labels of which it is sure
 
@@ -92,6 +90,11 @@ class Taught:
     def counts(self) -> NDArray[np.int64]:
         """Labels of each class, or of each value."""
         return np.unique(self.y, return_counts=True)[1]
+
+    def has_draws(self, posterior: Any) -> bool:
+        """Whether the estimator has posterior draws, or ``posterior`` says where to take them from."""
+        is_auto = isinstance(posterior, str) and posterior == "auto"
+        return not is_auto or has_source(innermost(self.estimator))
 
 
 @dataclass(frozen=True)
@@ -160,28 +163,22 @@ def _copy_of(estimator: Any) -> Any:
         return None
 
 
-@dataclass(frozen=True)
-class Change:
-    """How the predictions of a model differ from those of the model before, and what that is worth."""
+def _change(before: Snapshot, now: Taught) -> tuple[str, float, float]:
+    """How to measure what changed since a model of fewer labels, its gain, and the fraction of other predictions.
 
-    gain: float  # in terms of ``measure``; NaN where the next model must judge it
-    changed: float  # fraction of predictions that differ; NaN for regressors
-    measure: str
-
-    @classmethod
-    def since(cls, before: Snapshot, now: Taught) -> Change:
-        """Compare with the predictions of a model with fewer labels, on rows without one."""
-        n_rows = len(before.predictions)
-        if n_rows == 0:  # nothing to compare: unknown, not nothing
-            return cls(np.nan, np.nan, "changes" if now.is_classifier else "movement")
-        predictions, chance = answers_of(now.estimator, before.X, n_rows)
-        _check_same_kind(before.predictions, predictions)
-        if not now.is_classifier:
-            return cls(_movement(predictions - before.predictions, now.y), np.nan, "movement")
-        changed = float(np.mean(predictions != before.predictions))
-        if chance is not None and before.probabilities is not None and before.model is not None:
-            return cls(np.nan, changed, "probabilities")  # which another model has to judge
-        return cls(changed, changed, "changes")
+    The gain is NaN where the next model must judge it, the fraction for regressors.
+    """
+    n_rows = len(before.predictions)
+    if n_rows == 0:  # nothing to compare: unknown, not nothing
+        return "changes" if now.is_classifier else "movement", np.nan, np.nan
+    predictions, chance = answers_of(now.estimator, before.X, n_rows)
+    _check_same_kind(before.predictions, predictions)
+    if not now.is_classifier:
+        return "movement", _movement(predictions - before.predictions, now.y), np.nan
+    changed = float(np.mean(predictions != before.predictions))
+    if chance is not None and before.probabilities is not None and before.model is not None:
+        return "probabilities", np.nan, changed  # which another model has to judge
+    return "changes", changed, changed
 
 
 @dataclass(frozen=True)
@@ -198,29 +195,20 @@ class Gains:
 
     def after(self, now: Taught, past: Sequence[Snapshot], left: Snapshot, slope: float, scoring: str) -> Gains:
         """With a batch more; ``past`` are models of fewer labels, ``left`` rows of the last one without a label now."""
-        change = Change.since(left, now)
-        found = replace(
-            self,
-            measure=change.measure,
-            changed=change.changed,
-            n_rows=len(left.predictions),
-            whole_pool=left.is_all,
-            recent=np.nan,
-            n_recent=0,
-        )
+        measure, gain, changed = _change(left, now)
+        seen: dict[str, Any] = {"measure": measure, "changed": changed}
+        seen |= {"n_rows": len(left.predictions), "whole_pool": left.is_all}
         first, last = past[0], past[-1]
-        if change.measure != "probabilities":
-            recent = Change.since(first.without(now.keys), now).gain
-            return replace(
-                found, gains=(*self.gains, change.gain), recent=recent, n_recent=now.n_labels - first.n_labels
-            )
+        if measure != "probabilities":
+            recent = _change(first.without(now.keys), now)[1]
+            return Gains((*self.gains, gain), recent, now.n_labels - first.n_labels, **seen)
         if len(past) == 1:  # no batch before this one, whose gain its model could judge
-            return found
+            return Gains(self.gains, **seen)
         gain, recent = (
             slope * then.without(now.keys).judged(last, now.estimator, scoring) for then in (past[-2], first)
         )
         gain = _limited(gain, self.gains, len(now.counts), scoring)
-        return replace(found, gains=(*self.gains, gain), recent=recent, n_recent=last.n_labels - first.n_labels)
+        return Gains((*self.gains, gain), recent, last.n_labels - first.n_labels, **seen)
 
 
 def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: str) -> float:
@@ -232,12 +220,7 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
 
 def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
     """Probabilities then, in the order of the classes of now: none of classes that were not known."""
-    then = np.zeros((len(probabilities), len(classes_now)))
-    places = {label: i for i, label in enumerate(np.asarray(classes_now).tolist())}
-    for column, label in enumerate(np.asarray(classes).tolist()):
-        if label in places:
-            then[:, places[label]] = probabilities[:, column]
-    return then
+    return probabilities @ (np.asarray(classes)[:, np.newaxis] == np.asarray(classes_now)).astype(np.float64)
 
 
 def _movement(changes: NDArray[Any], y_training: Any) -> float:
@@ -247,7 +230,7 @@ def _movement(changes: NDArray[Any], y_training: Any) -> float:
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
-    """Check that there is one prediction a row, and return them with one axis."""
+    """One prediction a row, with one axis."""
     predictions = as_array(predictions)
     if predictions.shape not in ((n_rows,), (n_rows, 1)):
         raise ValueError(
@@ -257,12 +240,11 @@ def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
 
 
 def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
-    """Check that predictions can be compared."""
-    kinds = [kind_of_labels(labels) for labels in (before, now)]
-    if kinds[0] != kinds[1]:
+    then, kind = kind_of_labels(before), kind_of_labels(now)
+    if then != kind:
         raise ValueError(
-            f"`previous` must be a report on the same kind of labels. Its predictions were {kinds[0]}, and now they "
-            f"are {kinds[1]}. Omit `previous` to start again."
+            f"`previous` must be a report on the same kind of labels. Its predictions were {then}, and now they are "
+            f"{kind}. Omit `previous` to start again."
         )
 
 
@@ -314,14 +296,8 @@ class Trust:
         error = float(np.sqrt(np.sum((x * (y - slope * x)) ** 2) + _PRIOR * 0.25)) / weight
         low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1)
         guess = float(np.average([batch.guess for batch in tested], weights=[len(batch.right) for batch in tested]))
-        return cls(
-            slope=float(middle),
-            low=float(low),
-            high=float(high),
-            n_labels=len(x),
-            confidence=float(x.mean()) + guess,
-            right=float(y.mean()) + guess,
-        )
+        sure, right = float(x.mean()) + guess, float(y.mean()) + guess
+        return cls(float(middle), float(low), float(high), len(x), sure, right)
 
     @property
     def is_wrong_about_itself(self) -> bool:
@@ -331,8 +307,7 @@ class Trust:
 
 # --- what a change of predictions is worth, by a model's own probabilities -------------------------
 
-TINY = 1e-6
-"""Least probability in a log loss: that of a leaf with one label is no certainty."""
+_TINY = 1e-6  # least probability in a log loss: that of a leaf with one label is no certainty
 
 
 def accuracy(chance: Values, then: Values, now: Values) -> float:
@@ -352,7 +327,7 @@ def balanced_accuracy(chance: Values, then: Values, now: Values) -> float:
 
 def log_loss(chance: Values, then: Values, now: Values) -> float:
     """Fall of the log loss, in nats."""
-    old, new = (np.log(np.clip(p, TINY, 1)) for p in (then, now))
+    old, new = (np.log(np.clip(p, _TINY, 1)) for p in (then, now))
     return float(np.mean(np.sum(chance * (new - old), axis=1)))
 
 
@@ -380,8 +355,7 @@ MEASURES: dict[str, Callable[[Values, Values, Values], float]] = {
 }
 """Each takes the chances of all labels, and the probabilities then and now; all of shape (n_rows, n_classes)."""
 
-RARE = 0.2
-"""A class is rare that holds less than this part of what it would hold if all classes were alike."""
+_RARE = 0.2  # a class is rare that holds less than this part of what it would hold if all classes were alike
 
 
 def scoring_for(counts: Any, scoring: StoppingMeasure | Auto, before: StoppingMeasure | None) -> StoppingMeasure:
@@ -390,4 +364,53 @@ def scoring_for(counts: Any, scoring: StoppingMeasure | Auto, before: StoppingMe
         return scoring
     if before is not None:
         return before
-    return "average_precision" if len(counts) > 1 and counts.min() < RARE * counts.sum() / len(counts) else "accuracy"
+    return "average_precision" if len(counts) > 1 and counts.min() < _RARE * counts.sum() / len(counts) else "accuracy"
+
+
+# --- what the acquisition function says of the rest of the pool -------------------------------------
+
+BEST = 0.1  # fraction of the rows whose scores stand for the next batches
+
+
+@dataclass(frozen=True)
+class PoolScores:
+    """Scores of the pool; the attributes are those of `skactive.StoppingReport`."""
+
+    best_score: float = np.nan
+    mean_score: float = np.nan
+    floor: float = np.nan
+    ceiling: float = np.nan
+
+    @classmethod
+    def of(cls, learner: Any, rows: Any, **source: Any) -> PoolScores:
+        """Scores by all draws, and by every second one."""
+        name = "std_dev" if task(model_of(learner)) == "regressor" else "bald"
+        cuts = {name: (0, 1), "even": (0, 2), "odd": (1, 2)}  # first draw and step
+        parts = {part: _OfDraws(SCORES[name], *cut) for part, cut in cuts.items()}
+        values, even, odd = score_pool(learner, rows, parts, **source).values()
+        n_draws, *n_classes = parts[name].axes
+        mean, best, floor = float(values.mean()), _best(values, values), np.nan
+        if n_draws >= 4:
+            n_draws //= 2
+            best = np.concatenate([_best(even, odd), _best(odd, even)])
+            floor = mean + 2 * best.std() / np.sqrt(len(best))
+        ceiling = float(np.log(min(n_draws, *n_classes))) if n_classes else float("inf")
+        return cls(float(best.mean()), mean, float(floor), ceiling)
+
+
+class _OfDraws:
+    """A score of every ``step``-th draw, which records how many draws and classes there are."""
+
+    one_draw = False
+
+    def __init__(self, score: Callable[[Any], Any], first: int, step: int) -> None:
+        self.score, self.first, self.step = score, first, step
+
+    def __call__(self, draws: Any) -> Any:
+        self.axes = [length for axis, length in enumerate(draws.shape) if axis != 1]
+        return self.score(draws[self.first :: self.step])
+
+
+def _best(chosen_by: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    n_best = max(1, round(BEST * len(values)))
+    return values[np.argsort(-chosen_by, kind="stable")[:n_best]]
