@@ -1,8 +1,5 @@
 """ACS-FW: a batch whose log-likelihood, reweighted, stands for that of the whole pool.
 
-A row is a vector, its expected log-likelihood under each draw. A sparse combination of such vectors that is close to
-their sum is built up by Frank-Wolfe steps: one product of a matrix and a vector each.
-
 Letters: K draws, N points, n of them, C classes.
 """
 
@@ -91,11 +88,6 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     -------
     CoreSet
 
-    Raises
-    ------
-    ValueError, TypeError
-        As `batchbald.batchbald` does.
-
     See Also
     --------
     ACSFWQuery : The same for an estimator and a pool.
@@ -144,10 +136,8 @@ class ACSFWQuery(BatchQuery):
         Norms of the rows' vectors; NaN for rows that were not looked at.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
-    weights_ : ndarray of shape (n_instances,), float64
-        How many rows like it each row of it stands for; 0 for rows that fill up the batch.
-    n_informative_ : int
-        Rows found by Frank-Wolfe steps; the others fill up the batch.
+    weights_, n_informative_
+        The ``weights`` and ``n_informative`` of a `CoreSet`.
 
     See Also
     --------

@@ -109,13 +109,7 @@ def row_keys(X: Any) -> list[Any]:
 
 
 def join_rows(X: Any, more: Any) -> Any:
-    """Rows and, below them, more of them: of one kind, or of arrays, lists and sparse arrays, which can be mixed.
-
-    Raises
-    ------
-    TypeError
-        If there is no container for both that keeps what they hold. The message names them.
-    """
+    """Rows and, below them, more of them: of one kind, or of arrays, lists and sparse arrays, which can be mixed."""
     X, more = (_joinable(rows) for rows in (X, more))
     if not (sparse.issparse(X) or sparse.issparse(more)):
         return kind_of(X).join(X, more)
@@ -138,11 +132,6 @@ def aligned(values: Any, X: Any, name: str, rows: Indices | None = None) -> Any:
 
     ``name`` is the parameter that the values were given for; ``rows`` are the positions in X that they belong to, all
     of them by default. Whether there is one value for each row is for the caller to check.
-
-    Raises
-    ------
-    ValueError
-        If values and rows have an index each, and the one cannot be put into the order of the other.
     """
     ours, theirs = kind_of(X).index(X), kind_of(values).index(values)
     if ours is None or theirs is None:

@@ -88,9 +88,6 @@ class Streams(Arrays):
     def holds(self, X: Any) -> bool:
         return isinstance(X, Stream)
 
-    def prepare(self, X: Any, name: str) -> Any:
-        return X
-
     def count_rows(self, X: Any) -> int:
         return X.count("The number of rows has to be known before they are read")
 
@@ -195,16 +192,8 @@ class Stream:
         self._check_number(n, rows)
 
     def _read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
-        n, blocks = 0, None
-        while True:
-            with failure_explained(f"Reading `X_pool` from row {n} on"):
-                blocks = self.source.read(wanted) if blocks is None else blocks
-                found = next(blocks, None)
-            if found is None:
-                return
-            n = _span(found[0], count(found[1]))[1]
-            yield found
-            del found
+        with failure_explained("Reading `X_pool`"):
+            yield from self.source.read(wanted)
 
     # --- rows ---------------------------------------------------------------------------------------
 

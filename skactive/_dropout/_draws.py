@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._utils.threads import Lock
+from .._utils.devices import Lock
 from ._dropout_calls import OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._eval_copy import Forward, FrozenNet, RowsMixedError, is_close, learn_random_calls
 from ._pruned_networks import PrunedNetworks, key_of, prunable

@@ -7,10 +7,9 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 LEVEL = 0.95
@@ -38,7 +37,9 @@ def estimate(values: Iterable[float]) -> Estimate:
     mean = float(values.mean())
     if np.ptp(values) == 0:
         return Estimate(mean, np.nan, np.nan)
-    interval = _t_test(values).confidence_interval(LEVEL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of values that are equal but for rounding
+        interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
     return Estimate(mean, float(interval.low), float(interval.high))
 
 
@@ -64,13 +65,6 @@ def paired_p_value(differences: ArrayLike) -> float:
 
 
 _MOST_EXACT, _FLIPS = 12, 20_000
-
-
-def _t_test(values: NDArray[np.float64]) -> Any:
-    """SciPy's t-test that the mean is 0, without its warning where values are equal but for rounding."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return stats.ttest_1samp(values, 0.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
