@@ -142,10 +142,7 @@ def _replace(classes: tuple[type, ...], name: str, function: Any) -> None:
 
 
 def _checking(check: Any) -> Any:
-    """The check of new data under the keyword that scikit-learn has for it, which was renamed in 1.6 and gone in 1.8.
-
-    Gaps in a DataFrame pass: they are the business of the estimator, a pipeline that fills them, say.
-    """
+    """The check of new data under scikit-learn's keyword, renamed in 1.6; gaps in a DataFrame are the estimator's."""
     keyword = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check).parameters else "force_all_finite"
 
     def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:

@@ -228,10 +228,7 @@ def _norms(vectors_NK: Floats) -> Floats:
 def _core_set(
     vectors_NK: Floats, allowance: Allowance, rng: np.random.Generator | None, pending_NK: Floats | None = None
 ) -> CoreSet:
-    """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng.
-
-    Rows in flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
-    """
+    """Rows and weights; rows in flight stand for their part of the pool. Of tied rows the first of an order wins."""
     n = len(vectors_NK)
     order = np.arange(n) if rng is None else rng.permutation(n)
     if pending_NK is not None and len(pending_NK):
@@ -259,10 +256,7 @@ def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None
 
 
 class _Steps:
-    """Where Frank-Wolfe steps may go to, by places in an array of rows; rows in flight are beyond those of the pool.
-
-    They go to ``must`` first, rows in flight and those that have to be in the batch, and to ``n`` rows in all.
-    """
+    """Where Frank-Wolfe steps may go to, by places in an array of rows: to ``must`` first, and to ``n`` in all."""
 
     def __init__(self, rows: Indices, allowance: Allowance) -> None:
         self._rows, self._allowance = rows, allowance

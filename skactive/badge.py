@@ -207,10 +207,7 @@ def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
 
 
 def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The rows that have to be in the batch, rows of gradients that differ, and uniform ones once there are no more.
-
-    Points beyond the rows of the allowance are in flight, and count as chosen.
-    """
+    """Rows of gradients that differ, and uniform ones once there are no more; points beyond the rows are in flight."""
     _take_apart(points, allowance, rng)
     n_apart = len(allowance.picks)
     take_all(uniform_order(allowance, rng), allowance)

@@ -41,16 +41,11 @@ KINDS += [
 ]
 
 _MAX_CHUNK_BYTES = 64 * 2**20
-
-_MOST_UNKNOWN = 2048
-"""Rows of a chunk where their size cannot be told: a name may become an image, a text a long vector."""
+_MOST_UNKNOWN = 2048  # rows of a chunk where their size cannot be told: a name may become an image
 
 
 def prepare_pool(X: Any, name: str = "X_pool") -> Any:
-    """The pool in a form whose rows can be sliced; only sparse formats without fast rows are converted.
-
-    What has no rows to choose from (None, a text, a generator, a set) is a ``TypeError``.
-    """
+    """The pool in a form whose rows can be sliced; what has no rows (a text, a generator, a set) is a ``TypeError``."""
     return kind_of(X).prepare(X, name)
 
 
@@ -89,10 +84,7 @@ def is_read_once(X: Any) -> bool:
 
 
 def store(X: Any, rows: Indices | None, why: str) -> None:
-    """Let a pool that is read in blocks be read now, and written to a temporary folder, to be read from there again.
-
-    ``why`` is said in a warning. ``rows`` are those that will be asked for, all by default. Other pools are left alone.
-    """
+    """Read a pool of blocks now, all of it or the ``rows`` that will be asked for, and keep them to be read again."""
     if isinstance(X, Stream):
         X.store(rows, why)
 
@@ -183,10 +175,7 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
 
 
 def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:
-    """``function(where, chunk)`` of all chunks in order, and where among ``rows`` these are.
-
-    Of a pool of dask it is called where the blocks are, and chunks begin anew with each block.
-    """
+    """``function(where, chunk)`` of all chunks in order; of a pool of dask where its blocks are, of each by itself."""
     return X.mapped(function, rows, size) if isinstance(X, Stream) else values_of(function, iter_chunks(X, rows, size))
 
 
@@ -210,10 +199,7 @@ def look(X: Any, rows: Indices | None) -> None:
 
 
 def n_first(X: Any, rows: Indices | None) -> int:
-    """How many of the first ``rows`` can be taken at once, two or more if there are as many.
-
-    Of a pool in blocks the next pass is begun with them.
-    """
+    """How many of the first ``rows`` can be taken at once, two or more if there are as many."""
     if isinstance(X, Stream):
         return min(NEAR, X.begin(rows, 2))
     return count_rows(X) if rows is None else len(rows)
@@ -259,8 +245,5 @@ def drop_column(X: Any, position: int) -> Any:
 
 
 def bytes_per_row(X: Any) -> float | None:
-    """What a row takes; None where it is texts or objects alone.
-
-    A text beside numbers is a column of a table, and counts like one of them.
-    """
+    """What a row takes, a text beside numbers as much as these; None where it is texts or objects alone."""
     return kind_of(X).bytes_per_row(X)

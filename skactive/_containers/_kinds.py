@@ -17,11 +17,9 @@ from .._utils.validation import as_array, is_number
 
 Indices = NDArray[np.int64]
 
-KINDS: list[Any] = []
-"""All kinds, in the order in which they are asked; filled when `_containers` is loaded."""
+KINDS: list[Any] = []  # in the order in which they are asked; filled when `_containers` is loaded
 
 _NUMBERS, _TEXT = "biufc", "US"
-
 _BLOCK = 1_000  # rows whose keys are made at once
 
 
@@ -99,10 +97,7 @@ class Arrays:
         return X
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
-        """Names of the columns, or the shape of a row, and of each column whether it holds numbers, texts or times.
-
-        A column without a value, which may be of any type, has None for it.
-        """
+        """Names of the columns, or the shape of a row, and of each column what it holds; None if it has no value."""
         if hasattr(X, "dtype"):
             return tuple(X.shape[1:]), [_class_of(X.dtype) if self.count_rows(X) else None]
         first = X[0] if len(X) else None

@@ -216,10 +216,7 @@ class PolarsPlan(Source):
 
 
 class DaskBlocks(Source):
-    """Partitions of a frame of dask, or blocks of an array along its first axis.
-
-    Where each is built, dask's scheduler decides: its configuration, or a client. It is scored there as well.
-    """
+    """Partitions of a frame of dask, or blocks of an array; they are built and scored where dask's scheduler likes."""
 
     def __init__(self, X: Any, name: str) -> None:
         self.name = f"{type(X).__name__} of dask"
@@ -254,7 +251,6 @@ class DaskBlocks(Source):
             start += length
 
     def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values]:
-        """Each block is built and worked on by one task; tasks run as the scheduler likes, results come together."""
         import dask
 
         if rows is not None:
@@ -275,10 +271,7 @@ class DaskBlocks(Source):
 
 @dataclass(frozen=True)
 class _Work:
-    """What is done with a block where it is; it may have to be pickled.
-
-    Several tasks may be in one process: they work one at a time, as models keep state in a pass.
-    """
+    """What is done with a block where it is, one at a time in a process, as models keep state in a pass."""
 
     function: Function
     size: int

@@ -10,11 +10,9 @@ import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 _LOCK = threading.Lock()
-_BEFORE: list[int] = []
-"""The number of torch threads before the first limit, once for each limit in force."""
-
-_LIMITS: list[threadpool_limits] = []
-"""The limits that the first call set, once for each call in force."""
+# Limits belong to the process: the last of several threads to leave restores what was before the first.
+_BEFORE: list[int] = []  # the number of torch threads before, once for each limit in force
+_LIMITS: list[threadpool_limits] = []  # the limits that the first call set, once for each call in force
 
 
 def best_float(device: torch.device | str) -> torch.dtype:
@@ -49,10 +47,7 @@ class Lock:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for torch, and for the BLAS and OpenMP libraries behind numpy, scipy and scikit-learn.
-
-    The numbers belong to the process: the last of several threads to leave restores them.
-    """
+    """One thread for torch, and for the BLAS and OpenMP libraries behind numpy, scipy and scikit-learn."""
     with _LOCK:
         _LIMITS.append(_LIMITS[0] if _LIMITS else threadpool_limits(1))
     try:
@@ -67,10 +62,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """One thread for torch: small tensors are computed faster than a second thread is woken.
-
-    The number belongs to the process: the last of several threads to leave restores it.
-    """
+    """One thread for torch: small tensors are computed faster than a second thread is woken."""
     with _LOCK:
         before = _BEFORE[0] if _BEFORE else torch.get_num_threads()
         _BEFORE.append(before)

@@ -46,10 +46,9 @@ def estimate(values: Iterable[float]) -> Estimate:
 def paired_p_value(differences: ArrayLike) -> float:
     """Two-sided p-value of the sign-flip test that differences are as often of one sign as of the other.
 
-    If nothing but chance decides which of two is ahead, each difference might as well have had the other sign. The
-    p-value is the part of all sign flips whose mean is as far from 0 as the mean seen: exact for up to 12 differences,
-    and from 20,000 flips at random for more (Fisher, 1935, sec. 21). NaN for a single difference, and for differences
-    that are all equal but not 0, of which nothing is known but their common value.
+    It is the part of all sign flips whose mean is as far from 0 as the mean seen: exact for up to 12 differences, and
+    from 20,000 flips at random for more (Fisher, 1935, sec. 21). NaN for a single difference, and for differences that
+    are all equal but not 0.
     """
     differences = np.asarray(differences, dtype=np.float64)
     n = len(differences)

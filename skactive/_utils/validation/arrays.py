@@ -31,8 +31,7 @@ def float64_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = 
 def real_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = True, objects: bool = True) -> Any:
     """Real numbers as the array or tensor that holds them, or as an array made of what does.
 
-    True and False count as 1 and 0 where ``booleans`` may be meant; they are no log-probabilities, say. Arrays of
-    ``objects`` are taken where they are small.
+    True and False count as 1 and 0 where ``booleans`` may be meant; arrays of ``objects`` are taken if they are small.
     """
     array = plain_array(name, values, rule=rule, objects=objects)
     if not is_real(array) or (not booleans and str(array.dtype).removeprefix("torch.") == "bool"):
