@@ -7,7 +7,6 @@ scikit-learn, pandas and numpy no longer have what they call. Learners are recog
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import importlib
 import importlib.util
@@ -42,15 +41,6 @@ def fit_keywords(learner: Any) -> dict[str, Any]:
 def fit_failure(learner: Any) -> str:
     """What the last fit of a learner's estimator failed with; empty if it did not, or that is not known."""
     return getattr(learner, _FIT_FAILURE, "")
-
-
-def with_estimator(learner: Any, estimator: Any, X: Any, y: Any) -> Any:
-    """A learner like this one, around another estimator and its training data; an estimator by itself stays one."""
-    if unwrap(learner)[0] is learner:
-        return estimator
-    twin = copy.copy(learner)
-    twin.estimator, twin.X_training, twin.y_training = estimator, X, y
-    return twin
 
 
 def is_score_of_certainty(score: Any) -> bool:
@@ -152,10 +142,7 @@ def _replace(classes: tuple[type, ...], name: str, function: Any) -> None:
 
 
 def _checking(check: Any) -> Any:
-    """The check of new data under the keyword that scikit-learn has for it, which was renamed in 1.6 and gone in 1.8.
-
-    Gaps in a DataFrame pass: they are the business of the estimator, a pipeline that fills them, say.
-    """
+    """The check of new data under scikit-learn's keyword, renamed in 1.6; gaps in a DataFrame are the estimator's."""
     keyword = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check).parameters else "force_all_finite"
 
     def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:

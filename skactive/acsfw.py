@@ -1,8 +1,5 @@
 """ACS-FW: a batch whose log-likelihood, reweighted, stands for that of the whole pool.
 
-A row is a vector, its expected log-likelihood under each draw. A sparse combination of such vectors that is close to
-their sum is built up by Frank-Wolfe steps: one product of a matrix and a vector each.
-
 Letters: K draws, N points, n of them, C classes.
 """
 
@@ -91,11 +88,6 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     -------
     CoreSet
 
-    Raises
-    ------
-    ValueError, TypeError
-        As `batchbald.batchbald` does.
-
     See Also
     --------
     ACSFWQuery : The same for an estimator and a pool.
@@ -144,10 +136,8 @@ class ACSFWQuery(BatchQuery):
         Norms of the rows' vectors; NaN for rows that were not looked at.
     indices_ : ndarray of shape (n_instances,), int64
         The last batch.
-    weights_ : ndarray of shape (n_instances,), float64
-        How many rows like it each row of it stands for; 0 for rows that fill up the batch.
-    n_informative_ : int
-        Rows found by Frank-Wolfe steps; the others fill up the batch.
+    weights_, n_informative_
+        The ``weights`` and ``n_informative`` of a `CoreSet`.
 
     See Also
     --------
@@ -238,10 +228,7 @@ def _norms(vectors_NK: Floats) -> Floats:
 def _core_set(
     vectors_NK: Floats, allowance: Allowance, rng: np.random.Generator | None, pending_NK: Floats | None = None
 ) -> CoreSet:
-    """Rows and weights. The first of tied rows wins, in an order that is random if there is an rng.
-
-    Rows in flight are of the pool that the batch stands for, and stand for their part of it beside the batch.
-    """
+    """Rows and weights; rows in flight stand for their part of the pool. Of tied rows the first of an order wins."""
     n = len(vectors_NK)
     order = np.arange(n) if rng is None else rng.permutation(n)
     if pending_NK is not None and len(pending_NK):
@@ -269,10 +256,7 @@ def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None
 
 
 class _Steps:
-    """Where Frank-Wolfe steps may go to, by places in an array of rows; rows in flight are beyond those of the pool.
-
-    They go to ``must`` first, rows in flight and those that have to be in the batch, and to ``n`` rows in all.
-    """
+    """Where Frank-Wolfe steps may go to, by places in an array of rows: to ``must`` first, and to ``n`` in all."""
 
     def __init__(self, rows: Indices, allowance: Allowance) -> None:
         self._rows, self._allowance = rows, allowance

@@ -1,9 +1,4 @@
-"""BADGE: a batch of rows that the model would learn much from, each something else.
-
-A row is represented by the gradient that it would give the last layer if its label were the predicted one: long where
-the model is unsure, and in the direction of the embedding. k-means++ seeding over these vectors makes the batch. They
-are outer products of two short vectors, and are never formed.
-"""
+"""BADGE: k-means++ seeding over gradients of the last layer, at the label that the model predicts."""
 
 from __future__ import annotations
 
@@ -66,12 +61,6 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
         Distinct rows, in the order they were drawn. Once all rows left lie where chosen ones do, the rest is uniform,
         with a warning.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the arrays do not have the same number of rows or hold what is not finite, rows of ``probabilities`` are no
-        probabilities, or k is not an integer from 1 to n_points.
-
     See Also
     --------
     BADGEQuery : The same for an estimator and a pool.
@@ -98,11 +87,12 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
 
 
 class BADGEQuery(BatchQuery):
-    r"""Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
+    """Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
 
-    Rows are represented by gradients of the last layer, and chosen by `badge.badge`. The law of a batch is known, but
-    its first row is certain: there is no ``log_proba_``. With rows in flight (``pending``), or rows that have to be in
-    the batch (``must`` of `Limits`), the first row, too, is drawn by its distance from these.
+    A row is represented by the gradient that it would give the last layer if its label were the predicted one: long
+    where the model is unsure, and in the direction of the embedding. `badge.badge` chooses. The law of a batch is
+    known, but its first row is certain: there is no ``log_proba_``. With rows in flight (``pending``), or rows that
+    have to be in the batch (``must`` of `Limits`), the first row, too, is drawn by its distance from these.
 
     Parameters
     ----------
@@ -217,10 +207,7 @@ def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
 
 
 def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The rows that have to be in the batch, rows of gradients that differ, and uniform ones once there are no more.
-
-    Points beyond the rows of the allowance are in flight, and count as chosen.
-    """
+    """Rows of gradients that differ, and uniform ones once there are no more; points beyond the rows are in flight."""
     _take_apart(points, allowance, rng)
     n_apart = len(allowance.picks)
     take_all(uniform_order(allowance, rng), allowance)

@@ -1,10 +1,4 @@
-"""k-center: a batch that leaves no row of the pool far from a labelled one.
-
-Rows are points, the embeddings of a model. Greedy, farthest first: each row is the one that is farthest from all rows
-chosen or labelled before it. The largest distance left is at most twice the smallest possible (Gonzalez, 1985).
-
-Letters: N points, n of a block, D units.
-"""
+"""k-center: a batch that covers the pool. Letters: N points, n of a block, D units."""
 
 from __future__ import annotations
 
@@ -30,9 +24,9 @@ _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: differences stay in the cache
 class KCenterQuery(BatchQuery):
     """Choose rows that leave no row of the pool far from a labelled one, by greedy k-center on embeddings.
 
-    The model serves for its embeddings alone: the batch covers the pool, whether or not the model is unsure of it. Of a
-    learner, the labelled rows count as chosen, and so do rows in flight. Time is one pass over the embeddings for each
-    row chosen.
+    Each row is the one that is farthest from all rows chosen or labelled before it, or in flight. The largest distance
+    left is at most twice the smallest possible. The model serves for its embeddings alone, whether or not it is unsure.
+    Time is one pass over the embeddings for each row chosen.
 
     Parameters
     ----------

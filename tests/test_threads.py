@@ -31,7 +31,7 @@ from skactive import (
     sample_posterior,
 )
 from skactive._utils import randomness as global_random
-from skactive._utils.threads import one_thread, one_torch_thread
+from skactive._utils.devices import one_thread, one_torch_thread
 
 X, y = load_digits(return_X_y=True)
 X = X / 16

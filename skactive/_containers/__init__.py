@@ -41,16 +41,11 @@ KINDS += [
 ]
 
 _MAX_CHUNK_BYTES = 64 * 2**20
-
-_MOST_UNKNOWN = 2048
-"""Rows of a chunk where their size cannot be told: a name may become an image, a text a long vector."""
+_MOST_UNKNOWN = 2048  # rows of a chunk where their size cannot be told: a name may become an image
 
 
 def prepare_pool(X: Any, name: str = "X_pool") -> Any:
-    """The pool in a form whose rows can be sliced; only sparse formats without fast rows are converted.
-
-    What has no rows to choose from (None, a text, a generator, a set) is a ``TypeError``.
-    """
+    """The pool in a form whose rows can be sliced; what has no rows (a text, a generator, a set) is a ``TypeError``."""
     return kind_of(X).prepare(X, name)
 
 
@@ -89,10 +84,7 @@ def is_read_once(X: Any) -> bool:
 
 
 def store(X: Any, rows: Indices | None, why: str) -> None:
-    """Let a pool that is read in blocks be read now, and written to a temporary folder, to be read from there again.
-
-    ``why`` is said in a warning. ``rows`` are those that will be asked for, all by default. Other pools are left alone.
-    """
+    """Read a pool of blocks now, all of it or the ``rows`` that will be asked for, and keep them to be read again."""
     if isinstance(X, Stream):
         X.store(rows, why)
 
@@ -109,13 +101,7 @@ def row_keys(X: Any) -> list[Any]:
 
 
 def join_rows(X: Any, more: Any) -> Any:
-    """Rows and, below them, more of them: of one kind, or of arrays, lists and sparse arrays, which can be mixed.
-
-    Raises
-    ------
-    TypeError
-        If there is no container for both that keeps what they hold. The message names them.
-    """
+    """Rows and, below them, more of them: of one kind, or of arrays, lists and sparse arrays, which can be mixed."""
     X, more = (_joinable(rows) for rows in (X, more))
     if not (sparse.issparse(X) or sparse.issparse(more)):
         return kind_of(X).join(X, more)
@@ -138,11 +124,6 @@ def aligned(values: Any, X: Any, name: str, rows: Indices | None = None) -> Any:
 
     ``name`` is the parameter that the values were given for; ``rows`` are the positions in X that they belong to, all
     of them by default. Whether there is one value for each row is for the caller to check.
-
-    Raises
-    ------
-    ValueError
-        If values and rows have an index each, and the one cannot be put into the order of the other.
     """
     ours, theirs = kind_of(X).index(X), kind_of(values).index(values)
     if ours is None or theirs is None:
@@ -193,14 +174,6 @@ def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     return (take_rows(X, rows[start : start + size]) for start in range(0, len(rows), size))
 
 
-def mapped(X: Any, rows: Indices | None, size: int, function: Function) -> Iterator[tuple[slice, Values]]:
-    """``function(where, chunk)`` of all chunks of a pool in blocks, in order, and where among ``rows`` these are.
-
-    Of a pool of dask it is called where the blocks are, and chunks begin anew with each block.
-    """
-    return X.mapped(function, rows, size)
-
-
 def take_rows(X: Any, rows: Indices) -> Any:
     """The rows at these positions (never index labels), in this order."""
     return kind_of(X).take(X, np.ascontiguousarray(rows))  # torch takes no reversed ones
@@ -221,10 +194,7 @@ def look(X: Any, rows: Indices | None) -> None:
 
 
 def n_first(X: Any, rows: Indices | None) -> int:
-    """How many of the first ``rows`` can be taken at once, two or more if there are as many.
-
-    Of a pool in blocks the next pass is begun with them.
-    """
+    """How many of the first ``rows`` can be taken at once, two or more if there are as many."""
     if isinstance(X, Stream):
         return min(NEAR, X.begin(rows, 2))
     return count_rows(X) if rows is None else len(rows)
@@ -270,8 +240,5 @@ def drop_column(X: Any, position: int) -> Any:
 
 
 def bytes_per_row(X: Any) -> float | None:
-    """What a row takes; None where it is texts or objects alone.
-
-    A text beside numbers is a column of a table, and counts like one of them.
-    """
+    """What a row takes, a text beside numbers as much as these; None where it is texts or objects alone."""
     return kind_of(X).bytes_per_row(X)

@@ -22,21 +22,13 @@ from numpy.typing import NDArray
 from .._utils.validation import failure_explained, warn
 from ._kinds import Arrays, Indices, kind_of
 
-Where = int | Indices
-"""The position of the first row of a block whose rows are consecutive, or the positions of all its rows."""
-
+Where = int | Indices  # of a block: the position of its first row if rows are consecutive, else of all rows
 Values = NDArray[np.float64]
-Function = Callable[[slice, Any], Values]
-"""``function(where, chunk)``, (n_columns, n_rows): ``where`` are the rows of the chunk among those of the pass."""
+Function = Callable[[slice, Any], Values]  # of a chunk, and its rows among those of the pass: (n_columns, n_rows)
+Layout = list[str | None]  # what a block is, what a row of it is, what each column holds; None for no values
 
-Layout = list[str | None]
-"""What a block is, what a row of it is, and what each column holds; None for what has no value to tell."""
-
-MOST_IN_MEMORY = 64 * 2**20
-"""Bytes of rows up to which those of a pool that is read again are kept in memory."""
-
-NEAR = 1000
-"""Rows among so many first ones are taken by beginning the next pass, others by a pass of their own."""
+MOST_IN_MEMORY = 64 * 2**20  # bytes of rows up to which those that are read again are kept in memory
+NEAR = 1000  # so many first rows are taken by beginning the next pass, others by a pass of their own
 
 _OF_UNKNOWN = 1024  # bytes that a row of texts or objects is assumed to take
 
@@ -60,10 +52,7 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
-        """Blocks in order, with the positions of their rows; those without a row at ``wanted`` (sorted) may be skipped.
-
-        Blocks are containers in memory.
-        """
+        """Blocks in memory, and where their rows are; those without a row at ``wanted`` (sorted) may be skipped."""
 
     def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values] | None:
         """The function of chunks of each block, computed where the blocks are; None if they have to be read here."""
@@ -88,9 +77,6 @@ class Streams(Arrays):
     def holds(self, X: Any) -> bool:
         return isinstance(X, Stream)
 
-    def prepare(self, X: Any, name: str) -> Any:
-        return X
-
     def count_rows(self, X: Any) -> int:
         return X.count("The number of rows has to be known before they are read")
 
@@ -108,11 +94,7 @@ class Streams(Arrays):
 
 
 class Stream:
-    """A pool that is read in blocks, for one query.
-
-    ``source`` is where rows are read from: after `store`, what was kept of them. ``n_rows`` is None while their number
-    is unknown.
-    """
+    """A pool that is read in blocks, for one query; ``n_rows`` is None while their number is unknown."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -141,10 +123,6 @@ class Stream:
             yield _stacked(left)
 
     def mapped(self, function: Function, rows: Indices | None, size: int) -> Iterator[tuple[slice, Values]]:
-        """``function`` of all chunks and where these are among the rows of the pass, in order.
-
-        Of a pool that is elsewhere, chunks begin anew with each block, and only results come here.
-        """
         found = None
         if rows is None or (rows[1:] > rows[:-1]).all():
             self.begin(rows, 1)  # shows what all blocks must be like
@@ -160,10 +138,7 @@ class Stream:
             self.n_rows = stop
 
     def begin(self, rows: Indices | None, n: int) -> int:
-        """Read the first ``n`` rows of a pass, by whole blocks, from which the next pass over the same rows goes on.
-
-        Returns how many have been read by then.
-        """
+        """Read ``n`` or more first rows of a pass, from which the next pass over the same rows goes on; how many."""
         begun, self._begun = self._begun, None  # nothing is left of a pass that fails
         _, read, pieces = (rows, [], self._pieces(rows)) if begun is None or begun[0] is not rows else begun
         while sum(map(count, read)) < n and (piece := next(pieces, None)) is not None:
@@ -195,16 +170,8 @@ class Stream:
         self._check_number(n, rows)
 
     def _read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
-        n, blocks = 0, None
-        while True:
-            with failure_explained(f"Reading `X_pool` from row {n} on"):
-                blocks = self.source.read(wanted) if blocks is None else blocks
-                found = next(blocks, None)
-            if found is None:
-                return
-            n = _span(found[0], count(found[1]))[1]
-            yield found
-            del found
+        with failure_explained("Reading `X_pool`"):
+            yield from self.source.read(wanted)
 
     # --- rows ---------------------------------------------------------------------------------------
 
@@ -240,7 +207,6 @@ class Stream:
         return self._like
 
     def look(self, rows: Indices | None) -> None:
-        """Have the first block of a pass read, if none was, as it shows what columns there are."""
         if self._first is None:
             self.begin(rows, 1)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import narwhals as nw
@@ -12,14 +14,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._utils.validation import as_array, is_number
-from ._keys import are_exact, key_of, keys_of_table
 
 Indices = NDArray[np.int64]
 
-KINDS: list[Any] = []
-"""All kinds, in the order in which they are asked; filled when `_containers` is loaded."""
+KINDS: list[Any] = []  # in the order in which they are asked; filled when `_containers` is loaded
 
 _NUMBERS, _TEXT = "biufc", "US"
+_BLOCK = 1_000  # rows whose keys are made at once
 
 
 def kind_of(X: Any) -> Any:
@@ -70,7 +71,7 @@ class Arrays:
         """What each row holds, in a form that is equal for equal rows of any container and any type of numbers."""
         rows = as_array(X) if hasattr(X, "dtype") else X
         is_table = getattr(getattr(rows, "dtype", None), "kind", "") in {*"biuf"}
-        return keys_of_table(rows) if is_table else [key_of(row) for row in rows]
+        return _keys_of_table(rows) if is_table else [_key_of(row) for row in rows]
 
     def join(self, X: Any, more: Any) -> Any:
         """These rows and, below them, more of the same kind."""
@@ -90,16 +91,13 @@ class Arrays:
     def with_column(self, X: Any, position: int, value: list[int]) -> Any:
         """A copy with one value in a column, of the type that the column has; without it for no value."""
         if not value:
-            return X[:, _others(X, position)]
+            return X[:, np.arange(X.shape[1]) != position]
         X = X.clone() if hasattr(X, "clone") else np.array(X)
         X[:, position] = value[0]
         return X
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
-        """Names of the columns, or the shape of a row, and of each column whether it holds numbers, texts or times.
-
-        A column without a value, which may be of any type, has None for it.
-        """
+        """Names of the columns, or the shape of a row, and of each column what it holds; None if it has no value."""
         if hasattr(X, "dtype"):
             return tuple(X.shape[1:]), [_class_of(X.dtype) if self.count_rows(X) else None]
         first = X[0] if len(X) else None
@@ -149,9 +147,6 @@ class Lists(Arrays):
     def holds(self, X: Any) -> bool:
         return isinstance(X, list | tuple)
 
-    def prepare(self, X: Any, name: str) -> Any:
-        return X
-
     def count_columns(self, X: Any) -> int | None:
         return len(X[0]) if len(X) and isinstance(X[0], list | tuple | np.ndarray) else None
 
@@ -186,7 +181,7 @@ class Sparse(Arrays):
         return sparse.vstack(parts, format="csr")
 
     def keys(self, X: Any) -> list[Any]:
-        return keys_of_table(X.tocsr())
+        return _keys_of_table(X.tocsr())
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return X[:, [position]].toarray()[:, 0]
@@ -232,9 +227,9 @@ class Frames(Arrays):
     def keys(self, X: Any) -> list[Any]:
         if all(dtype.kind in "biuf" for dtype in self.types(X)):
             values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-            if are_exact(values):
-                return keys_of_table(values)
-        return [key_of(row) for row in (X.itertuples(index=False, name=None) if hasattr(X, "itertuples") else X)]
+            if _are_exact(values):
+                return _keys_of_table(values)
+        return [_key_of(row) for row in (X.itertuples(index=False, name=None) if hasattr(X, "itertuples") else X)]
 
     def join(self, X: Any, more: Any) -> Any:
         names, others = self.names(X), kind_of(more).names(more)
@@ -251,7 +246,7 @@ class Frames(Arrays):
 
     def with_column(self, X: Any, position: int, value: list[int]) -> Any:
         if not value:
-            return X.iloc[:, _others(X, position)]
+            return X.iloc[:, np.arange(X.shape[1]) != position]
         X, column = X.copy(), X.iloc[:, position]
         X.isetitem(position, type(column)(value * len(column), index=column.index).astype(column.dtype))
         return X
@@ -261,8 +256,11 @@ class Frames(Arrays):
         return list(X.dtypes) if hasattr(X, "columns") else [X.dtype]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
-        columns = [X.iloc[:, i] for i in range(X.shape[1])] if hasattr(X, "columns") else [X]
-        return [c.name for c in columns], [None if c.isna().all() else _class_of(c.dtype) for c in columns]
+        at = getattr(X, "iloc", X)
+        columns = [at[:, i] for i in range(X.shape[1])] if hasattr(X, "columns") else [X]
+        gaps = [c.is_null() if hasattr(c, "is_null") else c.isna() for c in columns]
+        kinds = [None if gap.all() else _class_of(c.dtype) for c, gap in zip(columns, gaps, strict=True)]
+        return [c.name for c in columns], kinds
 
     def bytes_per_row(self, X: Any) -> float | None:
         types = [(_class_of(dtype), str(dtype)) for dtype in self.types(X)]
@@ -302,7 +300,7 @@ class Tables(Frames):
 
     def keys(self, X: Any) -> list[Any]:
         table = _narwhal(X)
-        return [key_of(row) for row in (table.rows() if hasattr(table, "columns") else table.to_list())]
+        return [_key_of(row) for row in (table.rows() if hasattr(table, "columns") else table.to_list())]
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return _narwhal(X)[:, position].to_numpy()
@@ -319,9 +317,7 @@ class Tables(Frames):
         return list(table.schema.values()) if hasattr(table, "columns") else [table.dtype]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
-        table = _narwhal(X)
-        columns = [table[:, i] for i in range(table.shape[1])] if hasattr(table, "columns") else [table]
-        return [c.name for c in columns], [None if c.is_null().all() else _class_of(c.dtype) for c in columns]
+        return super().layout(_narwhal(X))
 
 
 class TensorSets(Arrays):
@@ -389,11 +385,6 @@ def _is_array(values: Any) -> bool:
     return bool(getattr(values, "shape", ())) and hasattr(values, "dtype") and not hasattr(values, "iloc")
 
 
-def _others(X: Any, position: int) -> list[int]:
-    """The columns but one."""
-    return [i for i in range(X.shape[1]) if i != position]
-
-
 def _narwhal(X: Any) -> Any:
     return nw.from_native(X, eager_only=True, allow_series=True)
 
@@ -429,3 +420,60 @@ def _sum_of(sizes: Sequence[float | None]) -> float | None:
     """All together; what is open counts like a number, unless all are."""
     known = [size for size in sizes if size is not None]
     return sum(known) + 8.0 * (len(sizes) - len(known)) if known else None
+
+
+# --- keys of rows: 1, 1.0, True and a float32 of 1 are one value, and so are 0.0 and -0.0, and all gaps ---
+
+
+def _are_exact(values: Any) -> bool:
+    """Whether float64 has these numbers exactly, if they were integers."""
+    return not (np.abs(values) >= 2**53).any()  # the next integers became this one
+
+
+def _keys_of_table(values: Any) -> list[Hashable]:
+    """Keys of rows of numbers: an array of one axis or more, or a sparse array in rows."""
+    if not sparse.issparse(values):
+        values = values.reshape(len(values), int(np.prod(values.shape[1:])))
+        if values.dtype.kind in "iu" and not _are_exact(values):
+            return [_key_of(row) for row in values]
+    return [key for start in range(0, values.shape[0], _BLOCK) for key in _digests(values[start : start + _BLOCK])]
+
+
+def _key_of(row: Any) -> Hashable:
+    """The key of one row: numbers, texts, gaps, in any nesting, or an object."""
+    plain = _plain(row)
+    parts = np.array(plain, dtype=object).ravel().tolist()
+    if all(part is None or isinstance(part, float) for part in parts):
+        return next(_digests(np.array([parts], dtype=np.float64)))
+    return plain
+
+
+def _digests(values: Any) -> Iterator[Hashable]:
+    """Hashes of where a row is not zero, and of what is there: the same for dense and for sparse rows."""
+    if not sparse.issparse(values):
+        values = np.asarray(values, dtype=np.float64)
+    rows = sparse.csr_array(values, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    rows.data[np.isnan(rows.data)] = np.nan  # which has many bit patterns
+    n_columns, places = np.int64(rows.shape[1]).tobytes(), rows.indices.astype(np.int64)
+    for start, stop in pairwise(rows.indptr):
+        content = n_columns + places[start:stop].tobytes() + rows.data[start:stop].tobytes()
+        yield hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _plain(value: Any) -> Hashable:
+    """Python's own value: numbers as float if that is exact, None for a gap, and ``repr`` of what has no hash."""
+    if hasattr(value, "dtype"):
+        value = as_array(value).tolist()
+    if isinstance(value, int):
+        return float(value) if abs(value) < 2**53 else value
+    if isinstance(value, Mapping):
+        return tuple((name, _plain(part)) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_plain(part) for part in value)
+    try:
+        hash(value)
+        return None if value != value else value
+    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor different; others have no hash
+        return None if str(value) == "<NA>" else repr(value)

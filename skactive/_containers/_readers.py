@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import config_context, get_config
 
-from .._utils.threads import Lock
+from .._utils.devices import Lock
 from .._utils.validation import failure_explained
 from ._blocks import (
     Function,
@@ -69,11 +69,6 @@ def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
     -------
     Blocks
         A pool for ``select``, `skactive.query.score_pool` and ``learner.query``.
-
-    Raises
-    ------
-    TypeError
-        If ``source`` is neither.
 
     See Also
     --------
@@ -221,10 +216,7 @@ class PolarsPlan(Source):
 
 
 class DaskBlocks(Source):
-    """Partitions of a frame of dask, or blocks of an array along its first axis.
-
-    Where each is built, dask's scheduler decides: its configuration, or a client. It is scored there as well.
-    """
+    """Partitions of a frame of dask, or blocks of an array; they are built and scored where dask's scheduler likes."""
 
     def __init__(self, X: Any, name: str) -> None:
         self.name = f"{type(X).__name__} of dask"
@@ -259,13 +251,12 @@ class DaskBlocks(Source):
             start += length
 
     def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values]:
-        """Each block is built and worked on by one task; tasks run as the scheduler likes, results come together."""
         import dask
 
         if rows is not None:
             self.count()
         work = dask.delayed(_Work(function, size, first), pure=False, traverse=False)  # once in the graph
-        on_block, counted = dask.delayed(_on_block, pure=False), dask.delayed(count, pure=False)
+        on_block, counted = dask.delayed(_Work.on_block, pure=False), dask.delayed(count, pure=False)
         tasks, start, place = [], 0, 0
         for part, length in zip(self._parts, self._lengths, strict=True):
             wanted = None if rows is None or length is None else inside(rows, start, length)
@@ -278,31 +269,26 @@ class DaskBlocks(Source):
             return [values for values in dask.compute(*tasks) if values is not None]
 
 
+@dataclass(frozen=True)
 class _Work:
-    """What is done with a block where it is; it may have to be pickled.
+    """What is done with a block where it is, one at a time in a process, as models keep state in a pass."""
 
-    Several tasks may be in one process: they work one at a time, as models keep state in a pass.
-    """
+    function: Function
+    size: int
+    first: Layout
+    lock: Lock = field(default_factory=Lock)
+    config: dict[str, Any] = field(default_factory=get_config)  # of scikit-learn, which belongs to a thread
 
-    def __init__(self, function: Function, size: int, first: Layout) -> None:
-        self.function, self.size, self.first = function, size, first
-        self._lock = Lock()
-        self._config = get_config()  # of scikit-learn, which belongs to a thread
-
-    def __call__(self, block: Any, start: int, length: int | None, wanted: Indices | None, place: int) -> Values | None:
+    def on_block(self, block: Any, start: int, length: int | None, wanted: Indices | None, place: int) -> Values | None:
         """Values for a block that begins at ``start``; its rows ``wanted`` are at ``place`` of the pass."""
         _counted(block, length)
         check_alike(self.first, block, start)
         rows = block if wanted is None else kind_of(block).take(block, wanted)
         starts = range(0, count(rows), self.size)
         chunks = (kind_of(rows).slice(rows, at, min(at + self.size, count(rows))) for at in starts)
-        with self._lock, config_context(**self._config):
+        with self.lock, config_context(**self.config):
             found = [values for _, values in values_of(self.function, chunks, place)]
         return np.concatenate(found, axis=1) if found else None
-
-
-def _on_block(work: _Work, *block: Any) -> Values | None:
-    return work(*block)
 
 
 def _counted(block: Any, length: int | None) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._utils.threads import Lock
+from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError
 from ._dropout_calls import ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._pruned_networks import PrunedNetworks, key_of, prunable

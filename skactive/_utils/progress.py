@@ -1,7 +1,4 @@
-"""Progress bars: lines of text in a terminal, widgets in a notebook that can show them.
-
-Where `ipywidgets` is missing, `tqdm.auto` warns and draws text; here it is not asked then, so nothing warns.
-"""
+"""Progress bars: lines of text in a terminal, widgets in a notebook that can show them."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ def progress(
     steps: Iterable[Any] | None = None, *, doing: str, unit: str, total: int | None = None, verbose: int
 ) -> Any:
     """A bar of tqdm over these steps, or one to ``update`` within ``with``; without ``verbose`` it is not seen."""
-    if importlib.util.find_spec("ipywidgets") is None:
+    if importlib.util.find_spec("ipywidgets") is None:  # `tqdm.auto` would warn
         from tqdm import tqdm
     else:
         from tqdm.auto import tqdm

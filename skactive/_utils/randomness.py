@@ -1,12 +1,8 @@
-"""The global random generators, lent out: for estimators and query strategies that know no others.
+"""Random generators: made from a ``random_state``, and the global ones, seeded for one call.
 
 skorch nets and many strategies of users (``np.random.choice``) draw from the global generators of torch and numpy. In
-an experiment they must draw the same numbers in every process and after every interruption, so those generators are
-set aside, seeded for one call, and put back: who uses them afterwards notices nothing.
-
-They belong to the whole process. One thread at a time gets them, and others that ask here wait; a thread that draws
-from them without asking disturbs that call, and its numbers are lost when they are put back. So they are not lent out
-to estimators that are known to need none.
+an experiment they must draw the same numbers in every process and after every interruption. One thread at a time gets
+them; estimators that are known to need none are fitted without.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 LEVEL = 0.95
@@ -38,17 +37,18 @@ def estimate(values: Iterable[float]) -> Estimate:
     mean = float(values.mean())
     if np.ptp(values) == 0:
         return Estimate(mean, np.nan, np.nan)
-    interval = _t_test(values).confidence_interval(LEVEL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of values that are equal but for rounding
+        interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
     return Estimate(mean, float(interval.low), float(interval.high))
 
 
 def paired_p_value(differences: ArrayLike) -> float:
     """Two-sided p-value of the sign-flip test that differences are as often of one sign as of the other.
 
-    If nothing but chance decides which of two is ahead, each difference might as well have had the other sign. The
-    p-value is the part of all sign flips whose mean is as far from 0 as the mean seen: exact for up to 12 differences,
-    and from 20,000 flips at random for more (Fisher, 1935, sec. 21). NaN for a single difference, and for differences
-    that are all equal but not 0, of which nothing is known but their common value.
+    It is the part of all sign flips whose mean is as far from 0 as the mean seen: exact for up to 12 differences, and
+    from 20,000 flips at random for more (Fisher, 1935, sec. 21). NaN for a single difference, and for differences that
+    are all equal but not 0.
     """
     differences = np.asarray(differences, dtype=np.float64)
     n = len(differences)
@@ -64,13 +64,6 @@ def paired_p_value(differences: ArrayLike) -> float:
 
 
 _MOST_EXACT, _FLIPS = 12, 20_000
-
-
-def _t_test(values: NDArray[np.float64]) -> Any:
-    """SciPy's t-test that the mean is 0, without its warning where values are equal but for rounding."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return stats.ttest_1samp(values, 0.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -1,7 +1,4 @@
-"""Names that parameters take, and what functions of users are called with: for type checkers and editors.
-
-Each set of names is written down here, once. Where there is a registry of the same names, a test compares the two.
-"""
+"""Names that parameters take, and what functions of users are called with: for type checkers and editors."""
 
 from __future__ import annotations
 

@@ -65,12 +65,6 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     -------
     BatchBALDResult
 
-    Raises
-    ------
-    ValueError, TypeError
-        If ``draws`` have another shape, one draw only, or rows that are not probabilities, k is not an integer from 1
-        to n_points, or ``max_outcomes`` not one from n_classes.
-
     See Also
     --------
     BatchBALDQuery : The same for an estimator and a pool.

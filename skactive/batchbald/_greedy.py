@@ -92,10 +92,7 @@ class ArrayDraws:
 
 
 class KeptDraws:
-    """Candidates of a pool, with the draws of those that are wanted most: they have the highest bounds.
-
-    BALD ``scores`` are the ``bounds`` to begin with, which others lower. ``shape`` is that of the draws of all.
-    """
+    """Candidates of a pool, with the draws of those that are wanted most: they have the highest bounds."""
 
     def __init__(self, pool: Pool, draws: PoolDraws, chunk_size: int | None) -> None:
         n_draws, _, n_classes = draws.shape
@@ -169,8 +166,7 @@ def choose_greedily(
 ) -> BatchBALDResult:
     """Informative rows, and once there are no more, rows in proportion to their scores, while any is allowed.
 
-    Gains are those beyond what is ``pending``, draws of rows whose labels are to come. Rows that have to be in the
-    batch come first, whatever their gains.
+    Gains are those beyond what is ``pending``, draws of rows in flight. Rows that have to be in the batch come first.
     """
     n_rows = len(allowance.must) + allowance.n_left
     gains, errors = np.zeros(n_rows), np.full(n_rows, np.nan)

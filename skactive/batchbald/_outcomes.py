@@ -8,10 +8,9 @@ is sum_g q_g H[W_g]. One more row x takes
 
 of it: its gain. Every I_g(x) lies between 0 and H[W_g].
 
-Two things make this fast. Outcomes that leave nothing are dropped, and of too many some are sampled in proportion to
-what they leave, q_g H[W_g]: unbiased for every gain, and with the same total, so that gains always add up to it. And
-outcomes that are merged, their q added and their W averaged, can only be worth more (the entropy is concave, the rest
-linear): a few hundred merged outcomes bound a gain from above, closely, at a small part of its cost.
+Outcomes that leave nothing are dropped, and of too many some are sampled in proportion to what they leave, q_g H[W_g]:
+unbiased for every gain, and with the same total. Outcomes that are merged, their q added and their W averaged, can only
+be worth more (the entropy is concave, the rest linear): a few hundred of them bound a gain from above.
 
 Letters in names: G outcomes, H of one label more, M merged ones, K draws, C classes, n candidate rows.
 """

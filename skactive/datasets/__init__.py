@@ -42,13 +42,6 @@ def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     y : ndarray of shape (n,) and dtype object
         Classes.
 
-    Raises
-    ------
-    ValueError
-        If there is no such table.
-    ImportError
-        If pandas is missing.
-
     References
     ----------
     Kuhn and Johnson (2013), Applied Predictive Modeling (hpc, by way of the R package modeldata).
@@ -95,12 +88,6 @@ def make_repeated(
     X : ndarray of shape (repeats * n_points, ...)
         Copy after copy: row i and row i + n_points come from the same row.
     y : ndarray of shape (repeats * n_points,)
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``X`` are no numbers, ``y`` has another length, ``repeats`` is not a positive integer, ``noise_std`` is
-        negative, or ``rng`` is not a numpy Generator.
 
     References
     ----------
@@ -153,11 +140,6 @@ def make_causal(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Float
         Outcomes under that treatment.
     effects : ndarray of shape (n,)
         Effect of the treatment on the expected outcome of each row.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``n`` is not a positive integer, or ``rng`` not a numpy Generator.
 
     See Also
     --------

@@ -19,8 +19,8 @@ from sklearn.metrics import check_scoring
 from .. import _containers as chunks
 from .. import _modal as modal
 from .._utils import randomness as global_random
+from .._utils.devices import one_thread
 from .._utils.randomness import seeded_clone
-from .._utils.threads import one_thread
 from .._utils.validation import check_labels_of, check_sample_weight, is_number, shown
 from ..posterior._wrappers import labels_to_fit, weight_keyword
 from ..query import BatchQuery

@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Rows, TrainingRandom, row_by_row
-from .._utils.devices import best_float
+from .._utils.devices import best_float, one_torch_thread
 from .._utils.randomness import check_random_state
-from .._utils.threads import one_torch_thread
 from .._utils.types import Activation, BaseEstimator, Optimizer
 from .._utils.validation import (
     FLAG,

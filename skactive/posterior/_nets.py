@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .. import _containers as chunks
 from .. import _dropout as thinning
 from .._dropout import Pass, plain_pass
-from .._utils.threads import Lock
+from .._utils.devices import Lock
 from .._utils.validation import NetError, check_n_draws, sum_tolerance
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 

@@ -239,7 +239,7 @@ class Pool:
         """
         size = self.chunk_size(n_values, **sizes)
         if self.is_read_in_blocks:
-            return self._shown(containers.mapped(self.X, self.rows, size, function), doing, verbose)
+            return self._shown(self.X.mapped(function, self.rows, size), doing, verbose)
         return self._shown(((rows, function(rows, chunk)) for rows, chunk in self.blocks(size)), doing, verbose)
 
     def _shown(self, parts: Iterator[tuple[slice, Any]], doing: str, verbose: int) -> Iterator[tuple[slice, Any]]:

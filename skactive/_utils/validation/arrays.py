@@ -31,13 +31,15 @@ def float64_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = 
 def real_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = True, objects: bool = True) -> Any:
     """Real numbers as the array or tensor that holds them, or as an array made of what does.
 
-    True and False count as 1 and 0 where ``booleans`` may be meant; they are no log-probabilities, say. Arrays of
-    ``objects`` are taken where they are small.
+    True and False count as 1 and 0 where ``booleans`` may be meant; arrays of ``objects`` are taken if they are small.
     """
     array = plain_array(name, values, rule=rule, objects=objects)
     if not is_real(array) or (not booleans and str(array.dtype).removeprefix("torch.") == "bool"):
         got = shown(values) if array.ndim == 0 and array.dtype == object else f"dtype {array.dtype}"
-        raise TypeError(f"`{name}` must {rule}. Got {got} instead. {_remedy(array)}")
+        raise TypeError(
+            f"`{name}` must {rule}. Got {got} instead. Leave out what is missing, and convert the rest with "
+            ".astype(float)."
+        )
     return array
 
 
@@ -92,13 +94,6 @@ def _all_numbers(array: NDArray[Any]) -> bool:
     return np.timedelta64 not in kinds and all(
         issubclass(kind, numbers.Real | decimal.Decimal | np.bool_) for kind in kinds
     )
-
-
-def _remedy(array: Any) -> str:
-    odd = [] if str(array.dtype) != "object" else [v for v in array.ravel().tolist() if not isinstance(v, numbers.Real)]
-    if odd and array.ndim:
-        return f"It holds {shown(odd[0])}. Leave out what is missing, and convert the rest with .astype(float)."
-    return "Convert it if it holds numbers, with .astype(float), say."
 
 
 # --- scores, draws, probabilities, weights, positions -----------------------------------------------
@@ -217,7 +212,7 @@ def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bo
     more, and NaN equals NaN: the score refuses it.
     """
     if tuple(draws.shape) == tuple(again.shape):
-        before, now = _as_float64(draws), _as_float64(again)
+        before, now = float64_array("draws", draws), float64_array("draws", again)
         # Absolute errors go by the largest number, which is 1 for probabilities.
         largest = 1.0 if before.ndim == 3 else np.abs(before[np.isfinite(before)]).max(initial=0.0)
         rounding = _digits(draws)
@@ -237,11 +232,6 @@ def _digits(draws: Any) -> float:
     # On a GPU float32, too, may be multiplied with the 10 bits of TF32.
     of_single = 2.0**-6 if hasattr(draws, "detach") and draws.is_cuda else 1e-4
     return {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}.get(str(draws.dtype), of_single)
-
-
-def _as_float64(draws: Any) -> NDArray[np.float64]:
-    """Draws of any kind of float, bfloat16 among them, which numpy does not know."""
-    return draws.detach().cpu().double().numpy() if hasattr(draws, "detach") else np.asarray(draws, dtype=np.float64)
 
 
 def weights_error(name: str, got: str) -> ValueError:

@@ -59,10 +59,7 @@ def is_fitted(estimator: Any) -> bool:
 
 
 class UnfittedError(NotFittedError):
-    """A model that is not fitted, or whose fit has failed.
-
-    ``why`` is the first sentence, for a warning that goes on.
-    """
+    """A model that is not fitted, or whose fit has failed; ``why`` is a sentence for a warning that goes on."""
 
     def __init__(self, why: str, remedy: str) -> None:
         self.why = why
@@ -82,10 +79,7 @@ def not_fitted_error(estimator: Any) -> UnfittedError:
 
 @contextmanager
 def whole_fit(estimator: Any, y_training: Any = None) -> Iterator[None]:
-    """Say that a fit has failed where a model turns out to lack what it predicts with.
-
-    Estimators whose ``fit`` failed on the way, at labels of one class alone, pass for fitted.
-    """
+    """Say that a fit has failed where a model turns out to lack what it predicts with: it may pass for fitted."""
     try:
         yield
     except Exception as error:
@@ -117,10 +111,7 @@ def _one_class(y_training: Any) -> str:
 
 
 class NoPosteriorError(TypeError):
-    """Posterior draws of an estimator are not known, or do not exist.
-
-    ``why`` is the first sentence, for a warning that goes on.
-    """
+    """Posterior draws of an estimator are not known, or do not exist; ``why`` is as in `UnfittedError`."""
 
     def __init__(self, estimator: Any, reason: str = "") -> None:
         self.why = f"{type(estimator).__name__} has no posterior draws" + (f" here ({reason})" if reason else "")
@@ -180,10 +171,7 @@ class NoDropoutError(NetError):
 
 
 class NoTrainingDataError(ValueError):
-    """Draws need the data that the estimator was fitted to, and these are not given.
-
-    ``why`` is the first sentence, for a warning that goes on.
-    """
+    """Draws need the data that the estimator was fitted to; ``why`` is as in `UnfittedError`."""
 
     def __init__(self, estimator: Any) -> None:
         self.why = f"{type(estimator).__name__} has no posterior draws without its training data"
@@ -233,11 +221,7 @@ LEAVE_OUT = "Leave those rows out."
 
 
 def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[Any]:
-    """Labels of any shape and container as an array of numpy, none of them missing, and all of one kind.
-
-    Containers are those of numpy (masked arrays and its own strings, too), pandas, Arrow and torch, and lists. Numbers
-    among objects become an array of numbers; text stays what it is.
-    """
+    """Labels of any shape and container as an array of numpy, none of them missing, and all of one kind."""
     if isinstance(y, list | tuple):
         y = [value.tolist() if hasattr(value, "detach") else value for value in y]
     given = _opened(y)

@@ -59,10 +59,7 @@ Rules = dict[str, Rule]
 
 
 def check_parameters(rules: Rules, values: Mapping[str, Any]) -> None:
-    """Check every value that has a rule, at the start of a public call.
-
-    The rules of a class are its attribute ``rules``, and the values its ``get_params(deep=False)``.
-    """
+    """Check every value that has a rule, at the start of a public call: `get_params` of a class by its ``rules``."""
     for name, rule in rules.items():
         if name in values:
             rule.check(name, values[name])
