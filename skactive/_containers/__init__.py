@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn import get_config
 
 from .._utils.validation import is_integer
-from ._blocks import NEAR, Function, ReadInBlocks, Stream, Streams, Values
+from ._blocks import NEAR, ReadInBlocks, Stream, Streams
 from ._blocks import Source as Source
 from ._kinds import (
     KINDS,
