@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ..risk import RiskEstimate, estimate_risk
-from ._state import State
-from ._store import BatchRecord, Event
+from ._store import BatchRecord, Event, State
 
 MOST_WEIGHT = 25.0  # of a row, relative to uniform choice: with more, intervals from a few hundred picks are too narrow
 FEWEST = 20  # labels for an estimate

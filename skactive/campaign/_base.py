@@ -24,9 +24,8 @@ from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of
-from ._state import RULES, State, labelled
 from ._status import report_on
-from ._store import CampaignError, Event, Overtaken, Rows, Store, shown
+from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
 from ._table import Match, Table, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}

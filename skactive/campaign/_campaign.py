@@ -15,8 +15,7 @@ from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._labels import Answer, Told, Vocabulary, answers_of, kind_of, plain_label
-from ._models import guesses_beside
-from ._settings import model_of, model_settings, query_of, query_settings
+from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
 from ._table import Table, listed_ids, row_hashes

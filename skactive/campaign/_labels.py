@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ._state import State
-from ._store import CampaignError, Event, shown
+from ._store import CampaignError, Event, State, shown
 
 EXACT = 2.0**53
 """Up to here a float holds every whole number."""

@@ -18,8 +18,7 @@ from .._utils.randomness import check_random_state
 from ..stopping import StoppingReport
 from ._accuracy import Accuracy
 from ._models import has_enough
-from ._state import State
-from ._store import BatchRecord, Event
+from ._store import BatchRecord, Event, State
 
 MOST_REPORTS = 8
 """Each is a fit. A verdict depends on the last ``patience`` labels, usually the last batch or two."""
