@@ -30,14 +30,16 @@ from ._table import Match, Table, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
-TEXT_OR_NONE = Rule(lambda value: value is None or (isinstance(value, str) and value != ""), "None or a text")
+TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a text").or_none()
 
 TRIES = 20
 """How often to decide anew if other processes write meanwhile."""
 
 Result = TypeVar("Result")
 
-LIMITS = Rule(lambda value: isinstance(value, Limits), "a skactive.Limits")
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str) and len(value) > 0
 
 
 class CampaignBase:
@@ -67,15 +69,11 @@ class CampaignBase:
         "rule": one_of(RULES),
         "first": one_of(("auto", *FIRST)),
         "changes": one_of(get_args(Changes)),
-        "labels": Rule(
-            lambda value: (
-                value is None or (hasattr(value, "__len__") and not isinstance(value, str) and len(value) > 0)
-            ),
-            "None or a list of labels",
-        ),
+        "labels": Rule(_is_list, "a list of labels").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
         "random_state": integer(0).or_none(),
         "n": integer(),
+        "limits": Rule(lambda value: isinstance(value, Limits), "a skactive.Limits").or_none(),
     }
 
     @classmethod
@@ -138,7 +136,7 @@ class CampaignBase:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
-        choice = self._choice(state, model, n, with_columns(limits, self._table()), number)
+        choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
         events = [
             Event("ask", row, batch=number, log_proba=None if np.isnan(p) else p)
             for row, p in zip(choice.rows.tolist(), choice.log_proba.tolist(), strict=True)
@@ -294,7 +292,7 @@ def chosen(
         **({} if limits is None else {"limits": limits}),
     )
     _warn_of_state(query)
-    facts = {"n_candidates": int(free.sum()), "limited": limits is not None, "query": type(query).__name__}
+    facts = {"n_candidates": int(free.sum()), "limited": limits is not None}
     law = getattr(getattr(query, "_batch", None), "law", None)
     if law is not None:
         return Choice(rows, law.log_proba(), {**facts, "largest_weight": _largest_weight(law.first_log_proba())})
@@ -348,16 +346,10 @@ def first_choice(
     return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)
 
 
-def with_columns(limits: Limits | None, X: pd.DataFrame) -> Limits | None:
+def with_columns(limits: Limits, X: pd.DataFrame) -> Limits:
     """Limits with columns of the table in place of their names."""
-    if limits is None:
-        return None
-    LIMITS.check("limits", limits)
     names = {name: getattr(limits, name) for name in ("groups", "costs") if isinstance(getattr(limits, name), str)}
     for name, column in names.items():
         if column not in X.columns:
-            raise CampaignError(
-                f"`limits.{name}` must be a column of the table, or a value for each row. Got {column!r}; the columns "
-                f"are {shown(X.columns.tolist(), 12)}."
-            )
+            raise CampaignError(f"`limits.{name}` must be a column of the table, or a value a row. Got {column!r}.")
     return replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})

@@ -55,6 +55,8 @@ class Campaign(CampaignBase):
     with seeds made of the campaign's: so batches do not depend on the process. A query that changes itself from batch
     to batch loses that, with a warning.
 
+    What a campaign cannot take or do is a `CampaignError`, which is a ValueError, and nothing is written then.
+
     Examples
     --------
     >>> import tempfile
@@ -135,16 +137,6 @@ class Campaign(CampaignBase):
             By default one is drawn, and kept.
         verbose : int, default=0
             1 shows progress bars.
-
-        Returns
-        -------
-        Campaign
-
-        Raises
-        ------
-        CampaignError
-            A ValueError, if the file exists, ids are missing or not distinct, the target is absent, without a gap, or
-            of several types, a column has a name that batches use, or files cannot be read as one table.
         """
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first, random_state=random_state)
         table = Table.of(frame, id=id, target=target)
@@ -202,15 +194,6 @@ class Campaign(CampaignBase):
             If rows are gone from the table, or hold other values than at the start: refuse the table, or go on with
             it without the rows that are gone.
         verbose : int, default=0
-
-        Returns
-        -------
-        Campaign
-
-        Raises
-        ------
-        CampaignError
-            If the file is not a campaign of this version, or table, model or query are not those of the start.
         """
         cls._check(changes=changes)
         campaign = object.__new__(cls)
@@ -244,15 +227,8 @@ class Campaign(CampaignBase):
             Indexed by id, most preferred first: the row, ``guess`` (the model's prediction, None without a model),
             ``guess_probability`` and ``log_proba`` (natural logarithm of the probability of this pick, given those
             before it; NaN where the query has none).
-
-        Raises
-        ------
-        CampaignError
-            If no row is left, or the model cannot be fitted.
-        ValueError, TypeError
-            If n is not a number of rows, or limits cannot be met.
         """
-        self._check(n=n)
+        self._check(n=n, limits=limits)
         self._table()
         return until_written(lambda: self._ask(n, limits))
 
@@ -291,11 +267,6 @@ class Campaign(CampaignBase):
         ----------
         ids : iterable
         annotator : str, optional
-
-        Raises
-        ------
-        CampaignError
-            If one is no id of the campaign, or was not asked for.
         """
         self._check(annotator=annotator)
         self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)])
@@ -307,11 +278,6 @@ class Campaign(CampaignBase):
         ----------
         ids : iterable
             Their labels stay in the history only.
-
-        Raises
-        ------
-        CampaignError
-            If one is no id of the campaign, or neither waiting, skipped nor labelled.
         """
         wanted = listed_ids(ids)
         until_written(lambda: self._withdraw(wanted))
@@ -350,11 +316,6 @@ class Campaign(CampaignBase):
         -------
         estimator
             Takes rows of the table, as a DataFrame with its columns but those of the id and of the target.
-
-        Raises
-        ------
-        CampaignError
-            With labels of one class only, or none.
         """
         self._table()
         state = self._state()
@@ -377,11 +338,6 @@ class Campaign(CampaignBase):
             ``label_probability`` and ``guess_probability``; of numbers, the ``difference``; the row; and ``disputed``
             where annotators disagree.
 
-        Raises
-        ------
-        CampaignError
-            With fewer than two labels of two classes.
-
         References
         ----------
         Northcutt, Jiang and Chuang (2021), Confident Learning, sec. 3, for out-of-sample probabilities of labels.
@@ -394,44 +350,21 @@ class Campaign(CampaignBase):
         return surprising(judged, state, self._table().take(list(state.labels)), self.kind, n)
 
     def disagreements(self) -> pd.DataFrame:
-        """Rows with different labels of annotators: a column for each annotator, and ``label``, which counts.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by id; None in ``label`` where none counts.
-        """
+        """Rows with different labels of annotators: a column for each, and ``label``, which counts, None if none does."""
         return disputes_of(self._state(), self._named_ids())
 
     def history(self) -> pd.DataFrame:
-        """All that happened, in order.
-
-        Returns
-        -------
-        DataFrame
-            One row for each event: time, kind ("ask", "tell", "skip", "withdraw"), id, label, annotator, batch,
-            log_proba.
-        """
+        """All that happened, in order: time, kind ("ask", "tell", ...), id, label, annotator, batch, log_proba."""
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 
     def to_frame(self, *, guesses: bool = False) -> pd.DataFrame:
-        """The table with the labels that count in the target column, indexed by id.
+        """A copy of the table with the labels that count in the target column, indexed by id.
 
         Parameters
         ----------
         guesses : bool, default=False
             Add the model's predictions for rows without a label, in columns ``guess`` and ``guess_probability``.
-
-        Returns
-        -------
-        DataFrame
-            A copy.
-
-        Raises
-        ------
-        CampaignError
-            If guesses are wanted and there is no model: with labels of one class only, or none.
         """
         self._check(guesses=guesses)
         model = self.model() if guesses else None

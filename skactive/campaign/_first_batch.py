@@ -18,7 +18,6 @@ from ..samplers import repulsive
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-MOST_POINTS = 20_000  # of more candidates, so many at random are looked at
 MOST_MEMBERS = 5_000  # of a cluster, among which the most typical one is looked for
 N_NEIGHBOURS = 20  # nearest members, whose mean distance says how typical a point is, as in TypiClust
 MOST_FULL_CLUSTERS = 50  # more clusters than this are found by mini-batches, as in TypiClust
@@ -42,12 +41,9 @@ def _of_places(choose: Callable[[Floats, int, np.random.Generator], Indices]) ->
     """Rows that a function chooses among distinct places; fewer than k if fewer places differ."""
 
     def chosen(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-        looked_at = np.arange(len(points))
-        if len(points) > MOST_POINTS:
-            looked_at = rng.choice(len(points), MOST_POINTS, replace=False)
-        scaled = standardised(points[looked_at])
+        scaled = standardised(points)
         n_places = len(np.unique(scaled, axis=0)) if scaled.shape[1] else 1
-        return looked_at[choose(scaled, min(k, n_places), rng)] if n_places > 1 else looked_at[:0]
+        return choose(scaled, min(k, n_places), rng) if n_places > 1 else np.zeros(0, dtype=np.int64)
 
     return chosen
 

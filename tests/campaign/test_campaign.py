@@ -665,7 +665,7 @@ def test_limits_by_a_column_that_there_is_not_are_refused(tmp_path):
     campaign = started(tmp_path)
     with pytest.raises(CampaignError, match=r"`limits\.groups` must be a column of the table"):
         campaign.ask(4, limits=Limits(groups="nope", max_per_group=1))
-    with pytest.raises(TypeError, match=r"`limits` must be a skactive\.Limits"):
+    with pytest.raises(TypeError, match=r"`limits` must be None or a skactive\.Limits"):
         campaign.ask(4, limits={"max_per_group": 1})
 
 
