@@ -44,10 +44,7 @@ class SqliteFile:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[Connection]:
-        """A transaction of the only writer. It ends on the disk, or with an error and the file as it was.
-
-        With ``create``, a file that is missing or empty gets its tables in the same transaction.
-        """
+        """A transaction of the only writer; with ``create``, a file that is missing or empty gets its tables in it."""
         with self._errors_explained("written"), self._connected("rwc" if create else "rw") as connection:
             for setting in _DURABLE:
                 connection.execute(setting)
@@ -131,11 +128,11 @@ class SqliteFile:
             ) from error
 
 
-def checksum(*parts: bytes | None) -> bytes:
+def checksum(*parts: bytes) -> bytes:
     """Of each part with its length, so that no byte can move from one part to the next."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(b"none;" if part is None else b"%d:" % len(part) + part)
+        digest.update(b"%d:" % len(part) + part)
     return digest.digest()
 
 

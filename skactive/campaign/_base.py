@@ -32,8 +32,7 @@ TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
 TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a text").or_none()
 
-TRIES = 20
-"""How often to decide anew if other processes write meanwhile."""
+TRIES = 20  # how often to decide anew if other processes write meanwhile
 
 Result = TypeVar("Result")
 
@@ -50,14 +49,8 @@ class CampaignBase:
     id: str | None
     kind: str
     random_state: int
-    _store: Store
-    _settings: dict[str, Any]
-    _verbose: int
     _query: Any
     _model: Any
-    _ids: pd.Index
-    _came: dict[int, Any]  # labels that rows came with
-    _gone: NDArray[np.int64]
     _X: pd.DataFrame | None
     _fits: dict[str, Any]
 
@@ -93,7 +86,7 @@ class CampaignBase:
     def _take_rows(self) -> None:
         """Read ids and labels, without a table."""
         rows = self._store.rows()
-        self._ids, self._came = rows.ids, labelled(rows.labels)
+        self._ids, self._came = rows.ids, labelled(rows.labels)  # the labels that rows came with
         self._gone = np.array(self._settings.get("gone", []), dtype=np.int64)
 
     def _take_table(self, table: Table, changes: str) -> None:
@@ -205,8 +198,7 @@ class CampaignBase:
         """The fitted preprocessing of a named model."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            X = self._table().take(models.rows_to_look_at(len(self._ids)))
-            self._fits["prepared"] = models.fitted_preprocessing(X, vectorizer, self.random_state)
+            self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
         return self._fits["prepared"]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -224,8 +216,6 @@ class CampaignBase:
 
     def _judged(self, state: State) -> pd.DataFrame | None:
         """Out-of-fold predictions of the labelled rows; None with too few labels."""
-        if not self._can_fit(state):
-            return None
         seed = self.random_state
         return self._kept("judged", state, lambda X, y: models.cross_fitted(self._estimator(), X, y, self.kind, seed))
 
@@ -293,14 +283,11 @@ def chosen(
     )
     _warn_of_state(query)
     facts = {"n_candidates": int(free.sum()), "limited": limits is not None}
-    law = getattr(getattr(query, "_batch", None), "law", None)
-    if law is not None:
-        return Choice(rows, law.log_proba(), {**facts, "largest_weight": _largest_weight(law.first_log_proba())})
-    # A query of the user's own, which may know the probabilities of its picks, or one with a sampler of their own.
     known = getattr(query, "log_proba_", None)
-    if known is not None:
-        return Choice(rows, known, {**facts, "largest_weight": None})
-    return Choice(rows, np.full(len(rows), np.nan), facts)
+    if known is None:
+        return Choice(rows, np.full(len(rows), np.nan), facts)
+    law = getattr(getattr(query, "_batch", None), "law", None)  # not of a query of the user's own
+    return Choice(rows, known, {**facts, "largest_weight": law and _largest_weight(law.first_log_proba())})
 
 
 def _largest_weight(first_log_proba: NDArray[np.float64]) -> float | None:

@@ -20,8 +20,7 @@ from ._status import Status, disputes_of, labelled_frame, status_of, surprising,
 from ._store import CampaignError, Rows, Store
 from ._table import Table, listed_ids, row_hashes
 
-ONE_IN_TEN = 0.1
-"""Picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool."""
+ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool
 
 
 class Campaign(CampaignBase):
@@ -233,7 +232,7 @@ class Campaign(CampaignBase):
         return until_written(lambda: self._ask(n, limits))
 
     def tell(self, labels: Any, *, annotator: str | None = None, unasked: bool = False) -> Told:
-        """Take labels.
+        """Take labels, and say what has changed.
 
         Parameters
         ----------
@@ -245,11 +244,6 @@ class Campaign(CampaignBase):
             Each annotator has one label a row.
         unasked : bool, default=False
             Also take labels of rows that were never asked for.
-
-        Returns
-        -------
-        Told
-            What has changed; prints as a sentence.
 
         Raises
         ------
@@ -285,7 +279,7 @@ class Campaign(CampaignBase):
     def status(
         self, *, accuracy: bool = True, report: bool = True, tolerance: float = 0.05, patience: int = 30
     ) -> Status:
-        """Count rows and labels, estimate the accuracy, and say whether to go on.
+        """Count rows and labels, estimate the accuracy, and say whether to go on: printed, some sentences.
 
         Parameters
         ----------
@@ -295,11 +289,6 @@ class Campaign(CampaignBase):
             Whether to go on: a fit for each of the last batches, eight at most.
         tolerance, patience : float, int
             As in `skactive.StoppingReport.from_learner`.
-
-        Returns
-        -------
-        Status
-            Prints as some sentences, and shows as a table in notebooks.
         """
         self._check(accuracy=accuracy, report=report)
         check_parameters(StoppingReport.rules, {"tolerance": tolerance, "patience": patience})
@@ -310,13 +299,7 @@ class Campaign(CampaignBase):
         return status_of(state, batches, self._named_ids(), self.kind, accuracy=judged, report=told)
 
     def model(self) -> Any:
-        """A model fitted to all labels that count.
-
-        Returns
-        -------
-        estimator
-            Takes rows of the table, as a DataFrame with its columns but those of the id and of the target.
-        """
+        """A model fitted to all labels that count. It takes rows of the table without the columns of id and target."""
         self._table()
         state = self._state()
         if not self._can_fit(state):
@@ -326,6 +309,8 @@ class Campaign(CampaignBase):
 
     def recheck(self, n: int = 20) -> pd.DataFrame:
         """Labelled rows that are most worth a second look: labels that out-of-fold predictions find least probable.
+
+        As in Confident Learning by Northcutt, Jiang and Chuang (2021), sec. 3.
 
         Parameters
         ----------
@@ -337,10 +322,6 @@ class Campaign(CampaignBase):
             Indexed by id, the most surprising first: ``label``, ``guess`` and their out-of-fold probabilities,
             ``label_probability`` and ``guess_probability``; of numbers, the ``difference``; the row; and ``disputed``
             where annotators disagree.
-
-        References
-        ----------
-        Northcutt, Jiang and Chuang (2021), Confident Learning, sec. 3, for out-of-sample probabilities of labels.
         """
         self._check(n=n)
         state = self._state()
@@ -350,7 +331,7 @@ class Campaign(CampaignBase):
         return surprising(judged, state, self._table().take(list(state.labels)), self.kind, n)
 
     def disagreements(self) -> pd.DataFrame:
-        """Rows with different labels of annotators: a column for each, and ``label``, which counts, None if none does."""
+        """Rows with different labels of annotators: a column for each, and ``label``, which counts, or None."""
         return disputes_of(self._state(), self._named_ids())
 
     def history(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Models by name, with preprocessing for texts, dates, categories and gaps; fits; model and query as settings of a file.
+"""Models by name, with preprocessing for texts, dates, categories and gaps; fits; settings of a file.
 
 Preprocessing is fitted to all rows of the table, labelled or not, so that it knows each category; the model itself to
 the labelled rows. Every fit starts anew, with the seed of the campaign and the rows in the order of the table.
@@ -27,7 +27,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from .._utils.fingerprint import digest
 from .._utils.randomness import check_random_state, seeded_clone, seeded_for
@@ -68,13 +67,8 @@ def has_skrub() -> bool:
     return importlib.util.find_spec("skrub") is not None
 
 
-def rows_to_look_at(n_rows: int) -> NDArray[np.int64]:
-    """Rows of a table that preprocessing is fitted to: all, or `MOST_ROWS` at even distances."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64))
-
-
 def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
-    """A transformer from columns of a table to numbers, fitted to rows of it."""
+    """A transformer from columns of a table to numbers, fitted to its rows, or to `MOST_ROWS` at even distances."""
     if vectorizer == "skrub":
         from skrub import TableVectorizer
 
@@ -82,7 +76,8 @@ def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
     else:
         steps = [Columns()]
     prepared = seeded_clone(make_pipeline(Clean(), *steps), np.random.default_rng(seed))
-    return FrozenEstimator(prepared.fit(X))
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64))
+    return FrozenEstimator(prepared.fit(X.take(rows)))
 
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
@@ -109,7 +104,6 @@ class Clean(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        check_is_fitted(self)
         return pd.DataFrame({name: _as_kind(X[name], kind) for name, kind in self.kinds_.items()}, index=X.index)
 
 
@@ -181,7 +175,6 @@ class Columns(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> Any:
-        check_is_fitted(self)
         return self.columns_.transform(X)
 
 
@@ -314,8 +307,7 @@ def query_of(settings: dict[str, Any], given: Any, kind: str) -> Any:
     """The query of the settings, or the given one, if it is the same."""
     if given is None and "params" in settings:
         return _class_of(settings["name"])(**settings["params"])
-    _check_same("query", settings, given, None if given is None else query_settings(given, kind))
-    return given
+    return _same("query", settings, given, None if given is None else query_settings(given, kind))
 
 
 def model_settings(model: Any) -> dict[str, Any]:
@@ -333,13 +325,11 @@ def model_of(settings: dict[str, Any], given: Any) -> Any:
     """The name of the model, or the given model, if it is the same."""
     if settings.get("vectorizer") == "skrub" and not has_skrub():
         raise CampaignError(
-            "`model` needs skrub, which the campaign was started with and which is not installed. Install the extra "
-            '"tabular": python -m pip install "skactive[tabular]".'
+            '`model` needs skrub, with which the campaign was started: python -m pip install "skactive[tabular]".'
         )
     if given is None and "digest" not in settings:
         return settings["name"]
-    _check_same("model", settings, given, None if given is None else model_settings(given))
-    return given
+    return _same("model", settings, given, None if given is None else model_settings(given))
 
 
 def _digest(name: str, part: Any) -> str:
@@ -350,8 +340,8 @@ def _digest(name: str, part: Any) -> str:
         raise CampaignError(f"`{name}` cannot be recognised when the campaign is opened again: {error}.") from error
 
 
-def _check_same(name: str, before: dict[str, Any], given: Any, now: dict[str, Any] | None) -> None:
-    """Check that something is handed in, and has the settings from the start of the campaign."""
+def _same(name: str, before: dict[str, Any], given: Any, now: dict[str, Any] | None) -> Any:
+    """What is handed in, if its settings are those from the start of the campaign."""
     if now is None:
         raise CampaignError(
             f"`{name}` must be handed in: the campaign was started with a {before['name']}, and its file holds no "
@@ -363,3 +353,4 @@ def _check_same(name: str, before: dict[str, Any], given: Any, now: dict[str, An
             f"`{name}` must be the one that the campaign was started with, a {before['name']} with the same "
             f"parameters. Got {shown(given)}: give the first one, or start a new campaign."
         )
+    return given

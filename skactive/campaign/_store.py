@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -99,7 +98,7 @@ class BatchRecord:
 
     number: int
     time: str
-    facts: dict[str, Any]  # "n_candidates", "limited", and of a query "query" and perhaps "largest_weight"
+    facts: dict[str, Any]  # "n_candidates", "limited", and of a query perhaps "largest_weight"
 
 
 @dataclass(frozen=True)
@@ -134,38 +133,28 @@ class Store:
 
     def settings(self) -> dict[str, Any]:
         """The settings from the start, and what was noted since."""
-        with self._reading() as connection:
-            return {name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM settings")}
+        return {name: json.loads(value) for name, value in self._all("SELECT name, value FROM settings")}
 
     def rows(self) -> Rows:
         """All rows, in the order in which they came."""
         ids, hashes, labels = [], [], list[Any]()
-        with self._reading() as connection:
-            for block in connection.execute("SELECT ids, hashes, labels FROM blocks ORDER BY number"):
-                ids.append(index_of(_unpacked(block[0])))
-                hashes.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
-                labels.extend(_unpacked(block[2]))
+        for block in self._all("SELECT ids, hashes, labels FROM blocks ORDER BY number"):
+            ids.append(index_of(_unpacked(block[0])))
+            hashes.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
+            labels.extend(_unpacked(block[2]))
         return Rows(ids[0].append(ids[1:]), np.concatenate(hashes), labels)
 
     def events(self) -> list[Event]:
         """Events in the order in which they happened."""
-        with self._reading() as connection:
-            found = connection.execute(f"SELECT {_COLUMNS}, number, time FROM events ORDER BY number")
-            return [
-                Event(kind, row, None if label is None else json.loads(label), *rest)
-                for kind, row, label, *rest in found
-            ]
+        found = self._all(f"SELECT {_COLUMNS}, number, time FROM events ORDER BY number")
+        return [Event(kind, row, label and json.loads(label), *rest) for kind, row, label, *rest in found]
 
     def batches(self) -> list[BatchRecord]:
-        with self._reading() as connection:
-            found = connection.execute("SELECT number, time, facts FROM batches ORDER BY number")
-            return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
+        found = self._all("SELECT number, time, facts FROM batches ORDER BY number")
+        return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
 
     def add_batch(self, number: int, facts: dict[str, Any], events: Sequence[Event], seen: int) -> None:
-        """Write a batch that was chosen in view of the events up to ``seen``.
-
-        `Overtaken` is raised if a batch of this number exists, or anything happened since to one of the rows.
-        """
+        """Write a batch, chosen in view of events up to ``seen``; `Overtaken` if it exists, or its rows had others."""
         with self._file.writing() as connection:
             (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
             if last + 1 != number:
@@ -193,14 +182,13 @@ class Store:
             connection.execute("DELETE FROM blocks")
             _put_rows(connection, rows)
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite.Connection]:
+    def _all(self, query: str) -> list[Any]:
         if not self.path.is_file():
             raise CampaignError(
                 f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
-            yield connection
+            return connection.execute(query).fetchall()
 
 
 def index_of(ids: Sequence[Any]) -> pd.Index:
@@ -366,10 +354,6 @@ class State:
         for rows in (list(self.labels), self.out, self.skipped, self.disputed, list(self.gone)):
             free[rows] = False
         return free
-
-    def disagreements(self) -> dict[int, dict[str, Any]]:
-        """Rows with different labels of annotators."""
-        return {row: votes for row, votes in self.given.items() if len(set(votes.values())) > 1}
 
 
 def labelled(labels: Sequence[Any]) -> dict[int, Any]:

@@ -421,7 +421,7 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
     assert "0007" not in campaign.to_frame().index
     reopened = Campaign.open(tmp_path / "churn.db", other)  # what was taken once is not refused again
     assert reopened.to_frame().loc["0005", "age"] == 999
-    with pytest.raises(CampaignError, match="'0007' is gone from the table"):
+    with pytest.raises(CampaignError, match="Gone from the table: '0007'"):
         reopened.tell({"0007": "yes"}, unasked=True)
     back = table().assign(age=other["age"].reindex(range(N), fill_value=1.0))
     with pytest.warns(UserWarning, match="1 row holds other values: '0007'"):
