@@ -76,7 +76,7 @@ class _Hasher(NumpyHasher):
             params = value.get_params(deep=False)
             return type(value), {name: param for name, param in params.items() if name != "random_state"}
         self._is_inside = True
-        if isinstance(value, FunctionType | type) and _is_own(value):
+        if isinstance(value, FunctionType | type) and _is_own(value.__module__):
             return self._code_parts(value)
         return _object_parts(value)
 
@@ -137,22 +137,10 @@ def _object_parts(value: Any) -> Any:
     return value if wrapped is None else ("wrapped", type(value).__name__, wrapped)
 
 
-def _is_own(value: Any) -> bool:
-    """Whether a function or class is the user's, or is not found under its name in its package."""
-    return _is_own_module(value.__module__) or not _is_found(value)
-
-
-def _is_own_module(name: str | None) -> bool:
+def _is_own(name: str | None) -> bool:
     file = getattr(sys.modules.get(name or ""), "__file__", None)
     is_installed = name is not None and name.partition(".")[0] in _INSTALLED
     return not is_installed and (file is None or _FOLDERS.isdisjoint(Path(file).parts))
-
-
-def _is_found(value: Any) -> bool:
-    found: Any = sys.modules.get(value.__module__)
-    for name in value.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is value
 
 
 def _function_parts(function: FunctionType) -> Any:
@@ -163,14 +151,14 @@ def _function_parts(function: FunctionType) -> Any:
         [_instructions(code) for code in codes],
         [function.__defaults__, function.__kwdefaults__],
         [cell.cell_contents for cell in function.__closure__ or ()],
-        _globals(function, codes) if _is_own_module(function.__module__) else None,
+        _globals(function, codes),
         vars(function),
     )
 
 
 def _class_parts(cls: type) -> Any:
     """Members of a class and of its bases, as far as they are the user's own."""
-    bases = [base for base in cls.__mro__ if _is_own(base)]
+    bases = [base for base in cls.__mro__ if _is_own(base.__module__)]
     return (
         "class",
         cls.__name__,
@@ -208,7 +196,7 @@ def _globals(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
 
 
 def _of_module(value: Any, attributes: list[str], outer: tuple[ModuleType, ...]) -> Any:
-    if not isinstance(value, ModuleType) or value in outer or not _is_own_module(value.__name__):
+    if not isinstance(value, ModuleType) or value in outer or not _is_own(value.__name__):
         return value
     found = (name for name in attributes if hasattr(value, name))
     return {name: _of_module(getattr(value, name), attributes, (*outer, value)) for name in found}

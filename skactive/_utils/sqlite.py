@@ -22,35 +22,17 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 @dataclass(frozen=True)
 class Kind:
-    """What all files of one kind share.
+    """What all files of one kind share."""
 
-    Attributes
-    ----------
-    parameter, noun : str
-        How messages name a file: "`checkpoint`='x.db' is not the checkpoint of an experiment".
-    application : bytes
-        Four letters in the header of the file.
-    layout : int
-        Of the tables. A file of another layout is refused.
-    tables : tuple of str
-        Statements that create the tables. A file with anything else in its schema is refused.
-    patience : float
-        Seconds to wait for other writers.
-    error, file_error : type
-        What is raised for a wrong file, and for one that cannot be read or written now.
-    remedy : str
-        What to do about a wrong file.
-    """
-
-    parameter: str
+    parameter: str  # with the noun, the name in messages: "`checkpoint`='x.db' is not the checkpoint of an experiment"
     noun: str
-    application: bytes
-    layout: int
-    tables: tuple[str, ...]
-    patience: float
-    error: type[Exception] = ValueError
-    file_error: type[Exception] = OSError
-    remedy: str = "Give a new path."
+    application: bytes  # four letters in the header of the file
+    layout: int  # of the tables: a file of another one is refused
+    tables: tuple[str, ...]  # statements that create them; a file with anything else in its schema is refused
+    patience: float  # seconds to wait for other writers
+    error: type[Exception] = ValueError  # for a wrong file
+    file_error: type[Exception] = OSError  # for one that cannot be read or written now
+    remedy: str = "Give a new path."  # what to do about a wrong file
 
 
 @dataclass(frozen=True)
@@ -62,10 +44,7 @@ class SqliteFile:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[Connection]:
-        """A transaction of the only writer. It ends on the disk, or with an error and the file as it was.
-
-        With ``create``, a file that is missing or empty gets its tables in the same transaction.
-        """
+        """A transaction of the only writer; with ``create``, a file that is missing or empty gets its tables in it."""
         with self._errors_explained("written"), self._connected("rwc" if create else "rw") as connection:
             for setting in _DURABLE:
                 connection.execute(setting)
@@ -149,11 +128,11 @@ class SqliteFile:
             ) from error
 
 
-def checksum(*parts: bytes | None) -> bytes:
+def checksum(*parts: bytes) -> bytes:
     """Of each part with its length, so that no byte can move from one part to the next."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(b"none;" if part is None else b"%d:" % len(part) + part)
+        digest.update(b"%d:" % len(part) + part)
     return digest.digest()
 
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ..risk import RiskEstimate, estimate_risk
-from ._state import State
-from ._store import BatchRecord, Event
+from ._store import BatchRecord, Event, State
 
 MOST_WEIGHT = 25.0  # of a row, relative to uniform choice: with more, intervals from a few hundred picks are too narrow
 FEWEST = 20  # labels for an estimate
@@ -73,18 +72,16 @@ class Accuracy:
         if self.n_more:
             counting = f"{self.n_labels} that count" if self.n_uncounted else f"{self.n_labels}"
             return f"too few labels to estimate accuracy ({counting}; about {self.n_more} more needed){left_out}"
+        rows = "rows like those labelled"
+        if self.weighted:
+            when = "had no label at first" if self.first_batch == 1 else f"were left before batch {self.first_batch}"
+            rows = f"the {self.n_rows:,} rows that {when}"
         show = _percent if self.measure == "accuracy" else "{:.3g}".format
         value, low, high = map(show, (self.value, self.low, self.high))
         return (
-            f"{self.measure} {value} (95 % interval {low} to {high}) {self._of()}, "
+            f"{self.measure} {value} (95 % interval {low} to {high}) on {rows}, "
             f"from {self.n_labels} labels by out-of-fold predictions{left_out}"
         )
-
-    def _of(self) -> str:
-        if not self.weighted:
-            return "on rows like those labelled"
-        when = "had no label at first" if self.first_batch == 1 else f"were left before batch {self.first_batch}"
-        return f"on the {self.n_rows:,} rows that {when}"
 
     def _left_out(self) -> str:
         text = ""
@@ -187,10 +184,11 @@ def accuracy_of(
     if len(losses) < FEWEST:
         return None
     if kind == "classes":
-        ends = stats.binomtest(round(losses.sum()), len(losses)).proportion_ci(method="wilson")
-        return _shown(losses.mean(), ends.low, ends.high, kind, len(losses), state.n_rows, False)
-    error = stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
-    return _shown(losses.mean(), losses.mean() - error, losses.mean() + error, kind, len(losses), state.n_rows, False)
+        low, high = stats.binomtest(round(losses.sum()), len(losses)).proportion_ci(method="wilson")
+    else:
+        error = stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
+        low, high = losses.mean() - error, losses.mean() + error
+    return _shown(losses.mean(), low, high, kind, len(losses), state.n_rows, False)
 
 
 def _weighted(loss_of: dict[int, float], picks: Picks, kind: str) -> Accuracy:

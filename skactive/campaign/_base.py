@@ -24,21 +24,21 @@ from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of
-from ._state import RULES, State, labelled
 from ._status import report_on
-from ._store import CampaignError, Event, Overtaken, Rows, Store, shown
+from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
 from ._table import Match, Table, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
-TEXT_OR_NONE = Rule(lambda value: value is None or (isinstance(value, str) and value != ""), "None or a text")
+TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a text").or_none()
 
-TRIES = 20
-"""How often to decide anew if other processes write meanwhile."""
+TRIES = 20  # how often to decide anew if other processes write meanwhile
 
 Result = TypeVar("Result")
 
-LIMITS = Rule(lambda value: isinstance(value, Limits), "a skactive.Limits")
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str) and len(value) > 0
 
 
 class CampaignBase:
@@ -49,14 +49,8 @@ class CampaignBase:
     id: str | None
     kind: str
     random_state: int
-    _store: Store
-    _settings: dict[str, Any]
-    _verbose: int
     _query: Any
     _model: Any
-    _ids: pd.Index
-    _came: dict[int, Any]  # labels that rows came with
-    _gone: NDArray[np.int64]
     _X: pd.DataFrame | None
     _fits: dict[str, Any]
 
@@ -68,15 +62,11 @@ class CampaignBase:
         "rule": one_of(RULES),
         "first": one_of(("auto", *FIRST)),
         "changes": one_of(get_args(Changes)),
-        "labels": Rule(
-            lambda value: (
-                value is None or (hasattr(value, "__len__") and not isinstance(value, str) and len(value) > 0)
-            ),
-            "None or a list of labels",
-        ),
+        "labels": Rule(_is_list, "a list of labels").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
         "random_state": integer(0).or_none(),
         "n": integer(),
+        "limits": Rule(lambda value: isinstance(value, Limits), "a skactive.Limits").or_none(),
     }
 
     @classmethod
@@ -96,7 +86,7 @@ class CampaignBase:
     def _take_rows(self) -> None:
         """Read ids and labels, without a table."""
         rows = self._store.rows()
-        self._ids, self._came = rows.ids, labelled(rows.labels)
+        self._ids, self._came = rows.ids, labelled(rows.labels)  # the labels that rows came with
         self._gone = np.array(self._settings.get("gone", []), dtype=np.int64)
 
     def _take_table(self, table: Table, changes: str) -> None:
@@ -139,7 +129,7 @@ class CampaignBase:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
-        choice = self._choice(state, model, n, with_columns(limits, self._table()), number)
+        choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
         events = [
             Event("ask", row, batch=number, log_proba=None if np.isnan(p) else p)
             for row, p in zip(choice.rows.tolist(), choice.log_proba.tolist(), strict=True)
@@ -208,8 +198,7 @@ class CampaignBase:
         """The fitted preprocessing of a named model."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            X = self._table().take(models.rows_to_look_at(len(self._ids)))
-            self._fits["prepared"] = models.fitted_preprocessing(X, vectorizer, self.random_state)
+            self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
         return self._fits["prepared"]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -227,8 +216,6 @@ class CampaignBase:
 
     def _judged(self, state: State) -> pd.DataFrame | None:
         """Out-of-fold predictions of the labelled rows; None with too few labels."""
-        if not self._can_fit(state):
-            return None
         seed = self.random_state
         return self._kept("judged", state, lambda X, y: models.cross_fitted(self._estimator(), X, y, self.kind, seed))
 
@@ -295,15 +282,12 @@ def chosen(
         **({} if limits is None else {"limits": limits}),
     )
     _warn_of_state(query)
-    facts = {"n_candidates": int(free.sum()), "limited": limits is not None, "query": type(query).__name__}
-    law = getattr(getattr(query, "_batch", None), "law", None)
-    if law is not None:
-        return Choice(rows, law.log_proba(), {**facts, "largest_weight": _largest_weight(law.first_log_proba())})
-    # A query of the user's own, which may know the probabilities of its picks, or one with a sampler of their own.
+    facts = {"n_candidates": int(free.sum()), "limited": limits is not None}
     known = getattr(query, "log_proba_", None)
-    if known is not None:
-        return Choice(rows, known, {**facts, "largest_weight": None})
-    return Choice(rows, np.full(len(rows), np.nan), facts)
+    if known is None:
+        return Choice(rows, np.full(len(rows), np.nan), facts)
+    law = getattr(getattr(query, "_batch", None), "law", None)  # not of a query of the user's own
+    return Choice(rows, known, {**facts, "largest_weight": law and _largest_weight(law.first_log_proba())})
 
 
 def _largest_weight(first_log_proba: NDArray[np.float64]) -> float | None:
@@ -349,16 +333,10 @@ def first_choice(
     return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)
 
 
-def with_columns(limits: Limits | None, X: pd.DataFrame) -> Limits | None:
+def with_columns(limits: Limits, X: pd.DataFrame) -> Limits:
     """Limits with columns of the table in place of their names."""
-    if limits is None:
-        return None
-    LIMITS.check("limits", limits)
     names = {name: getattr(limits, name) for name in ("groups", "costs") if isinstance(getattr(limits, name), str)}
     for name, column in names.items():
         if column not in X.columns:
-            raise CampaignError(
-                f"`limits.{name}` must be a column of the table, or a value for each row. Got {column!r}; the columns "
-                f"are {shown(X.columns.tolist(), 12)}."
-            )
+            raise CampaignError(f"`limits.{name}` must be a column of the table, or a value a row. Got {column!r}.")
     return replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})

@@ -15,14 +15,12 @@ from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._labels import Answer, Told, Vocabulary, answers_of, kind_of, plain_label
-from ._models import guesses_beside
-from ._settings import model_of, model_settings, query_of, query_settings
+from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
 from ._table import Table, listed_ids, row_hashes
 
-ONE_IN_TEN = 0.1
-"""Picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool."""
+ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool
 
 
 class Campaign(CampaignBase):
@@ -55,6 +53,8 @@ class Campaign(CampaignBase):
     A model is fitted anew to all labels whenever one is needed, and each batch is chosen by a clone of the query, both
     with seeds made of the campaign's: so batches do not depend on the process. A query that changes itself from batch
     to batch loses that, with a warning.
+
+    What a campaign cannot take or do is a `CampaignError`, which is a ValueError, and nothing is written then.
 
     Examples
     --------
@@ -136,16 +136,6 @@ class Campaign(CampaignBase):
             By default one is drawn, and kept.
         verbose : int, default=0
             1 shows progress bars.
-
-        Returns
-        -------
-        Campaign
-
-        Raises
-        ------
-        CampaignError
-            A ValueError, if the file exists, ids are missing or not distinct, the target is absent, without a gap, or
-            of several types, a column has a name that batches use, or files cannot be read as one table.
         """
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first, random_state=random_state)
         table = Table.of(frame, id=id, target=target)
@@ -203,15 +193,6 @@ class Campaign(CampaignBase):
             If rows are gone from the table, or hold other values than at the start: refuse the table, or go on with
             it without the rows that are gone.
         verbose : int, default=0
-
-        Returns
-        -------
-        Campaign
-
-        Raises
-        ------
-        CampaignError
-            If the file is not a campaign of this version, or table, model or query are not those of the start.
         """
         cls._check(changes=changes)
         campaign = object.__new__(cls)
@@ -245,20 +226,13 @@ class Campaign(CampaignBase):
             Indexed by id, most preferred first: the row, ``guess`` (the model's prediction, None without a model),
             ``guess_probability`` and ``log_proba`` (natural logarithm of the probability of this pick, given those
             before it; NaN where the query has none).
-
-        Raises
-        ------
-        CampaignError
-            If no row is left, or the model cannot be fitted.
-        ValueError, TypeError
-            If n is not a number of rows, or limits cannot be met.
         """
-        self._check(n=n)
+        self._check(n=n, limits=limits)
         self._table()
         return until_written(lambda: self._ask(n, limits))
 
     def tell(self, labels: Any, *, annotator: str | None = None, unasked: bool = False) -> Told:
-        """Take labels.
+        """Take labels, and say what has changed.
 
         Parameters
         ----------
@@ -270,11 +244,6 @@ class Campaign(CampaignBase):
             Each annotator has one label a row.
         unasked : bool, default=False
             Also take labels of rows that were never asked for.
-
-        Returns
-        -------
-        Told
-            What has changed; prints as a sentence.
 
         Raises
         ------
@@ -292,11 +261,6 @@ class Campaign(CampaignBase):
         ----------
         ids : iterable
         annotator : str, optional
-
-        Raises
-        ------
-        CampaignError
-            If one is no id of the campaign, or was not asked for.
         """
         self._check(annotator=annotator)
         self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)])
@@ -308,11 +272,6 @@ class Campaign(CampaignBase):
         ----------
         ids : iterable
             Their labels stay in the history only.
-
-        Raises
-        ------
-        CampaignError
-            If one is no id of the campaign, or neither waiting, skipped nor labelled.
         """
         wanted = listed_ids(ids)
         until_written(lambda: self._withdraw(wanted))
@@ -320,7 +279,7 @@ class Campaign(CampaignBase):
     def status(
         self, *, accuracy: bool = True, report: bool = True, tolerance: float = 0.05, patience: int = 30
     ) -> Status:
-        """Count rows and labels, estimate the accuracy, and say whether to go on.
+        """Count rows and labels, estimate the accuracy, and say whether to go on: printed, some sentences.
 
         Parameters
         ----------
@@ -330,11 +289,6 @@ class Campaign(CampaignBase):
             Whether to go on: a fit for each of the last batches, eight at most.
         tolerance, patience : float, int
             As in `skactive.StoppingReport.from_learner`.
-
-        Returns
-        -------
-        Status
-            Prints as some sentences, and shows as a table in notebooks.
         """
         self._check(accuracy=accuracy, report=report)
         check_parameters(StoppingReport.rules, {"tolerance": tolerance, "patience": patience})
@@ -345,18 +299,7 @@ class Campaign(CampaignBase):
         return status_of(state, batches, self._named_ids(), self.kind, accuracy=judged, report=told)
 
     def model(self) -> Any:
-        """A model fitted to all labels that count.
-
-        Returns
-        -------
-        estimator
-            Takes rows of the table, as a DataFrame with its columns but those of the id and of the target.
-
-        Raises
-        ------
-        CampaignError
-            With labels of one class only, or none.
-        """
+        """A model fitted to all labels that count. It takes rows of the table without the columns of id and target."""
         self._table()
         state = self._state()
         if not self._can_fit(state):
@@ -366,6 +309,8 @@ class Campaign(CampaignBase):
 
     def recheck(self, n: int = 20) -> pd.DataFrame:
         """Labelled rows that are most worth a second look: labels that out-of-fold predictions find least probable.
+
+        As in Confident Learning by Northcutt, Jiang and Chuang (2021), sec. 3.
 
         Parameters
         ----------
@@ -377,15 +322,6 @@ class Campaign(CampaignBase):
             Indexed by id, the most surprising first: ``label``, ``guess`` and their out-of-fold probabilities,
             ``label_probability`` and ``guess_probability``; of numbers, the ``difference``; the row; and ``disputed``
             where annotators disagree.
-
-        Raises
-        ------
-        CampaignError
-            With fewer than two labels of two classes.
-
-        References
-        ----------
-        Northcutt, Jiang and Chuang (2021), Confident Learning, sec. 3, for out-of-sample probabilities of labels.
         """
         self._check(n=n)
         state = self._state()
@@ -395,44 +331,21 @@ class Campaign(CampaignBase):
         return surprising(judged, state, self._table().take(list(state.labels)), self.kind, n)
 
     def disagreements(self) -> pd.DataFrame:
-        """Rows with different labels of annotators: a column for each annotator, and ``label``, which counts.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by id; None in ``label`` where none counts.
-        """
+        """Rows with different labels of annotators: a column for each, and ``label``, which counts, or None."""
         return disputes_of(self._state(), self._named_ids())
 
     def history(self) -> pd.DataFrame:
-        """All that happened, in order.
-
-        Returns
-        -------
-        DataFrame
-            One row for each event: time, kind ("ask", "tell", "skip", "withdraw"), id, label, annotator, batch,
-            log_proba.
-        """
+        """All that happened, in order: time, kind ("ask", "tell", ...), id, label, annotator, batch, log_proba."""
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 
     def to_frame(self, *, guesses: bool = False) -> pd.DataFrame:
-        """The table with the labels that count in the target column, indexed by id.
+        """A copy of the table with the labels that count in the target column, indexed by id.
 
         Parameters
         ----------
         guesses : bool, default=False
             Add the model's predictions for rows without a label, in columns ``guess`` and ``guess_probability``.
-
-        Returns
-        -------
-        DataFrame
-            A copy.
-
-        Raises
-        ------
-        CampaignError
-            If guesses are wanted and there is no model: with labels of one class only, or none.
         """
         self._check(guesses=guesses)
         model = self.model() if guesses else None

@@ -6,7 +6,6 @@ Rows are points: the columns that preprocessing makes of the table. Labels are n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from ..samplers import repulsive
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-MOST_POINTS = 20_000  # of more candidates, so many at random are looked at
 MOST_MEMBERS = 5_000  # of a cluster, among which the most typical one is looked for
 N_NEIGHBOURS = 20  # nearest members, whose mean distance says how typical a point is, as in TypiClust
 MOST_FULL_CLUSTERS = 50  # more clusters than this are found by mini-batches, as in TypiClust
@@ -29,42 +27,25 @@ NO_SPREAD = 1e-12  # relative to the largest number of a column: a smaller sprea
 
 
 def first_rows(points: Floats, k: int, rng: np.random.Generator, how: str) -> Indices:
-    """Distinct rows (k,) of the points (n_points, n_columns), most preferred first; every prefix is a batch.
-
-    If fewer than k places differ, each gives a row, and the other rows are uniform.
-    """
-    found = FIRST[how](points, k, rng)
+    """Distinct rows (k,) of the points (n_points, n_columns), most preferred first; uniform where no place is left."""
+    scaled = standardised(points)
+    n_places = len(np.unique(scaled, axis=0)) if scaled.shape[1] else 1
+    found = FIRST[how](scaled, min(k, n_places), rng) if n_places > 1 else _none(scaled, 0, rng)
     left = np.delete(np.arange(len(points)), found)
     return np.concatenate([found, rng.permutation(left)[: k - len(found)]])
 
 
-def _of_places(choose: Callable[[Floats, int, np.random.Generator], Indices]) -> Any:
-    """Rows that a function chooses among distinct places; fewer than k if fewer places differ."""
-
-    def chosen(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-        looked_at = np.arange(len(points))
-        if len(points) > MOST_POINTS:
-            looked_at = rng.choice(len(points), MOST_POINTS, replace=False)
-        scaled = standardised(points[looked_at])
-        n_places = len(np.unique(scaled, axis=0)) if scaled.shape[1] else 1
-        return looked_at[choose(scaled, min(k, n_places), rng)] if n_places > 1 else looked_at[:0]
-
-    return chosen
+def _none(points: Floats, k: int, rng: np.random.Generator) -> Indices:
+    return np.zeros(0, dtype=np.int64)
 
 
 def _seeding(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-    """The first row is uniform, every further one is drawn by its squared distance from the nearest row before it.
-
-    Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding.
-    """
+    """Each row is drawn by its squared distance from the nearest before it (Arthur and Vassilvitskii, 2007)."""
     return repulsive(np.ones(len(points)), points, k, rng, diversity=1)
 
 
 def _typical(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-    """The row nearest to its neighbours in each of k clusters, the largest cluster first.
-
-    Hacohen, Dekel and Weinshall (2022), Active Learning on a Budget, sec. 3 (TypiClust), here on the columns.
-    """
+    """The row nearest to its neighbours in each of k clusters, the largest first (TypiClust, Hacohen et al., 2022)."""
     make = KMeans if k <= MOST_FULL_CLUSTERS else MiniBatchKMeans
     clusters = make(k, n_init=3, random_state=int(rng.integers(2**31 - 1))).fit_predict(points)
     sizes = np.bincount(clusters, minlength=k)
@@ -83,11 +64,11 @@ def _most_typical(points: Floats, members: Indices, rng: np.random.Generator) ->
 
 
 FIRST: dict[str, Callable[[Floats, int, np.random.Generator], Indices]] = {
-    "uniform": lambda points, k, rng: rng.permutation(len(points))[:k],
-    "kmeans++": _of_places(_seeding),
-    "typical": _of_places(_typical),
+    "uniform": _none,
+    "kmeans++": _seeding,
+    "typical": _typical,
 }
-"""Ways to choose the first rows, by name: at most k of the points."""
+"""Ways to choose the first rows, by name: at most k standardised points. The rest of the k is uniform."""
 
 
 def standardised(points: Floats) -> Floats:

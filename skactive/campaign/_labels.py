@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ._state import State
-from ._store import CampaignError, Event, shown
+from ._store import CampaignError, Event, State, shown
 
-EXACT = 2.0**53
-"""Up to here a float holds every whole number."""
+EXACT = 2.0**53  # up to here a float holds every whole number
+MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones
+MOST_SHOWN = 5  # corrections that a sentence names
 
 
 class Answer(NamedTuple):
@@ -67,10 +67,6 @@ def kind_of(labels: Iterable[Any]) -> str:
     return "numbers" if len(known) > MOST_CLASSES else "classes"
 
 
-MOST_CLASSES = 20
-"""Whole numbers are classes, unless there are more different ones."""
-
-
 def check_one_type(labels: Iterable[Any], name: str) -> None:
     """Check that labels are all texts, all booleans or all numbers."""
     examples: dict[str, Any] = {}
@@ -94,22 +90,14 @@ def converted(label: Any, known: Mapping[Any, Any] | set[Any], kind: str) -> Any
         if number is None or not abs(number) < 1e300:
             raise CampaignError(f"a label must be a number, as the others are. Got {label!r}.")
         return float(number)
-    types = {_type_of(one) for one in known}
+    label, types = _whole(label), {_type_of(one) for one in known}
     if not types or _type_of(label) in types:
-        return _whole(label)
+        return label
     wanted = next(iter(types))
-    if wanted == "text":
-        return str(_whole(label))
-    if wanted == "boolean":
-        found = BOOLEANS.get(str(_whole(label)).strip().lower())
-    else:
-        found = _whole(_as_number(label))
+    found = CONVERSIONS[wanted](label)
     if found is None:
         raise CampaignError(f"a label must be a {wanted}, as {shown(sorted(known, key=str), 3)} are. Got {label!r}.")
     return found
-
-
-BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _as_number(label: Any) -> float | int | None:
@@ -125,6 +113,16 @@ def _as_number(label: Any) -> float | int | None:
     return number if math.isfinite(number) else None
 
 
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "text": str,
+    "boolean": lambda label: BOOLEANS.get(str(label).strip().lower()),
+    "number": lambda label: _whole(_as_number(label)),
+}
+"""Labels of one type from those of others; None for what cannot be one."""
+
+
 def _whole(label: Any) -> Any:
     """1.0 is the class 1."""
     return int(label) if isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT else label
@@ -136,16 +134,12 @@ def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "")
         labels = labels.to_pandas()
     if isinstance(labels, pd.DataFrame):
         return _of_frame(labels, id=id, target=target, annotator=annotator)
-    if isinstance(labels, pd.Series):
-        pairs: list[Any] = list(zip(labels.index.tolist(), labels.astype(object).tolist(), strict=True))
-    elif isinstance(labels, Mapping):
-        pairs = list(labels.items())
-    else:
+    if not isinstance(labels, pd.Series | Mapping):
         raise TypeError(
             "`labels` must be a mapping of ids to labels, a Series indexed by id, or a DataFrame with columns of ids "
             f"and labels. Got a {type(labels).__name__}: a bare list does not say which row each belongs to."
         )
-    return [Answer(key, plain_label(value, f"the label of {key!r}"), annotator) for key, value in pairs]
+    return [Answer(key, plain_label(value, f"the label of {key!r}"), annotator) for key, value in labels.items()]
 
 
 def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: str) -> list[Answer]:
@@ -191,9 +185,6 @@ def _flags(column: pd.Series) -> list[bool]:
 
 # --- what answers change --------------------------------------------------------------------------
 
-MOST_SHOWN = 5
-"""Corrections that a sentence names."""
-
 
 @dataclass(frozen=True)
 class Told:
@@ -223,16 +214,16 @@ class Told:
     corrections: tuple[tuple[Any, Any, Any], ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"]
-        parts += [f"{self.n_corrected} corrected{self._corrections()}"] if self.n_corrected else []
-        others = ((self.n_same, "known already"), (self.n_skipped, "skipped"), (self.n_open, "still open"))
-        return f"{', '.join([*parts, *(f'{n} {what}' for n, what in others if n)])}."
-
-    def _corrections(self) -> str:
-        """Some of the corrections, in brackets."""
         some = [f"{id}: {before!r} to {now!r}" for id, before, now in self.corrections[:MOST_SHOWN]]
-        more = len(self.corrections) - len(some)
-        return f" ({', '.join(some)}{f' and {more} more' if more else ''})"
+        more = self.n_corrected - len(some)
+        parts = (
+            (self.n_corrected, f"corrected ({', '.join(some)}{f' and {more} more' if more else ''})"),
+            (self.n_same, "known already"),
+            (self.n_skipped, "skipped"),
+            (self.n_open, "still open"),
+        )
+        new = f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"
+        return f"{', '.join([new, *(f'{n} {what}' for n, what in parts if n)])}."
 
 
 @dataclass(frozen=True)

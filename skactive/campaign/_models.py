@@ -1,4 +1,4 @@
-"""Models by name, with preprocessing for texts, dates, categories and gaps; fits, and cross-fitted predictions.
+"""Models by name, with preprocessing for texts, dates, categories and gaps; fits; settings of a file.
 
 Preprocessing is fitted to all rows of the table, labelled or not, so that it knows each category; the model itself to
 the labelled rows. Every fit starts anew, with the seed of the campaign and the rows in the order of the table.
@@ -7,13 +7,14 @@ the labelled rows. Every fit starts anew, with the seed of the campaign and the 
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -26,9 +27,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
+from .._utils.fingerprint import digest
 from .._utils.randomness import check_random_state, seeded_clone, seeded_for
+from .._utils.validation import ParameterError, shown
+from ..query import BatchQuery, StochasticBatchQuery
+from ..scores import SCORES
 from ._store import CampaignError
 
 MOST_ROWS = 20_000  # of the table, that preprocessing is fitted to
@@ -63,13 +67,8 @@ def has_skrub() -> bool:
     return importlib.util.find_spec("skrub") is not None
 
 
-def rows_to_look_at(n_rows: int) -> NDArray[np.int64]:
-    """Rows of a table that preprocessing is fitted to: all, or `MOST_ROWS` at even distances."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64))
-
-
 def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
-    """A transformer from columns of a table to numbers, fitted to rows of it."""
+    """A transformer from columns of a table to numbers, fitted to its rows, or to `MOST_ROWS` at even distances."""
     if vectorizer == "skrub":
         from skrub import TableVectorizer
 
@@ -77,7 +76,8 @@ def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
     else:
         steps = [Columns()]
     prepared = seeded_clone(make_pipeline(Clean(), *steps), np.random.default_rng(seed))
-    return FrozenEstimator(prepared.fit(X))
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64))
+    return FrozenEstimator(prepared.fit(X.take(rows)))
 
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
@@ -104,7 +104,6 @@ class Clean(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        check_is_fitted(self)
         return pd.DataFrame({name: _as_kind(X[name], kind) for name, kind in self.kinds_.items()}, index=X.index)
 
 
@@ -176,7 +175,6 @@ class Columns(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> Any:
-        check_is_fitted(self)
         return self.columns_.transform(X)
 
 
@@ -262,3 +260,97 @@ def _of_labels(model: Any, X: pd.DataFrame, y: NDArray[Any]) -> NDArray[np.float
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     known = {label: i for i, label in enumerate(np.asarray(model.classes_).tolist())}
     return np.array([probabilities[i, known[v]] if v in known else 0.0 for i, v in enumerate(y.tolist())])
+
+
+# --- settings: names and parameters, or digests that recognise what is handed in again ------------
+
+
+def _class_of(name: str) -> Any:
+    """The query of the package of this name, whose parameters a file can hold; None of any other name."""
+    import skactive
+
+    found = getattr(skactive, name, None)
+    return found if isinstance(found, type) and issubclass(found, BatchQuery) else None
+
+
+def query_settings(query: Any, kind: str) -> dict[str, Any]:
+    """The parameters of a query, or a digest of them; refuse a query that can never choose."""
+    if not hasattr(query, "select") or not hasattr(query, "get_params"):
+        raise TypeError(f"`query` must be a query, such as StochasticBatchQuery(). Got {shown(query)}.")
+    if hasattr(query, "check_parameters"):
+        query.check_parameters()
+    if isinstance(query, StochasticBatchQuery):
+        _check_score(query.score, kind)
+    name = type(query).__name__
+    params = {key: value for key, value in query.get_params(deep=False).items() if key != "random_state"}
+    if _class_of(name) is type(query) and _is_plain(params):
+        return {"name": name, "params": params}
+    return {"name": name, "digest": _digest("query", query)}
+
+
+def _check_score(score: Any, kind: str) -> None:
+    tasks = getattr(SCORES.get(score if isinstance(score, str) else ""), "tasks", ())
+    task = "classifier" if kind == "classes" else "regressor"
+    if tasks and task not in tasks:
+        raise CampaignError(f'`score`={score!r} is not for a {task}, which the labels ask for. Leave it at "auto".')
+
+
+def _is_plain(params: dict[str, Any]) -> bool:
+    try:
+        json.dumps(params, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def query_of(settings: dict[str, Any], given: Any, kind: str) -> Any:
+    """The query of the settings, or the given one, if it is the same."""
+    if given is None and "params" in settings:
+        return _class_of(settings["name"])(**settings["params"])
+    return _same("query", settings, given, None if given is None else query_settings(given, kind))
+
+
+def model_settings(model: Any) -> dict[str, Any]:
+    """The name of a model, or a digest of its parameters."""
+    if isinstance(model, str) and model in MODELS:
+        return {"name": model, "vectorizer": "skrub" if has_skrub() else "plain"}
+    if isinstance(model, type) or not all(hasattr(model, name) for name in ("fit", "get_params", "set_params")):
+        raise ParameterError(
+            f"`model` must be one of {sorted(MODELS)}, or an estimator that scikit-learn can clone. Got {shown(model)}."
+        )
+    return {"name": type(model).__name__, "digest": _digest("model", clone(model))}
+
+
+def model_of(settings: dict[str, Any], given: Any) -> Any:
+    """The name of the model, or the given model, if it is the same."""
+    if settings.get("vectorizer") == "skrub" and not has_skrub():
+        raise CampaignError(
+            '`model` needs skrub, with which the campaign was started: python -m pip install "skactive[tabular]".'
+        )
+    if given is None and "digest" not in settings:
+        return settings["name"]
+    return _same("model", settings, given, None if given is None else model_settings(given))
+
+
+def _digest(name: str, part: Any) -> str:
+    """What recognises a model or query; random states count for nothing, as the campaign has seeds of its own."""
+    try:
+        return digest(part)
+    except ValueError as error:
+        raise CampaignError(f"`{name}` cannot be recognised when the campaign is opened again: {error}.") from error
+
+
+def _same(name: str, before: dict[str, Any], given: Any, now: dict[str, Any] | None) -> Any:
+    """What is handed in, if its settings are those from the start of the campaign."""
+    if now is None:
+        raise CampaignError(
+            f"`{name}` must be handed in: the campaign was started with a {before['name']}, and its file holds no "
+            "code. Give `Campaign.open` the same one."
+        )
+    now = json.loads(json.dumps(now))  # tuples are lists in the file
+    if any(before.get(key) != now.get(key) for key in ("name", "params", "digest")):
+        raise CampaignError(
+            f"`{name}` must be the one that the campaign was started with, a {before['name']} with the same "
+            f"parameters. Got {shown(given)}: give the first one, or start a new campaign."
+        )
+    return given

@@ -18,17 +18,12 @@ from .._utils.randomness import check_random_state
 from ..stopping import StoppingReport
 from ._accuracy import Accuracy
 from ._models import has_enough
-from ._state import State
-from ._store import BatchRecord, Event
+from ._store import BatchRecord, Event, State
 
-MOST_REPORTS = 8
-"""Each is a fit. A verdict depends on the last ``patience`` labels, usually the last batch or two."""
+MOST_REPORTS = 8  # each is a fit; a verdict depends on the last ``patience`` labels, usually the last batch or two
+MOST_ROWS = 20_000  # without a label, that predictions are compared on; a report draws some of these
 
-MOST_ROWS = 20_000
-"""Rows without a label that predictions are compared on; a report draws some of these."""
-
-Fit = Callable[[Sequence[int]], tuple[Any, pd.DataFrame, NDArray[Any]]]
-"""``fit(rows)`` is a model fitted to the labels of these rows, the rows and the labels."""
+Fit = Callable[[Sequence[int]], tuple[Any, pd.DataFrame, NDArray[Any]]]  # of rows: a model, the rows, their labels
 
 
 @dataclass(frozen=True)
@@ -77,11 +72,7 @@ class Status:
         return {"labelled" if name == "labels" else name: getattr(self, f"n_{name}") for name in names}
 
     def __str__(self) -> str:
-        return "\n".join(self.sentences())
-
-    def sentences(self) -> list[str]:
-        """Counts, labels, rows waiting, accuracy and report: a sentence each."""
-        return [self._on_rows(), *self._by_topic().values()]
+        return "\n".join([self._on_rows(), *self._by_topic().values()])
 
     def _repr_html_(self) -> str:
         return html.card(self._on_rows(), [html.Table(list(self._by_topic().items()), is_sentences=True)])
@@ -149,14 +140,11 @@ def by_label(labels: list[Any], kind: str) -> dict[Any, Any]:
 
 
 def moments_of(state: State) -> list[int]:
-    """Numbers of labels, in the order of ``state.order``, after each batch, and now.
-
-    A batch ends where labels of a later one begin.
-    """
+    """Numbers of labels, in the order of ``state.order``, after each batch, and now."""
     latest, moments = 0, [0]
     for n, row in enumerate(state.order):
         batch = state.asked.get(row, 0)
-        if batch > latest:
+        if batch > latest:  # a batch ends where labels of a later one begin
             latest = batch
             moments.append(n)
     return sorted({*moments, len(state.order)})
@@ -171,26 +159,13 @@ def report_on(
     if len(left) > MOST_ROWS:
         left = rng.choice(left, MOST_ROWS, replace=False)
     report = None
-    moments = [n for n in moments_of(state)[-MOST_REPORTS:] if _can_fit(state, n, kind)]
-    first = min(moments, default=len(state.order))
-    looked_at = np.sort(np.concatenate([left, np.array(state.order[first:], dtype=np.int64)]))
-    X = table.take(looked_at)
-    for n in progress(moments, doing="stopping report", unit="fit", verbose=verbose):
-        model, X_training, y_training = fit(state.first_labelled(n))
-        pool = np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)]))
-        report = StoppingReport.from_learner(
-            model,
-            X.iloc[np.searchsorted(looked_at, pool)],
-            report,
-            X_training=X_training,
-            y_training=y_training,
-            **options,
-        )
+    for n in progress(moments_of(state)[-MOST_REPORTS:], doing="stopping report", unit="fit", verbose=verbose):
+        rows = state.first_labelled(n)
+        if has_enough([state.labels[row] for row in rows], kind):
+            model, X, y = fit(rows)
+            pool = table.take(np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)])))
+            report = StoppingReport.from_learner(model, pool, report, X_training=X, y_training=y, **options)
     return report
-
-
-def _can_fit(state: State, n: int, kind: str) -> bool:
-    return has_enough([state.labels[row] for row in state.first_labelled(n)], kind)
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -215,7 +190,7 @@ def surprising(judged: pd.DataFrame, state: State, X: pd.DataFrame, kind: str, n
 
 def disputes_of(state: State, ids: pd.Index) -> pd.DataFrame:
     """Rows with different labels of annotators: a column for each annotator, and the label that counts."""
-    found = state.disagreements()
+    found = {row: votes for row, votes in state.given.items() if len(set(votes.values())) > 1}
     names = sorted({name for votes in found.values() for name in votes})
     headings = {"label": "label (annotator)", "": "(no name)"}
     data = {headings.get(name, name): [votes.get(name) for votes in found.values()] for name in names}
@@ -240,9 +215,7 @@ def table_of(events: Sequence[Event], ids: pd.Index) -> pd.DataFrame:
 
 def labelled_frame(X: pd.DataFrame, target: str, state: State) -> pd.DataFrame:
     """The rows that are there, with the labels that count in the column ``target``, behind the others."""
-    is_there = np.ones(len(X), dtype=bool)
-    is_there[list(state.gone)] = False
-    found = [state.labels.get(row) for row in np.flatnonzero(is_there).tolist()]
-    X = X[is_there]
+    there = [row for row in range(len(X)) if row not in state.gone]
+    found, X = [state.labels.get(row) for row in there], X.iloc[there]
     labels = pd.Series(found, index=X.index, dtype=object)
     return X.assign(**{target: labels if None in found else labels.infer_objects()})

@@ -1,4 +1,4 @@
-"""The file of a campaign: an SQLite database, to which events are only ever added.
+"""The file of a campaign, an SQLite database to which events are only ever added, and the state that they make.
 
 A writer says up to which event it has read. If another process has changed the same rows since, it gets `Overtaken`,
 and decides again. Rows are kept in blocks of ids, row hashes and labels, written anew if the table has changed.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ class BatchRecord:
 
     number: int
     time: str
-    facts: dict[str, Any]  # "n_candidates", "limited", and of a query "query" and perhaps "largest_weight"
+    facts: dict[str, Any]  # "n_candidates", "limited", and of a query perhaps "largest_weight"
 
 
 @dataclass(frozen=True)
@@ -133,38 +133,28 @@ class Store:
 
     def settings(self) -> dict[str, Any]:
         """The settings from the start, and what was noted since."""
-        with self._reading() as connection:
-            return {name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM settings")}
+        return {name: json.loads(value) for name, value in self._all("SELECT name, value FROM settings")}
 
     def rows(self) -> Rows:
         """All rows, in the order in which they came."""
         ids, hashes, labels = [], [], list[Any]()
-        with self._reading() as connection:
-            for block in connection.execute("SELECT ids, hashes, labels FROM blocks ORDER BY number"):
-                ids.append(index_of(_unpacked(block[0])))
-                hashes.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
-                labels.extend(_unpacked(block[2]))
+        for block in self._all("SELECT ids, hashes, labels FROM blocks ORDER BY number"):
+            ids.append(index_of(_unpacked(block[0])))
+            hashes.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
+            labels.extend(_unpacked(block[2]))
         return Rows(ids[0].append(ids[1:]), np.concatenate(hashes), labels)
 
     def events(self) -> list[Event]:
         """Events in the order in which they happened."""
-        with self._reading() as connection:
-            found = connection.execute(f"SELECT {_COLUMNS}, number, time FROM events ORDER BY number")
-            return [
-                Event(kind, row, None if label is None else json.loads(label), *rest)
-                for kind, row, label, *rest in found
-            ]
+        found = self._all(f"SELECT {_COLUMNS}, number, time FROM events ORDER BY number")
+        return [Event(kind, row, label and json.loads(label), *rest) for kind, row, label, *rest in found]
 
     def batches(self) -> list[BatchRecord]:
-        with self._reading() as connection:
-            found = connection.execute("SELECT number, time, facts FROM batches ORDER BY number")
-            return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
+        found = self._all("SELECT number, time, facts FROM batches ORDER BY number")
+        return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
 
     def add_batch(self, number: int, facts: dict[str, Any], events: Sequence[Event], seen: int) -> None:
-        """Write a batch that was chosen in view of the events up to ``seen``.
-
-        `Overtaken` is raised if a batch of this number exists, or anything happened since to one of the rows.
-        """
+        """Write a batch, chosen in view of events up to ``seen``; `Overtaken` if it exists, or its rows had others."""
         with self._file.writing() as connection:
             (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
             if last + 1 != number:
@@ -192,14 +182,13 @@ class Store:
             connection.execute("DELETE FROM blocks")
             _put_rows(connection, rows)
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite.Connection]:
+    def _all(self, query: str) -> list[Any]:
         if not self.path.is_file():
             raise CampaignError(
                 f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
-            yield connection
+            return connection.execute(query).fetchall()
 
 
 def index_of(ids: Sequence[Any]) -> pd.Index:
@@ -254,3 +243,134 @@ def _unpacked(content: bytes) -> list[Any]:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+# --- the state of the rows ------------------------------------------------------------------------
+
+Votes = Mapping[str, Any]
+"""The last label of each annotator, in the order in which they were told."""
+
+
+def _latest(votes: Votes) -> Any:
+    return next(reversed(list(votes.values())))
+
+
+def _majority(votes: Votes) -> Any:
+    counts = Counter(votes.values()).most_common(2)
+    return None if len(counts) > 1 and counts[0][1] == counts[1][1] else counts[0][0]
+
+
+def _agreed(votes: Votes) -> Any:
+    return None if len(set(votes.values())) > 1 else _latest(votes)
+
+
+RULES: dict[str, Callable[[Votes], Any]] = {"latest": _latest, "majority": _majority, "open": _agreed}
+"""Which label counts if annotators disagree; None if none does."""
+
+
+@dataclass
+class _Row:
+    votes: dict[str, Any]
+    out: bool = False
+    skipped: bool = False
+    batch: int | None = None  # the last one it was asked for in
+
+
+@dataclass(frozen=True)
+class State:
+    """The rows at one moment, by their positions."""
+
+    n_rows: int
+    seen: int  # number of the last event
+    labels: dict[int, Any]  # those that count, in the order of the positions
+    out: list[int]  # rows that wait for labels
+    skipped: list[int]
+    disputed: list[int]  # rows whose annotators disagree, so that no label counts
+    given: dict[int, dict[str, Any]]  # the last label of each annotator, of all rows with events
+    asked: dict[int, int]  # rows that were ever asked for, with their last batch
+    order: list[int]  # rows in the order of their first label, without those that came with one
+    gone: frozenset[int]  # rows that are no longer in the table: they have no label, and are not asked for
+    came: frozenset[int]  # rows that came with a label
+
+    @classmethod
+    def of(
+        cls, n_rows: int, came: Mapping[int, Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()
+    ) -> State:
+        """Apply the events; ``came`` are labels by row, ``gone`` rows that are no longer there."""
+        gone = frozenset(gone)
+        came = {row: label for row, label in came.items() if row not in gone}
+        rows: dict[int, _Row] = {}
+        order: dict[int, None] = {}
+        seen = 0
+        for event in events:
+            seen = event.number
+            if event.row >= n_rows or event.row in gone:
+                continue  # the former: a row that another process has added, from a longer table
+            if event.row not in rows:
+                rows[event.row] = _Row({"": came[event.row]} if event.row in came else {})
+            _apply(event, rows[event.row])
+            if event.kind == "tell" and event.row not in came:
+                order.setdefault(event.row)
+            elif event.kind == "withdraw":
+                order.pop(event.row, None)
+        decided = {row: RULES[rule](known.votes) for row, known in rows.items() if known.votes}
+        labels = {row: label for row, label in came.items() if row not in rows}
+        labels |= {row: label for row, label in decided.items() if label is not None}
+        return cls(
+            n_rows=n_rows,
+            seen=seen,
+            labels=dict(sorted(labels.items())),
+            out=sorted(row for row, known in rows.items() if known.out),
+            skipped=sorted(row for row, known in rows.items() if known.skipped),
+            disputed=sorted(row for row, label in decided.items() if label is None),
+            given={row: known.votes for row, known in sorted(rows.items())},
+            asked={row: known.batch for row, known in rows.items() if known.batch is not None},
+            order=[row for row in order if row in labels],
+            gone=gone,
+            came=frozenset(came),
+        )
+
+    def first_labelled(self, n: int) -> list[int]:
+        """Rows that came with a label, and the first ``n`` of ``order``."""
+        later = frozenset(self.order[n:])
+        return [row for row in self.labels if row not in later]
+
+    def when(self, labelled: Iterable[int]) -> State:
+        """The same, when only these rows had a label yet."""
+        known = set(labelled)
+        return replace(
+            self,
+            labels={row: label for row, label in self.labels.items() if row in known},
+            order=[row for row in self.order if row in known],
+        )
+
+    def all_labels(self) -> set[Any]:
+        """All labels of annotators, whether they count or not."""
+        return {*self.labels.values(), *(label for votes in self.given.values() for label in votes.values())}
+
+    def candidates(self) -> NDArray[np.bool_]:
+        """Which rows may be asked for."""
+        free = np.ones(self.n_rows, dtype=bool)
+        for rows in (list(self.labels), self.out, self.skipped, self.disputed, list(self.gone)):
+            free[rows] = False
+        return free
+
+
+def labelled(labels: Sequence[Any]) -> dict[int, Any]:
+    """Rows with a label, by their positions in a list that has None for the others."""
+    return {row: label for row, label in enumerate(labels) if label is not None}
+
+
+def _apply(event: Event, row: _Row) -> None:
+    if event.kind == "ask":
+        row.out, row.batch = True, event.batch
+    elif event.kind == "tell":
+        row.votes.pop(event.annotator, None)  # so that the last one told is the last
+        row.votes[event.annotator] = event.label
+        row.out = row.skipped = False
+    elif event.kind == "skip":  # labels of other annotators stay
+        row.votes.pop(event.annotator, None)
+        row.out, row.skipped = False, not row.votes
+    elif event.kind == "withdraw":
+        row.out = row.skipped = False
+        row.votes.clear()

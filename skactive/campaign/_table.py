@@ -20,11 +20,8 @@ from ._store import CampaignError, Rows, has_texts, index_of, shown
 Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
-RESERVED = ("guess", "guess_probability", "log_proba", "skip")
-"""Columns that batches have beside those of the table."""
-
-RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")
-"""Columns that lists of rows have beside the id."""
+RESERVED = ("guess", "guess_probability", "log_proba", "skip")  # columns of batches beside those of the table
+RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")  # of any list of rows
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)  # the hash of a gap, whatever the column's type
 _BLOCK = 65_536  # rows hashed at a time: a column of hashes for all columns of a long table would double its memory
@@ -45,15 +42,15 @@ class Table:
             if id is None:
                 raise CampaignError("`id` must name a column of `frame`, as files have no index. Got None.")
             frame = _read_parquet(frame, id=id, target=target, columns=columns)
-        elif not isinstance(frame, pd.DataFrame):
-            if not hasattr(frame, "to_pandas"):  # as polars and pyarrow have it
-                kind = type(frame).__name__
-                raise TypeError(f"`frame` must be a DataFrame, Parquet files, or a dataset of Arrow. Got a {kind}.")
+        elif hasattr(frame, "to_pandas"):  # as polars and pyarrow have it
             frame = frame.to_pandas()
-        names = frame.columns.tolist()
-        ours = _columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
+        if not isinstance(frame, pd.DataFrame):
+            kind = type(frame).__name__
+            raise TypeError(f"`frame` must be a DataFrame, Parquet files, or a dataset of Arrow. Got a {kind}.")
         if len(frame) == 0:
             raise CampaignError("`frame` must have at least one row. Got an empty table.")
+        names = frame.columns.tolist()
+        ours = _columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
         X = frame[ours]
         X = X.set_axis(ids.rename(id if id is not None else frame.index.name or "id"), axis=0)
@@ -79,10 +76,7 @@ def _columns_of(
     ours = [name for name in names if name not in (id, target)] if columns is None else columns
     gone = [name for name in ours if name not in names]
     if gone:
-        raise CampaignError(
-            f"`frame` must have the columns that the campaign was started with. It lacks {shown(gone)}: put "
-            "them back, or start a new campaign."
-        )
+        raise CampaignError(f"`frame` must have the columns of the start. It lacks {shown(gone)}: put them back.")
     if not ours:
         raise CampaignError("`frame` must have a column beside the id and the target, for a model to learn from.")
     if id is None and index is None and "id" in names:
@@ -123,33 +117,27 @@ def _dataset_of(frame: Any) -> Any:
     import pyarrow as pa
     from pyarrow import dataset
 
-    files = _files_at([os.path.abspath(path) for path in ([frame] if isinstance(frame, str | os.PathLike) else frame)])
+    files = _files_at([frame] if isinstance(frame, str | os.PathLike) else frame)
     schemas = [dataset.dataset(file, format="parquet").schema.remove_metadata() for file in files]
-    for file, schema in zip(files, schemas, strict=True):
-        others = _own_names(schema) ^ _own_names(schemas[0])
+    of_pandas = "__index_level_"  # its names of an index, which is no column
+    names = [{name for name in schema.names if not name.startswith(of_pandas)} for schema in schemas]
+    for file, others in zip(files, [ours ^ names[0] for ours in names], strict=True):
         if others:  # Arrow would fill a column that a file lacks with gaps
             raise CampaignError(
-                f"`frame` must have the same columns in all files. {file} and {files[0]} differ in "
-                f"{shown(sorted(others))}."
+                f"`frame` must have one set of columns. {file} and {files[0]} differ in {shown([*others])}."
             )
     return dataset.dataset(files, schema=pa.unify_schemas(schemas, promote_options="permissive"))
 
 
-def _own_names(schema: Any) -> set[str]:
-    """Names of columns, without those of an index that pandas has written."""
-    return {name for name in schema.names if not name.startswith("__index_level_")}
-
-
-def _files_at(paths: Sequence[str]) -> list[str]:
+def _files_at(paths: Sequence[Any]) -> list[str]:
     """The files that paths, folders and patterns name, sorted by name."""
     found: set[str] = set()
-    for path in paths:
-        pattern = os.path.join(glob.escape(path), "[!._]*.parquet") if os.path.isdir(path) else path
-        matches = [path] if os.path.isfile(path) else glob.glob(pattern, recursive=True)
-        inside = [file for file in matches if os.path.isfile(file)]
-        if not inside:
+    for path in map(os.path.abspath, paths):
+        pattern = f"{glob.escape(path)}/[!._]*.parquet" if os.path.isdir(path) else path
+        files = [path] if os.path.isfile(path) else glob.glob(pattern, recursive=True)
+        if not files:
             raise CampaignError(f"`frame` must name Parquet files, or a folder of them. There are none at {path}.")
-        found.update(inside)
+        found.update(files)
     return sorted(found)
 
 
@@ -161,11 +149,10 @@ def plain_ids(keys: Any) -> pd.Index:
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
     if len(missing):
-        where = f"Row {missing[0] + 1}{_and_others(missing)} has none: drop it."
-        raise CampaignError(f"`id` must be there in every row. {where}", missing.tolist())
+        raise CampaignError(f"`id` must be there in every row. Row {missing[0] + 1} has none.", missing.tolist())
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
-        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {twice[0] + 1}{_and_others(twice)}"
+        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {twice[0] + 1}"
         raise CampaignError(f"`id` must be different in every row. Got {where}: drop the copies.", twice.tolist())
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
@@ -188,10 +175,6 @@ def _plain_id(value: Any) -> Any:
     )
 
 
-def _and_others(rows: Indices) -> str:
-    return "" if len(rows) == 1 else f" (and {len(rows) - 1} other{'s' if len(rows) > 2 else ''})"
-
-
 def listed_ids(ids: Any) -> list[Any]:
     """Ids that a user lists, each once."""
     if isinstance(ids, str | int):
@@ -210,8 +193,7 @@ def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list
         raise CampaignError(f"{shown(strangers)} {what} of the campaign.{_hint(ids, strangers)}", unknown)
     lost = [i for i, row in enumerate(where.tolist()) if row in gone]
     if lost:
-        what = "is" if len(lost) == 1 else "are"
-        raise CampaignError(f"{shown([wanted[i] for i in lost])} {what} gone from the table. Put back to label.", lost)
+        raise CampaignError(f"Gone from the table: {shown([wanted[i] for i in lost])}. Put back to label.", lost)
     return where.tolist()
 
 
@@ -220,7 +202,7 @@ def _find(ids: pd.Index, wanted: Sequence[Any]) -> Indices:
     kind = str if has_texts(ids) else int | np.integer
     alike = [i for i, id in enumerate(wanted) if isinstance(id, kind) and not isinstance(id, bool)]
     where = np.full(len(wanted), -1, dtype=np.int64)
-    where[alike] = ids.get_indexer(index_of([_plain_id(wanted[i]) for i in alike]))
+    where[alike] = ids.get_indexer(index_of([wanted[i] for i in alike]))
     return where
 
 
@@ -250,18 +232,15 @@ def _hashed(column: pd.Series) -> Hashes:
         return np.where(missing, _MISSING, pd.util.hash_array(moments))
     if pd.api.types.is_numeric_dtype(column) and not isinstance(column.dtype, pd.SparseDtype):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        # Beyond 2**53 several whole numbers are one float: their digits are hashed.
-        is_number = (np.abs(values) < EXACT) | missing | pd.api.types.is_float_dtype(column)
-        texts = [str(value) for value in column[~is_number].tolist()]
-    else:
-        objects = column.to_numpy(dtype=object)
-        if pd.api.types.infer_dtype(objects, skipna=True) == "string":
-            return np.where(missing, _MISSING, pd.util.hash_array(objects))
-        is_number = np.array([_is_short_number(value) for value in objects], dtype=bool)
-        values = np.where(is_number, objects, 0.0).astype(np.float64)
-        # All elements of an array: `str` would leave some out.
-        texts = [str(value.tolist() if isinstance(value, np.ndarray) else value) for value in objects[~is_number]]
-    hashed = pd.util.hash_array(values + 0.0)  # no -0.0
+        if pd.api.types.is_float_dtype(column) or (missing | (np.abs(values) < EXACT)).all():
+            return np.where(missing, _MISSING, pd.util.hash_array(values + 0.0))  # no -0.0
+    objects = column.to_numpy(dtype=object)
+    if pd.api.types.infer_dtype(objects, skipna=True) == "string":
+        return np.where(missing, _MISSING, pd.util.hash_array(objects))
+    is_number = np.array([_is_short_number(value) for value in objects], dtype=bool)
+    # All digits of long numbers, several of which are one float; all elements of arrays: `str` would leave some out.
+    texts = [str(value.tolist() if isinstance(value, np.ndarray) else value) for value in objects[~is_number]]
+    hashed = pd.util.hash_array(np.where(is_number, objects, 0.0).astype(np.float64) + 0.0)
     hashed[~is_number] = pd.util.hash_array(np.array([*texts, None], dtype=object)[:-1])
     return np.where(missing, _MISSING, hashed)
 

@@ -59,20 +59,6 @@ def test_uniform_batches_are_all_as_probable():
     assert_chi_square_fits(Counter(tuple(first_rows(FOUR, 2, rng, "uniform").tolist()) for _ in range(2_000)), law)
 
 
-def test_rows_beyond_those_that_are_looked_at_are_chosen_as_often(monkeypatch):
-    monkeypatch.setattr(_first_batch, "MOST_POINTS", 3)
-    points, rng = np.arange(6.0)[:, None] ** 2, np.random.default_rng(0)
-    firsts = Counter(int(first_rows(points, 2, rng, "kmeans++")[0]) for _ in range(1_500))
-    assert_chi_square_fits(firsts, dict.fromkeys(range(6), 1 / 6))
-
-
-@ways
-def test_more_rows_than_are_looked_at_can_be_had(how, monkeypatch):
-    monkeypatch.setattr(_first_batch, "MOST_POINTS", 5)
-    points = np.random.default_rng(0).normal(size=(12, 2))
-    assert sorted(first_rows(points, 12, np.random.default_rng(0), how).tolist()) == list(range(12))
-
-
 # ----------------------------------------------------------------------------------------------- typical rows
 
 

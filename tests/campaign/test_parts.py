@@ -12,8 +12,7 @@ from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import picks_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
 from skactive.campaign._models import MODELS, cross_fitted, fitted_preprocessing, folds_of, named_model
-from skactive.campaign._state import RULES, State, labelled
-from skactive.campaign._store import Event, index_of
+from skactive.campaign._store import RULES, Event, State, index_of, labelled
 from skactive.campaign._table import row_hashes, rows_of
 
 # --- row hashes -----------------------------------------------------------------------------------

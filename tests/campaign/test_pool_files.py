@@ -176,7 +176,7 @@ def changed(**columns):
 REFUSED = {
     "p1.parquet and .*p0.parquet differ in 'more'": lambda: changed(more=1),
     "incompatible types: string vs int64": lambda: changed(plan=1),
-    r"Got '000' again in row 61 \(and 59 others\)": lambda: changed(customer=[f"{i:03d}" for i in range(60)]),
+    "Got '000' again in row 61": lambda: changed(customer=[f"{i:03d}" for i in range(60)]),
     "Row 65 has none": lambda: changed(customer=[*"abcd", None, *map(str, range(55))]),
     "There are none at .*pool": lambda: os.mkdir("pool"),
     "Parquet files, or a folder of them": lambda: None,

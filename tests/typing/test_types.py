@@ -15,7 +15,7 @@ from skactive._utils import types
 from skactive.campaign._campaign import TASKS
 from skactive.campaign._first_batch import FIRST
 from skactive.campaign._models import MODELS
-from skactive.campaign._state import RULES
+from skactive.campaign._store import RULES
 from skactive.causal import CausalBALDQuery
 from skactive.datasets import TABLES
 from skactive.mc_dropout._training import ACTIVATIONS, OPTIMIZERS
