@@ -14,7 +14,6 @@ from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -26,46 +25,9 @@ FIRST = 60
 RETURNS_PAIRS = "return_metrics" in inspect.signature(modAL.models.ActiveLearner.query).parameters
 
 
-def make_learner(wrap=np.asarray, **parameters):
+def make_learner(**parameters):
     forest, query = RandomForestClassifier(20, random_state=0), StochasticBatchQuery(random_state=0, **parameters)
-    return ActiveLearner(forest, query, X_training=wrap(X[:FIRST]), y_training=y[:FIRST])
-
-
-def two_batches(wrap):
-    """What a learner chooses before and after it is taught the first batch."""
-    learner = make_learner(wrap)
-    first, batch = learner.query(wrap(X[FIRST:]), n_instances=5)
-    assert type(batch) is type(wrap(X[:2])) or sparse.issparse(batch)
-    learner.teach(batch, y[FIRST:][first])
-    stored = learner.X_training
-    assert (stored.shape[0] if hasattr(stored, "shape") else len(stored)) == len(learner.y_training) == FIRST + 5
-    second, _ = learner.query(wrap(X[FIRST:]), n_instances=5)
-    learner.fit(wrap(X), y)
-    assert learner.score(wrap(X), y) > 0.99
-    return [*first, *second]
-
-
-def test_query_teach_and_fit_run_on_every_container_and_choose_the_same_rows():
-    expected = two_batches(np.asarray)
-    for name, wrap in {
-        "float32": lambda a: a.astype(np.float32),
-        "frame": lambda a: pd.DataFrame(a, index=np.arange(len(a))[::-1] * 7),
-        "frame with one label for all rows": lambda a: pd.DataFrame(a, index=[3] * len(a)),
-        "list": lambda a: a.tolist(),
-        "csr_array": sparse.csr_array,
-        "coo": sparse.coo_matrix,
-    }.items():
-        assert two_batches(wrap) == expected, name
-
-
-def test_a_list_of_texts_is_a_pool():
-    texts = [f"{'odd' if label % 2 else 'even'} {'large' if label > 5 else 'small'}" for label in y]
-    pipe = make_pipeline(CountVectorizer(), RandomForestClassifier(10, random_state=0))
-    learner = ActiveLearner(pipe, StochasticBatchQuery(random_state=0), texts[:20], y[:20])
-    indices, batch = learner.query(texts[20:], n_instances=3)
-    assert batch == [texts[20 + i] for i in indices]
-    learner.teach(batch, y[20:][indices])
-    assert learner.X_training == texts[:20] + batch
+    return ActiveLearner(forest, query, X_training=X[:FIRST], y_training=y[:FIRST])
 
 
 def test_a_frame_of_texts_numbers_and_gaps_keeps_its_columns():
