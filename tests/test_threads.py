@@ -86,6 +86,7 @@ def test_a_call_that_fails_or_is_interrupted_leaves_the_query_and_its_results_as
     before = vars(query).copy()
     with pytest.raises((RuntimeError, KeyboardInterrupt)):
         query(FOREST, POOL, 5, score=score, beta=3.0)
+    assert vars(query).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(query).items() if name != "rng_")
 
 

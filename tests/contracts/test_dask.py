@@ -197,19 +197,23 @@ def delayed(*blocks):
 
 
 BAD = {
-    "a score that fails": (score_that_fails, of_blocks, 3, r"Scoring rows \d+ to \d+ failed: ZeroDivisionError"),
-    "a block of another shape": ("bald", lambda: delayed(X[:500], X[:500, :3]), 3, r"rows of \(3,\) .* rows of \(4,\)"),
-    "a block of another length": ("bald", lambda: delayed(X[:500], X[:400]), 3, "500 rows in a block and yielded 400"),
-    "no row": ("bald", lambda: dask.array.from_array(X[:0], chunks=10), 3, "number of rows|is empty"),
-    "too many, seen late": ("bald", unknown, N + 1, "from 1 to the number of rows"),
+    "a block of another shape": (lambda: delayed(X[:500], X[:500, :3]), 3, r"rows of \(3,\) .* rows of \(4,\)"),
+    "a block of another length": (lambda: delayed(X[:500], X[:400]), 3, "500 rows in a block and yielded 400"),
+    "no row": (lambda: dask.array.from_array(X[:0], chunks=10), 3, "number of rows|is empty"),
+    "too many, seen late": (unknown, N + 1, "from 1 to the number of rows"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_scored_gets_one_clear_message(name):
-    score, pool, n_instances, message = BAD[name]
+    pool, n_instances, message = BAD[name]
     with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
-        StochasticBatchQuery(score).select(FOREST, pool(), n_instances)
+        make().select(FOREST, pool(), n_instances)
+
+
+def test_a_score_that_fails_names_its_rows_among_the_candidates():
+    with pytest.raises(RuntimeError, match="Scoring rows 0 to 99 failed: ZeroDivisionError: no luck"):
+        StochasticBatchQuery(score_that_fails).select(FOREST, of_blocks(), 3, candidates=np.arange(700, 800))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of dask, about what it cannot pickle
