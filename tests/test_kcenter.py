@@ -11,10 +11,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from skactive import KCenterQuery, MCDropoutRegressor
+from skactive import KCenterQuery
 from skactive.kcenter import _distances, _farthest_first
 from skactive.samplers._feasibility import Allowance
 
@@ -70,16 +68,6 @@ def test_labelled_rows_count_as_chosen_and_scores_are_the_distances_from_them():
     known = np.concatenate([X[:50], X[rows]])
     left = np.linalg.norm(X[:, None] - known[None], axis=2).min(axis=1)
     assert query.radius_ == pytest.approx(left.max())
-
-
-def test_nets_are_asked_for_their_last_hidden_layer():
-    net = MCDropoutRegressor((8,), max_epochs=2, random_state=0, device="cpu")
-    model = make_pipeline(StandardScaler(), net).fit(X, Y)
-    query = KCenterQuery(random_state=0)
-    query.select(model, X, 3, X_training=X[:20], y_training=Y[:20])
-    embedded = model[-1].embed(model[0].transform(X)).astype(float)
-    nearest = np.linalg.norm(embedded[:, None] - embedded[None, :20], axis=2).min(axis=1)
-    np.testing.assert_allclose(query.scores_, nearest, rtol=1e-4, atol=1e-6)
 
 
 def test_sparse_rows_a_function_of_the_users_and_no_labelled_rows_choose_as_dense_rows_do():
