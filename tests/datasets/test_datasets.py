@@ -1,7 +1,5 @@
 """Copies, noise and tables are what they are said to be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +11,6 @@ from skactive.datasets import load_table, make_repeated
 DATA = Path(datasets.__file__).parent / "data"
 
 
-# --- repeated pools -------------------------------------------------------------------------------
-
-
 def test_repeats_are_whole_copies_one_after_the_other(rng):
     X, y = make_repeated(np.arange(6).reshape(3, 2), ["a", "b", "c"], 4, 0.0, rng)
     np.testing.assert_array_equal(X, np.tile(np.arange(6).reshape(3, 2), (4, 1)))
@@ -23,32 +18,21 @@ def test_repeats_are_whole_copies_one_after_the_other(rng):
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(np.float32, np.float32), (np.uint8, np.float64)])
-def test_noise_of_repeats_has_the_given_deviation(dtype, expected, rng):
+def test_noise_of_repeats_has_the_given_deviation_and_leaves_the_original_alone(dtype, expected, rng):
     n = 40_000
-    X, _ = make_repeated(np.zeros((n, 1), dtype), np.zeros(n), 1, 0.1, rng)
+    original = np.zeros((n, 1), dtype)
+    X, _ = make_repeated(original, np.zeros(n), 1, 0.1, rng)
     assert X.dtype == expected
     assert abs(X.std() - 0.1) < 5 * 0.1 / np.sqrt(2 * n)  # 5 standard errors of a normal's deviation
     assert abs(X.mean()) < 5 * 0.1 / np.sqrt(n)
+    assert not original.any()
 
 
-def test_the_original_of_repeats_is_left_alone(rng):
-    X = np.ones((3, 2))
-    make_repeated(X, [0, 1, 0], 2, 1.0, rng)
-    np.testing.assert_array_equal(X, 1.0)
-
-
-@pytest.mark.parametrize(("repeats", "error"), [(0, ValueError), (1.5, TypeError)])
-def test_repeats_must_be_a_positive_integer(repeats, error, rng):
-    with pytest.raises(error, match="`repeats`"):
-        make_repeated([[0.0]], [0], repeats, 0.1, rng)
-
-
-def test_noise_of_repeats_must_not_be_negative(rng):
+def test_repeats_and_noise_are_checked(rng):
+    with pytest.raises(TypeError, match="`repeats`"):
+        make_repeated([[0.0]], [0], 1.5, 0.1, rng)
     with pytest.raises(ValueError, match=r"`noise_std` must be a finite number, 0 or larger. Got -0.1"):
         make_repeated([[0.0]], [0], 2, -0.1, rng)
-
-
-# --- tables ---
 
 
 def test_tables_have_the_rows_and_columns_that_are_documented():
@@ -56,18 +40,12 @@ def test_tables_have_the_rows_and_columns_that_are_documented():
     assert X.shape == (344, 6)
     assert X.isna().any(axis=1).sum() == 11
     assert set(X.columns[[str(dtype) in {"object", "str"} for dtype in X.dtypes]]) == {"island", "sex"}
-    assert dict(zip(*np.unique(y.astype(str), return_counts=True), strict=True)) == {
-        "Adelie": 152,
-        "Chinstrap": 68,
-        "Gentoo": 124,
-    }
+    counts = dict(zip(*np.unique(y.astype(str), return_counts=True), strict=True))
+    assert counts == {"Adelie": 152, "Chinstrap": 68, "Gentoo": 124}
     X, y = load_table("hpc")
     assert X.shape == (4331, 7)
     assert not X.isna().to_numpy().any()
     assert np.mean(y == "L") == pytest.approx(0.06, abs=0.001)
-
-
-def test_an_unknown_table_is_answered_with_those_known():
     with pytest.raises(ValueError, match=r"`name`.*'hpc', 'penguins'.*'iris'"):
         load_table("iris")
 
