@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import datetime
+import html
 import itertools
 import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -64,25 +64,12 @@ def test_a_recorded_export_holds_what_was_said_by_addresses_or_numbers_of_annota
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-class Cells(HTMLParser):
-    """The texts of a table in HTML, as a browser would show them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.tags: set[str] = set()
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("th", "td"):
-            self.rows[-1].append("")
-
-    def handle_data(self, data):
-        self.rows[-1][-1] += data
+def rows_of(table: str) -> list[list[str]]:
+    """The texts of a table in HTML that holds no other tags, as a browser would show them."""
+    assert set(re.findall("<([a-z]+)", table)) == {"table", "tr", "th", "td"}
+    found = re.findall("<th[^>]*>([^<]*)</th><td>([^<]*)</td>", table)
+    assert len(found) == table.count("<tr>")
+    return [[html.unescape(text) for text in row] for row in found]
 
 
 def test_data_are_values_of_json_under_names_of_variables():
@@ -112,9 +99,7 @@ def test_data_are_values_of_json_under_names_of_variables():
 @given(TEXT, TEXT, st.one_of(TEXT, st.integers(-(2**62), 2**62)))
 def test_any_text_is_shown_as_it_stands(name, value, row):
     data = tasks(pd.DataFrame({name: [value]}, index=[row]), id="an id", target="t")[0]["data"]
-    shown = Cells(data["skactive_row"])
-    assert shown.rows == [["an id", str(row)], [name, value]]
-    assert shown.tags == {"table", "tr", "th", "td"}
+    assert rows_of(data["skactive_row"]) == [["an id", str(row)], [name, value]]
     assert data["skactive_id_an_x20_id"] == row
 
 
@@ -144,6 +129,14 @@ def test_a_guess_that_an_annotator_keeps_comes_back_as_text(kind):
         assert read_back({"id": 1, "data": made["data"], "annotations": [kept]}) == [Answer("03", text, "1", False)]
 
 
+def test_rows_without_a_guess_have_no_prediction_and_guesses_without_a_probability_no_score():
+    guesses = [(None, 0.5), (math.nan, math.nan), (pd.NA, pd.NA), (1, None), (1, math.nan)]
+    made = [task["predictions"] for task in tasks(pd.DataFrame({"a": range(5)}), **C, guesses=guesses)]
+    assert made[:3] == [[]] * 3
+    assert [set(predictions[0]) for predictions in made[3:]] == [{"model_version", "result"}] * 2
+    assert tasks(ONE, **C)[0]["predictions"] == []
+
+
 def test_a_guess_is_of_the_controls_in_the_labelling_interface():
     for kind, guess, tag in (("classes", "yes", "Choices"), ("number", 2.5, "TextArea")):
         names = {"id": "c", "target": "is it?", "kind": kind}
@@ -154,14 +147,6 @@ def test_a_guess_is_of_the_controls_in_the_labelling_interface():
         assert config.find(f"*[@name='{result['to_name']}']").get("value") == "$skactive_row"
         assert result["type"] == tag.lower()
         assert config.find("Number") is None  # which takes a typed 0.05 for 5
-
-
-def test_rows_without_a_guess_have_no_prediction():
-    guesses = [(None, 0.5), (math.nan, math.nan), (pd.NA, pd.NA), (1, None), (1, math.nan)]
-    made = [task["predictions"] for task in tasks(pd.DataFrame({"a": range(5)}), **C, guesses=guesses)]
-    assert made[:3] == [[]] * 3
-    assert [set(predictions[0]) for predictions in made[3:]] == [{"model_version", "result"}] * 2  # without a score
-    assert tasks(ONE, **C)[0]["predictions"] == []
 
 
 # --- the labelling interface ----------------------------------------------------------------------
@@ -186,25 +171,24 @@ def test_every_label_is_shown_and_comes_back(labels, target):
 
 
 def test_columns_of_images_are_shown_as_images():
-    frame = pd.DataFrame(
-        {
-            "photo": ["a/1.PNG", "b.jpg"],
-            "web": ["https://example.org/x.jpeg?size=1", None],
-            "local": ["/data/local-files/?d=x/1.webp", ""],
-            "inline": ["data:image/png;base64,AAAA", "x.gif"],
-            "page": ["https://example.org/", "https://example.org/x.png"],
-            "text": ["a note on x.png\nand more", "y.png"],
-            "number": [1.5, 2.5],
-            "none": [None, None],
-            "odd": ["http://[x.png", "//[.gif"],
-        }
-    )
+    images = {
+        "photo": ["a/1.PNG", "b.jpg"],
+        "web": ["https://example.org/x.jpeg?size=1", None],
+        "local": ["/data/local-files/?d=x/1.webp", ""],
+        "inline": ["data:image/png;base64,AAAA", "x.gif"],
+        "odd": ["http://[x.png", "//[.gif"],
+    }
+    others = {
+        "page": ["https://example.org/", "x.png"],
+        "text": ["a note on x.png\nand more", "y.png"],
+        "none": [None] * 2,
+    }
+    frame = pd.DataFrame({**images, **others})
     view = ElementTree.fromstring(label_config(frame, **C, labels=["a"]))
-    images = [image.get("value") for image in view.findall("Image")]
-    assert images == ["$photo", "$web", "$local", "$inline", "$odd"]
-    assert [header.get("value") for header in view.findall("Header")][:-1] == [image[1:] for image in images]
+    assert [image.get("value") for image in view.findall("Image")] == [f"${name}" for name in images]
+    assert [header.get("value") for header in view.findall("Header")] == [*images, "t"]
     for task in tasks(frame, **C):  # Label Studio refuses an image that is null
-        assert all(isinstance(task["data"][image[1:]], str) for image in images)
+        assert all(isinstance(task["data"][name], str) for name in images)
 
 
 def test_the_interface_of_one_batch_fits_the_tasks_of_another():
@@ -214,16 +198,11 @@ def test_the_interface_of_one_batch_fits_the_tasks_of_another():
     data = tasks(then, **C)[0]["data"]
     bound = [tag.get("value")[1:] for tag in view.iter() if tag.get("name") and tag.get("value")]
     assert all(isinstance(data[key], str) for key in bound)
-    assert ["a", "long\n" * 100] in Cells(data["skactive_row"]).rows
+    assert ["a", "long\n" * 100] in rows_of(data["skactive_row"])
 
 
 def test_labels_that_would_not_come_back_are_an_error():
-    for labels, message in [
-        (None, "no classes"),
-        (["a", " "], "label ' '"),
-        (["\0"], "rename it"),
-        (["\ud800"], "rename"),
-    ]:
+    for labels, message in ((None, "no classes"), (["a", " "], "label ' '"), (["\0"], "rename it"), (["\ud800"], "it")):
         with pytest.raises(ValueError, match=message):
             label_config(ONE, **C, labels=labels)
 
@@ -293,15 +272,11 @@ def test_what_is_no_export_of_ours_is_one_line_that_names_the_task():
         ([{"id": 12, ID: "03", CONTROL: "yes", "annotator": 1}], "task 12 .*'data'"),  # the short format
         ([exported(annotation(1), row=["03"])], "task 12"),
         (tasks(ONE, **C), "'annotations'"),
-        ([{"id": 12, "data": {ID: 1}, "annotations": [1, 2]}], "task 12 .*JSON"),
         (with_result({"from_name": "mood", "value": {}}), "task 12 .*'mood'"),
-        (with_result(*annotation(1)["result"], {"from_name": "mood"}), "task 12 .*'mood'"),
-        (with_result("x"), "task 12"),
         (with_result(valued(choices=["a", "b"])), "has 2: .'a', 'b'"),
         (with_result(*annotation(1)["result"] * 2), "task 12 .*has 2"),
         (with_result(), "task 12 .*has 0"),
         (with_result(valued(text=[""])), "has 0"),
-        (with_result(valued(rating=4)), "task 12"),
         (with_result(valued(choices=[["a", "b"]])), "has 1: "),
         ([exported(annotation(1, updated_at="yesterday"))], "task 12 .*'yesterday'"),
     ]:
