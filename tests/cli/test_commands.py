@@ -21,63 +21,46 @@ N = 90
 START = "start c.db --pool pool.csv --id id --target churn"
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+class Shell:
+    """Commands in a folder, with what they write to the screen and say beside it."""
 
+    def __init__(self, capsys):
+        self.capsys = capsys
 
-@pytest.fixture
-def run(capsys):
-    def run(line, code=0):
-        """What a command writes to the screen, and says beside it."""
-        words = line if isinstance(line, list) else line.split()
+    def __call__(self, line, code=0):
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            assert main(words) == code, capsys.readouterr().err
-        return capsys.readouterr()
+            assert main(line if isinstance(line, list) else line.split()) == code, self.capsys.readouterr().err
+        return self.capsys.readouterr()
 
-    return run
-
-
-@pytest.fixture
-def started(run):
-    def started(more="", **columns):
+    def start(self, more="", **columns):
         frame = pool(**columns)
-        run(f"{START} --model logistic --seed 0 {more}")
+        self(f"{START} --model logistic --seed 0 {more}")
         return frame
 
-    return started
-
-
-@pytest.fixture
-def labelled(run, started):
-    """A campaign with some labels; the truth, and the ids that have one."""
-
-    def labelled(n=30, more=""):
-        says = truth(started(more))
-        run(f"ask c.db -n {n} -o a.csv")
+    def label(self, n=30, more=""):
+        """A campaign with labels; the truth, and the ids that have one."""
+        says = truth(self.start(more))
+        self(f"ask c.db -n {n} -o a.csv")
         ids = filled("a.csv", says)
-        run("tell c.db a.csv")
+        self("tell c.db a.csv")
         return says, ids
 
-    return labelled
+    def counts(self):
+        return json.loads(self("status c.db --quick --json").out)
 
 
 @pytest.fixture
-def counts(run):
-    return lambda: json.loads(run("status c.db --quick --json").out)
+def shell(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Shell(capsys)
 
 
 def pool(**columns):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "id": [f"{i:03d}" for i in range(N)],
-            "age": rng.integers(18, 80, N),
-            "plan": rng.choice(["basic", 'plus "pro", extra', "zwölf\nzeilen"], N),
-            "churn": None,
-        }
-    ).assign(**columns)
+    plans = rng.choice(["basic", 'plus "pro", extra', "zwölf\nzeilen"], N)
+    frame = pd.DataFrame({"id": [f"{i:03d}" for i in range(N)], "age": rng.integers(18, 80, N), "plan": plans})
+    frame = frame.assign(**{"churn": None, **columns})
     frame.to_csv("pool.csv", index=False)
     return frame
 
@@ -88,127 +71,125 @@ def truth(frame):
 
 def filled(path, says, part=1.0):
     """Fill in a file of `ask`, in another order, as far as somebody got."""
-    frame = pd.read_csv(path, dtype={"id": str}).astype({"churn": object})
-    frame = frame.sample(frac=1, random_state=0)
-    done = int(part * len(frame))
-    frame.iloc[:done, frame.columns.get_loc("churn")] = [says[id] for id in frame["id"][:done]]
-    frame.to_csv(path, index=False)
-    return frame["id"][:done].tolist()
+    frame = pd.read_csv(path, dtype={"id": str}).sample(frac=1, random_state=0)
+    done = frame["id"][: int(part * len(frame))].tolist()
+    frame.assign(churn=frame["id"].map({id: says[id] for id in done})).to_csv(path, index=False)
+    return done
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+def contents():
+    return {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
 
 
 # --- what commands do -----------------------------------------------------------------------------
 
 
-def test_three_rounds_from_the_shell_with_labels_late_in_part_and_unsorted(run, started):
-    says = truth(started())
+def test_three_rounds_from_the_shell_with_labels_late_in_part_and_unsorted(shell):
+    says = truth(shell.start())
     for week in range(3):
-        run(f"ask c.db -n 14 -o week{week}.csv")
+        shell(f"ask c.db -n 14 -o week{week}.csv")
         if week:  # last week's rest comes a week late
             filled(f"week{week - 1}.csv", says)
-            run(f"tell c.db week{week - 1}.csv")
+            shell(f"tell c.db week{week - 1}.csv")
         filled(f"week{week}.csv", says, 0.5)
-        out = run(f"tell c.db week{week}.csv").out
+        out = shell(f"tell c.db week{week}.csv").out
         assert f"The campaign has {14 * week + 7} labels" in out
         assert "7 rows are still out" in out
-    status = json.loads(run("status c.db --json").out)
+    status = json.loads(shell("status c.db --json").out)
     assert (status["n_labels"], status["n_out"], status["n_left"]) == (35, 7, N - 42)
     assert "`previous`" not in status["report"]
     assert status["accuracy"]["value"] > 0.6
-    run("export c.db -o all.csv")
+    shell("export c.db -o all.csv")
     exported = pd.read_csv("all.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
     assert len(exported) == 35
     assert all(says[id] == label for id, label in exported.items())
 
 
-@pytest.mark.parametrize("suffix", ["tsv", "xlsx", "parquet", "jsonl"])
-def test_a_batch_goes_out_and_comes_back_in_every_format(run, started, suffix):
-    says = truth(started())
-    out = run(f"ask c.db -n 7 -o week.{suffix}").out
-    assert f"week.{suffix} holds 7 rows to label; {N - 7} are left." in out
-    batch = read_table(f"week.{suffix}", text=("id", "churn", "skip"))
-    assert batch.columns.tolist()[:3] == ["id", "churn", "skip"]
-    assert batch["id"].str.fullmatch(r"\d{3}").all()
-    batch["churn"] = batch["id"].map(says)
-    write_table(batch, f"week.{suffix}", force=True)
-    assert "7 new labels" in run(f"tell c.db week.{suffix}").out
+def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
+    says = truth(shell.start())
+    for n, suffix in enumerate(("tsv", "xlsx", "parquet", "jsonl"), 1):
+        out = shell(["ask", "c.db", "-n", "7", "-o", f"week #{n}.{suffix}"]).out
+        assert f"week #{n}.{suffix} holds 7 rows to label; {N - 7 * n} are left." in out
+        assert out.endswith(f"\nNext: skactive tell c.db 'week #{n}.{suffix}'\n")  # can be copied
+        batch = read_table(f"week #{n}.{suffix}", text=("id", "churn", "skip"))
+        assert batch.columns.tolist()[:3] == ["id", "churn", "skip"]
+        assert batch["id"].str.fullmatch(r"\d{3}").all()
+        write_table(batch.assign(churn=batch["id"].map(says)), f"week #{n}.{suffix}", force=True)
+        assert "7 new labels" in shell(["tell", "c.db", f"week #{n}.{suffix}"]).out
 
 
-def test_a_page_and_tasks_for_label_studio_are_written(run, started):
-    started("--labels yes,no")
-    assert "Open it in a browser" in run("ask c.db -n 3 -o week.html").out
+def test_a_page_and_tasks_for_label_studio_are_written(shell):
+    shell.start("--labels yes,no")
+    assert "Open it in a browser" in shell("ask c.db -n 3 -o week.html").out
     assert "zwölf" in (page := Path("week.html").read_text(encoding="utf-8")) or "plus" in page or "basic" in page
-    assert "labelling interface of tasks.xml" in run("ask c.db -n 3 -o tasks.json").out
+    assert "labelling interface of tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
     assert len(json.loads(Path("tasks.json").read_text(encoding="utf-8"))) == 3
     assert "<View" in Path("tasks.xml").read_text(encoding="utf-8")
-    assert "week.html is the page itself. Open it in a browser" in run("tell c.db week.html", 2).err
+    assert "week.html is the page itself. Open it in a browser" in shell("tell c.db week.html", 2).err
 
 
-def test_rows_that_are_out_are_written_again_skipped_and_put_back(run, labelled, counts):
-    assert "takes ids, or --all" in run(f"withdraw c.db {labelled(6)[1][0]} --all", 2).err
-    assert "takes ids, or --all" in run("withdraw c.db", 2).err
-    ids = run("ask c.db -n 6").out.splitlines()[:6]
-    run("ask c.db --again -o out.csv")
-    assert pd.read_csv("out.csv", dtype=str)["id"].tolist() == sorted(ids) == counts()["out"]
-    assert "1 row skipped" in run(["skip", "c.db", ids[0]]).out
-    assert "2 rows put back" in run(["withdraw", "c.db", *ids[:2]]).out
-    assert (counts()["n_out"], counts()["n_left"]) == (4, N - 10)
-    assert "4 rows put back" in run("withdraw c.db --all").out
-    assert (counts()["n_labels"], counts()["n_out"], counts()["n_left"]) == (6, 0, N - 6)
-    assert run("withdraw c.db --all", 2).err == "skactive withdraw: error: No rows are out.\n"
+def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
+    assert "takes ids, or --all" in shell(f"withdraw c.db {shell.label(6)[1][0]} --all", 2).err
+    assert "takes ids, or --all" in shell("withdraw c.db", 2).err
+    ids = shell("ask c.db -n 6").out.splitlines()[:6]
+    shell("ask c.db --again -o out.csv")
+    assert pd.read_csv("out.csv", dtype=str)["id"].tolist() == sorted(ids) == shell.counts()["out"]
+    assert "1 row skipped" in shell(["skip", "c.db", ids[0]]).out
+    assert "2 rows put back" in shell(["withdraw", "c.db", *ids[:2]]).out
+    assert (shell.counts()["n_out"], shell.counts()["n_left"]) == (4, N - 10)
+    assert "4 rows put back" in shell("withdraw c.db --all").out
+    assert (shell.counts()["n_labels"], shell.counts()["n_out"], shell.counts()["n_left"]) == (6, 0, N - 6)
+    assert shell("withdraw c.db --all", 2).err == "skactive withdraw: error: No rows are out.\n"
 
 
-def test_no_batch_is_called_nearly_random_where_nothing_can_be_done_about_it(run, labelled):
-    labelled(20, "--beta 0.01")
+def test_no_batch_is_called_nearly_random_where_nothing_can_be_done_about_it(shell):
+    shell.label(20, "--beta 0.01")
     with pytest.warns(UserWarning, match="nearly random"):
         skactive.Campaign.open("c.db", pd.read_csv("pool.csv", dtype={"id": str})).ask(5)
-    assert run("ask c.db -n 5").err == ""
+    assert shell("ask c.db -n 5").err == ""
 
 
-def test_limits_are_options(run, started):
-    started(region=[f"r{i % 5}" for i in range(N)], price=2.0)
-    run("ask c.db -n 8 --group-by region --max-per-group 2 --cost price --budget 16 --must 007 -o b.csv")
+def test_limits_are_options(shell):
+    shell.start(region=[f"r{i % 5}" for i in range(N)], price=2.0)
+    shell("ask c.db -n 8 --group-by region --max-per-group 2 --cost price --budget 16 --must 007 -o b.csv")
     batch = pd.read_csv("b.csv", dtype={"id": str})
     assert batch["id"][0] == "007"
     assert batch["region"].value_counts().max() == 2
-    assert run("ask c.db -n 8 --group-by region --max-per-group 1 -o b2.csv", 2).err.count("\n") == 1
+    assert shell("ask c.db -n 8 --group-by region --max-per-group 1 -o b2.csv", 2).err.count("\n") == 1
 
 
-def test_labels_that_are_numbers_are_seen_in_the_file_with_decimal_commas_too(run, counts):
+def test_labels_that_are_numbers_are_seen_in_the_file_with_decimal_commas_too(shell):
     frame = pool(churn=[0.25 * i if i < 25 else None for i in range(N)])
     frame.to_csv("pool.csv", index=False, sep=";", decimal=",")
-    assert "Labels are numbers to predict" in run(f"{START} --seed 0").out
-    ids = run("ask c.db -n 2").out.splitlines()[:2]
+    assert "Labels are numbers to predict" in shell(f"{START} --seed 0").out
+    ids = shell("ask c.db -n 2").out.splitlines()[:2]
     Path("a.csv").write_text(f"id;churn\n{ids[0]};3,5\n{ids[1]};1,25\n")
-    run("tell c.db a.csv")
-    run("export c.db -o out.csv")
+    shell("tell c.db a.csv")
+    shell("export c.db -o out.csv")
     exported = pd.read_csv("out.csv", dtype={"id": str}).set_index("id")["churn"]
     assert exported[ids].tolist() == [3.5, 1.25]
-    run("ask c.db -n 3 -o tasks.json")
+    shell("ask c.db -n 3 -o tasks.json")
     kinds = {r["type"] for task in json.loads(Path("tasks.json").read_text()) for r in task["predictions"][0]["result"]}
     assert kinds == {"textarea"}
 
 
-def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(run):
+def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(shell):
     text = pool().to_csv(index=False, sep=";")
     files = []
     for name, encoding in (("a", "latin-1"), ("b", "utf-16")):
         Path("pool.csv").write_text(text, encoding=encoding, newline="")
-        run(f"{START.replace('c.db', f'{name}.db')} --seed 5")
-        run(f"ask {name}.db -n 9 -o {name}.csv")
+        shell(f"{START.replace('c.db', f'{name}.db')} --seed 5")
+        shell(f"ask {name}.db -n 9 -o {name}.csv")
         files.append(Path(f"{name}.csv").read_bytes())
     assert files[0] == files[1]
 
 
-def test_a_report_is_one_page_without_a_network(run, labelled):
-    says, _ = labelled(20)
-    run("ask c.db -n 20 -o b.csv")
+def test_a_report_is_one_page_without_a_network(shell):
+    says, _ = shell.label(20)
+    shell("ask c.db -n 20 -o b.csv")
     filled("b.csv", says)
-    run("tell c.db b.csv")
-    run("report c.db -o report.html")
+    shell("tell c.db b.csv")
+    shell("report c.db -o report.html")
     page = Path("report.html").read_text(encoding="utf-8")
     status = skactive.Campaign.open("c.db", pd.read_csv("pool.csv", dtype={"id": str})).status()
     for part in (status._repr_html_(), "The last batch", "<svg"):
@@ -217,40 +198,41 @@ def test_a_report_is_one_page_without_a_network(run, labelled):
     assert "&quot;pro&quot;" in page or "zwölf" in page
 
 
-@pytest.mark.parametrize(("suffix", "target"), [("csv", "churn"), ("xlsx", "label"), ("parquet", "churn")])
-def test_a_file_of_recheck_is_corrected_and_told(run, counts, suffix, target):
+@pytest.mark.parametrize(("suffix", "target"), [("csv", "churn"), ("xlsx", "label")])
+def test_a_file_of_recheck_is_corrected_and_told(shell, suffix, target):
     frame = pool().rename(columns={"churn": target, "plan": "label" if target == "churn" else "plan"})
     frame.to_csv("pool.csv", index=False)
-    run(f"start c.db --pool pool.csv --id id --target {target} --model logistic --seed 0")
+    shell(f"start c.db --pool pool.csv --id id --target {target} --model logistic --seed 0")
     says = truth(frame)
-    ids = run("ask c.db -n 30").out.splitlines()[:30]
-    wrong = "no" if says[ids[0]] == "yes" else "yes"
-    pd.DataFrame({"id": ids, target: [wrong, *(says[id] for id in ids[1:])]}).to_csv("a.csv", index=False)
-    run("tell c.db a.csv")
-    assert ids[0] in json.loads(run("recheck c.db -n 8 --json").out)["ids"]
-    assert f"Next: skactive tell c.db again.{suffix}" in run(f"recheck c.db -n 8 -o again.{suffix}").out
+    first, *ids = shell("ask c.db -n 30").out.splitlines()[:30]
+    labels = ["no" if says[first] == "yes" else "yes", *(says[id] for id in ids)]
+    pd.DataFrame({"id": [first, *ids], target: labels}).to_csv("a.csv", index=False)
+    shell("tell c.db a.csv")
+    assert first in json.loads(shell("recheck c.db -n 8 --json").out)["ids"]
+    assert f"Next: skactive tell c.db again.{suffix}" in shell(f"recheck c.db -n 8 -o again.{suffix}").out
     again = read_table(f"again.{suffix}", text=("id", target))
-    again.loc[again["id"] == ids[0], target] = says[ids[0]]
+    again.loc[again["id"] == first, target] = says[first]
     write_table(again, f"again.{suffix}", force=True)
-    assert "0 new labels, 1 corrected" in (told := run(f"tell c.db again.{suffix}").out)
+    told = shell(f"tell c.db again.{suffix}").out
+    assert "0 new labels, 1 corrected" in told
     assert "7 known already" in told
-    assert counts()["n_labels"] == 30
+    assert shell.counts()["n_labels"] == 30
 
 
-def test_simulate_says_whether_labels_would_have_been_saved(run):
+def test_simulate_says_whether_labels_would_have_been_saved(shell):
     frame = pool()
     frame.assign(churn=frame["id"].map(truth(frame))).to_csv("full.csv", index=False)
     line = "simulate full.csv --id id --target churn --model logistic --trials 2 --rounds 1 -n 8 --initial 10"
-    facts = json.loads(run(f"{line} --json -o s.png").out)
+    facts = json.loads(shell(f"{line} --json -o s.png").out)
     assert facts["sentence"].startswith(("Against choosing rows at random, the default", "How many labels the default"))
     assert {row["query"] for row in facts["queries"]} == {"default", "top of the ranking", "uniform", "BALD, sampled"}
     assert Path("s.png").stat().st_size > 10_000
-    assert "full.csv must have more labels" in run(f"{line} --initial 80", 2).err
+    assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
 
 
-def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(run, labelled):
-    says, ids = labelled()
-    out = run("export c.db -o all.xlsx --guesses").out
+def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell):
+    says, ids = shell.label()
+    out = shell("export c.db -o all.xlsx --guesses").out
     assert "90 rows, 30 of them with a label, and what the model says of the 60 others" in out
     found = read_table("all.xlsx", text=("id", "churn", "guess")).set_index("id")
     assert found["churn"].dropna().to_dict() == {id: says[id] for id in ids}
@@ -262,15 +244,15 @@ def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(run, 
     assert found.loc[others, "guess"].tolist() == model.predict(rows).tolist()
     sure = model.predict_proba(rows).max(axis=1)
     np.testing.assert_allclose(found.loc[others, "guess_probability"].astype(float), sure, rtol=1e-12)
-    run("export c.db --history -o h.xlsx")
+    shell("export c.db --history -o h.xlsx")
     assert len(pd.read_excel("h.xlsx")) == 60
-    assert "--guesses and --history" in run("export c.db --history --guesses -o both.csv", 2).err
+    assert "--guesses and --history" in shell("export c.db --history --guesses -o both.csv", 2).err
 
 
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(run, tmp_path):
+def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
         ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
         ("id,age,churn\n1,3,\n,4,\n", r"pool\.csv, row 2: the id must be there in every row"),
@@ -282,15 +264,15 @@ def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(run, tmp_path)
         ("id,age,churn\n1,3\n", r"pool\.csv cannot be read: .*Expected 3 columns, got 2"),
     ]:
         Path("pool.csv").write_text(text)
-        error = run(START, 2).err
+        error = shell(START, 2).err
         assert re.fullmatch(rf"skactive start: error: {message}.*\n", error), (text, error)
-        assert list(contents(tmp_path)) == ["pool.csv"]
+        assert list(contents()) == ["pool.csv"]
 
 
-def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(run, started, tmp_path):
-    frame = started("--labels yes,no")
-    one, *others = run("ask c.db -n 4").out.splitlines()[:4]
-    free = next(id for id in frame["id"] if id not in [one, *others])
+def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
+    frame = shell.start("--labels yes,no")
+    one, *others = shell("ask c.db -n 4").out.splitlines()[:4]
+    free = (set(frame["id"]) - {one, *others}).pop()
     before = Path("c.db").read_bytes()
     for text, message in [
         (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 2: '999' is no id of the campaign"),
@@ -304,45 +286,45 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(run, started
         ("", r"a\.csv cannot be read"),
     ]:
         Path("a.csv").write_text(text)
-        error = run("tell c.db a.csv", 2).err
+        error = shell("tell c.db a.csv", 2).err
         assert re.fullmatch(rf"skactive tell: error: {message}.*\n", error), (text, error)
         assert Path("c.db").read_bytes() == before
 
 
-def test_a_new_label_is_taken_and_a_word_for_a_gap_is_pointed_at(run, labelled):
-    labelled(6)
-    ids = run("ask c.db -n 1").out.splitlines()[:1]
+def test_a_new_label_is_taken_and_a_word_for_a_gap_is_pointed_at(shell):
+    shell.label(6)
+    ids = shell("ask c.db -n 1").out.splitlines()[:1]
     Path("b.csv").write_text(f"id,churn\n{ids[0]},Yes\n")
-    assert "note: 'Yes' is a label that no row had before" in run("tell c.db b.csv").err
+    assert "note: 'Yes' is a label that no row had before" in shell("tell c.db b.csv").err
     pool(churn=["NA", "yes", "no", *[None] * (N - 3)])
-    assert "'NA' in 'churn' counts as a label" in run(START.replace("c.db", "d.db")).err
+    assert "'NA' in 'churn' counts as a label" in shell(START.replace("c.db", "d.db")).err
 
 
-def test_a_pool_that_changed_is_listed_and_taken_with_a_word(run, started):
-    frame = started()
+def test_a_pool_that_changed_is_listed_and_taken_with_a_word(shell):
+    frame = shell.start()
     frame.loc[3, "age"] = 99
     frame.drop(index=4).to_csv("pool.csv", index=False)
-    error = run("ask c.db -n 3 -o a.csv", 2).err
+    error = shell("ask c.db -n 3 -o a.csv", 2).err
     assert re.search(r"pool\.csv: .*1 row is gone: '004'; 1 row holds other values: '003'.*--take-changes", error)
-    assert "3 rows to label; 86 are left" in run("ask c.db -n 3 -o a.csv --take-changes").out
+    assert "3 rows to label; 86 are left" in shell("ask c.db -n 3 -o a.csv --take-changes").out
 
 
-def test_an_output_that_exists_is_kept_and_no_row_goes_out(run, started, counts):
-    started()
-    assert "A model needs labels of two classes" in run("export c.db -o a.csv --guesses", 2).err
+def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
+    shell.start()
+    assert "A model needs labels of two classes" in shell("export c.db -o a.csv --guesses", 2).err
     Path("a.csv").write_text("mine")
-    assert "a.csv exists. --force overwrites it" in run("ask c.db -n 3 -o a.csv", 2).err
+    assert "a.csv exists. --force overwrites it" in shell("ask c.db -n 3 -o a.csv", 2).err
     assert Path("a.csv").read_text() == "mine"
-    assert (counts()["n_out"], counts()["n_batches"]) == (0, 0)
-    run("ask c.db -n 3 -o a.csv --force")
+    assert (shell.counts()["n_out"], shell.counts()["n_batches"]) == (0, 0)
+    shell("ask c.db -n 3 -o a.csv --force")
 
 
-def test_no_command_writes_over_what_it_reads(run, started, tmp_path):
-    started()
+def test_no_command_writes_over_what_it_reads(shell):
+    shell.start()
     Path("link.csv").symlink_to("pool.csv")
     Path("sub").mkdir()
     Path("moved.csv").write_bytes(Path("pool.csv").read_bytes())
-    before = contents(tmp_path)
+    before = contents()
     for line, message in [
         ("ask c.db -o pool.csv", "pool.csv is the table"),
         ("export c.db -o link.csv", "link.csv is the table"),
@@ -353,15 +335,13 @@ def test_no_command_writes_over_what_it_reads(run, started, tmp_path):
         ("simulate pool.csv --target churn -o pool.csv", "pool.csv is the table"),
     ]:
         for force in ("", " --force"):
-            error = run(line + force, 2).err
+            error = shell(line + force, 2).err
             assert re.fullmatch(rf"skactive \w+: error: .*{message}: it is not overwritten, .*\n", error), line
-            assert contents(tmp_path) == before
+            assert contents() == before
 
 
-def test_a_batch_that_was_overtaken_leaves_one_file_with_the_rows_that_are_out(
-    run, started, counts, monkeypatch, tmp_path
-):
-    started()
+def test_a_batch_that_was_overtaken_leaves_one_file_with_the_rows_that_are_out(shell, monkeypatch):
+    shell.start()
     add, calls = _store.Store.add_batch, itertools.count()
 
     def overtaken_once(self, *args):
@@ -372,27 +352,27 @@ def test_a_batch_that_was_overtaken_leaves_one_file_with_the_rows_that_are_out(
         return add(self, *args)
 
     monkeypatch.setattr(_store.Store, "add_batch", overtaken_once)
-    run("ask c.db -n 3 -o second.csv")
+    shell("ask c.db -n 3 -o second.csv")
     first, second = (set(pd.read_csv(name, dtype=str)["id"]) for name in ("first.csv", "second.csv"))
     assert not first & second
-    assert set(counts()["out"]) == first | second
-    assert sorted(contents(tmp_path)) == ["c.db", "first.csv", "pool.csv", "second.csv"]
+    assert set(shell.counts()["out"]) == first | second
+    assert sorted(contents()) == ["c.db", "first.csv", "pool.csv", "second.csv"]
 
 
-def test_start_overwrites_a_campaign_only_on_a_word_and_nothing_else_ever(run, started):
-    started()
-    assert "exists" in run(START, 2).err
-    run(f"{START} --force")
+def test_start_overwrites_a_campaign_only_on_a_word_and_nothing_else_ever(shell):
+    shell.start()
+    assert "exists" in shell(START, 2).err
+    shell(f"{START} --force")
     Path("notes.txt").write_text("mine")
-    run(f"{START.replace('c.db', 'notes.txt')} --force", 2)
+    shell(f"{START.replace('c.db', 'notes.txt')} --force", 2)
     assert Path("notes.txt").read_text() == "mine"
-    run(f"{START} --force --pool nowhere.csv", 2)
-    assert "90 rows" in run("status c.db --quick").out
+    shell(f"{START} --force --pool nowhere.csv", 2)
+    assert "90 rows" in shell("status c.db --quick").out
 
 
-def test_a_killed_start_leaves_the_old_campaign_and_a_slower_one_that_of_another_process(run, started, monkeypatch):
-    started()
-    before = contents(Path())
+def test_a_killed_start_leaves_the_old_campaign_and_a_slower_one_that_of_another_process(shell, monkeypatch):
+    shell.start()
+    before = contents()
     start = skactive.Campaign.start
 
     def killed(*_):
@@ -404,11 +384,11 @@ def test_a_killed_start_leaves_the_old_campaign_and_a_slower_one_that_of_another
 
     with monkeypatch.context() as patched:
         patched.setattr("pathlib.Path.replace", killed)
-        run(f"{START} --force", 1)
-    assert contents(Path()) == before
+        shell(f"{START} --force", 1)
+    assert contents() == before
     monkeypatch.setattr(skactive.Campaign, "start", slower)
-    assert "d.db exists" in run(START.replace("c.db", "d.db"), 2).err
-    assert contents(Path()) == before | {"d.db": b"of another process"}
+    assert "d.db exists" in shell(START.replace("c.db", "d.db"), 2).err
+    assert contents() == before | {"d.db": b"of another process"}
 
 
 @pytest.mark.parametrize(
@@ -418,35 +398,26 @@ def test_a_killed_start_leaves_the_old_campaign_and_a_slower_one_that_of_another
         ("skactive.campaign._store.Store.add_batch", KeyboardInterrupt(), "interrupted"),
     ],
 )
-def test_a_full_disk_and_an_interrupt_end_with_one_and_no_row_is_out(
-    run, started, counts, monkeypatch, place, error, said
-):
+def test_a_full_disk_and_an_interrupt_end_with_one_and_no_row_is_out(shell, monkeypatch, place, error, said):
     def fail(*_):
         raise error
 
-    started()
+    shell.start()
     monkeypatch.setattr(place, fail)
-    assert said in run("ask c.db -n 3 -o a.csv", 1).err
+    assert said in shell("ask c.db -n 3 -o a.csv", 1).err
     assert not Path("a.csv").exists()
-    assert counts()["n_out"] == 0
+    assert shell.counts()["n_out"] == 0
 
 
-def test_ids_of_a_file_are_not_read_as_other_numbers(run):
+def test_ids_of_a_file_are_not_read_as_other_numbers(shell):
     frame = pool(id=range(N))
     skactive.Campaign.start("c.db", frame, target="churn", id="id", model="logistic", random_state=0)
-    assert "knows of no file: name it by --pool" in run("ask c.db -n 2", 2).err
-    ids = run("ask c.db --pool pool.csv -n 2").out.splitlines()[:2]
+    assert "knows of no file: name it by --pool" in shell("ask c.db -n 2", 2).err
+    ids = shell("ask c.db --pool pool.csv -n 2").out.splitlines()[:2]
     Path("a.csv").write_text(f"id,churn\n00{ids[0]},yes\n")
-    assert "is no id of the campaign" in run("tell c.db a.csv", 2).err
+    assert "is no id of the campaign" in shell("tell c.db a.csv", 2).err
     Path("a.csv").write_text(f"id,churn\n{ids[0]},yes\n")
-    assert "1 new label" in run("tell c.db a.csv").out
-
-
-def test_next_steps_can_be_copied_with_odd_names(run):
-    pool()
-    out = run(["start", "my campaign #1.db", "--pool", "pool.csv", "--id", "id", "--target", "churn"]).out
-    assert "Next: skactive ask 'my campaign #1.db' -n 20" in out
-    run(["ask", "my campaign #1.db", "-n", "2", "-o", "week 1.csv"])
+    assert "1 new label" in shell("tell c.db a.csv").out
 
 
 # --- the command itself ---------------------------------------------------------------------------
@@ -470,7 +441,7 @@ def test_every_command_has_help_and_there_is_a_version(capsys):
         assert said in capsys.readouterr().out, line
 
 
-def test_options_that_there_are_not_end_with_two(run, capsys, started):
+def test_options_that_there_are_not_end_with_two(shell, capsys):
     for line, message in [
         ("nope", "argument COMMAND: invalid choice: 'nope'"),
         ("ask", "the following arguments are required: DB"),
@@ -484,5 +455,5 @@ def test_options_that_there_are_not_end_with_two(run, capsys, started):
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert message in err
-    started()
-    assert "-n must be" in run("ask c.db -n 0", 2).err
+    shell.start()
+    assert "-n must be" in shell("ask c.db -n 0", 2).err
