@@ -5,13 +5,11 @@ import sys
 from pathlib import Path
 
 import matplotlib.image
-import numpy as np
 import pytest
 
 from skactive import ExperimentResult
 from skactive.cli import _experiments, main
 from skactive.cli._experiments import STRATEGIES
-from skactive.datasets import make_repeated
 from skactive.experiment._results import Round
 
 
@@ -83,13 +81,3 @@ def test_no_copy_of_a_test_row_is_in_the_pool(monkeypatch):
     pool = {row.tobytes() for row in X[train]}
     assert len(pool) <= 1297  # each is there four times
     assert sum(row.tobytes() in pool for row in X[test]) == 0
-
-
-def test_repeated_rows_differ_by_noise_of_the_given_size_and_come_copy_after_copy():
-    X, y = np.zeros((500, 4), dtype=np.float32), np.arange(500)
-    repeated, labels = make_repeated(X, y, 3, 0.1, np.random.default_rng(0))
-    assert repeated.dtype == np.float32
-    np.testing.assert_array_equal(labels, np.tile(y, 3))
-    # 6,000 deviations: the standard error of their standard deviation is 0.1 / sqrt(12000); 5 of them
-    assert abs(repeated.std() - 0.1) < 5 * 0.1 / np.sqrt(12000)
-    assert not X.any()

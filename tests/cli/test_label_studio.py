@@ -237,19 +237,17 @@ def test_the_last_answer_of_an_annotator_counts_in_whatever_order_they_come():
 
 
 def test_a_skip_counts_like_an_answer():
-    times = [{"updated_at": f"2026-01-01T00:00:0{second}Z"} for second in (1, 2)]
-    answer, skip = annotation(1, **times[0]), annotation(2, was_cancelled=True, **times[1])
-    assert read_back(exported(answer, skip)) == [Answer("03", None, "1", True)]
-    answer, skip = annotation(1, **times[1]), annotation(2, was_cancelled=True, **times[0])
-    assert read_back(exported(answer, skip)) == [Answer("03", "yes", "1", False)]
+    for skipped_at, counts in (("2", Answer("03", None, "1", True)), ("0", Answer("03", "yes", "1", False))):
+        skip = annotation(2, was_cancelled=True, updated_at=f"2026-01-01T1{skipped_at}:30:00Z")
+        assert read_back(exported(annotation(1, updated_at="2026-01-01T11:00:00Z"), skip)) == [counts]
 
 
 def test_annotators_answer_each_for_themselves_and_guesses_and_drafts_are_no_answers():
-    guess = {"model_version": "x", "score": 0.5, "result": annotation(1)["result"]}
+    result = annotation(1)["result"]
     assert read_back(
         exported(annotation(1, "a"), annotation(2, "b", user={"id": 7, "email": ANN, "first_name": "A"}), row=3),
         exported(annotation(3, "a", user=7), row="3"),
-        exported(predictions=[guess], drafts=[{"id": 4, "result": annotation(1)["result"]}]),
+        exported(predictions=[{"model_version": "x", "result": result}], drafts=[{"id": 4, "result": result}]),
     ) == [Answer(3, "a", "1", False), Answer(3, "b", ANN, False), Answer("3", "a", "7", False)]
 
 
