@@ -1,8 +1,11 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
+import html
 import itertools
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -84,7 +87,7 @@ def contents():
 # --- what commands do -----------------------------------------------------------------------------
 
 
-def test_three_rounds_from_the_shell_with_labels_late_in_part_and_unsorted(shell):
+def test_three_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_network(shell):
     says = truth(shell.start())
     for week in range(3):
         shell(f"ask c.db -n 14 -o week{week}.csv")
@@ -103,6 +106,11 @@ def test_three_rounds_from_the_shell_with_labels_late_in_part_and_unsorted(shell
     exported = pd.read_csv("all.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
     assert len(exported) == 35
     assert all(says[id] == label for id, label in exported.items())
+    shell("report c.db -o report.html")
+    page = Path("report.html").read_text(encoding="utf-8")
+    for part in (html.escape(status["report"]), "35 labelled, 7 out", "The last batch", "<svg", "&quot;pro&quot;"):
+        assert part in page
+    assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
 
 def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
@@ -184,23 +192,8 @@ def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(s
     assert files[0] == files[1]
 
 
-def test_a_report_is_one_page_without_a_network(shell):
-    says, _ = shell.label(20)
-    shell("ask c.db -n 20 -o b.csv")
-    filled("b.csv", says)
-    shell("tell c.db b.csv")
-    shell("report c.db -o report.html")
-    page = Path("report.html").read_text(encoding="utf-8")
-    status = skactive.Campaign.open("c.db", pd.read_csv("pool.csv", dtype={"id": str})).status()
-    for part in (status._repr_html_(), "The last batch", "<svg"):
-        assert part in page
-    assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
-    assert "&quot;pro&quot;" in page or "zwölf" in page
-
-
-@pytest.mark.parametrize(("suffix", "target"), [("csv", "churn"), ("xlsx", "label")])
-def test_a_file_of_recheck_is_corrected_and_told(shell, suffix, target):
-    frame = pool().rename(columns={"churn": target, "plan": "label" if target == "churn" else "plan"})
+def test_a_file_of_recheck_is_corrected_and_told(shell):
+    target, frame = "label", pool().rename(columns={"churn": "label"})  # by which recheck calls a column of its own
     frame.to_csv("pool.csv", index=False)
     shell(f"start c.db --pool pool.csv --id id --target {target} --model logistic --seed 0")
     says = truth(frame)
@@ -209,11 +202,11 @@ def test_a_file_of_recheck_is_corrected_and_told(shell, suffix, target):
     pd.DataFrame({"id": [first, *ids], target: labels}).to_csv("a.csv", index=False)
     shell("tell c.db a.csv")
     assert first in json.loads(shell("recheck c.db -n 8 --json").out)["ids"]
-    assert f"Next: skactive tell c.db again.{suffix}" in shell(f"recheck c.db -n 8 -o again.{suffix}").out
-    again = read_table(f"again.{suffix}", text=("id", target))
+    assert "Next: skactive tell c.db again.xlsx" in shell("recheck c.db -n 8 -o again.xlsx").out
+    again = read_table("again.xlsx", text=("id", target))
     again.loc[again["id"] == first, target] = says[first]
-    write_table(again, f"again.{suffix}", force=True)
-    told = shell(f"tell c.db again.{suffix}").out
+    write_table(again, "again.xlsx", force=True)
+    told = shell("tell c.db again.xlsx").out
     assert "0 new labels, 1 corrected" in told
     assert "7 known already" in told
     assert shell.counts()["n_labels"] == 30
@@ -247,6 +240,83 @@ def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell
     shell("export c.db --history -o h.xlsx")
     assert len(pd.read_excel("h.xlsx")) == 60
     assert "--guesses and --history" in shell("export c.db --history --guesses -o both.csv", 2).err
+
+
+# --- pools in several files -----------------------------------------------------------------------
+
+PARTS = [f"pool/p{i}.parquet" for i in range(3)]
+
+
+@pytest.fixture
+def table(shell):
+    frame = pool(gap=pd.array([None, 1] * (N // 2)))
+    os.mkdir("pool")
+    for i, path in enumerate(PARTS):
+        part = frame.iloc[30 * i : 30 * i + 30]
+        part.to_parquet(path, index=False)
+        part.to_csv(f"pool/p{i}.csv", index=False)
+    frame.to_parquet("one.parquet", row_group_size=15)
+    return frame
+
+
+def of(path, *files):
+    return ["start", path, "--pool", *files, "--id", "id", "--target", "churn", "--model", "logistic", "--seed", "1"]
+
+
+def test_a_pool_in_files_is_labelled_as_the_data_frame_is(shell, table):
+    campaign = skactive.Campaign.start("frame.db", table, target="churn", id="id", model="logistic", random_state=1)
+    ids = campaign.ask(20).index.tolist()
+    for i, files in enumerate((["pool"], ["pool/*.parquet"], ["one.parquet"], ["pool/*.csv"], PARTS[::-1])):
+        out = shell(of(f"{i}.db", *files)).out
+        assert f"90 rows of {files[0] if len(files) == 1 else '3 files'}: 0 have" in out
+        shell(f"ask {i}.db -n 20 -o {i}.csv")
+        assert pd.read_csv(f"{i}.csv", dtype=str)["id"].tolist() == ids, files
+    campaign.tell({id: truth(table)[id] for id in ids})
+    filled("4.csv", truth(table))
+    shell("tell 4.db 4.csv")
+    shell("export 4.db -o all.parquet --guesses")
+    written, frame = pd.read_parquet("all.parquet").set_index("id"), campaign.to_frame(guesses=True)
+    assert written.index.tolist() == frame.index.tolist()
+    for column in ("churn", "guess", "gap"):
+        assert written[column].dropna().to_dict() == frame[column].dropna().to_dict()
+
+
+def test_no_file_of_a_pool_is_written_over(shell, table):
+    before = Path(PARTS[2]).read_bytes()
+    for i, files in enumerate((["pool"], ["pool/*.parquet"], PARTS)):
+        shell(of(f"{i}.db", *files))
+        assert "the table: it is not overwritten" in shell(f"ask {i}.db -o {PARTS[2]} --force", 2).err
+        assert Path(PARTS[2]).read_bytes() == before
+
+
+def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_told(shell, table):
+    shell(of("c.db", *PARTS))
+    shutil.move("pool", "moved")
+    assert "is not there any more: name the table by --pool" in shell("ask c.db", 2).err
+    shell("ask c.db -n 2 --pool moved")
+    os.remove("moved/p1.parquet")
+    assert "30 rows are gone: '030'" in shell("ask c.db -n 2 -o a.csv", 2).err
+    assert not Path("a.csv").exists()
+    assert shell.counts()["n_out"] == 2
+
+
+def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
+    os.mkdir("empty")
+    table.head(3).to_parquet("twice.parquet")
+    table.head(3).assign(more=1).to_parquet("other.parquet")
+    table.head(3).assign(age=0.5).to_csv("typed.csv", index=False)
+    for files, message in [
+        (["empty"], "empty: there is no file"),
+        (["pool/*.pq"], "pool/*.pq: there is no file"),
+        (["nowhere.parquet"], "No such file"),
+        ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
+        (["pool/*.csv", "typed.csv"], "Field age has incompatible types: int64 vs double"),
+        ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
+    ]:
+        error = shell(of("c.db", *files), 2).err
+        assert message in error, files
+        assert error.count("\n") == 1
+        assert not Path("c.db").exists()
 
 
 # --- bad input ------------------------------------------------------------------------------------

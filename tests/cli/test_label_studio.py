@@ -287,20 +287,18 @@ def test_what_is_no_export_of_ours_is_one_line_that_names_the_task():
 
 
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from(["", "03", "yes", CONTROL])),
-    lambda part: st.one_of(st.lists(part, max_size=3), st.dictionaries(st.sampled_from(["id", "choices", "x"]), part)),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "03", "yes", CONTROL]),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.sampled_from(["id", "choices", "x"]), part),
     max_leaves=4,
 )
-RESULTS = st.lists(st.fixed_dictionaries({"from_name": st.just(CONTROL), "value": JSON}))
+RESULTS = JSON | st.lists(st.fixed_dictionaries({"from_name": st.just(CONTROL), "value": JSON}))
 PARTS = dict.fromkeys(("id", "completed_by", "was_cancelled", "updated_at"), JSON)
-ANNOTATION = st.fixed_dictionaries({}, optional={**PARTS, "result": st.one_of(JSON, RESULTS)})
-ALMOST = st.fixed_dictionaries(
-    {"id": JSON, "data": st.fixed_dictionaries({ID: st.just("03")}), "annotations": st.lists(ANNOTATION, max_size=3)}
-)
+ANNOTATIONS = st.lists(st.fixed_dictionaries({}, optional={**PARTS, "result": RESULTS}), max_size=3)
+ALMOST = st.fixed_dictionaries({"id": JSON, "data": st.just({ID: "03"}), "annotations": ANNOTATIONS})
 
 
 @settings(max_examples=100)
-@given(st.one_of(JSON, st.lists(st.one_of(JSON, ALMOST), max_size=3)))
+@given(JSON | st.lists(JSON | ALMOST, max_size=3))
 def test_whatever_a_file_holds_there_are_answers_or_an_error_of_value(content):
     try:
         found = answers(content, **C)
