@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, run_experiment
 from skactive._utils import html
 from skactive.campaign import Status
-from skactive.experiment._results import Failure, Round
+from skactive.experiment._results import Failure
 from skactive.experiment._summary import Summary
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
 
@@ -24,6 +24,7 @@ HOSTILE = "<b>\"a\" & 'b'</b> $x$ </td><script>alert(1)</script>"
 CHARACTERS = st.characters(exclude_categories=["Cc", "Cs", "Cn", "Co"])  # XML has these all
 TEXTS = st.text(CHARACTERS, max_size=80) | st.text("<>&;#/\"'ab", max_size=80)
 X, y = load_iris(return_X_y=True)
+TAGS = {"div", "p", "strong", "table", "caption", "tbody", "tfoot", "tr", "th", "td"}
 MODEL = LogisticRegression(max_iter=1000)
 
 
@@ -52,16 +53,6 @@ def numbers(text):
     return re.findall(r"[-+]?\d+(?:\.\d+)?(?:e[-+]\d+)?|nan|inf", text)
 
 
-def rounds(queries=3, trials=4):
-    rng = np.random.default_rng(0)
-    return tuple(
-        Round(t, f"query {q}", r, 10 + 5 * r, (r,), {"accuracy": float(rng.random())}, 0.1, 0.1)
-        for t in range(trials)
-        for q in range(queries)
-        for r in range(3)
-    )
-
-
 # --- the helper -----------------------------------------------------------------------------------
 
 
@@ -77,18 +68,16 @@ def test_a_card_has_no_script_no_address_and_no_colours_and_says_how_many_rows_i
     for n, said in ((20, ""), (12_345, "12,325 more of 12,345 rows")):
         read = Card(html.card("title", [html.Table([["a", "1"]] * n, title="table")], note="note"))
         assert (len(read.tables[0][1]), read.tables[0][2]) == (20, said)
-    tags, styles = {element.tag for element in read.tree.iter()}, [element.attrib for element in read.tree.iter()]
-    assert tags <= {"div", "p", "strong", "table", "caption", "tbody", "tfoot", "tr", "th", "td"}
+    assert {element.tag for element in read.tree.iter()} <= TAGS
     assert read.tree.attrib == {"class": "tex2jax_ignore mathjax_ignore"}
-    assert {text for style in styles[1:] for text in style.items()} == {
-        ("style", f"text-align:{to}") for to in ("left", "right")
-    }
+    others = {text for element in read.tree.iterfind(".//*") for text in element.attrib.items()}
+    assert others == {("style", "text-align:left"), ("style", "text-align:right")}
 
 
 # --- experiments ----------------------------------------------------------------------------------
 
 
-def test_summaries_show_the_cells_of_their_text_and_a_result_its_counts_and_its_summary():
+def test_summaries_show_the_cells_of_their_text_and_results_their_counts_and_their_summary():
     queries = {HOSTILE: StochasticBatchQuery("entropy"), "uniform": StochasticBatchQuery("entropy", "uniform")}
     sizes = {"n_initial": 6, "n_rounds": 2, "n_trials": 3, "batch_size": 5}
     scoring = ["accuracy", "neg_log_loss"]
@@ -102,21 +91,18 @@ def test_summaries_show_the_cells_of_their_text_and_a_result_its_counts_and_its_
     assert read.lines == [repr(result), *summary.lines]
     assert read.tables == summary.tables
     assert any("[" in cell and "]" in cell for cell in read.tables[0][1][1])  # an interval
-
-
-def test_results_with_little_in_them_are_shown_too():
-    failed = [Failure(t, f"query {q}", 1, "E", HOSTILE, "") for q in range(3) for t in range(4)]
-    for result in (
+    failed = [Failure(trial, query, 1, "E", HOSTILE, "") for query in queries for trial in range(3)]
+    for little in (  # nothing, no rounds, one trial, one query, a query that failed, all failed
         ExperimentResult(()),
         ExperimentResult((), settings={"queries": ["a"]}),
-        ExperimentResult(rounds(trials=1)),
-        ExperimentResult(rounds(queries=1)),
-        ExperimentResult(rounds(), tuple(failed[:4])),
-        ExperimentResult(rounds(), tuple(failed)),
+        ExperimentResult(tuple(r for r in result.rounds if r.trial == 0)),
+        ExperimentResult(tuple(r for r in result.rounds if r.query == "uniform")),
+        ExperimentResult(result.rounds, tuple(failed[:3])),
+        ExperimentResult(result.rounds, tuple(failed)),
     ):
-        assert card(result).lines[0] == repr(result)
-    summary = Summary("labels saved", "uniform", [])
-    assert (card(summary).lines, card(summary).tables) == ([str(summary)], [])
+        assert card(little).lines[0] == repr(little)
+    empty = Summary("labels saved", "uniform", [])
+    assert (card(empty).lines, card(empty).tables) == ([str(empty)], [])
 
 
 # --- risk -----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
+import ast
 import html
 import itertools
 import json
@@ -17,7 +18,7 @@ import pytest
 
 import skactive
 from skactive.campaign import _store
-from skactive.cli import _COMMANDS, main
+from skactive.cli import _COMMANDS, _in_shell, _parse, main
 from skactive.cli._tables import read_table, write_table
 
 N = 90
@@ -114,26 +115,20 @@ def test_three_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without
 
 
 def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
-    says = truth(shell.start())
+    says = truth(shell.start("--labels yes,no"))
     for n, suffix in enumerate(("tsv", "xlsx", "parquet", "jsonl"), 1):
         out = shell(["ask", "c.db", "-n", "7", "-o", f"week #{n}.{suffix}"]).out
         assert f"week #{n}.{suffix} holds 7 rows to label; {N - 7 * n} are left." in out
         assert out.endswith(f"\nNext: skactive tell c.db 'week #{n}.{suffix}'\n")  # can be copied
         batch = read_table(f"week #{n}.{suffix}", text=("id", "churn", "skip"))
         assert batch.columns.tolist()[:3] == ["id", "churn", "skip"]
-        assert batch["id"].str.fullmatch(r"\d{3}").all()
         write_table(batch.assign(churn=batch["id"].map(says)), f"week #{n}.{suffix}", force=True)
         assert "7 new labels" in shell(["tell", "c.db", f"week #{n}.{suffix}"]).out
-
-
-def test_a_page_and_tasks_for_label_studio_are_written(shell):
-    shell.start("--labels yes,no")
     assert "Open it in a browser" in shell("ask c.db -n 3 -o week.html").out
-    assert "zwölf" in (page := Path("week.html").read_text(encoding="utf-8")) or "plus" in page or "basic" in page
+    assert "week.html is the page itself. Open it in a browser" in shell("tell c.db week.html", 2).err
     assert "labelling interface of tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
     assert len(json.loads(Path("tasks.json").read_text(encoding="utf-8"))) == 3
     assert "<View" in Path("tasks.xml").read_text(encoding="utf-8")
-    assert "week.html is the page itself. Open it in a browser" in shell("tell c.db week.html", 2).err
 
 
 def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
@@ -325,11 +320,8 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
         ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
-        ("id,age,churn\n1,3,\n,4,\n", r"pool\.csv, row 2: the id must be there in every row"),
         ("name,age,churn\na,3,\n", r"pool\.csv has no column 'id'"),
-        ("id,age\n1,3\n", r"pool\.csv has no column 'churn': add it\."),
         ("id,age,churn\n1,3,yes\n2,4,no\n", r"pool\.csv: the target must have gaps"),
-        ("", r"pool\.csv cannot be read"),
         ("id,age,churn\n", r"pool\.csv: the table must have at least one row"),
         ("id,age,churn\n1,3\n", r"pool\.csv cannot be read: .*Expected 3 columns, got 2"),
     ]:
@@ -350,10 +342,8 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
         (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 2: '\d+' has two labels, 'yes' and 'no'"),
         (f"id,churn\n{one},maybe\n", r"a\.csv, row 1: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
         ("name,churn\nx,yes\n", r"a\.csv has no column 'id'"),
-        (f"id,label\n{one},yes\n", r"a\.csv has no column 'churn'"),
         (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
         ("id,churn\n,yes\n", r"a\.csv, row 1: a row has no id"),
-        ("", r"a\.csv cannot be read"),
     ]:
         Path("a.csv").write_text(text)
         error = shell("tell c.db a.csv", 2).err
@@ -499,12 +489,13 @@ def test_help_lists_the_commands_without_loading_anything_heavy():
 
 
 def test_every_command_has_help_and_there_is_a_version(capsys):
-    asked = {f"{command} --help": f"usage: skactive {command}" for command in _COMMANDS}
-    for line, said in {**asked, "--version": f"skactive {skactive.__version__}\n"}.items():
-        with pytest.raises(SystemExit) as caught:
-            main(line.split())
-        assert caught.value.code == 0
-        assert said in capsys.readouterr().out, line
+    for command in _COMMANDS:
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+        assert f"usage: skactive {command}" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"skactive {skactive.__version__}\n"
 
 
 def test_options_that_there_are_not_end_with_two(shell, capsys):
@@ -522,3 +513,41 @@ def test_options_that_there_are_not_end_with_two(shell, capsys):
         assert message in err
     shell.start()
     assert "-n must be" in shell("ask c.db -n 0", 2).err
+
+
+# --- words of Python come out in words of the shell ------------------------------------------------
+
+LINES = {"start": "c.db --pool pool.csv --id id --target kind", "ask": "c.db", "tell": "c.db a.csv", "status": "c.db"}
+PARAMETERS = ("frame", "path", "id", "target", "ids", "labels", "model", "query", "limits")
+
+
+def in_shell(command, said):
+    return _in_shell(said, command, vars(_parse(command, LINES[command].split())))
+
+
+def said_by_the_package():
+    """All that errors and warnings of campaigns begin with, with names in the place of values."""
+    for path in sorted(Path(skactive.campaign.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"CampaignError", "warn"} and node.args:
+                parts = node.args[0].values if isinstance(node.args[0], ast.JoinedStr) else [node.args[0]]
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+
+
+def test_no_message_of_a_campaign_names_a_parameter_of_python():
+    messages = set(said_by_the_package())
+    assert len(messages) > 40
+    texts = [in_shell(command, message) for command in LINES for message in messages]
+    assert [text for text in texts if any(f"`{name}`" in text for name in PARAMETERS)] == []
+
+
+def test_parameters_become_options():
+    for command, said, words in [
+        ("start", "`score`='variance' is not for it.", "--score 'variance' is not for it."),
+        ("start", "`labels` must hold labels.", "--labels must hold labels."),
+        ("ask", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
+        ("ask", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
+        ("ask", "`frame`: no file\n matches x", "the table: no file matches x"),
+        ("tell", "`withdraw` it: a mark in the column `skip`.", "`skactive withdraw` it: a mark in the column `skip`."),
+    ]:
+        assert in_shell(command, said) == words

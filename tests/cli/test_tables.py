@@ -90,12 +90,12 @@ def test_a_number_in_an_id_column_becomes_its_text(suffix):
 
 
 def test_parquet_of_other_programs_as_text_and_as_it_is():
-    day, long = datetime.date(2024, 1, 5), decimal.Decimal(10**30)
+    day = datetime.date(2024, 1, 5)
     columns = {  # as Arrow has it, as text, as it is read
         "dictionary": (pyarrow.array(["03", None]).dictionary_encode(), "03", "03"),
         "decimal": (pyarrow.array([decimal.Decimal("1.50"), None]), "1.50", 1.5),
         "whole": (pyarrow.array([decimal.Decimal("3.00"), None]), "3", 3),
-        "too long": (pyarrow.array([long, None]), str(long), str(long)),
+        "long": (pyarrow.array([decimal.Decimal(10**30), None]), str(10**30), str(10**30)),
         "day": (pyarrow.array([day, None]), "2024-01-05", pd.Timestamp(day)),
         "time": (pyarrow.array([datetime.datetime(2024, 1, 5, 12), None]), "2024-01-05 12:00:00", None),
         "hour": (pyarrow.array([datetime.time(12, 30), None]), "12:30:00", None),
@@ -270,7 +270,6 @@ BAD_TEXTS = [
     ('i,x\n1,2\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
     ('i,x\n1,say "hi\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
     ("i,x,i\n1,2,3\n", "several columns have the name 'i'"),
-    ("i,,x\n1,2,3\n", "column 2 has no name"),
     ("i,x\n1,2\n".encode("utf-16-le"), "NUL"),
     (b"id,x\n\xe9\x81,2\n", "can't decode byte 0x81"),
     (b"PK\x03\x04\x00", "cannot be read"),
@@ -314,12 +313,12 @@ def test_a_workbook_that_is_broken_or_no_table_is_refused():
 
 def test_a_path_that_is_no_file_is_refused():
     Path("folder.csv").mkdir()
+    suffixes = "a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"
     for name, message in [
         ("folder.csv", "folder.csv cannot be read: Is a directory"),
-        ("none.csv", "none.csv cannot be read: No such file or directory"),
         ("x" * 5000 + ".csv", "cannot be read: "),
-        ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
-        ("a.xlsx.gz", "a.xlsx.gz: a table is told by its suffix"),
+        ("a.xls", f"a.xls: {suffixes}"),
+        ("a.xlsx.gz", f"a.xlsx.gz: {suffixes}"),
     ]:
         with pytest.raises(FileError, match=re.escape(message)):
             read_table(name)
@@ -352,9 +351,8 @@ def test_a_csv_file_is_plain_and_says_utf8_to_spreadsheets_where_it_matters():
 def test_texts_of_a_workbook_are_cells_of_text():
     write_table(pd.DataFrame({"id": ["03", "=1+1"], "x": [3, 4]}), "a.xlsx")
     sheet = openpyxl.load_workbook("a.xlsx").active
-    cells = [sheet["A2"], sheet["A3"]]
-    assert [(c.value, c.data_type, c.number_format) for c in cells] == [("03", "s", "@"), ("=1+1", "s", "@")]
-    assert (sheet["B2"].value, sheet["B2"].data_type) == (3, "n")
+    found = [(sheet[at].value, sheet[at].data_type, sheet[at].number_format) for at in ("A2", "A3", "B2")]
+    assert found == [("03", "s", "@"), ("=1+1", "s", "@"), (3, "n", "General")]
 
 
 def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written():
