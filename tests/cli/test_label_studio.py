@@ -96,6 +96,7 @@ def test_data_are_values_of_json_under_names_of_variables():
         assert json.dumps(data) == json.dumps({"skactive_id_customer": id, **values})
 
 
+@settings(max_examples=30)
 @given(TEXT, TEXT, st.one_of(TEXT, st.integers(-(2**62), 2**62)))
 def test_any_text_is_shown_as_it_stands(name, value, row):
     data = tasks(pd.DataFrame({name: [value]}, index=[row]), id="an id", target="t")[0]["data"]
@@ -297,7 +298,6 @@ ANNOTATIONS = st.lists(st.fixed_dictionaries({}, optional={**PARTS, "result": RE
 ALMOST = st.fixed_dictionaries({"id": JSON, "data": st.just({ID: "03"}), "annotations": ANNOTATIONS})
 
 
-@settings(max_examples=100)
 @given(JSON | st.lists(JSON | ALMOST, max_size=3))
 def test_whatever_a_file_holds_there_are_answers_or_an_error_of_value(content):
     try:
