@@ -53,9 +53,6 @@ def numbers(text):
     return re.findall(r"[-+]?\d+(?:\.\d+)?(?:e[-+]\d+)?|nan|inf", text)
 
 
-# --- the helper -----------------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5), TEXTS.filter(bool), st.booleans())
 def test_any_text_comes_back_as_it_was(rows, text, is_sentences):
     table = html.Table(rows, head=[text, text], title=text, is_sentences=is_sentences)
@@ -72,9 +69,6 @@ def test_a_card_has_no_script_no_address_and_no_colours_and_says_how_many_rows_i
     assert read.tree.attrib == {"class": "tex2jax_ignore mathjax_ignore"}
     others = {text for element in read.tree.iterfind(".//*") for text in element.attrib.items()}
     assert others == {("style", "text-align:left"), ("style", "text-align:right")}
-
-
-# --- experiments ----------------------------------------------------------------------------------
 
 
 def test_summaries_show_the_cells_of_their_text_and_results_their_counts_and_their_summary():
@@ -105,9 +99,6 @@ def test_summaries_show_the_cells_of_their_text_and_results_their_counts_and_the
     assert (card(empty).lines, card(empty).tables) == ([str(empty)], [])
 
 
-# --- risk -----------------------------------------------------------------------------------------
-
-
 def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
     tester = ActiveTester(StochasticBatchQuery("entropy", epsilon=0.1, random_state=0), X)
     tester.tell(y[tester.ask(MODEL.fit(X[::5], y[::5]), 30)])
@@ -125,9 +116,6 @@ def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
         _, row = card(estimate).tables[0][1]
         assert numbers(" ".join(row)) == [n for n in numbers(str(estimate)) if n != "95"], name
         assert row[0] == name.split()[0]
-
-
-# --- stopping and campaigns -----------------------------------------------------------------------
 
 
 def test_a_report_shows_its_verdict_and_its_sentences_by_topic():

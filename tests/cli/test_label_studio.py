@@ -61,9 +61,6 @@ def test_a_recorded_export_holds_what_was_said_by_addresses_or_numbers_of_annota
     assert exported == before
 
 
-# --- tasks ----------------------------------------------------------------------------------------
-
-
 def rows_of(table: str) -> list[list[str]]:
     """The texts of a table in HTML that holds no other tags, as a browser would show them."""
     assert set(re.findall("<([a-z]+)", table)) == {"table", "tr", "th", "td"}
@@ -250,9 +247,6 @@ def test_annotators_answer_each_for_themselves_and_guesses_and_drafts_are_no_ans
         exported(annotation(3, "a", user=7), row="3"),
         exported(predictions=[{"model_version": "x", "result": result}], drafts=[{"id": 4, "result": result}]),
     ) == [Answer(3, "a", "1", False), Answer(3, "b", ANN, False), Answer("3", "a", "7", False)]
-
-
-# --- what cannot be read --------------------------------------------------------------------------
 
 
 def with_result(*results):
