@@ -214,7 +214,7 @@ def test_no_bare_except():
 
 
 # numpy.random holds these beside its global functions.
-NUMPY_RANDOM = {"BitGenerator", "Generator", "PCG64", "RandomState", "SeedSequence", "default_rng"}
+NUMPY_RANDOM = {"BitGenerator", "Generator", "PCG64", "Philox", "RandomState", "SeedSequence", "default_rng"}
 # Functions that draw from torch's global generator unless they are given one.
 TORCH_DRAWS = {"rand", "randn", "randint", "randperm", "bernoulli", "multinomial", "normal", "poisson"}
 TORCH_DRAWS |= {"rand_like", "randn_like"}
