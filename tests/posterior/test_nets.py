@@ -2,8 +2,6 @@
 
 import functools
 import itertools
-import resource
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from skactive import (
     StochasticBatchQuery,
     sample_posterior,
 )
-from skactive.posterior import check_posterior
 
 X = np.random.default_rng(0).uniform(0, 240, (300, 4)).astype(np.float32)
 y = (X[:, 0] > 120).astype(np.int64)
@@ -121,44 +118,6 @@ def test_a_net_sees_its_own_batch_size_or_the_one_that_the_query_asks_for():
     assert max(seen) == 4
 
 
-class Volumes(nn.Module):
-    """A net whose inner layers take 32 MiB a row."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.drop, self.b = nn.Conv3d(1, 64, 3, padding=1), nn.Dropout3d(0.2), nn.Linear(64, 2)
-
-    def forward(self, x):
-        return self.b(self.drop(torch.relu(self.a(x))).flatten(2).mean(2))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
-def test_volumes_at_batch_size_2_take_hardly_more_memory_than_predict_proba():
-    volumes = np.random.default_rng(0).standard_normal((8, 1, 32, 32, 32), dtype=np.float32)
-    net = skorch.NeuralNetClassifier(Volumes, batch_size=2, **{**QUIET, "max_epochs": 1}).initialize()
-    net.predict_proba(volumes)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    StochasticBatchQuery(n_draws=3, random_state=0).select(net, volumes, 2)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # A layer's outputs for two rows are 16 MiB, for all eight 64 MiB, of which three are alive at a time.
-    assert after - before < 96 * 1024
-
-
-def room_for_ten(module, x):
-    if len(x) > 10:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-    return module.net(x)
-
-
-def test_a_query_goes_on_with_smaller_blocks_where_memory_runs_out_and_says_so_once():
-    query = StochasticBatchQuery(n_draws=3, sampler="topk", random_state=0)
-    with pytest.warns(UserWarning, match="`predict_batch_size` below 256") as warned:
-        batch = query.select(Around(room_for_ten).eval(), X, 5)
-    assert len(warned) == 1
-    np.testing.assert_array_equal(batch, query.set_params(random_state=0).select(mlp().eval(), X, 5))
-
-
 # skorch nets
 
 
@@ -183,12 +142,6 @@ class ScaledEvaluation(skorch.NeuralNetClassifier):
 
     def train_step_single(self, batch, **fit_params):
         return super().train_step_single((batch[0] / 240, batch[1]), **fit_params)
-
-
-class Tempered(skorch.NeuralNetClassifier):
-    def predict_proba(self, X):
-        p = super().predict_proba(np.asarray(X) / 240) ** 0.5
-        return p / p.sum(1, keepdims=True)
 
 
 class Wrapped(skorch.NeuralNetClassifier):
@@ -234,23 +187,6 @@ def test_draws_without_anything_dropped_are_what_the_net_predicts(name):
     np.testing.assert_allclose(draws_of(net, X[:50])[2], net.predict_proba(X[:50]), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["tuples", "binary"])
-def test_draws_of_a_skorch_net_have_the_mean_and_spread_of_dropout_left_on(name):
-    net = ASKED[name](0.3).fit(X, y.astype(np.float32) if name == "binary" else y)
-    n = 400
-    ours = draws_of(net, X[:6], n)[..., 1].double()
-    torch.manual_seed(0)
-    net._set_training = lambda training: net.module_.train()
-    theirs = torch.stack([torch.as_tensor(net.predict_proba(X[:6]))[:, 1] for _ in range(n)]).double()
-    # Two means of n, 6 rows of 9 nets: 5 standard errors of their difference.
-    error = 5 * ((ours.var(0) + theirs.var(0)) / n).sqrt()
-    assert bool(((ours.mean(0) - theirs.mean(0)).abs() < error).all())
-    # The logarithm of a ratio of two variances has a standard error of sqrt((kurtosis - 1) 2 / n).
-    spread = ((ours - ours.mean(0)) / ours.std(0)) ** 4
-    error = 5 * ((spread.mean(0).clamp_min(2) - 1) * 2 / n).sqrt()
-    assert bool(((ours.var(0) / theirs.var(0)).log().abs() < error).all())
-
-
 def test_rows_by_name_go_to_a_skorch_net_by_name_and_to_no_bare_module():
     rows = {"left": X[:, :2], "right": X[:, 2:]}
     module = Around(lambda module, left, right: module.net(torch.cat([left, right], 1) / 240), 1e-9)
@@ -273,10 +209,6 @@ def named(module, x):
     return Output(logits=module.net(x / 240), hidden=x)
 
 
-def test_an_output_with_logits_is_taken_by_its_logits():
-    np.testing.assert_array_equal(draws_of(Around(named).eval(), X), draws_of(mlp().eval(), X / 240))
-
-
 class Changing(skorch.NeuralNetClassifier):
     """Applies another function at every prediction."""
 
@@ -287,7 +219,7 @@ class Changing(skorch.NeuralNetClassifier):
         return lambda h: (h * n).softmax(-1)
 
 
-@pytest.mark.parametrize("kind", [Changing, Tempered, Wrapped])
+@pytest.mark.parametrize("kind", [Changing, Wrapped])
 def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused(kind):
     net = kind(mlp(), dataset=Scaled, **QUIET).fit(X, y)
     with pytest.raises(ValueError, match=r"must predict what its module and its `predict_nonlinearity` give"):
@@ -329,16 +261,6 @@ def test_outputs_of_several_parts_go_to_the_nonlinearity_as_skorch_hands_them_ov
 def test_a_pool_of_whole_numbers_for_a_net_of_floats_is_refused_with_the_conversion():
     with pytest.raises(ValueError, match=r"\.astype\(numpy\.float32\)"):
         draws_of(mlp().eval(), np.ones((4, 4), dtype=np.int64))
-
-
-def test_neither_torch_s_generator_nor_the_mode_of_a_skorch_net_is_touched():
-    net = ASKED["dataset"](0.3).fit(X, y)
-    net.module_.train()
-    state = torch.get_rng_state()
-    for query in (StochasticBatchQuery(n_draws=4, random_state=0), BADGEQuery(random_state=0)):
-        query.select(net, X, 4)
-    assert torch.equal(state, torch.get_rng_state())
-    assert all(part.training for part in net.module_.modules())
 
 
 # Bare modules: what they return
@@ -415,35 +337,20 @@ def test_the_error_of_a_forward_pass_is_chained():
     assert isinstance(caught.value.__cause__, NameError)
 
 
-def test_batch_norm_that_was_left_in_training_mode_goes_by_what_it_saw_in_training():
-    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 2)).train()
-    for _ in range(20):
-        module(torch.from_numpy(X))
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    draws = draws_of(module, X, 4)
-    np.testing.assert_allclose(draws, draws_of(module.eval(), X, 4), rtol=0, atol=1e-6)
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-
-
 def noisy_in_training(module, x):
     factor = 1 + float(np.random.default_rng().normal()) if module.training else 1.0
     return module.net(factor * x / 240)
 
 
-UNSEEN = {
-    "something else than dropout": Around(lambda module, x: module.net(x / (48 if module.training else 240)), 0.0),
-    "numbers that are not torch's": Around(noisy_in_training),
-    "dropout that cannot be seen": Around(
-        lambda module, x: module.net(torch.ops.aten.dropout(x / 240, 0.5, module.training))
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNSEEN)
-def test_nets_that_do_more_in_training_than_is_seen_are_refused(name):
+def test_nets_that_do_more_in_training_than_is_seen_are_refused():
     state = torch.get_rng_state()
-    with pytest.raises(ValueError, match=r"by its dropout alone|same at every call|rate above 0"):
-        draws_of(UNSEEN[name].eval(), X)
+    for more in (
+        Around(lambda module, x: module.net(x / (48 if module.training else 240)), 0.0),
+        Around(noisy_in_training),
+        Around(lambda module, x: module.net(torch.ops.aten.dropout(x / 240, 0.5, module.training))),
+    ):
+        with pytest.raises(ValueError, match=r"by its dropout alone|same at every call|rate above 0"):
+            draws_of(more.eval(), X)
     torch.set_rng_state(state)
 
 
@@ -469,38 +376,6 @@ def test_embeddings_switch_off_dropout_that_is_always_on():
     np.testing.assert_array_equal(net.embed(X), net.embed(X))
     np.testing.assert_array_equal(*(BADGEQuery(random_state=0).select(net.net_.module_, X, 5) for _ in range(2)))
     assert torch.equal(state, torch.get_rng_state())
-
-
-def test_a_net_passes_the_check_for_sources_of_ones_own():
-    check_posterior(mlp().eval(), X[:20] / 240)
-    check_posterior(ASKED["dataset"](0.3).fit(X, y), X[:20])
-
-
-def arrays_of(rows):
-    return np.stack([np.asarray(row[0]) for row in rows]), torch.zeros(len(rows))
-
-
-class TakesArrays(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(256, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 2))
-
-    def forward(self, X):
-        return self.net(torch.as_tensor(X).flatten(1))
-
-
-class Arrays(skorch.NeuralNetClassifier):
-    def infer(self, x, **fit_params):
-        return self.module_(x)
-
-
-def test_batches_that_are_no_tensors_are_answered_one_by_one_of_blocks():
-    images = np.zeros((600, 16, 16), np.float32)  # with borders of zeros, so that their texts are alike
-    images[:, 4:12, 4:12] = np.random.default_rng(0).random((600, 8, 8))
-    net = Arrays(TakesArrays, batch_size=64, iterator_valid__collate_fn=arrays_of, **QUIET).initialize()
-    draws = draws_of(net, images)
-    np.testing.assert_allclose(draws[:, 500:510], draws_of(net, images[500:510]), rtol=0, atol=1e-6)
-    assert not torch.equal(draws[:, :64], draws[:, 64:128])
 
 
 @pytest.mark.arithmetic
