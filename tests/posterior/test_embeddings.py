@@ -88,9 +88,6 @@ def test_an_embedding_may_be_a_function_of_rows_or_of_the_estimator_and_rows():
     np.testing.assert_array_equal(embed_by(model)(X), X)
     with pytest.raises(ValueError, match="`embedding` must be"):
         embed_by(model, "features")
-
-
-def test_probabilities_are_asked_of_classifiers_only():
     with pytest.raises(TypeError, match=r"predict_proba\. Got a SVC without it"):
         represent_by(SVC().fit(X, y))
     np.testing.assert_array_equal(embed_by(SVC().fit(X, y))(X), X)

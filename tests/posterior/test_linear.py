@@ -11,13 +11,7 @@ from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import (
-    ARDRegression,
-    BayesianRidge,
-    LogisticRegression,
-    LogisticRegressionCV,
-    SGDClassifier,
-)
+from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
 from skactive import sample_posterior

@@ -11,13 +11,7 @@ from skorch.helper import SliceDict
 from torch import nn
 from torch.nn import functional as F
 
-from skactive import (
-    BADGEQuery,
-    BatchBALDQuery,
-    MCDropoutClassifier,
-    StochasticBatchQuery,
-    sample_posterior,
-)
+from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery, sample_posterior
 
 X = np.random.default_rng(0).uniform(0, 240, (300, 4)).astype(np.float32)
 y = (X[:, 0] > 120).astype(np.int64)

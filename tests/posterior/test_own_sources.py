@@ -71,9 +71,7 @@ def test_a_source_that_has_fewer_draws_gives_all_of_them_unless_a_number_is_aske
     query = clone(query).set_params(random_state=0)
     assert len(query.select(Own(drawn=5), X, 3)) == 3
     for n_draws in (20, 3):
-        with pytest.raises(
-            ValueError, match=rf"`n_draws`={n_draws} must be .* this Own drew 5.*eave `n_draws` at None"
-        ):
+        with pytest.raises(ValueError, match=rf"`n_draws`={n_draws} must be .* this Own drew 5.*`n_draws` at None"):
             query.set_params(n_draws=n_draws).select(Own(drawn=5), X, 3)
 
 
