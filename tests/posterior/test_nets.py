@@ -100,7 +100,7 @@ def test_a_net_sees_its_own_batch_size_or_the_one_that_the_query_asks_for():
         seen.append(len(x))
         return module.net(x)
 
-    for own, asked, most in ((2, None, 2), (2, 5, 5), (100, 30, 30)):
+    for own, asked, most in ((1, None, 1), (2, 5, 5), (100, 30, 30), (-1, None, 60)):
         options = {"batch_size": 64, "iterator_valid__batch_size": own, **QUIET}
         net = skorch.NeuralNetClassifier(Around(remembering), **options).fit(X, y)
         seen.clear()
@@ -271,6 +271,7 @@ def test_what_a_module_returns_is_decided_once_on_a_real_row():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_probabilities_in_half_precision_are_no_logits(dtype):
+    assert draws_of(skorch.NeuralNetClassifier(mlp().to(dtype), **QUIET).initialize(), X / 240).dtype is dtype
     expected = mlp(1e-9, 3).to(dtype).double()(torch.from_numpy(X / 240).to(dtype).double()).softmax(-1)
     for last in (nn.Softmax(-1), nn.LogSoftmax(-1)):
         module = mlp(1e-9, 3, last).to(dtype).eval()
