@@ -71,6 +71,11 @@ def test_laplace_means_are_the_most_probable_weights():
     reference = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(with_ones(X), y)
     np.testing.assert_allclose(np.column_stack([fitted.coef_, fitted.intercept_]), reference.coef_, atol=1e-5)
     assert fitted.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    fitted = head(Columns(), prior_precision=0.7).fit(X, codes == 1)
+    # The difference of the weights of two classes has twice the variance of each.
+    difference = LogisticRegression(C=2 / 0.7, fit_intercept=False, tol=1e-10).fit(with_ones(X), codes == 1).coef_
+    expected = np.vstack([-difference, difference]) / 2
+    np.testing.assert_allclose(np.column_stack([fitted.coef_, fitted.intercept_]), expected, atol=1e-5)
 
 
 @pytest.mark.arithmetic
@@ -193,6 +198,10 @@ def test_without_a_net_rows_are_features():
     assert (fitted.net_, fitted.n_features_in_) == (None, 4)
     with pytest.raises(ValueError, match="3 features, but LastLayerClassifier is expecting 4"):
         fitted.predict(X[:, :3])
+    functions = fitted.sample_posterior(5, rng())
+    before = functions(X)
+    fitted.fit(X[:, :3], y)  # which changes no function drawn before
+    np.testing.assert_array_equal(functions(X), before)
 
 
 def torch_module():
