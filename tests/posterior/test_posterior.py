@@ -1,6 +1,7 @@
 """Posterior draws: the same K functions at every call, from every source."""
 
 import tracemalloc
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -174,6 +175,29 @@ def test_bootstrap_members_differ_and_are_reproducible(n_jobs):
     assert draws.shape == (20, 150, 3)
     assert draws.std(0).max() > 0.01
     np.testing.assert_array_equal(bootstrap(model, X, y, None, rng(), n_jobs=n_jobs)(X), draws)
+
+
+class Weighs(GaussianNB):
+    """Writes down how many rows a fit got, and with which weights."""
+
+    fits: ClassVar = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.fits.append((len(X), None if sample_weight is None else sample_weight.sum()))
+        return super().fit(X, y, sample_weight)
+
+
+class ByParts(Weighs):
+    def __init__(self, batch_size=2):
+        super().__init__()
+        self.batch_size = batch_size
+
+
+def test_bootstrap_members_get_counts_as_weights_unless_they_are_fitted_by_parts():
+    Weighs.fits.clear()
+    for model in (Weighs(), ByParts()):
+        bootstrap(model, X, y, 2, rng())
+    assert Weighs.fits == [(150, 150)] * 2 + [(150, None)] * 2
 
 
 def test_no_bootstrap_member_misses_a_class_that_has_a_row_to_give():
