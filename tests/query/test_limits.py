@@ -11,18 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import reference
-import torch
 from modAL.models import ActiveLearner
-from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
-from small_models import first_law
+from small_models import first_law, first_rows
 
 import skactive
 from skactive import Limits, StochasticBatchQuery
 from skactive.acsfw import _core_set
 from skactive.query import Batch, BatchQuery, Pool
-from skactive.risk import ActiveTester
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 4))
@@ -50,7 +47,7 @@ WAYS = {
     "epsilon": ("StochasticBatchQuery", {"epsilon": 0.3}),
     "diversity": ("StochasticBatchQuery", {"diversity": 2.0, "epsilon": 0.1}),
 }
-every_way = pytest.mark.parametrize("way", WAYS)
+every_query = pytest.mark.parametrize("way", [*QUERIES, "diversity"])
 quietly = pytest.mark.filterwarnings("ignore:.* rows:UserWarning")
 K = 7
 LIMITS = {
@@ -98,18 +95,20 @@ def assert_keeps(batch, k, groups=None, max_per_group=None, at_least=None, costs
 
 
 @quietly
-@every_way
-@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-def test_every_query_keeps_to_every_limit(way, limits):
+@pytest.mark.parametrize(
+    ("way", "case"),
+    [*((way, "all") for way in WAYS), *((way, case) for case in LIMITS for way in ("epsilon", "BADGEQuery"))],
+)
+def test_every_query_keeps_to_every_limit(way, case):
     query = make(way)
-    for _ in range(3):
-        batch = query.select(model_for(way), POOL, K, limits=Limits(**limits))
-        assert_keeps(batch, K, **limits)
+    for _ in range(2):
+        batch = query.select(model_for(way), POOL, K, limits=Limits(**LIMITS[case]))
+        assert_keeps(batch, K, **LIMITS[case])
     np.testing.assert_array_equal(query.indices_, batch)
 
 
 @quietly
-@every_way
+@every_query
 def test_a_batch_within_a_budget_ends_only_when_no_row_that_is_left_fits(way):
     limits = {"groups": GROUPS, "max_per_group": 1, "costs": COSTS, "budget": 0.8}
     query = make(way)
@@ -120,32 +119,24 @@ def test_a_batch_within_a_budget_ends_only_when_no_row_that_is_left_fits(way):
 
 
 @quietly
-@every_way
-@pytest.mark.parametrize("case", ["at least", "all"])
-def test_candidates_and_rows_in_flight_are_left_out_and_count_for_nothing(case, way):
-    limits = LIMITS[case]
+@every_query
+def test_candidates_and_rows_in_flight_are_left_out_and_count_for_nothing(way):
     pending = [i for i in range(N) if i % 11 == 0]
     candidates = [i for i in range(N) if i % 4 != 3]
-    query = make(way)
-    batch = query.select(model_for(way), POOL, K, candidates=candidates[::-1], pending=pending, limits=Limits(**limits))
-    assert_keeps(batch, K, **limits)
+    given = {"candidates": candidates[::-1], "pending": pending, "limits": Limits(**LIMITS["all"])}
+    batch = make(way).select(model_for(way), POOL, K, **given)
+    assert_keeps(batch, K, **LIMITS["all"])
     assert set(batch.tolist()) <= set(candidates) - set(pending)
 
 
 @quietly
-@every_way
-@pytest.mark.parametrize("case", ["one of each group", "all"])
-def test_log_probabilities_are_there_where_a_query_has_a_law_and_must_rows_are_certain(case, way):
+@pytest.mark.parametrize(("way", "case"), [("softrank", "all"), ("epsilon", "must"), ("CausalBALDQuery", "all")])
+def test_log_probabilities_are_those_of_rows_left_and_rows_that_must_be_in_are_certain(way, case):
     query = make(way)
     batch = query.select(model_for(way), POOL, K, limits=Limits(**LIMITS[case]))
-    if WAYS[way][0] not in ("StochasticBatchQuery", "CausalBALDQuery"):
-        assert not hasattr(query, "log_proba_")
-        return
-    n_must = len(LIMITS[case].get("must", []))
     assert query.log_proba_.shape == batch.shape
-    assert not query.log_proba_[:n_must].any()
+    assert not query.log_proba_[: len(LIMITS[case]["must"])].any()
     assert (query.log_proba_ <= 0).all()
-    assert first_law(query).shape == (N,)
     assert np.exp(first_law(query)).sum() == pytest.approx(1)
     again = pickle.loads(pickle.dumps(query))
     np.testing.assert_array_equal(again.log_proba_, query.log_proba_)
@@ -160,15 +151,11 @@ def test_limits_that_bind_no_row_change_no_batch_of_a_greedy_query(way):
     np.testing.assert_array_equal(plain, limited)
 
 
-@quietly
-@every_way
-@pytest.mark.parametrize("kind", ["classes", "columns"])
-def test_a_learner_that_is_not_fitted_gets_a_uniform_batch_within_the_limits(kind, way):
-    learner = ActiveLearner(RandomForestClassifier(5), make(way))
-    limits = LIMITS["all" if kind == "classes" else "one of each group"]
+def test_a_learner_that_is_not_fitted_gets_a_uniform_batch_within_the_limits():
+    learner = ActiveLearner(RandomForestClassifier(5), make("KCenterQuery"))
     with pytest.warns(UserWarning, match="not fitted yet"):
-        batch, _ = learner.query(POOL, n_instances=K, limits=Limits(**limits))
-    assert_keeps(batch, K, **limits)
+        batch, _ = learner.query(POOL, n_instances=K, limits=Limits(**LIMITS["all"]))
+    assert_keeps(batch, K, **LIMITS["all"])
 
 
 @quietly
@@ -237,8 +224,7 @@ def limited_steps(vectors, k, allowance):
     return found, w[found]
 
 
-@pytest.mark.parametrize("case", ["one of each group", "must", "all"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("case", "seed"), [("one of each group", 0), ("must", 1), ("all", 2)])
 def test_a_core_set_steps_to_the_best_vertices_of_the_rows_allowed(case, seed):
     draws = np.random.default_rng(seed).dirichlet(np.ones(3), size=(10, N))
     vectors = reference.expected_log_likelihoods(draws) / math.sqrt(10)
@@ -249,14 +235,6 @@ def test_a_core_set_steps_to_the_best_vertices_of_the_rows_allowed(case, seed):
     assert core.indices[: len(found)].tolist() == found
     np.testing.assert_allclose(core.weights[: len(found)], weights, rtol=1e-8, atol=1e-9)
     assert not core.weights[len(found) :].any()
-
-
-def test_rows_that_must_be_in_a_core_set_come_first():
-    query = make("ACSFWQuery")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        batch = query.select(FOREST, POOL, 5, limits=Limits(GROUPS, 1, must=[5, 8]))
-    assert batch[:2].tolist() == [5, 8]
 
 
 @pytest.mark.parametrize(("way", "words"), [
@@ -282,16 +260,10 @@ MASK = np.isin(np.arange(N), [17, 40])
 AS_ARRAYS = {"groups": NAMES, "costs": COSTS, "must": MASK}
 FRAME = pd.DataFrame(POOL, columns=list("abcd"), index=np.arange(N) + 500)
 CONTAINERS = {
-    "lists": (POOL, {"groups": NAMES.tolist(), "costs": COSTS.tolist(), "must": MASK.tolist()}),
-    "tensors": (POOL, {"groups": torch.from_numpy(GROUPS), "costs": torch.from_numpy(COSTS), "must": [17, 40]}),
     "categories": (POOL, {"groups": pd.Series(NAMES).astype("category"), "costs": pd.Series(COSTS), "must": MASK}),
     "objects": (POOL, {"groups": NAMES.astype(object), "costs": COSTS.astype(object), "must": MASK.astype(object)}),
     "tuples": (POOL, {"groups": [("a", name) for name in NAMES], "costs": tuple(COSTS), "must": (17, 40)}),
     "dates": (POOL, {"groups": np.datetime64("2020-01-01") + GROUPS, "costs": COSTS, "must": MASK}),
-    "series in the order of the frame": (
-        FRAME,
-        {name: pd.Series(values, FRAME.index) for name, values in AS_ARRAYS.items()},
-    ),
     "series in another order": (
         FRAME,
         {name: pd.Series(values, FRAME.index).iloc[SHUFFLED] for name, values in AS_ARRAYS.items()},
@@ -300,17 +272,16 @@ CONTAINERS = {
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
-@pytest.mark.parametrize("chunk_size", [None, 7])
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_limits_are_the_same_in_every_container(container, chunk_size):
+def test_limits_are_the_same_in_every_container(container):
     pool, given = CONTAINERS[container]
     options = {"max_per_group": 1, "budget": 2.5}
     expected = make("epsilon").select(FOREST, POOL, K, limits=Limits(**AS_ARRAYS, **options))
-    batch = make("epsilon", chunk_size=chunk_size).select(FOREST, pool, K, limits=Limits(**given, **options))
+    batch = make("epsilon", chunk_size=7).select(FOREST, pool, K, limits=Limits(**given, **options))
     np.testing.assert_array_equal(batch, expected)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64", "float32", "object", "str"])
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "str"])
 def test_integers_of_every_type_are_the_same_groups(dtype):
     def rows_of(groups, most):
         pool = Pool.of(np.zeros((len(groups), 1)), limits=Limits(groups, most))
@@ -385,27 +356,14 @@ def test_a_batch_that_power_can_draw_by_scores_has_no_warning_of_one_that_is_fil
 G2 = ["a", "b"] * (N // 2)
 BAD = {
     "not limits": ({"max_per_group": 1}, r"`limits` must be None or `skactive.Limits`.*Got \{'max_per_group': 1\}"),
-    "a class": (Limits, r"`limits` must be None or `skactive.Limits`.*Got the class Limits"),
     "groups of another length": (Limits(G2[:-1], 1), r"`groups` must have shape \(60,\).*Got \(59,\)"),
     "a group that is missing": (Limits([*G2[:-1], None], 1), r"`groups` must have a value.*Got none in"),
-    "NaN for a group": (Limits([*range(N - 1), math.nan], 1), r"`groups` must .*Got none in row 59, and 1 "),
     "NaT for a group": (
         Limits(np.array(["2020-01-01"] * 59 + ["NaT"], dtype="M8[ns]"), 1),
         r"`groups` must have a value for every row\. Got none in row 59",
     ),
-    "two axes of groups": (Limits(np.ones((N, 1)), 1), r"`groups` must have shape \(60,\).*Got \(60, 1\)"),
-    "sparse groups": (Limits(sparse.csr_array(np.ones((N, 1))), 1), r"`groups` must have shape \(60,\)"),
     "lists for groups": (Limits([[1]] * N, 1), "unhashable"),
     "too few of groups": (Limits(G2, 1), r"`max_per_group` must leave `n_instances`=7 rows.* can have 2 at most"),
-    "too few beside must": (
-        Limits(G2, 2, must=[0]),
-        r"`max_per_group` must leave `n_instances`=7.* can have 4 at most",
-    ),
-    "no rows of any group": (
-        Limits(G2, {"a": 0, "b": 0}, costs=COSTS, budget=9),
-        r"`max_per_group` must leave `n_instances`=7 rows.* can have 0 at most",
-    ),
-    "an unknown group, at least": (Limits(G2, at_least={"c": 1}), r"`at_least` must name groups of the pool\. Got 'c'"),
     "an unknown group, at most": (Limits(G2, {"c": 1}), r"`max_per_group` must name groups of the pool\. Got 'c'"),
     "more needs than picks": (
         Limits(G2, at_least={"a": 4, "b": 4}),
@@ -419,20 +377,14 @@ BAD = {
         Limits(G2, at_least={"a": 31}),
         r"`at_least` and `must` must keep to.*Got 31 rows of 'a', .* may have 30",
     ),
-    "costs of another length": (Limits(costs=COSTS[1:], budget=1), r"`costs` must .*shape \(60,\).*Got shape \(59,\)"),
     "a negative cost": (Limits(costs=-COSTS, budget=1), r"`costs` must be finite, 0 or larger.* numbers from -0\.\d"),
     "NaN for a cost": (Limits(costs=[math.nan, *COSTS[1:]], budget=1), r"`costs` must be finite.*numbers from nan"),
     "a budget for nothing": (Limits(costs=COSTS, budget=0.01), r"`budget` must pay for a row.* Got 0.01.* cost 0.1"),
-    "a budget for must": (
-        Limits(costs=COSTS + 1, budget=2, must=[0, 1]),
-        r"`budget` must pay for .*`must`.* Got 2, and they cost",
-    ),
     "a budget for needs": (
         Limits(G2, at_least={"a": 3}, costs=np.ones(N), budget=2.5),
         r"`budget` must pay for .*`at_least`\. Got 2.5, and they cost 3 or more",
     ),
     "must twice": (Limits(must=[3, 5, 3]), r"`must` must be distinct rows.* Got a row twice"),
-    "must outside": (Limits(must=[60]), r"`must` must be positions from 0 to 59"),
     "must in flight": (
         Limits(must=[58]),
         r"`must` must be .*rows that may be chosen\. Got row 58, which is .*`pending`",
@@ -441,33 +393,19 @@ BAD = {
         Limits(must=[59]),
         r"`must` must be .*rows that may be chosen\. Got row 59, which is none of the `cand",
     ),
-    "too many must": (Limits(must=range(8)), r"`at_least` and `must` must fit `n_instances`=7.* 8 rows"),
-    "must above the most": (
-        Limits(G2, 1, must=[0, 2]),
-        r"`must` must keep to `max_per_group`.* Got 2 rows of 'a', of which a batch may have 1",
-    ),
 }
 
 
-@pytest.mark.parametrize("way", ["StochasticBatchQuery", "KCenterQuery"])
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_met_is_said_before_anything_is_drawn_and_the_query_is_as_it_was(case, way):
+def test_what_cannot_be_met_is_said_before_anything_is_drawn_and_the_query_is_as_it_was(case, monkeypatch):
     limits, words = BAD[case]
-    query = make(way)
+    query = make("StochasticBatchQuery")
     query.select(FOREST, POOL, 2)
     state, before = copy.deepcopy(query.rng_.bit_generator.state), dict(vars(query))
-    only = {"candidates": np.arange(N) < 59, "pending": [58]} if "must" in case and "budget" not in case else {}
-
-    def ask(**given):
-        raise AssertionError
-
-    query.choose = ask
-    try:
-        with pytest.raises((ValueError, TypeError), match=words) as caught:
-            query.select(FOREST, POOL, 7, limits=limits, **only)
-    finally:
-        del query.choose
-    assert "\n" not in str(caught.value)
+    only = {"candidates": np.arange(N) < 59, "pending": [58]} if "must" in case else {}
+    monkeypatch.setattr(StochasticBatchQuery, "choose", None)
+    with pytest.raises((ValueError, TypeError), match=words):
+        query.select(FOREST, POOL, 7, limits=limits, **only)
     assert query.rng_.bit_generator.state == state
     assert vars(query) == before
 
@@ -476,15 +414,10 @@ def test_what_cannot_be_met_is_said_before_anything_is_drawn_and_the_query_is_as
     ("given", "words"),
     [
         ({"max_per_group": 1}, "must be given along with"),
-        ({"at_least": {"a": 1}}, "must be given along with"),
         ({"groups": G2}, "must be given along with"),
         ({"budget": 1.0}, "must be given along with"),
         ({"costs": COSTS}, "must be given along with"),
-        ({"groups": G2, "max_per_group": 0}, "`max_per_group` must be None, an integer, 1 or larger, or a dict"),
-        ({"groups": G2, "max_per_group": {"a": -1}}, "`max_per_group` must be .*Got {'a': -1}"),
-        ({"groups": G2, "at_least": 2}, "`at_least` must be None or a dict of groups and integers.*Got 2"),
-        ({"costs": COSTS, "budget": -1}, "`budget` must be None or a finite number, 0 or larger. Got -1"),
-        ({"costs": COSTS, "budget": math.nan}, "`budget` must be None or a finite number, 0 or larger. Got nan"),
+        ({"groups": G2, "at_least": {"a": -1}}, "`at_least` must be None or a dict of groups and integers.*Got {'a'"),
     ],
 )
 def test_limits_that_contradict_themselves_are_refused_when_they_are_stated(given, words):
@@ -499,19 +432,12 @@ def test_limits_are_frozen_and_can_be_pickled():
     assert pickle.loads(pickle.dumps(limits)).max_per_group == {"a": 1}
 
 
-def first_rows(scores, k, rng, *, beta):
-    return np.arange(k)
-
-
-@pytest.mark.parametrize("way", ["StochasticBatchQuery", "diversity", "epsilon"])
-def test_a_sampler_without_a_law_is_refused_with_limits_before_rows_are_scored(way):
+def test_a_sampler_without_a_law_is_refused_with_limits_before_rows_are_scored():
     def never(learner, X):
         raise AssertionError
 
-    query = make(way, score=never, sampler=first_rows)
-    with pytest.raises(
-        ValueError, match=r"`limits` needs a sampler whose law is known.*'first_rows' has no `log_weights`"
-    ):
+    query = make("StochasticBatchQuery", score=never, sampler=first_rows)
+    with pytest.raises(ValueError, match=r"`limits` needs a sampler whose law is known.*'first_rows' has no"):
         query.select(FOREST, POOL, 3, limits=Limits(must=[4]))
 
 
@@ -549,7 +475,7 @@ class FirstAllowed(FirstRows):
         return Batch(allowance.batch, np.zeros(len(pool)))
 
 
-@pytest.mark.parametrize("case", LIMITS)
+@pytest.mark.parametrize("case", ["all", "one of each group"])
 def test_a_query_of_the_users_own_that_does_not_go_by_limits_is_refused(case):
     limits = LIMITS[case]
     with pytest.raises(ValueError, match=r"FirstRows chose 7 rows that do not keep to them.*`pool.allowance\(k\)`"):
@@ -566,9 +492,3 @@ def test_a_query_that_stops_before_the_budget_is_spent_is_refused():
 
     with pytest.raises(ValueError, match=r"TooFew chose .* rows that do not keep to them"):
         TooFew().select(FOREST, POOL, K, limits=Limits(**LIMITS["a budget"]))
-
-
-def test_a_tester_takes_no_limits():
-    tester = ActiveTester(make("epsilon", score="entropy"), POOL)
-    with pytest.raises(TypeError, match="limits"):
-        tester.ask(FOREST, 5, limits=Limits(must=[1]))
