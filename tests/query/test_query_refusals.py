@@ -38,7 +38,7 @@ def make(score="bald", **parameters):
 def test_a_batch_size_that_is_none_of_the_pools_names_itself_and_the_pool_size(n_instances, forest):
     learner = ActiveLearner(RandomForestClassifier(5), make(), X_training=X_TRAIN, y_training=LABELS)
     for call in (lambda: make().select(forest, X_POOL, n_instances), lambda: learner.query(X_POOL, n_instances)):
-        with pytest.raises((TypeError, ValueError), match="`n_instances`.* 30"):
+        with pytest.raises((TypeError, ValueError), match=r"`n_instances`.* 30"):
             call()
 
 
@@ -250,7 +250,7 @@ def test_an_estimator_that_is_neither_classifier_nor_regressor_is_refused_by_its
 
 def test_a_class_score_of_a_regressor_is_refused_with_the_type_and_the_way_out():
     regressor = LinearRegression().fit(X_TRAIN, X_TRAIN[:, 0])
-    with pytest.raises(ValueError, match="LinearRegression is one.*std_dev"):
+    with pytest.raises(ValueError, match=r"LinearRegression is one.*std_dev"):
         make("entropy").select(regressor, X_POOL, 2, X_training=X_TRAIN, y_training=X_TRAIN[:, 0])
 
 
@@ -271,5 +271,5 @@ def test_a_regressor_of_several_outputs_is_refused():
 
 @pytest.mark.parametrize("posterior", ["auto", "bootstrap", RandomForestClassifier(5)])
 def test_a_score_of_draws_without_draws_and_training_data_names_the_posterior(posterior):
-    with pytest.raises(ValueError, match="`posterior`.* Give `X_training` and `y_training`"):
+    with pytest.raises(ValueError, match=r"`posterior`.* Give `X_training` and `y_training`"):
         make(posterior=posterior).select(LogisticRegression().fit(X_TRAIN, LABELS), X_POOL, 2)
