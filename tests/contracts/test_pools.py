@@ -17,8 +17,6 @@ from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from skorch.helper import SliceDict
 
 import skactive
 from skactive import StochasticBatchQuery, run_experiment
@@ -113,17 +111,6 @@ def select(wrap, rows, model):
     return make().select(model, wrap(rows[FIRST:]), 5)
 
 
-def bootstrapped(wrap, rows, model):
-    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
-    training = {"X_training": wrap(rows[:FIRST]), "y_training": LABELS[:FIRST]}
-    return make(posterior="bootstrap", n_draws=3).select(model, wrap(rows[FIRST:]), 5, **training)
-
-
-def scores(wrap, rows, model):
-    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
-    return score_pool(model, wrap(rows[FIRST:]), "bald")["bald"]
-
-
 def loop(wrap, rows, model):
     """modAL's, with rows on their way by ``candidates``."""
     learner = ActiveLearner(model, make(), wrap(rows[:FIRST]), LABELS[:FIRST])
@@ -183,8 +170,6 @@ def effects(wrap, rows, model):
 
 ENTRIES = {
     "select": select,
-    "bootstrap": bootstrapped,
-    "score_pool": scores,
     "loop": loop,
     "run_experiment": experiment,
     "StoppingReport": stopping,
@@ -200,14 +185,6 @@ ON_TEXTS = {name: entry for name, entry in ENTRIES.items() if name != "CausalBAL
 def pairs(containers, entries, everywhere):
     """Every container at one entry point that scores and one that stores rows, and some at all of them."""
     return [(c, entry) for c in containers for entry in entries if c in everywhere or entry in {"select", "loop"}]
-
-
-def arrays_by_name(X):
-    return SliceDict(left=X[:, :2], right=X[:, 2:])
-
-
-def joined(X):
-    return np.concatenate([X["left"], X["right"]], axis=1)
 
 
 @functools.cache
@@ -232,14 +209,6 @@ def test_every_container_of_a_table_gives_the_same_rows_at_every_entry_point(con
 def test_every_container_of_texts_gives_the_same_rows_at_every_entry_point(container, entry):
     found = ON_TEXTS[entry](OF_TEXT[container], TEXTS, text_classifier())
     np.testing.assert_allclose(found, of_lists(entry), rtol=1e-9)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("entry", ["loop", "run_experiment", "StoppingReport"])
-def test_arrays_by_name_give_the_same_rows_at_every_entry_point(entry):
-    found = ENTRIES[entry](arrays_by_name, TABLE, make_pipeline(FunctionTransformer(joined), classifier()))
-    expected = ENTRIES[entry](np.asarray, TABLE, make_pipeline(FunctionTransformer(), classifier()))
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_a_tensor_with_a_gradient_is_a_pool_of_a_model_that_knows_no_tensors():

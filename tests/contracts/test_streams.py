@@ -28,16 +28,12 @@ from skactive import (
     BADGEQuery,
     BatchBALDQuery,
     KCenterQuery,
-    Limits,
     MCDropoutClassifier,
     StochasticBatchQuery,
     blocks,
 )
 from skactive import _containers as containers
 from skactive._containers import _blocks as stored
-from skactive.query import score_pool
-from skactive.risk import ActiveTester
-from skactive.stopping import StoppingReport
 
 N, FIRST, K = 3_000, 60, 100
 rng = np.random.default_rng(0)
@@ -207,16 +203,6 @@ def test_what_another_library_offers_as_a_stream_of_arrow_is_a_pool_as_often_as_
         np.testing.assert_array_equal(found, of_one_array("forest", "power").indices_)
 
 
-def test_two_groups_of_scores_share_a_pass():
-    net = model("net", True)
-    counted = Counted(NUMBERS[POOL], 3)
-    names = ["bald", "entropy"]
-    found = score_pool(net, blocks(iter(counted)), names, random_state=0)
-    assert counted.read == [0, 1, 2]
-    for name, expected in score_pool(net, NUMBERS[POOL], names, random_state=0).items():
-        np.testing.assert_allclose(found[name], expected, rtol=1e-9)
-
-
 def test_row_groups_without_a_candidate_are_not_read(tmp_path):
     pool = parquet(NUMBERS[POOL], tmp_path, 3)
     wanted = np.array([5, 6, 400, 2999])
@@ -255,14 +241,6 @@ def test_a_learner_is_not_asked_for_rows_that_are_gone():
     with pytest.raises(ValueError, match="can be read once, and a learner takes the rows of the batch after"):
         asked.query(pool, n_instances=5)
     assert len(make().select(asked, pool, 5)) == 5  # nothing was read before
-
-
-def test_limits_and_rows_in_flight_hold_on_a_pool_on_disk(tmp_path):
-    pool = parquet(NUMBERS[POOL], tmp_path, 2)
-    options = {"pending": [3, 5], "limits": Limits(groups=np.arange(N) % 7, max_per_group=3)}
-    one, other = make(), make()
-    found = one.select(model("forest", True), pool, 12, **options)
-    np.testing.assert_array_equal(found, other.select(model("forest", False), X[POOL], 12, **options))
 
 
 def test_rows_of_a_database_come_in_blocks():
@@ -419,15 +397,6 @@ def test_a_batch_from_rows_in_a_folder_is_that_from_rows_in_memory(query, monkey
     )
 
 
-def test_what_fails_while_rows_are_read_leaves_the_results_of_the_last_batch():
-    query = make()
-    expected = query.select(model("forest", True), NUMBERS[POOL], 3)
-    with pytest.raises(ValueError, match="the same columns and types in every block"):
-        query.select(model("forest", True), with_block(NUMBERS[:9][["b", "a", "c", "d"]]), 3)
-    np.testing.assert_array_equal(query.indices_, expected)
-    assert query.scores_.shape == (N,)
-
-
 def test_a_pass_that_failed_begins_anew():
     parts = [X[:1], None]
     stream = containers.prepare_pool(blocks(lambda: parts))
@@ -435,35 +404,3 @@ def test_a_pass_that_failed_begins_anew():
         containers.n_first(stream, None)
     parts[1] = X[1:9]
     assert sum(len(chunk) for chunk in containers.iter_chunks(stream, None, 4)) == 9
-
-
-# --- beside `select` --------------------------------------------------------------------------------
-
-
-def learner():
-    return ActiveLearner(model("forest", True), make(), NUMBERS[LABELLED], y[LABELLED])
-
-
-def stopping(pool):
-    asked = learner()
-    first = StoppingReport.from_learner(asked, pool, random_state=0)
-    indices, _ = asked.query(pool, n_instances=10)
-    asked.teach(NUMBERS[POOL].iloc[indices], y[POOL][indices])
-    report = StoppingReport.from_learner(asked, pool, first, random_state=0)
-    return [report.n_rows, report.n_pool, *report.gains, report.changed, report.best_score]
-
-
-def risk(pool):
-    test = ActiveTester(make(epsilon=0.2), pool)
-    test.tell(y[POOL][test.ask(model("forest", True), 10)])
-    return [test.accuracy(model("forest", True)).value, *test.indices_]
-
-
-def scored(pool):
-    return score_pool(model("forest", True), pool, "bald")["bald"]
-
-
-@pytest.mark.parametrize("entry", [stopping, risk, scored], ids=lambda f: f.__name__)
-def test_every_entry_point_takes_a_pool_on_disk(entry, tmp_path):
-    rows = NUMBERS[POOL].reset_index(drop=True)
-    np.testing.assert_allclose(entry(OF_FRAMES["dask frame"](rows, tmp_path)), entry(rows), rtol=1e-9)

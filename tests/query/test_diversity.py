@@ -28,7 +28,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from small_models import (
     LABELS,
@@ -53,7 +53,6 @@ from skactive._utils.randomness import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
 from skactive.query._draws import draws_of, points_of
-from skactive.samplers import SAMPLERS
 
 quietly = pytest.mark.filterwarnings("ignore:Only .* rows have a positive score and lie apart:UserWarning")
 N = len(X_POOL)
@@ -67,7 +66,7 @@ def by_first_column(learner, X):
     return np.abs(np.asarray(X)[:, 0]) + 0.1
 
 
-# ------------------------------------------------------------------------------------------------------------- models
+# --- models
 
 
 def net():
@@ -181,7 +180,7 @@ def assert_distances_fit(points, expected):
     np.testing.assert_array_equal(np.diag(ours), 0)
 
 
-# ------------------------------------------------------------------------------------------------------------- spaces
+# --- spaces
 
 
 @pytest.mark.parametrize("kind", OF_LEAVES)
@@ -206,15 +205,6 @@ def test_rows_of_other_models_are_as_far_as_their_draws(kind, models):
     of_rows = np.concatenate([np.asarray(draw, dtype=float) for draw in draws.predict(X_POOL)], axis=1)
     expected = of_pairs(reference.squared_distance, of_rows)
     assert_distances_fit(points_of(Pool.of(X_POOL), models(kind), draws, chunk_size=7), expected)
-
-
-@pytest.mark.parametrize("kind", ["forest", "dropout net"])
-def test_draws_do_not_matter_where_a_model_has_a_space_of_its_own(kind, models):
-    training = {"X_training": X_TRAIN, "y_training": LABELS}
-    pool = Pool.of(X_POOL, **training)
-    draws = draws_of(pool, models(kind), np.random.default_rng(0), n_draws=4)
-    with_draws, without = (points_of(pool, models(kind), d)[slice(None)] for d in (draws, None))
-    np.testing.assert_array_equal(with_draws.squared_distances(with_draws), without.squared_distances(without))
 
 
 @pytest.mark.parametrize("kind", ["forest", "bagging", "gradient boosting"])
@@ -243,7 +233,6 @@ FUNCTIONS = {
     "of the estimator and the rows": halved,
     "with a default, to a tensor": lambda X, n=2: torch.from_numpy(X[:, :n].copy()).requires_grad_(),
     "to a sparse array": lambda X: sparse.csr_array(X[:, :2]),
-    "to a frame": lambda X: pd.DataFrame(X[:, :2]),
 }
 
 
@@ -251,18 +240,6 @@ FUNCTIONS = {
 def test_a_space_may_be_a_function_of_the_rows_or_of_the_estimator_and_the_rows(space, models):
     expected = of_pairs(reference.squared_distance, X_POOL[:, :2].astype(float))
     assert_distances_fit(points_of(Pool.of(X_POOL), models("dropout net"), None, space=space, chunk_size=7), expected)
-
-
-def test_a_compiled_function_may_be_the_space(models):
-    expected = of_pairs(reference.squared_distance, np.square(X_POOL.astype(float)))
-    assert_distances_fit(points_of(Pool.of(X_POOL), models("forest"), None, space=np.square), expected)
-
-
-def test_rows_in_flight_stand_behind_the_candidates(models):
-    pool = Pool.of(X_POOL, candidates=np.arange(20, 5, -1), pending=[9, 3, 29])
-    points = points_of(pool, models("linear regression"), None)
-    order = [*(i for i in range(6, 21) if i != 9), 3, 9, 29]
-    assert_distances_fit(points, of_pairs(reference.squared_distance, X_POOL[order].astype(float)))
 
 
 def test_leaves_of_a_tree_of_more_nodes_than_16_bits_count_are_told_apart():
@@ -298,19 +275,7 @@ def test_members_of_a_bootstrap_are_the_space_of_a_model_without_one():
     np.testing.assert_allclose(ours.log_proba_, rule.log_proba(batch.tolist()), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(("score", "n_draws"), [("bald", 8), ("entropy", None)])
-def test_a_gaussian_process_keeps_rows_apart_by_its_draws_whatever_the_score(score, n_draws, models):
-    model = models("gaussian process")
-    ours = query(score=score, n_draws=n_draws, diversity=2)
-    draws_rng = spawn(np.random.default_rng(ours.random_state), 2)[0]
-    draws = draws_of(Pool.of(X_POOL), model, draws_rng, n_draws=n_draws)
-    batch = ours.select(model, X_POOL, 5)
-    points = np.moveaxis(np.asarray(draws.predict(X_POOL), dtype=float), 1, 0).reshape(N, -1).tolist()
-    rule = reference.Repulsion(ours.scores_, points, 1, 2)
-    np.testing.assert_allclose(ours.log_proba_, rule.log_proba(batch.tolist()), rtol=0, atol=1e-7)
-
-
-# ------------------------------------------------------------------------------------------------- the law of a query
+# --- the law of a query
 
 
 def on_a_line(values):
@@ -408,20 +373,7 @@ def test_fewer_places_than_rows_wanted_are_filled_up_with_one_warning(models):
     assert len(set(batch.tolist())) == 5
 
 
-def test_diversity_0_is_the_query_without_it(models):
-    plain = StochasticBatchQuery("entropy", beta=1.0, random_state=0)
-    expected = plain.select(models("forest"), X_POOL, 6)
-    np.testing.assert_array_equal(query(diversity=0, space="gradients").select(models("forest"), X_POOL, 6), expected)
-
-
-def test_every_sampler_that_weighs_rows_keeps_apart(models):
-    twins = np.tile(np.arange(8), 3)
-    for sampler in sorted(set(SAMPLERS) - {"topk"}):
-        batch = query(sampler=sampler).select(models("scaled logistic regression"), X_POOL[twins], 8)
-        assert sorted(twins[batch]) == list(range(8)), sampler
-
-
-# ---------------------------------------------------------------------------------------------- chunks and containers
+# --- chunks and containers
 
 
 CHUNKED = [("forest", "auto"), ("bagging", "gradients"), ("dropout net", "auto"), ("skorch", "gradients")]
@@ -458,17 +410,6 @@ def test_a_batch_is_the_same_however_the_pool_is_held(kind, held, models):
     np.testing.assert_array_equal(*batches)
 
 
-def test_sparse_rows_of_a_linear_model_are_as_far_as_dense_ones():
-    model = make_pipeline(MaxAbsScaler(), LogisticRegression()).fit(X_TRAIN.astype(float), LABELS)
-    pool = np.where(np.abs(X_POOL) > 0.5, X_POOL, 0).astype(float)
-    for space in ("auto", "gradients"):
-        dense, thin = (
-            query(space=space, chunk_size=9).select(model, held, 6, pending=[3])
-            for held in (pool, sparse.csr_array(pool))
-        )
-        np.testing.assert_array_equal(thin, dense)
-
-
 def test_only_candidates_are_chosen_in_whatever_order_they_are_given(models):
     candidates = np.arange(2, 28, 2)
     alone = query(diversity=2).select(models("forest"), X_POOL[candidates], 6)
@@ -477,7 +418,7 @@ def test_only_candidates_are_chosen_in_whatever_order_they_are_given(models):
         np.testing.assert_array_equal(candidates[alone], batch)
 
 
-# ----------------------------------------------------------------------------------------------------- rows in flight
+# --- rows in flight
 
 
 def test_rows_in_flight_are_a_mask_or_positions_in_any_order(models):
@@ -492,28 +433,6 @@ def test_rows_in_flight_are_a_mask_or_positions_in_any_order(models):
 def test_no_rows_in_flight_are_as_good_as_none_given(models):
     batches = [query().select(models("forest"), X_POOL, 6, pending=none) for none in (None, [], np.zeros(N, bool))]
     assert batches[0].tolist() == batches[1].tolist() == batches[2].tolist()
-
-
-def test_rows_in_flight_need_be_no_candidates(models):
-    # Twins of a row in flight come last, also where that row itself might not be chosen.
-    twins = np.array([0, 1, 2, 3, 0, 1, 2, 3])
-    model = models("scaled logistic regression")
-    for seed in range(5):
-        batch = query(random_state=seed).select(model, X_POOL[twins], 3, candidates=[0, 1, 2, 3], pending=[6])
-        assert sorted(batch.tolist()) == [0, 1, 3]
-
-
-@pytest.mark.parametrize("kind", ["forest", "dropout net"])
-def test_batches_one_after_the_other_take_every_place_once(kind, models):
-    model = models(kind)
-    points = leaves_of(kind, model) if kind == "forest" else features_of(kind, model).tolist()
-    places = [i for i, point in enumerate(points) if point not in points[:i]][:12]
-    twins = np.tile(places, 3)
-    in_flight = []
-    for seed in range(3):
-        batch = query(random_state=seed, sampler="softmax").select(model, X_POOL[twins], 4, pending=in_flight)
-        in_flight = [*in_flight, *batch.tolist()]
-    assert sorted(twins[in_flight]) == sorted(places)
 
 
 def test_badge_draws_every_row_by_its_distance_from_those_in_flight():
@@ -546,48 +465,25 @@ def test_k_center_keeps_apart_from_rows_in_flight(models):
         chosen.append(rows[pick])
 
 
-# -------------------------------------------------------------------------------------------------------------- modAL
+# --- modAL
 
 
 def test_a_learner_of_modal_gives_diversity_and_rows_in_flight_to_a_single_call():
     strategy = StochasticBatchQuery("entropy", beta=1.0, random_state=0)
     learner = ActiveLearner(RandomForestClassifier(8, max_depth=3, random_state=0), strategy, X_TRAIN, LABELS)
-    mask = np.isin(np.arange(N), [3, 14, 22])
-    batch, rows = learner.query(X_POOL, n_instances=4, diversity=2, pending=mask)
+    batch, rows = learner.query(X_POOL, n_instances=4, diversity=2, pending=[3, 14, 22])
     np.testing.assert_array_equal(rows, X_POOL[batch])
-    assert not mask[batch].any()
     assert strategy.diversity == 0
     leaves = np.stack([tree.apply(X_POOL) for tree in learner.estimator.estimators_], axis=1).tolist()
-    left = np.flatnonzero(~mask).tolist()
-    rule = reference.Repulsion(
-        strategy.scores_[left],
-        [leaves[i] for i in left],
-        1,
-        2,
-        pending=[leaves[i] for i in (3, 14, 22)],
-        distance=reference.leaf_distance,
-    )
+    left = np.setdiff1d(np.arange(N), [3, 14, 22]).tolist()
+    pending = [leaves[i] for i in (3, 14, 22)]
+    points = [leaves[i] for i in left]
+    rule = reference.Repulsion(strategy.scores_[left], points, 1, 2, 0, pending, reference.leaf_distance)
     expected = rule.log_proba([left.index(i) for i in batch.tolist()])
     np.testing.assert_allclose(strategy.log_proba_, expected, rtol=0, atol=1e-9)
-    learner.teach(X_POOL[batch], LABELS[batch])
-    second, _ = learner.query(X_POOL, n_instances=4, pending=[*batch, 3, 14, 22], diversity=2)
-    assert not set(second.tolist()) & {*batch.tolist(), 3, 14, 22}
 
 
-@pytest.mark.parametrize(
-    ("kind", "space"),
-    [("forest", halved), ("scaled logistic regression", "gradients"), ("gaussian process", "auto")],
-)
-def test_a_query_can_be_saved_with_the_law_of_its_last_batch(kind, space, models):
-    ours = query(score=by_first_column, diversity=2, space=space)
-    ours.select(models(kind), X_POOL, 5, pending=[3])
-    restored = pickle.loads(pickle.dumps(ours))
-    np.testing.assert_array_equal(restored.log_proba_, ours.log_proba_)
-    assert n_unreachable(restored) == n_unreachable(ours)
-    np.testing.assert_array_equal(restored.select(models(kind), X_POOL, 5), ours.select(models(kind), X_POOL, 5))
-
-
-# ---------------------------------------------------------------------------------------------------------- bad input
+# --- bad input
 
 
 def with_a_gap(X):
@@ -598,9 +494,7 @@ def with_a_gap(X):
 
 BAD_SPACES = {
     "more rows": lambda X: np.concatenate([X, X]),
-    "three axes": lambda X: X[:, :, None],
     "no columns": lambda X: X[:, :0],
-    "text": lambda X: np.full((len(X), 2), "a"),
     "columns of the chunk": lambda X: np.eye(len(X)),
 }
 
@@ -614,20 +508,6 @@ def test_a_space_that_gives_no_number_for_each_row_and_column_is_refused_by_name
 def test_a_space_that_is_not_finite_is_refused_with_the_row_of_the_pool(models):
     with pytest.raises(ValueError, match=r"`space` must return finite numbers.*\brow 7\b"):
         query(space=with_a_gap).select(models("forest"), X_POOL, 3, candidates=np.arange(5, 20))
-
-
-def test_rows_with_gaps_of_a_model_that_takes_them_are_refused_with_the_way_out():
-    # Its space would be its features: the posterior gives one prediction, and it is neither a net nor made of trees.
-    class Careless(GaussianNB):
-        def predict_proba(self, X):
-            return super().predict_proba(np.nan_to_num(X))
-
-    model = Careless().fit(X_TRAIN, LABELS)
-    gaps = X_POOL.copy()
-    gaps[7, 1] = np.nan
-    with pytest.raises(ValueError, match=r"finite.*\brow 7\b.*function of the rows.*`space`"):
-        query().select(model, gaps, 3)
-    assert len(query(space=np.nan_to_num).select(model, gaps, 3)) == 3
 
 
 def test_top_k_leaves_distances_nothing_to_choose(models):

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 
-from skactive import CausalBALDQuery, Limits, StochasticBatchQuery
-from skactive.datasets import make_causal
+from skactive import Limits, StochasticBatchQuery
 from skactive.query import score_pool
 
 N, FIRST = 300, 30
@@ -64,14 +63,6 @@ def test_rows_that_keep_apart_are_those_of_select():
     rows = one.select_scored(scored(), 10, estimator=FOREST, X_pool=POOL)
     np.testing.assert_array_equal(rows, other.select(FOREST, POOL, 10))
     assert_same(one, other)
-
-
-def test_causal_scores_are_taken_as_well():
-    X, outcome, _ = make_causal(300, np.random.default_rng(0))
-    forest = RandomForestRegressor(10, random_state=0).fit(X[:50], outcome[:50])
-    one, other = (CausalBALDQuery(treatment=-1, random_state=0) for _ in range(2))
-    rows = other.select(forest, X[50:], 10)
-    np.testing.assert_array_equal(one.select_scored(other.scores_, 10), rows)
 
 
 @pytest.mark.parametrize("of", [list, torch.from_numpy, pd.Series], ids=lambda f: f.__name__)

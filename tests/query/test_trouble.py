@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 from modAL.models import ActiveLearner
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from skactive import BADGEQuery, StochasticBatchQuery, StoppingReport
+from skactive import StochasticBatchQuery, StoppingReport
 from skactive.posterior import bootstrap
 from skactive.query import score_pool
 
@@ -77,35 +74,6 @@ def test_a_model_that_was_fitted_before_a_teach_failed_goes_on_with_scores():
         learner.teach(X[20:22], Y[20:22], no_such_keyword=1)
     learner.query(POOL, n_instances=2)
     assert np.isfinite(query.scores_).all()
-
-
-# --- several labels
-
-LABELLED, LABELS = make_multilabel_classification(60, 4, n_classes=3, random_state=0)
-SEVERAL = [
-    OneVsRestClassifier(LogisticRegression()),
-    RandomForestClassifier(5),
-    MLPClassifier((4,), max_iter=5),
-    GridSearchCV(OneVsRestClassifier(LogisticRegression()), {}, cv=2),
-]
-
-
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-@pytest.mark.parametrize("model", SEVERAL, ids=lambda estimator: type(estimator).__name__)
-def test_models_of_several_labels_are_refused_in_plain_words_by_every_score(model):
-    model.fit(LABELLED, LABELS)
-    for query in (*(StochasticBatchQuery(name, beta=1.0) for name in ("bald", "entropy", "margin")), BADGEQuery()):
-        with pytest.raises(ValueError, match=r"`estimator` must predict one target, and this .* has several outputs"):
-            query.select(model, LABELLED, 2)
-
-
-def test_utilities_of_a_learner_still_take_models_of_several_labels():
-    model = OneVsRestClassifier(LogisticRegression()).fit(LABELLED, LABELS)
-
-    def doubt(learner, X):
-        return 1 - abs(learner.predict_proba(X) - 0.5).mean(axis=1)
-
-    assert len(StochasticBatchQuery(doubt, beta=1.0).select(model, LABELLED, 2)) == 2
 
 
 # --- frozen models
