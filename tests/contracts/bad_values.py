@@ -7,7 +7,6 @@ of one good value at a time, and `outcome_of` says what came of it.
 from __future__ import annotations
 
 import re
-import tempfile
 import warnings
 from typing import Any, NamedTuple
 
@@ -29,8 +28,6 @@ from skactive.causal import (
     sqrt_pehe_scorer,
 )
 from skactive.datasets import load_table, make_causal, make_repeated
-from skactive.experiment import ExperimentResult, run_experiment
-from skactive.experiment._results import Round
 from skactive.posterior import bootstrap, sample_posterior
 from skactive.query import Pool, score_pool
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, lure_weights
@@ -48,13 +45,6 @@ X = np.column_stack([RNG.normal(size=(40, 2)), np.arange(40) % 2])
 Y = np.arange(40) % 3
 FOREST = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, Y)
 REGRESSOR = RandomForestRegressor(4, max_depth=3, random_state=0).fit(X, X[:, 0] + X[:, 2])
-ROUNDS = tuple(
-    Round(t, query, i, 3 + 2 * i, batch, {"score": 0.5 + 0.1 * i + 0.01 * t}, 0.0, 0.0)
-    for query in ("power", "uniform")
-    for t in (0, 1)
-    for i, batch in enumerate([(0, 1, 2), (3, 4)])
-)
-RESULT = ExperimentResult(ROUNDS)
 
 
 # --- kinds of parameters, and what each refuses ---------------------------------------------------
@@ -169,7 +159,6 @@ BAD: dict[str, dict[str, Any]] = {
     "posterior": fixed(None, 5, "x", [], object),
     "estimator": fixed(None, 5, "x", [], object, RandomForestClassifier),
     "column": fixed(None, 3, -4, 1.5, "x", [1], True, np.nan, object),
-    "risk": fixed(5, "x", 0.5, {}),
     "rows": fixed(None, 5, "x", object, 1.5),
     "labels": {
         "None": lambda a: None,
@@ -178,13 +167,6 @@ BAD: dict[str, dict[str, Any]] = {
         "two axes": lambda a: np.stack([a, a], 1),
         "empty": lambda a: [],
     },
-    "text": fixed(None, 5, b"x", [1], {}),
-    "name or none": {name: bad for name, bad in NO_NAME.items() if name != "None"},
-    "frame": fixed(None, 5, "x", [1], {}) | {"an array": lambda a: a.to_numpy(), "empty": lambda a: a.iloc[:0]},
-    "query or none": fixed("power", 5, [1], object),
-    "labels or none": fixed("ab", 5, [], [None], [[1]], ["a"]),
-    "limits": fixed("x", 5, {}, [1]),
-    "annotator": fixed("", 5, ["x"], 1.5, b"me", object),
 }
 
 
@@ -233,26 +215,6 @@ def interval(level: Any) -> Any:
     return RiskEstimate(0.5, 0.1, 10, 100).interval(level)
 
 
-CUSTOMERS = pd.DataFrame({"id": [f"{i:02d}" for i in range(12)], "x": np.arange(12.0), "y": [*"abab", *[None] * 8]})
-
-
-def campaign(**given: Any) -> Any:
-    """All that a campaign is given, in one call: what it asks for, and how many rows are in each state."""
-    later = ("n", "limits", "annotator", "unasked", "changes", "accuracy", "report")
-    first = {name: value for name, value in given.items() if name not in later}
-    with tempfile.TemporaryDirectory() as folder:
-        started = skactive.Campaign.start(f"{folder}/c.db", first.pop("frame", CUSTOMERS), **first)
-        ids = started.ask(given.get("n", 3), limits=given.get("limits")).index.tolist()
-        started.tell({ids[0]: "a"}, annotator=given.get("annotator"), unasked=given.get("unasked", False))
-        opened = skactive.Campaign.open(f"{folder}/c.db", CUSTOMERS, changes=given.get("changes", "refuse"))
-        return ids, str(opened.status(accuracy=given.get("accuracy", False), report=given.get("report", False)))
-
-
-def report(**given: Any) -> Any:
-    known = {"learner": FOREST, "X_pool": X, "X_training": X, "y_training": Y, "n_draws": 4, "random_state": 0}
-    return skactive.StoppingReport.from_learner(**{**known, **given}).best_score
-
-
 def select(**params: Any) -> Any:
     k, candidates = params.pop("n_instances", 2), params.pop("candidates", None)
     return skactive.StochasticBatchQuery(**{"random_state": 0, **params}).select(FOREST, ROWS, k, candidates=candidates)
@@ -275,20 +237,6 @@ def loss(losses: Any) -> Any:
     tester = ActiveTester(skactive.StochasticBatchQuery("entropy", random_state=0), ROWS)
     tester.tell(Y[:6][tester.ask(FOREST, 3)])
     return tester.risk(FOREST, lambda estimator, X, y: losses).value
-
-
-def summary(**given: Any) -> Any:
-    return RESULT.summary(**given).rows[0]["reached"]
-
-
-def label_savings(**given: Any) -> Any:
-    return RESULT.label_savings(**given).rows[0]["n_trials"]
-
-
-def experiment(**given: Any) -> Any:
-    queries = {"uniform": skactive.StochasticBatchQuery("entropy", "uniform")}
-    options = {"n_initial": 6, "n_rounds": 1, "batch_size": 2, "n_trials": 1, "random_state": 0, "stratify": True}
-    return run_experiment(FOREST, queries, X, Y, **{**options, **given}).rounds[-1].scores
 
 
 def posterior_draws(**given: Any) -> Any:
@@ -425,60 +373,6 @@ CALLS: dict[str, Entry] = {
             "n_jobs": P("n_jobs", 1),
         },
     ),
-    "experiment.run_experiment": Entry(
-        experiment,
-        {
-            "n_initial": P("count or none", 6),
-            "n_rounds": P("count or none", 1),
-            "batch_size": P("count", 2),
-            "n_trials": P("count", 1),
-            "random_state": P("random_state", 0),
-            "n_jobs": P("n_jobs", 1),
-            "stratify": P("flag", True),
-        },
-    ),
-    "experiment.ExperimentResult.summary": Entry(
-        summary, {"reference": P("query name", "uniform"), "level": P("number or none", 0.55)}
-    ),
-    "experiment.ExperimentResult.label_savings": Entry(
-        label_savings, {"reference": P("query name", "uniform"), "level": P("number or none", 0.55)}
-    ),
-    "experiment.ExperimentResult.from_json": Entry(ExperimentResult.from_json, {"text": P("text", RESULT.to_json())}),
-    "stopping.StoppingReport.from_learner": Entry(
-        report,
-        {
-            "learner": P("estimator", FOREST),
-            "X_pool": P("rows", X),
-            "tolerance": P("part or zero", 0.05),
-            "patience": P("count", 30),
-            "risk": P("risk", None),
-            "target_risk": P("number or none", 0.1),
-            "n_draws": P("n_draws", 4),
-            "random_state": P("random_state", 0),
-        },
-    ),
-    "campaign.Campaign": Entry(
-        campaign,
-        {
-            "frame": P("frame", CUSTOMERS),
-            "target": P("name", "y"),
-            "id": P("name or none", "id"),
-            "model": P("name", "logistic"),
-            "query": P("query or none", None),
-            "task": P("name", "auto"),
-            "labels": P("labels or none", ["a", "b"]),
-            "rule": P("name", "latest"),
-            "first": P("name", "uniform"),
-            "random_state": P("random_state", 0),
-            "n": P("count", 3),
-            "limits": P("limits", None),
-            "annotator": P("annotator", "me"),
-            "unasked": P("flag", False),
-            "changes": P("name", "refuse"),
-            "accuracy": P("flag", False),
-            "report": P("flag", False),
-        },
-    ),
     "datasets.make_repeated": Entry(
         make_repeated,
         {
@@ -517,9 +411,6 @@ BAD |= {
     "most of groups": fixed(0, -1, 1.5, "1", [1], (1,), True, np.nan, object, {0: -1}, {0: 1.5}, {0: None}, {9: 1}),
     "least of groups": fixed(1, "x", [1], True, object, {0: -1}, {0: 1.5}, {0: True}, {9: 1}, {0: 3}, {0: 10**30}),
     "budget": NO_NUMBER | fixed(-1, -1e-9, 10**400, 0, 1.0),
-    "flag": fixed(None, "x", 1.5, 2, []),
-    "query name": fixed("no such", 5, 1.5, ["x"]),
-    "part or zero": NO_NUMBER | fixed(-0.1, 1.1),
 }
 
 
@@ -637,19 +528,13 @@ ODD_REFUSED = {"objects"}
 """Clothes in which draws and probabilities, which are large, are refused."""
 
 NOT_HERE = {
-    *("cli.main", "posterior.check_posterior", "posterior.noise_variance"),
+    *("cli.main", "experiment.run_experiment", "posterior.check_posterior", "posterior.noise_variance"),
     *("query.draws_of", "query.embeddings_of", "query.model_of", "query.score_rows"),
 }
-"""Functions without a line in the table: a program, a check for tests, and what gets an estimator or a checked pool."""
+"""Functions without a line in the table: programs, a check for tests, and what gets an estimator or a checked pool."""
 
-TESTED_ELSEWHERE = {
-    "experiment.run_experiment": {
-        "estimator", "queries", "X", "y", "X_test", "y_test", "test_size", "splits", "initial", "scoring",
-        "budget", "checkpoint",
-    },
-    "risk.estimate_risk": {"largest_loss", "largest_weight"},
-}  # fmt: skip
-"""Parameters that need data of their own to be good: tests/experiment/test_refusals.py, tests/risk."""
+TESTED_ELSEWHERE = {"risk.estimate_risk": {"largest_loss", "largest_weight"}}
+"""Parameters that need data of their own to be good: tests/risk."""
 
 
 def accepted(name: str, parameter: str, label: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import deque
 
 import dask.array
@@ -18,10 +17,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-import skactive
 from skactive import StochasticBatchQuery, run_experiment
 from skactive.causal import estimate_effects, predict_effects
-from skactive.query import BatchQuery, score_pool
+from skactive.query import score_pool
 from skactive.risk import ActiveTester
 from skactive.stopping import StoppingReport
 
@@ -82,14 +80,6 @@ OF_TEXT = {
     "polars": lambda texts: pytest.importorskip("polars").Series("text", texts),
 }
 
-QUERIES = {
-    name: found
-    for name in skactive.__all__
-    if isinstance(found := getattr(skactive, name), type) and issubclass(found, BatchQuery)
-}
-NEEDS = {"CausalBALDQuery": {"treatment": 2}}
-"""Parameters that a query cannot do without."""
-
 
 def classifier():
     return RandomForestClassifier(5, random_state=0)
@@ -104,11 +94,6 @@ def make(**parameters):
 
 
 # Entry points: (wrap, rows as an array or a list, a model not fitted) -> numbers that do not depend on the container
-
-
-def select(wrap, rows, model):
-    model.fit(wrap(rows[:FIRST]), LABELS[:FIRST])
-    return make().select(model, wrap(rows[FIRST:]), 5)
 
 
 def loop(wrap, rows, model):
@@ -147,20 +132,6 @@ def active_tester(wrap, rows, model):
     return [test.accuracy(model).value, *test.indices_]
 
 
-def of_query(name, wrap, rows, model):
-    labels = LABELS
-    if name == "CausalBALDQuery":
-        model, labels = RandomForestRegressor(5, random_state=0), LABELS + 1.0
-    learner = ActiveLearner(
-        model, QUERIES[name](random_state=0, **NEEDS.get(name, {})), wrap(rows[:FIRST]), labels[:FIRST]
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* of the .* rows")
-        indices, batch = learner.query(wrap(rows[FIRST:]), n_instances=4)
-    learner.teach(batch, labels[FIRST:][indices])
-    return indices
-
-
 def effects(wrap, rows, model):
     model = RandomForestRegressor(5, random_state=0).fit(wrap(rows[:FIRST]), LABELS[:FIRST])
     found = predict_effects(model, wrap(rows), treatment=2)
@@ -168,56 +139,37 @@ def effects(wrap, rows, model):
     return found
 
 
-ENTRIES = {
-    "select": select,
-    "loop": loop,
-    "run_experiment": experiment,
-    "StoppingReport": stopping,
-    "ActiveTester": active_tester,
-    **{name: functools.partial(of_query, name) for name in QUERIES},
-}
-
-
-ON_TABLES = {**ENTRIES, "effects": effects}
-ON_TEXTS = {name: entry for name, entry in ENTRIES.items() if name != "CausalBALDQuery"}
-
-
-def pairs(containers, entries, everywhere):
-    """Every container at one entry point that scores and one that stores rows, and some at all of them."""
-    return [(c, entry) for c in containers for entry in entries if c in everywhere or entry in {"select", "loop"}]
+ENTRIES = {"loop": loop, "run_experiment": experiment, "StoppingReport": stopping, "ActiveTester": active_tester}
 
 
 @functools.cache
 def of_arrays(entry):
-    return ON_TABLES[entry](np.asarray, TABLE, classifier())
+    return {**ENTRIES, "effects": effects}[entry](np.asarray, TABLE, classifier())
 
 
 @functools.cache
 def of_lists(entry):
-    return ON_TEXTS[entry](list, TEXTS, text_classifier())
+    return ENTRIES[entry](list, TEXTS, text_classifier())
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("container", "entry"), pairs(TABLES, ON_TABLES, {"dask of unknown chunks", "coo array"}))
+@pytest.mark.parametrize(
+    ("container", "entry"),
+    [*((container, "loop") for container in TABLES), *(("coo array", entry) for entry in [*ENTRIES, "effects"])],
+)
 def test_every_container_of_a_table_gives_the_same_rows_at_every_entry_point(container, entry):
-    found = ON_TABLES[entry](TABLES[container], TABLE, classifier())
+    found = {**ENTRIES, "effects": effects}[entry](TABLES[container], TABLE, classifier())
     np.testing.assert_allclose(found, of_arrays(entry), rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("container", "entry"), pairs(OF_TEXT, ON_TEXTS, {"Series"}))
+@pytest.mark.parametrize(
+    ("container", "entry"),
+    [*((container, "loop") for container in OF_TEXT), *(("Series", entry) for entry in ENTRIES)],
+)
 def test_every_container_of_texts_gives_the_same_rows_at_every_entry_point(container, entry):
-    found = ON_TEXTS[entry](OF_TEXT[container], TEXTS, text_classifier())
+    found = ENTRIES[entry](OF_TEXT[container], TEXTS, text_classifier())
     np.testing.assert_allclose(found, of_lists(entry), rtol=1e-9)
-
-
-def test_a_tensor_with_a_gradient_is_a_pool_of_a_model_that_knows_no_tensors():
-    pool = torch.from_numpy(TABLE[FIRST:]).requires_grad_()
-    learner = ActiveLearner(classifier(), make(), TABLE[:FIRST], LABELS[:FIRST])
-    indices, batch = learner.query(pool, n_instances=3)
-    np.testing.assert_array_equal(indices, make().select(learner.estimator, TABLE[FIRST:], 3))
-    learner.teach(batch, LABELS[FIRST:][indices])
-    assert pool.requires_grad
 
 
 # --- what is no pool ------------------------------------------------------------------------------
@@ -245,10 +197,6 @@ def learner_of(forest):
     return ActiveLearner(forest, make(), TABLE[:FIRST], LABELS[:FIRST])
 
 
-def select_by(name, model, X):
-    return QUERIES[name](**NEEDS.get(name, {})).select(model, X, 1)
-
-
 TRAINING = {"X_training": TABLE[:FIRST], "y_training": LABELS[:FIRST]}
 OPTIONS = {"n_initial": 10, "n_rounds": 1, "n_trials": 1, "batch_size": 5}
 TAKE = {
@@ -270,7 +218,6 @@ TAKE = {
         "X_test",
         lambda model, X: run_experiment(model, {"a": make()}, TABLE, LABELS, X_test=X, y_test=LABELS, **OPTIONS),
     ),
-    **{name: ("X_pool", functools.partial(select_by, name)) for name in QUERIES},
 }
 
 

@@ -331,19 +331,6 @@ def test_queries_without_a_law_have_no_log_proba_and_say_so(name, models):
             query.log_proba_  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"X_training": X}, "must be given together.* 90 rows and no labels"),
-        ({"y_training": X[:, 0]}, "must be given together.* no rows and 90 labels"),
-        ({"X_training": pd.DataFrame(X[:3]), "y_training": list(Y_CLASSES)}, "3 rows and 90 labels"),
-    ],
-)
-def test_training_data_by_halves_are_refused_without_a_warning_of_a_refit(given, message, models):
-    with pytest.raises(ValueError, match=f"`X_training` and `y_training` .*{message}"):
-        make("StochasticBatchQuery", score="bald").select(models("BADGEQuery", "linear"), POOL, 2, **given)
-
-
 @pytest.mark.parametrize("name", ["BADGEQuery", "ACSFWQuery", "BatchBALDQuery"])
 def test_a_pool_that_the_model_refuses_is_refused_by_its_rows(name, models):
     pool = POOL.astype(np.float32)

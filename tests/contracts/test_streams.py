@@ -278,11 +278,6 @@ def with_block(block):
     return blocks([NUMBERS[POOL][:500], block])
 
 
-class Lying(Items):
-    def __len__(self):
-        return len(self.rows) + 5
-
-
 class Triples(Items):
     def __getitem__(self, i):
         return self.rows[i], 0, 0
@@ -308,33 +303,17 @@ BAD = {
         r"rows of \['a', 'e', 'c', 'd'\] .* where the first has rows of \['a', 'b', 'c', 'd'\]",
     ),
     "another order": (lambda f: select_from(with_block(NUMBERS[:9][[*"bacd"]])), r"rows of \['b', 'a', 'c', 'd'\]"),
-    "another type": (
-        lambda f: select_from(with_block(MIXED[:9])),
-        "texts in column 'd' .* where the first has numbers",
-    ),
     "another container": (lambda f: select_from(with_block(X[:9])), "Got a ndarray .* where the first has a DataFrame"),
     "an iterator twice": (read_twice, "an iterator that was read before"),
     "a block that is none": (lambda f: select_from(blocks([NUMBERS[:9], None])), "block 1 is a NoneType"),
-    "a length that lies": (
-        lambda f: make().select(model("forest", False), Lying(torch.from_numpy(X[POOL].copy())), 3),
-        "IndexError",
-    ),
     "a loader that lies": (
         lambda f: select_from(torch.utils.data.DataLoader(Items(torch.ones(9, 4)), 4, shuffle=True)),
         "shuffle=False",
-    ),
-    "rows left out": (
-        lambda f: select_from(torch.utils.data.DataLoader(Items(torch.ones(9, 4)), 4, drop_last=True)),
-        "drop_last=False",
     ),
     "a file that vanishes": (vanishing, r"Reading `X_pool` from row \d+ on failed: FileNotFoundError"),
     "no file": (lambda f: select_from(pyarrow.table(NUMBERS[:0])), "is empty"),
     "too many, seen late": (lambda f: select_from(blocks(in_blocks(NUMBERS, 3)), 5000), "from 1 to the number of rows"),
     "no blocks": (lambda f: blocks("pool.csv"), "must be an iterable of blocks"),
-    "three tensors": (
-        lambda f: select_from(torch.utils.data.TensorDataset(*[torch.ones(9, 4)] * 3)),
-        "rows and labels. Got one of 3 tensors",
-    ),
 }
 
 
@@ -346,12 +325,6 @@ def test_bad_input_gets_one_clear_message(name, tmp_path):
     call, message = BAD[name]
     with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
         call(tmp_path)
-
-
-def test_a_column_without_values_in_a_block_is_of_any_type():
-    gaps = MIXED[POOL].iloc[:500].assign(d=np.nan)
-    pool = blocks([MIXED[POOL].iloc[:500], gaps])
-    assert len(list(containers.iter_chunks(containers.prepare_pool(pool), None, 300))) == 4
 
 
 def test_rows_that_are_kept_go_to_a_folder_if_they_are_many_and_it_goes_with_them(monkeypatch):

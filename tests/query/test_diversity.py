@@ -37,7 +37,6 @@ from small_models import (
     Y_TRAIN,
     echo,
     first_law,
-    first_rows,
     make_estimator,
     n_unreachable,
     skorch_net,
@@ -75,7 +74,6 @@ def net():
 
 MAKE = {
     "forest": lambda: make_estimator("forest"),
-    "tree": lambda: DecisionTreeClassifier(max_depth=3, random_state=0).fit(X_TRAIN, LABELS),
     "regressor forest": lambda: RandomForestRegressor(6, max_depth=3, random_state=0).fit(X_TRAIN, Y_TRAIN),
     "bagging": lambda: BaggingClassifier(DecisionTreeClassifier(max_depth=3), 6, max_features=0.5, random_state=0).fit(
         X_TRAIN, LABELS
@@ -143,8 +141,6 @@ def leaves_of(kind, model):
         ]
     elif kind == "gradient boosting":
         trees = [tree.apply(X_POOL) for tree in model.estimators_.ravel()]
-    elif kind == "tree":
-        trees = [model.apply(X_POOL)]
     elif kind == "pipeline of a forest":
         trees = [tree.apply(model[0].transform(X_POOL)) for tree in model[-1].estimators_]
     else:
@@ -165,7 +161,7 @@ def features_of(kind, model):
     return X_POOL.astype(float)
 
 
-OF_LEAVES = ["forest", "tree", "bagging", "gradient boosting", "pipeline of a forest", "frozen forest"]
+OF_LEAVES = ["forest", "bagging", "gradient boosting", "pipeline of a forest", "frozen forest"]
 OF_FEATURES = ["scaled logistic regression", "linear regression", "dropout net", "skorch"]
 OF_FEATURES += ["naive bayes", "hist gradient boosting"]
 OF_DRAWS = ["calibrated", "gaussian process", "committee", "bagging of other models"]
@@ -337,35 +333,6 @@ def test_log_probabilities_of_a_query_are_those_of_the_law(kind, sampler, epsilo
     assert n_unreachable(ours) == sum(p == 0 for p in first.values())
 
 
-@quietly
-@pytest.mark.parametrize(
-    ("parameters", "pending", "n_expected"),
-    [
-        ({}, [], 2),
-        ({}, [1], 3),  # the twin of the row in flight as well
-        ({"beta": 0}, [1], 1),
-        ({"epsilon": 0.1}, [1], 0),
-        ({}, [1, 2, 6], 0),  # no row has a weight: all are as probable
-    ],
-)
-def test_rows_without_a_score_and_twins_of_rows_in_flight_are_counted_as_unreachable(parameters, pending, n_expected):
-    model, X, score = echo([0.0, 0.6, 0.2, 0.0])
-    X = X[[0, 1, 2, 3, 1, 2, 2]] if len(pending) == 3 else X[[0, 1, 2, 3, 1]]
-    ours = query(score=score, **parameters)
-    ours.select(model, X, 2, pending=pending)
-    assert n_unreachable(ours) == n_expected
-
-
-def test_where_all_rows_are_equal_a_query_says_so_once_and_goes_by_scores(models):
-    ours = query()
-    with pytest.warns(UserWarning, match="All points are equal.*scores alone decide") as caught:
-        batch = ours.select(models("forest"), X_POOL[[3] * 6], 4)
-    assert len(caught) == 1
-    assert str(caught[0].filename) == __file__
-    np.testing.assert_allclose(ours.log_proba_, -np.log([6, 5, 4, 3]), rtol=0, atol=1e-9)
-    assert len(set(batch.tolist())) == 4
-
-
 def test_fewer_places_than_rows_wanted_are_filled_up_with_one_warning(models):
     with pytest.warns(UserWarning, match="Only 2 rows .*lie apart.*the other 3 were") as caught:
         batch = query().select(models("scaled logistic regression"), X_POOL[[3, 7, 3, 7, 3, 3]], 5)
@@ -393,7 +360,6 @@ HOLDS = [
     ("forest", lambda X: pd.DataFrame(X, index=[7] * N)),
     ("forest", sparse.csc_array),
     ("bagging", sparse.csr_matrix),
-    ("scaled logistic regression", np.asfortranarray),
     ("scaled logistic regression", np.ndarray.tolist),
     ("dropout net", lambda X: da.from_array(X, chunks=(11, 2))),
     ("skorch", lambda X: torch.from_numpy(X.copy())),
@@ -410,29 +376,7 @@ def test_a_batch_is_the_same_however_the_pool_is_held(kind, held, models):
     np.testing.assert_array_equal(*batches)
 
 
-def test_only_candidates_are_chosen_in_whatever_order_they_are_given(models):
-    candidates = np.arange(2, 28, 2)
-    alone = query(diversity=2).select(models("forest"), X_POOL[candidates], 6)
-    for given in (candidates[::-1], np.isin(np.arange(N), candidates), np.repeat(candidates, 2)):
-        batch = query(diversity=2).select(models("forest"), X_POOL, 6, candidates=given)
-        np.testing.assert_array_equal(candidates[alone], batch)
-
-
 # --- rows in flight
-
-
-def test_rows_in_flight_are_a_mask_or_positions_in_any_order(models):
-    rows, forest = [22, 3, 14, 3], models("forest")
-    mask = np.isin(np.arange(N), rows)
-    expected = query().select(forest, X_POOL, 8, pending=rows)
-    assert not set(expected.tolist()) & set(rows)
-    for pending in (mask, sorted(rows), pd.Series(rows)):
-        np.testing.assert_array_equal(query().select(forest, X_POOL, 8, pending=pending), expected)
-
-
-def test_no_rows_in_flight_are_as_good_as_none_given(models):
-    batches = [query().select(models("forest"), X_POOL, 6, pending=none) for none in (None, [], np.zeros(N, bool))]
-    assert batches[0].tolist() == batches[1].tolist() == batches[2].tolist()
 
 
 def test_badge_draws_every_row_by_its_distance_from_those_in_flight():
@@ -515,11 +459,6 @@ def test_top_k_leaves_distances_nothing_to_choose(models):
         with pytest.raises((ValueError, TypeError), match=r'^`diversity` above 0 needs .*Got `sampler`="topk"'):
             query(sampler="topk").select(model, X_POOL, 2)
     assert len(query(sampler="topk", diversity=0).select(models("forest"), X_POOL, 2)) == 2
-
-
-def test_a_sampler_of_the_users_needs_log_weights_to_keep_apart(models):
-    with pytest.raises(ValueError, match=r"`diversity` above 0 needs a sampler whose law is known.*'first_rows'"):
-        query(sampler=first_rows).select(models("forest"), X_POOL, 2)
 
 
 def test_a_regressor_has_no_gradients(models):

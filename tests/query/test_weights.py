@@ -184,6 +184,13 @@ def test_weights_that_are_none_are_refused(weight, message):
             call(sample_weight=weight)
 
 
+def test_training_data_by_halves_are_refused():
+    query, model = StochasticBatchQuery("bald"), LogisticRegression().fit(FIRST, Y[:N])
+    for given in ({"X_training": FIRST}, {"y_training": Y[:N]}, {"X_training": FIRST[:3], "y_training": Y[:N]}):
+        with pytest.raises(ValueError, match="`X_training` and `y_training` must be given together"):
+            query.select(model, POOL, 2, **given)
+
+
 def test_a_surrogate_that_knows_no_weights_is_warned_of():
     given = {"X_training": FIRST, "y_training": Y[:N], "sample_weight": WEIGHT}
     model = LogisticRegression().fit(FIRST, Y[:N], sample_weight=WEIGHT)
