@@ -207,13 +207,8 @@ TAKE = {
     "StoppingReport": ("X_pool", lambda model, X: StoppingReport.from_learner(learner_of(model), X)),
     "ActiveTester": ("X_pool", lambda model, X: ActiveTester(make(), X)),
     "run_experiment": ("X", lambda model, X: run_experiment(model, {"a": make()}, X, LABELS, **OPTIONS)),
-    "estimate_effects": ("X", lambda model, X: estimate_effects(model, X, treatment=0)),
     "predict_effects": ("X", lambda model, X: predict_effects(model, X, treatment=0)),
     "training data": ("X_training", lambda model, X: make().select(model, TABLE, 1, **{**TRAINING, "X_training": X})),
-    "a report's training data": (
-        "X_training",
-        lambda model, X: StoppingReport.from_learner(model, TABLE, **{**TRAINING, "X_training": X}),
-    ),
     "test rows": (
         "X_test",
         lambda model, X: run_experiment(model, {"a": make()}, TABLE, LABELS, X_test=X, y_test=LABELS, **OPTIONS),

@@ -177,15 +177,20 @@ def test_the_container_of_the_pool_makes_no_difference_and_it_stays_as_it_is(nam
 
 
 @every_query
-def test_the_scores_are_a_record_that_cannot_be_changed(name, models):
+def test_the_results_are_a_record_that_cannot_be_changed(name, models):
     query = make(name, random_state=0)
+    assert not hasattr(query, "log_proba_")
     rows = select(query, models(name))
-    assert query.scores_.shape == (len(POOL),)
-    assert query.scores_.dtype == np.float64
+    assert (query.scores_.shape, query.scores_.dtype) == ((len(POOL),), np.float64)
     with pytest.raises(ValueError, match="read-only"):
         query.scores_[0] = 0.0
     np.testing.assert_array_equal(query.indices_, rows)
     assert query.n_features_in_ == 4
+    if name in {"StochasticBatchQuery", "CausalBALDQuery"}:
+        assert query.log_proba_.shape == (5,)
+    else:
+        with pytest.raises(AttributeError, match=f"{name} has no `log_proba_`: its batches have no sampling law"):
+            query.log_proba_  # noqa: B018
 
 
 # --- randomness -----------------------------------------------------------------------------------
@@ -317,18 +322,6 @@ def test_a_query_that_needs_draws_points_to_those_that_need_none(name, models):
         make(name).select(models(name, "linear"), POOL, 2)
     with pytest.raises(TypeError, match=r"`posterior` must be a classifier for .*RandomForestRegressor"):
         make(name, posterior=RandomForestRegressor(5)).select(models(name, "forest"), POOL, 2, **training(name))
-
-
-@every_query
-def test_queries_without_a_law_have_no_log_proba_and_say_so(name, models):
-    query = make(name, random_state=0)
-    assert not hasattr(query, "log_proba_")
-    select(query, models(name))
-    if name in {"StochasticBatchQuery", "CausalBALDQuery"}:
-        assert query.log_proba_.shape == (5,)
-    else:
-        with pytest.raises(AttributeError, match=f"{name} has no `log_proba_`: its batches have no sampling law"):
-            query.log_proba_  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["BADGEQuery", "ACSFWQuery", "BatchBALDQuery"])

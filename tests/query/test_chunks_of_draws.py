@@ -19,63 +19,38 @@ class FewerDraws(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         return self
 
-    def predict_proba(self, X):
-        return np.column_stack([1 - X[:, 0], X[:, 0]])
+    def values(self, X, slopes):
+        p = 0.5 + slopes[:, None] * X[:, 0]
+        return np.stack([1 - p, p], axis=-1)
 
     def sample_posterior(self, n_draws, rng):
-        shifts = rng.uniform(-0.05, 0.05, size=4)
-
-        def predict_draws(X):
-            n = 1 if len(X) > 2 and X[0, 0] == POOL[20, 0] else 4
-            p = np.stack([X[:, 0] + shift for shift in shifts[:n]])
-            return np.stack([1 - p, p], axis=-1)
-
-        return predict_draws
+        slopes = rng.uniform(-0.05, 0.05, size=4)
+        return lambda X: self.values(X, slopes[:1] if len(X) > 2 and X[0, 0] == POOL[20, 0] else slopes)
 
 
-class Values(RegressorMixin, BaseEstimator):
-    def __init__(self, bad=None):
-        self.bad = bad
+class FewerValues(RegressorMixin, FewerDraws):
+    first = 0.0
 
-    def fit(self, X, y):
-        self.is_fitted_ = True
-        return self
-
-    def predict(self, X):
-        return X[:, 0]
-
-    def sample_posterior(self, n_draws, rng):
-        slopes = rng.normal(size=4)
-
-        def predict_draws(X):
-            draws = slopes[:, None] * X[:, 0] + X[:, 1]
-            if self.bad is not None:
-                draws[0, X[:, 0] == POOL[7, 0]] = self.bad
-            return draws[:1] if self.bad is None and len(X) > 2 and X[0, 0] == POOL[20, 0] else draws
-
-        return predict_draws
+    def values(self, X, slopes):
+        draws = slopes[:, None] * X[:, 0] + X[:, 1]
+        draws[0, X[:, 0] == POOL[7, 0]] += self.first
+        return draws
 
 
-@pytest.mark.parametrize(
-    "query",
-    [StochasticBatchQuery("bald", beta=1.0, chunk_size=20), BatchBALDQuery(chunk_size=20), ACSFWQuery(chunk_size=20)],
-    ids=repr,
-)
+QUERIES = [StochasticBatchQuery("bald", chunk_size=20), BatchBALDQuery(chunk_size=20), ACSFWQuery(chunk_size=20)]
+
+
+@pytest.mark.parametrize("query", [*QUERIES, CausalBALDQuery(treatment=1, chunk_size=20)], ids=repr)
 def test_a_chunk_with_fewer_draws_than_the_first_row_is_refused(query):
-    model = FewerDraws().fit(POOL, [0, 1] * 20)
-    with pytest.raises(ValueError, match=r"`predict_draws` must return as many draws.* Got shape \(1, 20, 2\)"):
+    model = (FewerDraws if query in QUERIES else FewerValues)().fit(POOL, [0, 1] * 20)
+    with pytest.raises(ValueError, match=r"`predict_draws` must return as many draws.* Got shape \(1, 20"):
         query.select(model, POOL, 3)
 
 
-def test_effects_of_chunks_with_fewer_draws_are_refused():
-    for call in (
-        lambda: estimate_effects(Values().fit(POOL, POOL[:, 0]), POOL, 1, chunk_size=20),
-        lambda: CausalBALDQuery(treatment=1, chunk_size=20).select(Values().fit(POOL, POOL[:, 0]), POOL, 3),
-    ):
-        with pytest.raises(ValueError, match="`predict_draws` must return as many draws"):
-            call()
-
-
-def test_effects_that_are_not_finite_are_refused():
+def test_effects_of_chunks_with_fewer_draws_or_that_are_not_finite_are_refused():
+    model = FewerValues().fit(POOL, POOL[:, 0])
+    with pytest.raises(ValueError, match="`predict_draws` must return as many draws"):
+        estimate_effects(model, POOL, 1, chunk_size=20)
+    model.first = np.nan
     with pytest.raises(ValueError, match=r"Estimating rows 0 to 39 failed: the draws hold numbers that are not finite"):
-        estimate_effects(Values(np.nan).fit(POOL, POOL[:, 0]), POOL, 1)
+        estimate_effects(model, POOL, 1)

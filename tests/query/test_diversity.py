@@ -333,13 +333,6 @@ def test_log_probabilities_of_a_query_are_those_of_the_law(kind, sampler, epsilo
     assert n_unreachable(ours) == sum(p == 0 for p in first.values())
 
 
-def test_fewer_places_than_rows_wanted_are_filled_up_with_one_warning(models):
-    with pytest.warns(UserWarning, match="Only 2 rows .*lie apart.*the other 3 were") as caught:
-        batch = query().select(models("scaled logistic regression"), X_POOL[[3, 7, 3, 7, 3, 3]], 5)
-    assert len(caught) == 1
-    assert len(set(batch.tolist())) == 5
-
-
 # --- chunks and containers
 
 

@@ -281,11 +281,6 @@ def test_rows_that_must_be_in_come_in_the_order_given_or_of_a_mask_in_that_of_th
         assert make("epsilon").select(FOREST, POOL, 4, limits=Limits(must=must))[:2].tolist() == first
 
 
-def test_a_series_of_another_index_is_refused():
-    with pytest.raises(ValueError, match=r"`groups` must have the index of its rows"):
-        make("epsilon").select(FOREST, FRAME, 4, limits=Limits(pd.Series(NAMES, np.arange(N) + 501), 1))
-
-
 # --- what is reported
 
 

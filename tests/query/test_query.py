@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from modAL.uncertainty import classifier_entropy
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -95,15 +94,6 @@ def test_the_batch_is_the_same_in_another_process():
         np.testing.assert_array_equal(np.array(run.stdout.split(), dtype=int), expected)
 
 
-def test_the_stream_goes_on_from_query_to_query_and_starts_afresh_when_asked():
-    q = query()
-    first, second = q.select(FOREST, POOL, 10), q.select(FOREST, POOL, 10)
-    assert not np.array_equal(first, second)
-    np.testing.assert_array_equal(clone(q).select(FOREST, POOL, 10), first)
-    np.testing.assert_array_equal(q.set_params(random_state=0).select(FOREST, POOL, 10), first)
-    np.testing.assert_array_equal(q.set_params(beta=4.0).select(FOREST, POOL, 10), second)
-
-
 def test_log_proba_is_missing_before_a_query_and_for_samplers_without_a_law():
     assert not hasattr(query(), "log_proba_")
     q = query(sampler=lambda scores, k, rng, *, beta: np.arange(k))
@@ -167,15 +157,6 @@ def test_an_error_of_the_model_is_chained_under_one_sentence_of_ours():
 
 
 # --- where draws come from
-
-
-def test_scores_of_one_draw_take_predict_proba_of_anything():
-    model = LogisticRegression(max_iter=500).fit(LABELLED, y[:100])
-    q = query(score="entropy", sampler="topk")
-    indices = q.select(model, POOL, 5)
-    p = model.predict_proba(POOL).astype(np.float64)
-    np.testing.assert_allclose(q.scores_, -(p * np.log(p)).sum(1))
-    np.testing.assert_array_equal(indices, np.argsort(-q.scores_)[:5])
 
 
 def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so():

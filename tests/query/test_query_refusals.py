@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -98,15 +97,6 @@ def test_too_few_positive_scores_under_power_are_filled_up_with_one_warning(n_po
     np.testing.assert_allclose(query.log_proba_[n_positive:], -np.log(np.arange(15 - n_positive, 8, -1)), rtol=1e-9)
 
 
-def test_equal_positive_scores_give_a_batch_without_a_warning():
-    estimator, X, score = echo(np.full(15, 0.5))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for sampler in SAMPLERS:
-            indices = make(score, sampler=sampler).select(estimator, X, 15)
-            assert sorted(indices.tolist()) == list(range(15)), sampler
-
-
 # --- parameters
 
 
@@ -182,12 +172,6 @@ def test_a_net_trained_on_logits_is_scored_by_its_own_nonlinearity():
     # while softmax applied twice would flatten every row to within 0.25 of 1/3.
     assert np.abs(draws.mean(axis=0) - net.predict_proba(X_POOL)).max() < 0.15
     assert draws.max() > 0.6
-
-
-def test_a_module_that_returns_logits_under_a_loss_of_probabilities_is_refused():
-    net = skorch_net(nn.Linear(4, 16), nn.Dropout(0.5), nn.Linear(16, 3), criterion=nn.NLLLoss)
-    with pytest.raises(ValueError, match=r"(?i)negative|sum"):
-        make().select(net, X_POOL, 2)
 
 
 # --- estimators without a posterior

@@ -95,12 +95,3 @@ def test_bad_input_gets_one_clear_message(name):
     call, kind, message = BAD[name]
     with pytest.raises(kind, match=message):
         call()
-
-
-def test_a_call_that_fails_leaves_the_results_of_the_last():
-    query = make()
-    query.select_scored(SCORES, 3)
-    before = dict(vars(query))
-    with pytest.raises(ValueError, match="Got nan"):
-        query.select_scored(np.full(270, np.nan), 3)
-    assert vars(query) == before
