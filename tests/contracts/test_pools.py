@@ -100,7 +100,7 @@ def loop(wrap, rows, model):
     """modAL's, with rows on their way by ``candidates``."""
     learner = ActiveLearner(model, make(), wrap(rows[:FIRST]), LABELS[:FIRST])
     pool, bought = wrap(rows[FIRST:]), []
-    for _ in range(3):
+    for _ in range(2):
         free = np.setdiff1d(np.arange(N - FIRST), bought)
         indices, batch = learner.query(pool, n_instances=4, candidates=free)
         learner.teach(batch, LABELS[FIRST:][indices])

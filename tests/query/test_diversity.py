@@ -287,8 +287,8 @@ def test_batches_of_a_query_follow_the_law_given_the_rows_in_flight():
     left = (1, 3, 4)
     scores, places = ([of_rows[i] for i in left] for of_rows in (values, points))
     law = reference.repulsive_law(scores, places, 2, 2, 1.5, 0.2, points[:1])
-    counts = Counter(tuple(ours.select(model, X, 2, candidates=[0, *left], pending=[0]).tolist()) for _ in range(250))
-    reference.assert_counts_fit(counts, {tuple(left[i] for i in batch): p for batch, p in law.items()}, 250)
+    counts = Counter(tuple(ours.select(model, X, 2, candidates=[0, *left], pending=[0]).tolist()) for _ in range(150))
+    reference.assert_counts_fit(counts, {tuple(left[i] for i in batch): p for batch, p in law.items()}, 150)
 
 
 SPACES = {
@@ -385,8 +385,8 @@ def test_badge_draws_every_row_by_its_distance_from_those_in_flight():
             if step
         }
     ours = BADGEQuery(random_state=0)
-    counts = Counter(tuple(ours.select(model, rows, 2, pending=[4, 1]).tolist()) for _ in range(250))
-    reference.assert_counts_fit(counts, law, 250)
+    counts = Counter(tuple(ours.select(model, rows, 2, pending=[4, 1]).tolist()) for _ in range(150))
+    reference.assert_counts_fit(counts, law, 150)
 
 
 def test_k_center_keeps_apart_from_rows_in_flight(models):

@@ -238,8 +238,6 @@ MASK = np.isin(np.arange(N), [17, 40])
 AS_ARRAYS = {"groups": NAMES, "costs": COSTS, "must": MASK}
 FRAME = pd.DataFrame(POOL, columns=list("abcd"), index=np.arange(N) + 500)
 CONTAINERS = {
-    "categories": (POOL, {"groups": pd.Series(NAMES).astype("category"), "costs": pd.Series(COSTS), "must": MASK}),
-    "objects": (POOL, {"groups": NAMES.astype(object), "costs": COSTS.astype(object), "must": MASK.astype(object)}),
     "tuples": (POOL, {"groups": [("a", name) for name in NAMES], "costs": tuple(COSTS), "must": (17, 40)}),
     "dates": (POOL, {"groups": np.datetime64("2020-01-01") + GROUPS, "costs": COSTS, "must": MASK}),
     "series in another order": (
