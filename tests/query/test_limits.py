@@ -152,6 +152,14 @@ def test_a_learner_that_is_not_fitted_gets_a_uniform_batch_within_the_limits():
 # --- greedy, one by one
 
 
+@pytest.mark.parametrize("way", ["BatchBALDQuery", "ACSFWQuery"])
+def test_a_batch_beside_rows_in_flight_is_the_rest_of_one_that_begins_with_them(way):
+    training = {"X_training": X[TRAIN], "y_training": Y[TRAIN]}  # for draws that differ in every row
+    whole = make(way).select(LINEAR, POOL, 3 + 3, limits=Limits(must=[4, 11, 30]), **training)
+    rest = make(way).select(LINEAR, POOL, 3, pending=[4, 11, 30], **training)
+    assert whole.tolist() == [4, 11, 30, *rest.tolist()]
+
+
 def test_k_center_takes_the_farthest_of_the_rows_allowed():
     limits = LIMITS["all"]
     batch = make("KCenterQuery").select(LINEAR, POOL, K, limits=Limits(**limits)).tolist()

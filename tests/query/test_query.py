@@ -18,12 +18,14 @@ from sklearn.preprocessing import StandardScaler
 from skactive import (
     ACSFWQuery,
     BatchBALDQuery,
+    CausalBALDQuery,
     MCDropoutClassifier,
     StochasticBatchQuery,
     sample_posterior,
     samplers,
     scores,
 )
+from skactive.causal import estimate_effects
 from skactive.query import _draws, score_pool
 from skactive.samplers._law import draw_batch
 
@@ -313,6 +315,26 @@ def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
         match=r"`predict_draws` must return the same values .* the first candidate, drawn again behind another",
     ):
         make().select(hook(predict), POOL, 3, candidates=np.arange(3, 90))
+
+
+@pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
+def test_a_chunk_with_fewer_draws_than_the_first_row_is_refused(make):
+    with pytest.raises(ValueError, match=r"`predict_draws` must return as many draws.* Got shape \(9, 600, 4\)"):
+        make().select(hook(lambda X, n_draws, rng: honest(X, n_draws - (len(X) > 2), rng)), POOL, 3)
+
+
+def test_effects_of_fewer_draws_or_of_none_that_are_finite_are_refused():
+    def values(X, n_draws, rng):
+        return np.ones((n_draws - (len(X) > 2), len(X)))
+
+    for call in (
+        lambda: estimate_effects(hook(values), POOL, 1),
+        lambda: CausalBALDQuery(treatment=1).select(hook(values), np.arange(600)[:, None] % [2, 2], 3),
+    ):
+        with pytest.raises(ValueError, match="`predict_draws` must return as many draws"):
+            call()
+    with pytest.raises(ValueError, match="Estimating rows 0 to 599 failed: the draws hold numbers that are not"):
+        estimate_effects(hook(lambda X, n_draws, rng: np.full((n_draws, len(X)), np.nan)), POOL, 1)
 
 
 @pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
