@@ -247,7 +247,6 @@ AS_ARRAYS = {"groups": NAMES, "costs": COSTS, "must": MASK}
 FRAME = pd.DataFrame(POOL, columns=list("abcd"), index=np.arange(N) + 500)
 CONTAINERS = {
     "tuples": (POOL, {"groups": [("a", name) for name in NAMES], "costs": tuple(COSTS), "must": (17, 40)}),
-    "dates": (POOL, {"groups": np.datetime64("2020-01-01") + GROUPS, "costs": COSTS, "must": MASK}),
     "series in another order": (
         FRAME,
         {name: pd.Series(values, FRAME.index).iloc[SHUFFLED] for name, values in AS_ARRAYS.items()},
@@ -280,6 +279,15 @@ def test_integers_of_every_type_are_the_same_groups(dtype):
         rows_of(groups, {"5" if dtype == "str" else 5: 0})
     if dtype == "uint64":
         assert rows_of(groups + np.uint64(2**63), {2**63 + 255: 0}) == (near != 255).tolist()
+
+
+def test_days_and_numbers_are_named_as_they_are_given():
+    days = np.datetime64("2020-01-01") + np.array([0, 1, 0, 2])
+    for day in (days[0], pd.Timestamp(days[0])):
+        allowed = Pool.of(np.zeros((4, 1)), limits=Limits(days, {day: 0})).allowance(1).allowed
+        assert allowed.tolist() == [False, True, False, True]
+    with pytest.raises(ValueError, match="Got 3 rows of 4, of which a batch may have 2"):
+        Pool.of(np.zeros((4, 1)), limits=Limits(np.array([3, 3, 4, 4]), at_least={4: 3})).allowance(3)
 
 
 def test_rows_that_must_be_in_come_in_the_order_given_or_of_a_mask_in_that_of_the_pool():
