@@ -142,6 +142,7 @@ def test_a_batch_is_distinct_positions_of_the_pool(name, models):
         rows = select(make(name, random_state=0), models(name, "forest"), POOL[:12], k)
         assert (rows.shape, rows.dtype) == ((k,), np.int64)
         assert len(set(rows.tolist()) & set(range(12))) == k
+    assert len(make(name)(models(name, "forest"), POOL)) == len(make(name).select(models(name, "forest"), POOL)) == 1
 
 
 @every_query
