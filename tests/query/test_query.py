@@ -21,12 +21,13 @@ from skactive import (
     CausalBALDQuery,
     MCDropoutClassifier,
     StochasticBatchQuery,
+    blocks,
     sample_posterior,
     samplers,
     scores,
 )
 from skactive.causal import estimate_effects
-from skactive.query import _draws, score_pool
+from skactive.query import Pool, _draws, score_pool
 from skactive.samplers._law import draw_batch
 
 X, y = load_digits(return_X_y=True)
@@ -94,6 +95,20 @@ def test_the_batch_is_the_same_in_another_process():
     expected = query().select(mine, POOL, 30)
     for run in runs:
         np.testing.assert_array_equal(np.array(run.stdout.split(), dtype=int), expected)
+
+
+def test_a_progress_bar_counts_the_rows_of_the_pool(capsys):
+    query(verbose=1, chunk_size=250).select(FOREST, POOL, 3)
+    assert "600/600" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the file closes as the array goes
+def test_what_is_kept_of_a_pool_on_disk_is_on_disk_as_well_if_it_is_large(monkeypatch):
+    monkeypatch.setattr("skactive.query._pool._MOST_IN_MEMORY", 80)
+    on_disk, in_memory = Pool.of(blocks([POOL])), Pool.of(POOL)
+    assert isinstance(on_disk.room((11, 1), float), np.memmap)
+    assert not isinstance(on_disk.room((5, 2), float), np.memmap)
+    assert not isinstance(in_memory.room((11, 1), float), np.memmap)
 
 
 def test_log_proba_is_missing_before_a_query_and_for_samplers_without_a_law():
