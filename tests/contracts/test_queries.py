@@ -148,15 +148,15 @@ def test_a_batch_is_distinct_positions_of_the_pool(name, models):
 @every_query
 @pytest.mark.parametrize("kind", ["net", "linear"])
 def test_candidates_that_are_not_in_flight_are_chosen_and_scored(name, kind, models):
-    mask, pending = np.arange(len(POOL)) % 3 == 0, np.arange(30)
-    left = mask & (np.arange(len(POOL)) >= 30)
+    mask, pending = np.arange(len(POOL)) % 3 == 0, np.arange(6)
+    left = mask & (np.arange(len(POOL)) >= 6)
     for candidates in (mask, np.flatnonzero(mask)[::-1]):
         query = make(name, random_state=0)
         given = {"candidates": candidates, "pending": pending, **training(name)}
         assert left[select(query, models(name, kind), k=2, **given)].all()
         np.testing.assert_array_equal(~np.isnan(query.scores_), left)
-    with pytest.raises(ValueError, match=r"`n_instances` must be .*, 10\. Got 11"):
-        make(name).select(models(name, kind), POOL, 11, **given)
+    with pytest.raises(ValueError, match=r"`n_instances` must be .*, 18\. Got 19"):
+        make(name).select(models(name, kind), POOL, 19, **given)
 
 
 @pytest.mark.arithmetic
