@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import pytest
 import torch
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
@@ -14,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from skactive import ACSFWQuery, BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive import MCDropoutClassifier
 
 
 def table(n_rows=60, seed=0):
@@ -55,9 +52,6 @@ def make_estimator(kind):
     raise KeyError(kind)
 
 
-every_estimator = pytest.mark.parametrize("kind", ["forest", "pipeline", "net", "skorch"])
-
-
 class Echo(ClassifierMixin, BaseEstimator):
     """Its draws say of each row what the row says of itself: P(yes) is the first column."""
 
@@ -89,31 +83,6 @@ def echo(values):
     return Echo().fit(X), X, first_column
 
 
-def pools():
-    """One pool in every container, with what is to be compared afterwards."""
-    unsorted = sparse.csr_matrix(X_POOL)
-    unsorted.indices = unsorted.indices.reshape(30, 4)[:, ::-1].ravel().copy()
-    unsorted.data = unsorted.data.reshape(30, 4)[:, ::-1].ravel().copy()
-    unsorted.has_sorted_indices = False
-    return {
-        "array": X_POOL.copy(),
-        "float64": X_POOL.astype(np.float64),
-        "Fortran order": np.asfortranarray(X_POOL),
-        "list": X_POOL.tolist(),
-        "frame": pd.DataFrame(X_POOL.copy(), index=[7] * 30),
-        "csr, unsorted": unsorted,
-        "csc": sparse.csc_matrix(X_POOL),
-    }
-
-
-def contents(pool):
-    if sparse.issparse(pool):
-        return [pool.data.copy(), pool.indices.copy(), pool.indptr.copy()]
-    if isinstance(pool, pd.DataFrame):
-        return [pool.to_numpy().copy(), pool.index.to_numpy().copy()]
-    return [np.array(pool)]
-
-
 def state_of(module):
     """All that a query must leave as it was."""
     return {
@@ -138,10 +107,6 @@ def assert_same_state(module, before):
     for was, is_now in zip(before["grads"], after["grads"], strict=True):
         assert (was is None) == (is_now is None)
         assert was is None or torch.equal(was, is_now)
-
-
-every_method = pytest.mark.parametrize("method", [BADGEQuery, ACSFWQuery, BatchBALDQuery])
-every_query = pytest.mark.parametrize("query", [StochasticBatchQuery, BADGEQuery, ACSFWQuery, BatchBALDQuery])
 
 
 def first_rows(scores, k, rng, *, beta=1.0):
