@@ -12,12 +12,11 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, recall_score
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.preprocessing import LabelEncoder
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -86,7 +85,7 @@ def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
 # ---------------------------------------------------------------------------------------------------------------- gains
 
 
-@pytest.mark.parametrize("n_bought", [0, 3, 199])
+@pytest.mark.parametrize("n_bought", [0, 199])
 def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
     first, later, judge = (Draws(random_draws(seed)) for seed in range(3))
     gain = changed = 0.0
@@ -114,13 +113,10 @@ def test_where_no_row_is_left_to_compare_the_gain_is_unknown_and_not_nothing():
 
 def test_accuracy_on_these_rows_cannot_change_by_more_than_the_part_of_predictions_that_changed():
     pool, labels = X[300:1300], Y[300:1300]  # all of which are looked at
-    previous, accuracy = report(30, pool=pool), np.mean(fitted(30).predict(pool) == labels)
-    for n in (40, 60, 100, 200):
-        previous, accuracy_before = report(n, previous, pool=pool), accuracy
-        accuracy = np.mean(fitted(n).predict(pool) == labels)
-        assert previous.n_rows == len(pool)
-        assert previous.whole_pool
-        assert abs(accuracy - accuracy_before) <= previous.changed + 1e-12
+    before, found = report(30, pool=pool), report(100, report(30, pool=pool), pool=pool)
+    right = [np.mean(fitted(n).predict(pool) == labels) for n in (30, 100)]
+    assert (before.n_rows, found.n_rows, found.whole_pool) == (0, len(pool), True)
+    assert abs(right[1] - right[0]) <= found.changed + 1e-12
 
 
 def test_a_class_that_appears_counts_as_any_other():
@@ -135,13 +131,7 @@ def test_a_class_that_appears_counts_as_any_other():
 
 
 @pytest.mark.parametrize(
-    "estimator",
-    [
-        RidgeClassifier(),
-        FixedThresholdClassifier(LogisticRegression(), threshold=0.05),
-        OneVsRestClassifier(LinearSVC()),
-    ],
-    ids=["no probabilities", "a threshold", "no probabilities inside"],
+    "estimator", [OneVsRestClassifier(LinearSVC()), FixedThresholdClassifier(GaussianNB(), threshold=0.05)]
 )
 def test_where_predictions_are_not_the_most_probable_labels_the_gain_is_the_part_that_changed(estimator):
     odd = Y % 2
@@ -157,15 +147,13 @@ def test_where_predictions_are_not_the_most_probable_labels_the_gain_is_the_part
 
 def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_labels():
     X, y = make_regression(400, 5, noise=5.0, random_state=0)
-    models = [RandomForestRegressor(20, random_state=0).fit(X[:n], y[:n]) for n in (20, 60)]
-    found = None
-    for n, model in zip((20, 60), models, strict=True):
+    models, found = {n: RandomForestRegressor(20, random_state=0).fit(X[:n], y[:n]) for n in (20, 60)}, None
+    for n, model in models.items():
         given = {"X_training": X[:n], "y_training": y[:n], "random_state": 0}
         found = StoppingReport.from_learner(model, X[100:], found, **given)
-    old, new = (model.predict(X[100:]) for model in models)
+    old, new = (model.predict(X[100:]) for model in models.values())
     assert found.gains == pytest.approx([np.mean((new - old) ** 2) / y[:60].var()], rel=1e-12)
-    assert np.isnan(found.changed)
-    assert np.isnan(found.changed_interval()).all()
+    assert np.isnan([found.changed, *found.changed_interval()]).all()
     assert found.ceiling == np.inf
     assert found.best_score > found.mean_score > 0
     assert "of the variance of the labels" in str(found)
@@ -198,8 +186,8 @@ def test_best_rows_are_chosen_by_one_half_of_the_draws_and_scored_by_the_other()
 def test_rows_that_differ_by_luck_alone_are_seldom_told_apart():
     # All rows have one law. The floor is two standard errors above the mean of scores by all draws, which is above that
     # of scores by half of them: fewer than one in twenty exceed it.
-    above = [found.best_score > found.floor for found in (of_draws(random_draws(seed)) for seed in range(100))]
-    assert np.mean(above) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / 100)
+    above = [found.best_score > found.floor for found in (of_draws(random_draws(seed)) for seed in range(40))]
+    assert np.mean(above) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / 40)
 
 
 def test_rows_that_the_model_does_not_know_are_above_the_floor():
@@ -258,16 +246,11 @@ def _sure(labels):
     ("gains", "verdict"),
     [
         ([], "too early"),
-        ([0.004], "too early"),
         ([0.004, 0.001], "too early"),
         ([0.004, 0.001, 0.001], "stop"),
-        ([0.2], "go on"),
-        ([0.2, 0.0], "go on"),
         ([0.2, 0.0, 0.0], "go on"),
         ([0.2, 0.0, 0.0, 0.0], "stop"),
-        ([0.0, 0.0, 0.2], "go on"),
         ([0.002, 0.002, 0.012], "go on"),
-        ([0.0, 0.0, 0.0, 0.2], "go on"),
     ],
 )
 def test_the_verdict_follows_from_the_last_gains(gains, verdict):
@@ -279,10 +262,11 @@ def test_the_verdict_follows_from_the_last_gains(gains, verdict):
 
 def test_gains_are_reckoned_by_the_label_whatever_the_batches():
     assert sequence([0.02], n_labels=30).rate == pytest.approx(0.02 / 0.3)
-    assert sequence([0.0, 0.001, 0.0] * 10, n_labels=1).rate == pytest.approx(0.01 / 0.3)
-    assert sequence([0.0, 0.001, 0.001] * 10, n_labels=1).verdict == "go on"
-    assert sequence([0.0, 0.001, 0.0] * 9, n_labels=1).verdict == "too early"  # of 27 labels
-    assert sequence([0.0, 0.001, 0.0] * 10, n_labels=1).verdict == "stop"
+    small = sequence([0.0, 0.002, 0.0] * 5, n_labels=2)
+    assert small.rate == pytest.approx(0.01 / 0.3)
+    assert small.verdict == "stop"
+    assert sequence([0.0, 0.002, 0.002] * 5, n_labels=2).verdict == "go on"
+    assert sequence([0.0, 0.002] * 7, n_labels=2).verdict == "too early"  # of 28 labels
     assert sequence([0.04], n_labels=100).verdict == "stop"
     assert sequence([0.06], n_labels=100).verdict == "go on"
 
@@ -295,27 +279,25 @@ def test_tolerance_and_patience_are_the_users():
 
 def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
     low = RiskEstimate(0.02, 0.005, n_labelled=100, n_pool=1000)
-    assert sequence([0.2], risk=low, target_risk=0.05).verdict == "stop"
-    assert sequence([0.2], risk=low, target_risk=0.025).verdict == "go on"  # within its interval
+    reached, open_ = (sequence([0.2], risk=low, target_risk=target) for target in (0.05, 0.025))
+    assert (reached.verdict, open_.verdict) == ("stop", "go on")  # the latter is within its interval
+    assert "The risk has reached its target of 0.05" in str(reached)
+    assert "not known to have reached its target of 0.025" in str(open_)
     assert sequence([0.2], risk=low).verdict == "go on"
-    assert sequence([0.2], target_risk=0.05).verdict == "go on"
-    assert "The risk has reached its target of 0.05" in str(sequence([0.2], risk=low, target_risk=0.05))
-    assert "not known to have reached its target of 0.025" in str(sequence([0.2], risk=low, target_risk=0.025))
 
 
 def test_an_accuracy_reaches_its_target_from_below():
     high = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
-    assert sequence([0.2], risk=high, target_risk=0.85).verdict == "stop"
+    reached = sequence([0.2], risk=high, target_risk=0.85)
+    assert reached.verdict == "stop"
+    assert "The accuracy has reached" in str(reached)
     assert sequence([0.2], risk=high, target_risk=0.99).verdict == "go on"
-    assert "The accuracy has reached" in str(sequence([0.2], risk=high, target_risk=0.85))
-    assert "The accuracy misses its target" in str(sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.95))
-
-
-@pytest.mark.parametrize("target", [85, -1])
-def test_a_target_that_no_accuracy_can_be_is_refused(target):
-    accuracy = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
+    missed = sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.95)
+    assert missed.verdict == "stop"
+    assert "The accuracy misses its target" in str(missed)
+    assert "Another model, or other columns, may help" in str(missed)
     with pytest.raises(ValueError, match=r"`target_risk` must be a number from 0 to 1 .* give 0\.85 for 85 %"):
-        report(40, risk=accuracy, target_risk=target)
+        report(40, risk=high, target_risk=85)
 
 
 def test_a_target_is_reached_later_the_more_often_one_has_looked():
@@ -330,22 +312,12 @@ def test_an_error_that_was_never_seen_reaches_no_target_until_all_labels_are_kno
     assert sequence([0.2], risk=RiskEstimate(0.0, np.nan, 1, 100), target_risk=0.05).verdict == "go on"
 
 
-def test_labels_that_bring_nothing_and_miss_the_target_call_for_another_model():
-    high = RiskEstimate(0.2, 0.01, n_labelled=100, n_pool=1000)
-    found = sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.05)
-    assert found.verdict == "stop"
-    assert "misses its target of 0.05: " in str(found)
-    assert "Another model, or other columns, may help" in str(found)
-
-
-@pytest.mark.parametrize("empty", [POOL[:0], [], pd.DataFrame(POOL).iloc[:0], sparse.csr_array(POOL)[:0]])
+@pytest.mark.parametrize("empty", [POOL[:0], sparse.csr_array(POOL)[:0]], ids=["array", "sparse"])
 def test_a_pool_that_is_used_up_stops(empty):
     for previous in (None, report(40, pool=POOL[:100])):
-        found = report(60, previous, pool=POOL[:0], X_training=X[:60])
-        assert found.verdict == "stop"
-        assert found.n_pool == 0
+        found = report(60, previous if isinstance(empty, np.ndarray) else None, pool=empty)
+        assert (found.verdict, found.n_pool) == ("stop", 0)
         assert "No rows are left." in str(found)
-    assert report(60, pool=empty).verdict == "stop"
 
 
 def test_labels_of_one_class_are_too_few():
@@ -373,23 +345,17 @@ def test_sentences_name_labels_points_and_bounds():
 
 
 def test_of_a_pool_that_was_looked_at_as_a_whole_there_is_no_bound():
-    found = report(60, report(20, pool=POOL[:500]), pool=POOL[:500])
+    first = report(20, pool=POOL[:500])
+    assert str(first).startswith("20 labels: too early. Pass this report as `previous` after the next batch.")
+    found = report(60, first, pool=POOL[:500])
     assert found.changed_interval() == (found.changed, found.changed)
     assert "confidence" not in str(found)
-
-
-def test_the_first_report_says_what_to_do_with_it():
-    assert str(report(50)).startswith("50 labels: too early. Pass this report as `previous` after the next batch.")
 
 
 def test_too_few_labels_are_counted():
     found = report(62, report(61, report(60)))
     assert found.verdict == "too early"
     assert "`tolerance` asks for 5, over at least 30 labels (`patience`)." in str(found)
-
-
-def test_rows_are_in_no_text():
-    assert "Kept" not in repr(report(50))
 
 
 # ---------------------------------------------------------------------------------------------- learners and containers
@@ -419,14 +385,12 @@ def test_a_loop_with_a_modal_learner_ends():
 
 @pytest.mark.parametrize("container", [list, pd.DataFrame, sparse.csr_array], ids=["list", "DataFrame", "sparse"])
 def test_the_container_changes_nothing(container):
-    pool_too = X[30:1000]  # of which some are labelled
-    array = report(90, report(80, report(40, pool=pool_too), pool=pool_too), pool=pool_too)
-    pool = container(pool_too.tolist() if container is list else pool_too)
-    found = report(90, report(80, report(40, pool=pool), pool=pool), pool=pool)
+    pool_too, tree = X[30:400], DecisionTreeClassifier(random_state=0)  # some rows of the pool are labelled
+    pools = pool_too, container(pool_too.tolist() if container is list else pool_too)
+    expected, found = (report(90, report(80, report(40, None, tree, pool), tree, pool), tree, pool) for pool in pools)
     assert len(found.gains) == 1
-    assert found.gains == pytest.approx(array.gains, rel=1e-9)
-    assert found.n_rows == array.n_rows
-    assert found.best_score == pytest.approx(array.best_score, rel=1e-9)
+    assert found.gains == pytest.approx(expected.gains, rel=1e-9)
+    assert found.n_rows == expected.n_rows
 
 
 IMAGES = 16 * X[:400]  # whole numbers, which all types have
@@ -445,6 +409,11 @@ def report_of_a_loop(first, pool, teach=lambda rows: rows):
     return StoppingReport.from_learner(learner, rest, before, random_state=0)
 
 
+@pytest.fixture(scope="module")
+def expected_loop():
+    return report_of_a_loop(IMAGES[:50], IMAGES[50:])
+
+
 def frame(values, dtypes):
     return pd.DataFrame(values).astype(dict(enumerate(dtypes)))
 
@@ -453,23 +422,18 @@ def frame(values, dtypes):
     ("first", "pool"),
     [
         (IMAGES[:50], IMAGES[50:].astype(np.float32)),
-        (IMAGES[:50].astype(np.float32), IMAGES[50:]),
         (IMAGES[:50], IMAGES[50:].astype(np.uint8)),
-        (IMAGES[:50], IMAGES[50:].astype(np.int64)),
         (np.where(IMAGES[:50] == 0, -0.0, IMAGES[:50]), IMAGES[50:].astype(np.float16)),
-        (frame(IMAGES[:50], ["float64"] * 64), frame(IMAGES[50:], ["int64", "float32"] * 32)),
         (frame(IMAGES[:50], ["int64"] * 64), frame(IMAGES[50:], ["Int64", "Float64"] * 32)),
-        (sparse.csr_array(IMAGES[:50]), IMAGES[50:].astype(np.float32)),
         (IMAGES[:50], sparse.csr_array(IMAGES[50:].astype(np.int8))),
     ],
-    ids=["float32", "float64", "uint8", "int64", "-0.0", "columns", "nullable columns", "first sparse", "pool sparse"],
+    ids=["float32", "uint8", "-0.0", "nullable columns", "pool sparse"],
 )
-def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool):
-    expected = report_of_a_loop(IMAGES[:50], IMAGES[50:])
+def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool, expected_loop):
     found = report_of_a_loop(first, pool)
-    assert (found.n_rows, found.n_pool) == (expected.n_rows, expected.n_pool) == (150, 150)
-    assert found.gains == pytest.approx(expected.gains, rel=1e-9)
-    assert found.verdict == expected.verdict
+    assert (found.n_rows, found.n_pool) == (expected_loop.n_rows, expected_loop.n_pool) == (150, 150)
+    assert found.gains == pytest.approx(expected_loop.gains, rel=1e-9)
+    assert found.verdict == expected_loop.verdict
 
 
 def test_gaps_are_known_again():
@@ -486,12 +450,10 @@ def test_labels_may_be_text():
     names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
     found = None
     for n in (40, 80, 100):
-        model = LogisticRegression(max_iter=200).fit(X[:n], names[:n])
-        given = {"X_training": X[:n], "y_training": names[:n]}
+        model, given = GaussianNB().fit(X[:n], names[:n]), {"X_training": X[:n], "y_training": names[:n]}
         found = StoppingReport.from_learner(model, POOL, found, random_state=0, **given)
-    order = LabelEncoder().fit(names).classes_
-    assert set(found._past[-1].predictions) <= set(order)
-    assert found.gains == pytest.approx(report(100, report(80, report(40))).gains, rel=1e-3)
+    numbers = report(100, report(80, report(40, None, GaussianNB()), GaussianNB()), GaussianNB())
+    assert found.gains == pytest.approx(numbers.gains, rel=1e-3)
 
 
 def test_a_large_pool_is_looked_at_in_part():
@@ -538,60 +500,47 @@ def test_models_without_draws_are_bootstrapped_on_demand_only():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "words"),
     [
-        ({"tolerance": -0.1}, ValueError, "`tolerance` must be between 0 and 1: the accuracy gain per 100 labels"),
-        ({"tolerance": 5}, ValueError, "0.05 is five points"),
-        ({"tolerance": "5 %"}, TypeError, "`tolerance` must be between 0 and 1"),
-        ({"patience": 0}, ValueError, "`patience`"),
-        ({"patience": None}, TypeError, "`patience`"),
-        ({"risk": 0.1}, TypeError, "`risk` must be None or a RiskEstimate"),
+        ({"tolerance": 5}, "`tolerance` must be between 0 and 1: the accuracy gain .* 0.05 is five points"),
+        ({"tolerance": "5 %"}, "`tolerance` must be between 0 and 1"),
+        ({"patience": 0}, "`patience`"),
+        ({"risk": 0.1}, "`risk` must be None or a RiskEstimate"),
         (
             {"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)},
-            ValueError,
             "`target_risk` must be None or a finite number",
         ),
-        ({"previous": "report"}, TypeError, "`previous` must be the StoppingReport"),
-        ({"pool": POOL[:, :5]}, ValueError, "5 "),
-        ({"X_training": None}, ValueError, "`X_training` and `y_training` must be given"),
-        ({"n_draws": 1}, ValueError, "two draws"),
-        ({"n_draws": 0}, ValueError, "`n_draws` must be None or an integer, 1 or larger"),
+        ({"test": X}, "`test` must be None or an ActiveTester"),
+        ({"previous": "report"}, "`previous` must be the StoppingReport"),
+        ({"pool": POOL[:, :5]}, "5 "),
+        ({"X_training": None}, "`X_training` and `y_training` must be given"),
+        ({"n_draws": 1}, "two draws"),
     ],
 )
-def test_bad_input_is_named(options, error, words):
-    with pytest.raises(error, match=words):
+def test_bad_input_is_named(options, words):
+    with pytest.raises((ValueError, TypeError), match=words):
         report(50, **{"estimator": RandomForestClassifier(5, random_state=0), **options})
 
 
-@pytest.mark.parametrize("level", [0, 1, 95, "95 %"])
-def test_the_level_of_an_interval_is_a_probability(level):
+def test_the_level_of_an_interval_is_a_probability():
     with pytest.raises(ValueError, match="`level` must be a number between 0 and 1"):
-        report(50).changed_interval(level)
+        report(50).changed_interval(95)
 
 
-def test_a_report_on_other_rows_is_refused():
+def test_a_report_on_other_rows_other_labels_or_no_fewer_ones_is_refused():
+    first = report(50)
     with pytest.raises(ValueError, match="`previous` must be a report on rows like those"):
         report(60, report(50, pool=pd.DataFrame(POOL)))
-
-
-@pytest.mark.parametrize("n", [50, 40])
-def test_a_report_that_is_not_one_of_fewer_labels_is_refused(n):
     with pytest.raises(ValueError, match="Report once after each batch"):
-        report(n, report(50))
-
-
-def test_a_report_on_another_kind_of_labels_is_refused():
-    model = LogisticRegression(max_iter=200).fit(X[:60], Y[:60].astype(str))
+        report(50, first)
+    model = GaussianNB().fit(X[:60], Y[:60].astype(str))
     with pytest.raises(ValueError, match="`previous` must be a report on the same kind of labels"):
-        StoppingReport.from_learner(model, POOL, report(50), X_training=X[:60], y_training=Y[:60].astype(str))
+        StoppingReport.from_learner(model, POOL, first, X_training=X[:60], y_training=Y[:60].astype(str))
 
 
-def test_an_unfitted_model_is_refused():
+def test_a_model_that_is_not_fitted_or_has_several_targets_is_refused():
     with pytest.raises(ValueError, match="fit"):
         StoppingReport.from_learner(LogisticRegression(), POOL, X_training=X[:5], y_training=Y[:5])
-
-
-def test_several_targets_are_refused():
     model = LinearRegression().fit(X[:50], X[:50, :2])
     with pytest.raises(ValueError, match="one target"):
         StoppingReport.from_learner(model, POOL, X_training=X[:50], y_training=X[:50, :2])
@@ -613,12 +562,11 @@ def loop(make_model, X, y, n_first=20, n_last=270):
 MODELS = {
     "logistic": lambda n: LogisticRegression(),
     "naive Bayes": lambda n: GaussianNB(),
-    "forest": lambda n: RandomForestClassifier(20, random_state=n),
     "tree": lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n),
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["naive Bayes", "tree"])
 def test_coin_tosses_never_say_go_on_and_bring_little(name):
     rng = np.random.default_rng(5)
     rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
@@ -627,16 +575,11 @@ def test_coin_tosses_never_say_go_on_and_bring_little(name):
     assert found[-1].trust.slope < 0.5
     assert sum(report.recent for report in found[4::3]) < 0.25  # 23 to 496 points when a model judged itself
     assert sum(found[-1].gains) <= 0.5
-
-
-def test_a_model_that_is_sure_of_coin_tosses_is_said_to_be_wrong_about_itself():
-    rng = np.random.default_rng(1)
-    rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
-    last = loop(MODELS["tree"], rows, tosses)[-1]
-    assert last.trust.n_labels == 100
-    assert last.trust.confidence > last.trust.right + 0.1
-    assert "The model is overconfident: " in str(last)
-    assert f"on the last {last.trust.n_labels} labels it was " in str(last)
+    if name == "tree":
+        trust = found[-1].trust
+        assert trust.n_labels == 100
+        assert trust.confidence > trust.right + 0.1
+        assert "The model is overconfident: on the last 100 labels it was " in str(found[-1])
 
 
 def test_trust_is_the_slope_of_right_against_sure_on_labels_not_taught():
@@ -671,17 +614,17 @@ def test_where_a_class_is_rare_average_precision_counts_and_a_hundred_of_it_are_
     order = np.r_[np.flatnonzero(labels == 0)[:38], np.flatnonzero(labels == 1)[:2]]
     order = np.r_[order, np.setdiff1d(np.arange(3000), order)]
     rows, labels = rows[order], labels[order]
-    found = loop(MODELS["logistic"], rows, labels, n_first=40, n_last=240)
+    found = loop(MODELS["logistic"], rows, labels, n_first=40, n_last=110)
     assert {report.scoring for report in found} == {"average_precision"}
     assert "stop" not in {report.verdict for report in found}  # accuracy alone stops at 70
     assert "of average precision" in str(found[-1])
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "average_precision", "balanced_accuracy", "log_loss"])
-def test_two_models_that_are_alike_gain_nothing_in_any_measure(scoring):
+def test_two_models_that_are_alike_gain_nothing_in_any_measure():
     p = np.random.default_rng(0).dirichlet(np.ones(3), 50)
-    assert MEASURES[scoring](p, p, p) == 0
-    assert MEASURES[scoring](p, np.roll(p, 1, axis=0), p) > 0  # the truth is better than another row's
+    for scoring, measure in MEASURES.items():
+        assert measure(p, p, p) == 0, scoring
+        assert measure(p, np.roll(p, 1, axis=0), p) > 0, scoring  # the truth is better than another row's
 
 
 def test_average_precision_of_certain_labels_is_that_of_scikit_learn():
@@ -696,21 +639,18 @@ def test_average_precision_of_certain_labels_is_that_of_scikit_learn():
 
 
 def test_test_labels_decide_where_they_can_tell():
-    rows = np.arange(300, 1300)
+    rows, model = np.arange(300, 1300), LogisticRegression(max_iter=200)
     tester = ActiveTester(StochasticBatchQuery("margin", "uniform", random_state=0), X[rows])
     tester.tell(Y[rows][tester.ask(fitted(50), 800)])
-    found = None
+    found = far = None
     for n in (20, 60, 100):
-        found = report(n, found, pool=X[1300:], test=tester, tolerance=0.02)
+        found = report(n, found, model, pool=X[1300:], test=tester, tolerance=0.02)
+        far = report(2 * n, far, model, pool=X[1300:], test=tester, tolerance=0.9)
     low, high = tester.difference(fitted(20), fitted(100)).interval(every_look=True)
-    assert (found.tested.interval(every_look=True)) == pytest.approx((low, high))
+    assert found.tested.interval(every_look=True) == pytest.approx((low, high))
     assert 100 * low / 80 >= 0.02
-    assert found.verdict == "go on"
+    assert (found.verdict, far.verdict) == ("go on", "stop")
     assert "On 800 test labels these brought +" in str(found)
-    far = None
-    for n in (100, 200, 300):
-        far = report(n, far, pool=X[1300:], test=tester, tolerance=0.9)
-    assert far.verdict == "stop"
 
 
 def test_what_cannot_be_copied_gives_a_bound_and_no_verdict_to_go_on():
@@ -725,8 +665,3 @@ def test_what_cannot_be_copied_gives_a_bound_and_no_verdict_to_go_on():
     assert found.measure == "changes"
     assert found.verdict == "cannot be told"
     assert "This is only an upper bound" in str(found)
-
-
-def test_a_test_that_is_no_tester_is_refused():
-    with pytest.raises(ValueError, match="`test` must be None or an ActiveTester"):
-        report(40, test=X)
