@@ -54,7 +54,6 @@ def test_who_comes_second_with_the_same_call_takes_over_the_seeds_of_the_first(t
     ("first", "second", "what"),
     [
         ({}, {"batch_size": 3}, "batch_size"),
-        ({"random_state": 0}, {"random_state": 1}, "random_state"),
         ({}, {"random_state": 1}, "random_state"),
     ],
 )
@@ -92,8 +91,7 @@ def race(path, sizes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(4))
-def test_processes_that_begin_one_file_at_the_same_moment_join_or_are_refused(number, tmp_path):
+def test_processes_that_begin_one_file_at_the_same_moment_join_or_are_refused(tmp_path):
     same = race(tmp_path / "same", (4, 4))
     assert ExperimentResult.from_json(same[0]).rounds == ExperimentResult.from_json(same[1]).rounds
     assert small(tmp_path / "same").rounds == ExperimentResult.from_json(same[0]).rounds
@@ -119,36 +117,35 @@ def n_records(path):
 LAST = "WHERE rowid = (SELECT max(rowid) FROM records)"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_a_changed_record_is_refused_and_the_file_left_alone(tmp_path):
+    small(path := tmp_path / "run.sqlite", random_state=0, n_trials=1)
+    whole = path.read_bytes()
+    for statement in (
         f"UPDATE records SET content = replace(content, '0.', '1.') {LAST}",
         f"UPDATE records SET content = x'00' {LAST}",
         f"UPDATE records SET checksum = x'' {LAST}",
         "UPDATE records SET content = replace(content, '3', '4') WHERE rowid = 1",
         "UPDATE records SET content = replace(content, '3', '4') WHERE rowid = 2",
-    ],
-)
-def test_a_changed_record_is_refused_and_the_file_left_alone(statement, tmp_path):
-    small(path := tmp_path / "run.sqlite", random_state=0)
-    before = changed(path, statement).read_bytes()
-    with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
-        small(path, random_state=0, n_rounds=3)
-    assert path.read_bytes() == before
+    ):
+        path.write_bytes(whole)
+        before = changed(path, statement).read_bytes()
+        with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
+            small(path, random_state=0, n_rounds=3, n_trials=1)
+        assert path.read_bytes() == before, statement
 
 
 def test_no_changed_byte_is_taken_for_another_result(tmp_path):
     first = small(path := tmp_path / "run.sqlite", random_state=0, n_trials=1)
     whole, refused = path.read_bytes(), 0
     rng = np.random.default_rng(0)
-    for position in rng.choice([i for i in range(len(whole)) if whole[i]], 60, replace=False):
+    for position in rng.choice([i for i in range(len(whole)) if whole[i]], 30, replace=False):
         byte = bytes([whole[position] ^ 1 << rng.integers(8)])
         path.write_bytes(whole[:position] + byte + whole[position + 1 :])
         try:
             assert small(path, random_state=0, n_trials=1) == first
         except ValueError:
             refused += 1
-    assert refused > 20
+    assert refused > 10
 
 
 def test_rounds_of_another_experiment_in_a_file_are_refused(tmp_path):
@@ -169,7 +166,7 @@ def test_a_round_that_is_lost_is_run_again(tmp_path):
     assert n_records(path) == 3 + 12
 
 
-def test_a_file_that_is_removed_and_begun_afresh_holds_only_what_is_its_own(tmp_path, monkeypatch):
+def test_a_file_that_is_removed_and_begun_afresh_holds_only_what_is_its_own(tmp_path):
     path, calls = tmp_path / "run.sqlite", []
 
     def begins_again(estimator, X, y):
@@ -179,13 +176,7 @@ def test_a_file_that_is_removed_and_begun_afresh_holds_only_what_is_its_own(tmp_
             small(path)
         return estimator.score(X, y)
 
-    queries = {"power": QUERIES["power"]}
     with pytest.raises(ValueError, match=r"`checkpoint`.* was removed or replaced while an experiment wrote to it"):
-        run_experiment(
-            DecisionTreeClassifier(max_features=2),
-            *(queries, X, Y),
-            **{"n_initial": 6, "batch_size": 4, "n_rounds": 2, "n_trials": 2, "checkpoint": path},
-            scoring={"score": begins_again},
-        )
+        small(path, scoring={"score": begins_again})
     assert n_records(path) == 3 + 12
     assert len(small(path).rounds) == 12

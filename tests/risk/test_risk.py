@@ -468,7 +468,7 @@ def test_a_tester_says_when_rows_are_out_of_reach(forest):
     with pytest.warns(UserWarning, match=r"of 1697 rows could not be picked.*epsilon"):
         a_tester(score="bald", epsilon=0.0).ask(forest, 10)
     with pytest.warns(UserWarning, match="With `diversity`, rows that are equal"):
-        a_tester(score="margin", epsilon=0.0, diversity=1.0).ask(forest, 2)
+        a_tester(epsilon=0.0, sampler="uniform", diversity=1.0).ask(forest, 2)
 
 
 def test_a_tester_needs_a_query_that_knows_its_probabilities_and_leaves_no_rows_out(forest):
