@@ -218,13 +218,6 @@ def test_the_same_call_goes_on_after_a_failure_or_an_interruption(broken, tmp_pa
     assert numbers(small(path)) == numbers(small(None))
 
 
-@pytest.mark.filterwarnings("ignore:Only . rows have a positive score:UserWarning")
-def test_records_do_not_grow_with_the_pool(tmp_path):
-    X_big, path = np.random.default_rng(0).normal(size=(5000, 3)), tmp_path / "run.sqlite"
-    small(path, X=X_big, y=np.sign(X_big[:, 0]), queries={"query": StochasticBatchQuery("entropy")}, n_trials=1)
-    assert path.stat().st_size < 16_000
-
-
 # --- more rounds, interruptions, and what queries remember ----------------------------------------
 
 

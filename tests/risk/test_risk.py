@@ -176,15 +176,15 @@ def test_rows_without_probability_are_counted_and_epsilon_leaves_none(forest):
 # --- simulated acquisitions -----------------------------------------------------------------------
 
 
-def acquisitions(losses, scores, *, beta, n_times, epsilon=0.1, n_rounds=5):
-    """Estimates and naive means over purchases in rounds from a shrinking pool, its scores new in every round."""
+def acquisitions(losses, scores, *, beta, n_times):
+    """Estimates and naive means over purchases in five rounds from a shrinking pool, its scores new in every round."""
     rng = np.random.default_rng(2)
     estimates, naive = [], []
     for _ in range(n_times):
         left, picks, log_proba = np.arange(len(losses)), [], []
-        for _ in range(n_rounds):
+        for _ in range(5):
             now = scores[left] * rng.uniform(0.7, 1.3, size=len(left))
-            batch = mixed(now, 20, rng, beta=beta, epsilon=epsilon)
+            batch = mixed(now, 20, rng, beta=beta, epsilon=0.1)
             picks.append(left[batch.indices])
             log_proba.append(batch.log_proba())
             left = np.delete(left, batch.indices)
@@ -213,31 +213,9 @@ def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(kind, b
     assert abs(naive.mean() - risk) > 5 * naive.std(ddof=1) / math.sqrt(n_times)
     covered = sum(low <= risk <= high for low, high in (estimate.interval() for estimate in estimates))
     assert stats.binom.cdf(covered, n_times, 0.93) > 1e-4
-    # The standard error is that of the estimates: its mean square is known to some 7 % here.
+    # The standard error is that of the estimates: its mean square is known to some 8 % here.
     said = math.sqrt(np.mean([estimate.standard_error**2 for estimate in estimates]))
     assert said == pytest.approx(values.std(ddof=1), rel=0.25)
-
-
-def test_rows_picked_in_proportion_to_the_loss_need_fewer_labels():
-    losses = pool_of_losses()[1]
-    spread = {}
-    for epsilon in (1.0, 0.1):  # uniform, and nearly in proportion
-        estimates, _ = acquisitions(losses, losses, beta=1.0, epsilon=epsilon, n_rounds=2, n_times=50)
-        spread[epsilon] = np.mean([(estimate.value - losses.mean()) ** 2 for estimate in estimates])
-    assert spread[0.1] < spread[1.0] / 2
-
-
-def test_weighted_training_finds_the_fit_of_the_whole_pool(rng):
-    # The optimum of a weighted loss over picks tends to that over the pool; without weights it is another one.
-    x = rng.uniform(-1, 1, size=4000)
-    y = np.where(x > 0, 2 * x, 0) + rng.normal(scale=0.1, size=4000)  # a line does not fit: which rows matters
-    batch = mixed(np.abs(x) * (x > 0), 800, rng, beta=1.0, epsilon=0.1)
-    rows, weights = batch.indices, lure_weights(batch.log_proba(), 4000)
-    whole, weighted, plain = (
-        np.polyfit(x[of], y[of], 1, w=w)[0] for of, w in ((slice(None), None), (rows, np.sqrt(weights)), (rows, None))
-    )
-    assert abs(weighted - whole) < 0.1
-    assert abs(plain - whole) > 0.3
 
 
 # --- ActiveTester ---------------------------------------------------------------------------------
@@ -401,17 +379,6 @@ def test_labels_by_position_are_put_in_the_order_of_asking_and_those_without_an_
     assert rows.tolist() != list(range(40))
     in_order.tell(pd.Series(LABELS[rows]))  # its index is 0 to 39, as the positions are
     np.testing.assert_array_equal(in_order.labels_, LABELS[rows])
-
-
-def test_string_labels_and_frames_are_tested_too():
-    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-    frame = pd.DataFrame(ALL_DIGITS).add_prefix("pixel")
-    forest = RandomForestClassifier(10, random_state=0).fit(frame[:100], names[Y_TRAIN])
-    tester = a_tester(frame[100:])
-    for _ in range(2):
-        tester.tell(list(names[LABELS[tester.ask(forest, 40)]]))
-    assert 0.4 < tester.accuracy(forest).value < 1
-    assert tester.risk(forest).value > 0
 
 
 # --- refusals -------------------------------------------------------------------------------------
