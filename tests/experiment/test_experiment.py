@@ -175,9 +175,16 @@ def test_a_seed_gives_the_same_numbers_again_and_another_gives_others():
     assert numbers(run(random_state=None)) != numbers(run(random_state=None))
 
 
+class Net(nn.Sequential):
+    """Its weights and its dropout come from torch's global generator."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
 @pytest.mark.usefixtures("global_state_untouched")
 def test_global_generators_are_neither_a_source_nor_touched():
-    net = NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, max_epochs=2, train_split=None, verbose=0)
+    net = NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, max_epochs=1, train_split=None, verbose=0)
     first = run(estimator=net, X=X.astype(np.float32), y=Y, n_trials=1)
     with global_random.seeded(9):
         assert numbers(run(estimator=net, X=X.astype(np.float32), y=Y, n_trials=1)) == numbers(first)
