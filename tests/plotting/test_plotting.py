@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import matplotlib as mpl
@@ -128,13 +127,15 @@ def test_failed_runs_and_labels_that_not_all_trials_reached_are_left_out(runs):
     np.testing.assert_allclose(display.lines_["topk"].get_ydata(), np.mean(differences, axis=0), atol=1e-15)
 
 
-def test_bands_of_few_trials_do_not_flatten_the_lines(rng):
+def test_bands_of_few_trials_do_not_flatten_the_lines_and_zero_is_in_sight():
     runs = {"topk": [[0.2, 0.5, 0.6, 0.9], [0.6, 0.7, 0.8, 0.8]]}  # Student's factor of two trials is 12.7
     display = LearningCurveDisplay.from_result(result_of(runs, queries=["topk"]))
-    y = display.lines_["topk"].get_ydata()
-    low, high = display.ax_.get_ylim()
+    y, (low, high) = display.lines_["topk"].get_ydata(), display.ax_.get_ylim()
     assert high - low <= 3 * np.ptp(y) + 1e-12
     assert low < y.min() < y.max() < high
+    far = {"uniform": [[0.1, 0.1, 0.1, 0.1]] * 2, "topk": [[0.5, 0.5, 0.5, 0.51], [0.5, 0.5, 0.51, 0.51]]}
+    low, high = PairedDifferenceDisplay.from_result(result_of(far, queries=list(far))).ax_.get_ylim()
+    assert low < 0 < 0.41 < high
 
 
 # --- paired differences ---------------------------------------------------------------------------
@@ -154,12 +155,6 @@ def test_differences_are_taken_within_trials(runs):
     assert display.ax_.get_ylabel() == "accuracy minus that of uniform"
 
 
-def test_zero_is_in_sight_however_far_off_the_lines_are():
-    runs = {"uniform": [[0.1, 0.1, 0.1, 0.1]] * 2, "topk": [[0.5, 0.5, 0.5, 0.51], [0.5, 0.5, 0.51, 0.51]]}
-    low, high = PairedDifferenceDisplay.from_result(result_of(runs, queries=list(runs))).ax_.get_ylim()
-    assert low < 0 < 0.41 < high
-
-
 # --- batches --------------------------------------------------------------------------------------
 
 
@@ -167,31 +162,22 @@ def offsets(points):
     return np.asarray(points.get_offsets())
 
 
-def test_rows_of_a_batch_are_drawn_where_principal_components_put_them():
-    batches = {"a": [3, 1, 100], "b": [7]}
+def test_rows_of_a_batch_are_drawn_where_principal_components_or_the_user_put_them():
+    batches, where = {"a": [3, 1, 100], "b": [7]}, PCA(2, random_state=0).fit_transform(X)
     display = BatchDisplay.from_batches(X, batches, labelled=[0, 50])
-    where = PCA(2, random_state=0).fit_transform(X)
     for query, rows in batches.items():
         np.testing.assert_array_equal(offsets(display.pools_[query]), where)
         np.testing.assert_array_equal(offsets(display.labelled_[query]), where[[0, 50]])
         np.testing.assert_array_equal(offsets(display.batches_[query]), where[rows])
     assert [ax.get_title() for ax in display.axes_] == ["a", "b"]
     assert display.figure_.get_supxlabel() == "PC 1 (92 % of variance)"
-
-
-def test_coordinates_of_the_user_take_the_place_of_the_projection():
-    frame = pd.DataFrame({"name": ["x"] * 5})  # which cannot be projected
-    where = np.arange(10.0).reshape(5, 2)
-    display = BatchDisplay.from_batches(frame, {"a": [4]}, coordinates=where)
-    np.testing.assert_array_equal(offsets(display.batches_["a"]), where[[4]])
-    assert (display.axes_[0].get_xlabel(), display.axes_[0].get_ylabel()) == ("first coordinate", "second coordinate")
-
-
-def test_images_and_sparse_arrays_are_projected():
-    expected = PCA(2, random_state=0).fit_transform(X)
     for pool in (X.reshape(150, 2, 2), sparse.csr_array(X), X.tolist()):
-        display = BatchDisplay.from_batches(pool, {"a": [0]})
-        np.testing.assert_allclose(np.abs(display.coordinates), np.abs(expected), atol=1e-8)  # up to the sign
+        projected = BatchDisplay.from_batches(pool, {"a": [0]}).coordinates
+        np.testing.assert_allclose(np.abs(projected), np.abs(where), atol=1e-8)  # up to the sign
+    words = pd.DataFrame({"name": ["x"] * 150})  # which cannot be projected
+    display = BatchDisplay.from_batches(words, {"a": [4]}, coordinates=where)
+    np.testing.assert_array_equal(offsets(display.batches_["a"]), where[[4]])
+    assert display.axes_[0].get_ylabel() == "second coordinate"
 
 
 def test_scores_are_shades_of_the_pool():
@@ -281,21 +267,6 @@ def test_no_two_of_many_curves_look_alike():
 # --- matplotlib comes last ------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_matplotlib_is_loaded_by_plot_alone():
-    code = """
-import sys
-from skactive import LearningCurveDisplay
-display = LearningCurveDisplay(n_labelled={"a": [1, 2]}, scores={"a": [[0.1, 0.2]]})
-before = "matplotlib" in sys.modules
-import os; os.environ["MPLBACKEND"] = "agg"
-display.plot()
-print(before, "matplotlib" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
-
-
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     display = LearningCurveDisplay(n_labelled={"a": [1, 2]}, scores={"a": [[0.1, 0.2]]})
@@ -327,17 +298,14 @@ def made_of_other_labels():
     return ExperimentResult(tuple(Round(t, "a", 0, n, (0,), {"a": 0.5}, None, 0.1) for t, n in enumerate((5, 6))))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_input_of_batches_is_named():
+    for arguments, message in [
         ({"batches": {"a": [150]}}, r"`batches\['a'\]` must be distinct positions from 0 to 149"),
         ({"labelled": [-1]}, "`labelled` must be distinct positions"),
         ({"coordinates": np.zeros((150, 3))}, r"`coordinates` must have shape \(n_points, 2\)"),
-    ],
-)
-def test_bad_input_of_batches_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        BatchDisplay.from_batches(**{"X": X, "batches": {"a": [0]}, **arguments})
+    ]:
+        with pytest.raises(ValueError, match=message):
+            BatchDisplay.from_batches(**{"X": X, "batches": {"a": [0]}, **arguments})
 
 
 @pytest.mark.parametrize(("trial", "number"), [(0, 0), (0, 4), (7, 1)])

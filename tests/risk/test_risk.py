@@ -278,21 +278,14 @@ def test_a_learner_of_modal_is_tested_by_its_estimator():
     assert tester.difference(learner, learner.estimator).value == 0
 
 
-def test_rows_that_were_asked_for_are_not_asked_for_again(model):
-    tester = a_tester(POOL[:12])
-    first, second = tester.ask(model, 7), tester.ask(model, 5)
-    assert np.unique([*first, *second]).size == 12
-    np.testing.assert_array_equal(tester.open_, [*first, *second])
-    assert tester.indices_.size == tester.log_proba_.size == 0
-    with pytest.raises(ValueError, match="0 candidates"):
-        tester.ask(model, 1)
-
-
 def test_labels_told_in_parts_and_in_any_order_give_the_estimate_of_those_told_at_once(model, rng):
     at_once, in_parts = a_tester(), a_tester()
+    asked = [in_parts.ask(model, k) for k in (40, 30)]
     for k in (40, 30):
         at_once.tell(LABELS[at_once.ask(model, k)])
-        in_parts.ask(model, k)
+    np.testing.assert_array_equal(in_parts.open_, np.concatenate(asked))
+    with pytest.raises(ValueError, match=r"`rows` must say which.*2 asks are open"):
+        in_parts.tell(LABELS[asked[0]])
     for rows in np.split(rng.permutation(in_parts.open_), [3, 20, 21, 50]):
         in_parts.tell(LABELS[rows], rows=rows)
     for name in ("indices_", "labels_", "log_proba_"):
@@ -326,16 +319,6 @@ def test_an_estimate_is_refused_while_a_pick_before_others_is_open(model):
             estimate(model)
     tester.tell(LABELS[late])  # the one ask that is open, its rest
     assert tester.accuracy(model).n_labelled == 10
-
-
-def test_labels_of_several_open_asks_say_which_rows_they_belong_to(model):
-    tester = a_tester()
-    first, second = tester.ask(model, 5), tester.ask(model, 5)
-    with pytest.raises(ValueError, match=r"`rows` must say which.*2 asks are open"):
-        tester.tell(LABELS[first])
-    tester.tell(LABELS[second], rows=second)
-    tester.tell(LABELS[first])
-    np.testing.assert_array_equal(tester.labels_, LABELS[[*first, *second]])
 
 
 def test_rows_that_are_not_open_are_refused(model):

@@ -408,7 +408,7 @@ def test_a_seed_gives_the_same_report_and_a_pickled_one_goes_on():
 
 @pytest.mark.usefixtures("global_state_untouched")
 def test_nothing_is_changed():
-    net = MCDropoutClassifier((16,), max_epochs=5, device="cpu", random_state=0).fit(X[:60], Y[:60])
+    net = MCDropoutClassifier((16,), max_epochs=1, device="cpu", random_state=0).fit(X[:60], Y[:60])
     pool, mode = POOL.copy(), net.net_.module_.training
     first = StoppingReport.from_learner(net, pool, random_state=0, X_training=X[:50], y_training=Y[:50])
     gains = first.gains
