@@ -344,7 +344,7 @@ def test_who_comes_second_with_another_call_is_refused(tmp_path, monkeypatch):
 RACER = """
 import sys
 sys.path[:0] = sys.argv[3:]
-from test_shared_files import unseeded
+from test_checkpoint import unseeded
 print("ready", flush=True)
 sys.stdin.readline()
 try:

@@ -300,7 +300,7 @@ def test_an_estimate_is_that_of_the_first_picks_while_later_ones_are_open(model)
     rows = tester.ask(model, 40)
     log_proba = tester.query.log_proba_
     tester.ask(model, 10)
-    tester.tell(LABELS[rows[:25]], rows=rows[:25])
+    tester.tell(LABELS[rows[:25], None], rows=rows[:25])  # a column will do
     wrong = model.predict(POOL[rows[:25]]) != LABELS[rows[:25]]
     found = tester.risk(model, "zero_one")
     assert the_estimate(found) == the_estimate(estimate_risk(wrong, log_proba[:25], len(POOL)))
@@ -401,8 +401,9 @@ def test_losses_that_do_not_go_with_model_or_labels_are_refused(model, regressor
     with pytest.raises(ValueError, match="The tester has no labels yet"):
         tester.risk(forest)
     rows = tester.ask(forest, 5)
-    with pytest.raises(ValueError, match=r"labels of the 5 rows.*\(2,\)"):
-        tester.tell(["1", "2"])
+    for wrong in (["1", "2"], [["1", "2"]] * 5):
+        with pytest.raises(ValueError, match="labels of the 5 rows"):
+            tester.tell(wrong)
     tester.tell(LABELS[rows].astype(str))
     with pytest.raises(TypeError, match=r"`estimator` must be a classifier.*squared_error"):
         tester.accuracy(regressor)
