@@ -203,25 +203,6 @@ def test_estimated_effects_are_mean_and_quantiles_over_draws(model, chunk_size, 
     np.testing.assert_allclose([found.mean, found.low, found.high], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_intervals_of_a_model_that_is_right_cover_effects_as_often_as_they_say():
-    # Effects are those of functions from the prior that the model has; the noise is known to it.
-    rng = np.random.default_rng(0)
-    kernel = RBF([1.0, 1.0])
-    covered = []
-    for _ in range(20):
-        rows = np.column_stack([rng.normal(size=60), rng.integers(2, size=60)])
-        both = np.concatenate([set_column(rows, 1, 0), set_column(rows, 1, 1), rows])
-        f = rng.multivariate_normal(np.zeros(180), kernel(both), method="eigh")
-        noisy = f[120:] + 0.1**0.5 * rng.normal(size=60)
-        process = GaussianProcessRegressor(kernel + WhiteKernel(0.1), optimizer=None).fit(rows[:20], noisy[:20])
-        found = estimate_effects(process, rows, 1, level=0.9, n_draws=100, random_state=0)
-        effects = f[60:120] - f[:60]
-        covered.append(((found.low <= effects) & (effects <= found.high)).mean())
-    # Rows of one function err together, so that trials are what is counted.
-    error = np.std(covered, ddof=1) / np.sqrt(len(covered))
-    assert abs(np.mean(covered) - 0.9) < 5 * error < 0.2
-
-
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 2), min_size=1, max_size=20))
 def test_sqrt_pehe_is_its_formula(pairs):
     true_effects, effects = zip(*pairs, strict=True)

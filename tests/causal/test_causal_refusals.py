@@ -115,13 +115,6 @@ def test_a_propensity_of_0_or_1_is_refused(value):
         SCORES["mu_pi"](np.zeros((2, 3, 2)), treatment=[0, 1, 1], propensity=[0.5, value, 0.5])
 
 
-@pytest.mark.parametrize("name", ["treatment", "propensity"])
-def test_a_treatment_or_propensity_that_is_not_one_a_point_is_refused(name):
-    given = {"treatment": [0, 1, 1], "propensity": [0.5, 0.5, 0.5], name: [0.5]}
-    with pytest.raises(ValueError, match=rf"`{name}` must have shape \(3,\)"):
-        SCORES["mu_pi"](np.zeros((2, 3, 2)), **given)
-
-
 def test_a_propensity_that_cannot_be_fitted_or_is_sure_is_refused():
     with pytest.raises(ValueError, match="`propensity` must be given for score='mu_pi'"):
         batch(score="mu_pi")

@@ -13,16 +13,13 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
-from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
@@ -300,20 +297,6 @@ def test_stratified_first_labels_have_every_class_and_its_share(data):
 
 
 # --- data -----------------------------------------------------------------------------------------
-
-
-def test_a_frame_with_text_and_gaps_goes_through_a_pipeline():
-    frame = pd.DataFrame(X.copy(), columns=["a", "b", "c", "d"], index=[f"row{i}" for i in range(len(X))])
-    frame["colour"] = pd.Series(LABELS, index=frame.index)
-    frame.iloc[::7, 0] = np.nan
-    frame.iloc[::11, 4] = None
-    columns = make_column_transformer(
-        (SimpleImputer(), ["a", "b"]), (OneHotEncoder(handle_unknown="ignore"), ["colour"])
-    )
-    labels, model = pd.Series(LABELS, index=frame.index), make_pipeline(columns, LogisticRegression())
-    result = run({"power": StochasticBatchQuery("entropy")}, model, X=frame, y=labels)
-    assert len(result.rounds) == 6
-    assert not result.failures
 
 
 def test_the_containers_of_features_and_labels_change_nothing():

@@ -154,13 +154,6 @@ def test_mixed_batches_know_the_probability_of_each_pick(sampler, rng):
             np.testing.assert_allclose(batch.log_proba(), expected, rtol=0, atol=1e-12)
 
 
-def test_tied_rows_of_a_mixture_share_their_ranks_at_random():
-    rng = np.random.default_rng(12)
-    names = ["softrank", "topk"] * 500
-    counts = Counter(int(mixed(np.ones(4), 1, rng, sampler=name, beta=4.0, epsilon=0.1).indices[0]) for name in names)
-    reference.assert_counts_fit(counts, dict.fromkeys(range(4), Fraction(1, 4)), 1000)
-
-
 def test_rows_without_probability_are_counted_and_epsilon_leaves_none(forest):
     query = StochasticBatchQuery("bald", random_state=0)
     query.select(forest, POOL, 5)
