@@ -121,7 +121,8 @@ def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(sampler, models):
 
 
 @pytest.mark.arithmetic
-@pytest.mark.parametrize(("model", "score"), [("forest", "mu_pi"), ("process", "tau"), ("net", "mu_rho")])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("score", ["mu_rho", "tau", "mu_pi"])
 def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, score, models):
     # Draws of a process are equal to rounding, which may order twins.
     pool = POOL if model == "process" else np.concatenate([POOL, POOL[:100]])

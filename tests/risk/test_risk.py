@@ -114,6 +114,8 @@ def test_intervals_without_a_step_are_those_of_a_gamma_law():
     law = stats.gamma(4, scale=0.25)  # of mean 1 and standard deviation 0.5
     for level in (0.5, 0.95):
         assert estimate.interval(level) == pytest.approx(law.interval(level))
+    assert estimate.interval(every_look=True) == pytest.approx(law.interval(0.975))  # of one look
+    assert estimate.interval(0.4, side="upper")[1] >= estimate.value
     assert str(estimate) == "1 ± 0.5 (95 % interval 0.272 to 2.19), from 11 labels, for a pool of 100 rows"
 
 
