@@ -1,4 +1,4 @@
-"""An experiment whose process is killed again and again, for tests/test_checkpoint.py.
+"""An experiment whose process is killed again and again, for tests/experiment/test_checkpoint.py.
 
 ``python killed_experiment.py FOLDER N_KILLS SEED``: run it undisturbed; run it again with a checkpoint in a process
 that is killed at a random moment, again and again until one comes to its end; and all that until there were N_KILLS
