@@ -254,6 +254,12 @@ def test_a_tester_takes_any_loss_and_any_model(model, forest, regressor):
         assert tester.risk(regressor, loss).value == pytest.approx(np.mean(weights * np.abs(residuals)))
     assert tester.risk(model, distance).value > 0
 
+    def wrong(estimator, X, y):
+        return (estimator.predict(X) != y).astype(float)
+
+    bounds = [tester.risk(model, loss).largest_loss for loss in ("brier", "log_loss", "zero_one", wrong)]
+    assert bounds == [2, math.inf, 1, 1]
+
 
 def test_losses_of_probabilities_are_those_of_their_formulas_and_unknown_labels_are_impossible(model):
     p, unknown = model.predict_proba(POOL), np.array([99])
