@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import reference
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
@@ -61,6 +61,7 @@ def asked_for(name, treatment, propensity):
 
 
 @pytest.mark.parametrize("name", CAUSAL_SCORES)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_scores_equal_their_formulas_in_exact_fractions(name, data):
     # Few values, so that variances are exactly 0 at times, and rounding is far from the cut at 4.5e15

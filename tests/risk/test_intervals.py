@@ -235,7 +235,7 @@ def test_measures_are_the_weighted_ones_with_an_interval_around_them(scoring):
     labels = (y == 8).astype(int)
     model = LogisticRegression(max_iter=500).fit(X[:100], labels[:100])
     tester = told(model, 300, labels)
-    found, again = (tester.measure(model, scoring, n_resamples=100, random_state=0) for _ in range(2))
+    found, again = (tester.measure(model, scoring, n_resamples=50, random_state=0) for _ in range(2))
     if scoring == "balanced_accuracy":
         measure, answers = balanced_accuracy_score, model.predict(X[100:])
     else:

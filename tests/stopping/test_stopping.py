@@ -239,11 +239,11 @@ def test_the_verdict_follows_from_the_last_gains(gains, verdict):
 
 def test_gains_are_reckoned_by_the_label_whatever_the_batches():
     assert sequence([0.02], n_labels=30).rate == pytest.approx(0.02 / 0.3)
-    small = sequence([0.0, 0.002, 0.0] * 5, n_labels=2)
+    small = sequence([0.0, 0.005, 0.0] * 2, n_labels=5)
     assert small.rate == pytest.approx(0.01 / 0.3)
     assert small.verdict == "stop"
-    assert sequence([0.0, 0.002, 0.002] * 5, n_labels=2).verdict == "go on"
-    assert sequence([0.0, 0.002] * 7, n_labels=2).verdict == "too early"  # of 28 labels
+    assert sequence([0.0, 0.005, 0.005] * 2, n_labels=5).verdict == "go on"
+    assert sequence([0.0, 0.005, 0.0, 0.0, 0.0], n_labels=5).verdict == "too early"  # of 25 labels
     assert sequence([0.04], n_labels=100).verdict == "stop"
     assert sequence([0.02, 0.02], patience=20).verdict == "go on"
     assert sequence([0.02, 0.02], patience=20, tolerance=0.3).verdict == "stop"
