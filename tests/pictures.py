@@ -51,10 +51,15 @@ class Recorder(RendererAgg):
         return Bbox.from_bounds(x, y - descent, width, height)
 
 
-def faults(figure: Any, shown: float = PAGE) -> Iterator[str]:
-    """What is wrong with a figure that a page shows at this width in inches, or at its own if that is less."""
+def drawn(figure: Any) -> Recorder:
     recorder = Recorder(figure)
     figure.draw(recorder)
+    return recorder
+
+
+def faults(figure: Any, shown: float = PAGE, recorder: Recorder | None = None) -> Iterator[str]:
+    """What is wrong with a figure that a page shows at this width in inches, or at its own if that is less."""
+    recorder = recorder or drawn(figure)
     yield from _texts(figure, recorder, shown)
     yield from _colours(figure)
     for ax in figure.axes:

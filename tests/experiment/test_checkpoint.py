@@ -1,4 +1,4 @@
-"""Checkpoints: what was finished survives a kill at any moment, and what was damaged is never taken for a result."""
+"""Checkpoints: what was finished survives a kill, what was damaged is no result, and no two experiments mix."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import killed_experiment
@@ -19,10 +21,9 @@ import numpy as np
 import pytest
 from killed_experiment import experiment, keep_records, records_of
 from sklearn.tree import DecisionTreeClassifier
-from test_fingerprint import CHANGES
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
-from skactive.experiment import _checkpoint
+from skactive.experiment import _checkpoint, _experiment
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,32 +43,29 @@ Y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
 
 
 class CountingTree(DecisionTreeClassifier):
-    """Fits are counted, and fail while BROKEN is set."""
+    """Fits are counted, and fail or are interrupted while the environment says so."""
 
     n_fits = 0
 
     def fit(self, X, y):
         type(self).n_fits += 1
         if "BROKEN" in os.environ and len(y) > 9:
-            raise ArithmeticError("broken")
+            raise KeyboardInterrupt if os.environ["BROKEN"] == "interrupted" else ArithmeticError("broken")
         return super().fit(X, y)
+
+
+def first_rows(learner, X_pool, n_instances):
+    return np.arange(n_instances)
+
+
+QUERIES = {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy}
 
 
 def small(checkpoint, **changes):
     """Three rounds of two trials; `changes` of arguments."""
     CountingTree.n_fits = 0
-    arguments = {
-        "estimator": CountingTree(max_features=2),
-        "queries": {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy},
-        "X": X,
-        "y": Y,
-        "n_initial": 5,
-        "batch_size": 4,
-        "n_rounds": 2,
-        "n_trials": 2,
-        "random_state": 0,
-        "checkpoint": checkpoint,
-    }
+    arguments = {"estimator": CountingTree(max_features=2), "queries": QUERIES, "X": X, "y": Y, "random_state": 0}
+    arguments |= {"n_initial": 5, "batch_size": 4, "n_rounds": 2, "n_trials": 2, "checkpoint": checkpoint}
     return run_experiment(**{**arguments, **changes})
 
 
@@ -101,88 +99,62 @@ def test_kill_9_of_a_run_in_several_processes_and_a_new_start_in_one_give_the_sa
             os.killpg(process.pid, signal.SIGKILL)  # its workers, which would wait for work for some minutes
 
 
-def test_a_finished_experiment_is_read_not_run_again(tmp_path):
-    first = small(tmp_path / "run.sqlite")
-    assert CountingTree.n_fits == 12
-    assert small(tmp_path / "run.sqlite") == first  # its seconds too
-    assert CountingTree.n_fits == 0
-    assert numbers(small(None)) == numbers(first)
-
-
-@pytest.mark.parametrize("n_records", [1, 2, 4, 7, 11])
+@pytest.mark.parametrize("n_records", [1, 9, 15])
 def test_an_experiment_goes_on_from_any_record(n_records, tmp_path):
     path = tmp_path / "run.sqlite"
     first = small(path)
     keep_records(path, n_records)
     resumed = small(path)
-    assert numbers(resumed) == numbers(first)
+    assert resumed == first  # whatever time it took
     n_rounds = max(0, n_records - 3)
-    assert resumed.rounds[:n_rounds] == first.rounds[:n_rounds]  # recorded seconds stand
+    assert [r.fit_seconds for r in resumed.rounds[:n_rounds]] == [r.fit_seconds for r in first.rounds[:n_rounds]]
     # 12 rounds in all; where a run goes on, its last model is fitted once more
     assert CountingTree.n_fits == 12 - n_rounds + (n_rounds % 3 > 0)
 
 
 def test_queries_and_trials_can_be_added_and_the_rest_stands(tmp_path):
     path = tmp_path / "run.sqlite"
-    first = small(path)
-    more = {"uniform": StochasticBatchQuery("entropy", "uniform")}
-    queries = {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy, **more}
-    second = small(path, queries=queries, n_trials=3)
+    first, more = small(path), {"uniform": StochasticBatchQuery("entropy", "uniform")}
+    second = small(path, queries={**QUERIES, **more}, n_trials=3)
     assert CountingTree.n_fits == 3 * (3 * 3) - 12
     assert [r for r in second.rounds if r.query != "uniform" and r.trial < 2] == list(first.rounds)
     assert small(path, queries=more).queries == ["uniform"]
     assert CountingTree.n_fits == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
+def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(tmp_path):
+    path = tmp_path / "run.sqlite"
+    small(path)
+    before = path.read_bytes()
+    for name, changes in [
         ("X", {"X": X + 1e-9}),
         ("y", {"y": np.where(Y == "yes", "Yes", Y)}),
         ("estimator", {"estimator": CountingTree(max_features=1)}),
-        ("estimator", {"estimator": DecisionTreeClassifier(max_features=2)}),
         ("queries['power']", {"queries": {"power": StochasticBatchQuery("entropy", "softmax", beta=2)}}),
         ("queries['mine']", {"queries": {"mine": lambda learner, X_pool, n_instances: np.arange(n_instances)}}),
         ("scoring", {"scoring": ["accuracy"]}),
         ("n_initial", {"n_initial": 6}),
         ("test_size", {"test_size": 0.3}),
         ("batch_size", {"batch_size": 3}),
+        ("budget", {"budget": 8, "n_rounds": None}),
         ("stratify", {"stratify": False}),
         ("random_state", {"random_state": 1}),
         ("X_test", {"X_test": X, "y_test": Y}),
-    ],
-)
-def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(name, changes, tmp_path):
-    path = tmp_path / "run.sqlite"
-    small(path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}` was not the same"):
-        small(path, **changes)
-    assert path.read_bytes() == before
+    ]:
+        with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}` was not the same"):
+            small(path, **changes)
+        assert path.read_bytes() == before
 
 
-def scorer_with(thing):
-    return lambda estimator, X, y: float(thing is not None)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_checkpoint_is_refused_after_a_change_of_code_or_of_what_it_uses(change, tmp_path):
-    make, options = CHANGES[change], {"n_trials": 1, "n_rounds": 1}
-    first = small(tmp_path / "run.sqlite", scoring={"s": scorer_with(make(1))}, **options)
-    assert small(tmp_path / "run.sqlite", scoring={"s": scorer_with(make(1))}, **options) == first
-    with pytest.raises(ValueError, match="another experiment: its `scoring` was not the same"):
-        small(tmp_path / "run.sqlite", scoring={"s": scorer_with(make(2))}, **options)
-
-
-def test_a_checkpoint_is_accepted_with_equal_data_in_another_memory_layout_and_more_rounds(tmp_path):
+def test_equal_data_in_another_layout_and_another_random_state_of_an_estimator_make_no_other_experiment(tmp_path):
     first = small(tmp_path / "run.sqlite")
-    same = {"X": np.asfortranarray(X), "y": np.repeat(Y, 2)[::2], "n_rounds": 3}
-    assert small(tmp_path / "run.sqlite", **same).rounds[:3] == first.rounds[:3]
-
-
-def test_another_random_state_of_an_estimator_makes_no_other_experiment(tmp_path):
-    first = small(tmp_path / "run.sqlite")
-    assert small(tmp_path / "run.sqlite", estimator=CountingTree(max_features=2, random_state=9)).rounds == first.rounds
+    same = {
+        "X": np.asfortranarray(X),
+        "y": np.repeat(Y, 2)[::2],
+        "estimator": CountingTree(max_features=2, random_state=9),
+    }
+    assert small(tmp_path / "run.sqlite", **same).rounds == first.rounds
+    assert CountingTree.n_fits == 0
 
 
 def test_an_experiment_without_a_seed_goes_on_with_the_seeds_of_its_checkpoint(tmp_path):
@@ -202,65 +174,32 @@ def test_other_versions_are_said_and_are_no_error(tmp_path, monkeypatch):
         assert small(path).rounds == first.rounds
 
 
-def test_a_damaged_round_is_refused_with_its_record(tmp_path):
-    path = tmp_path / "run.sqlite"
-    small(path)
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b'"n_labelled":9', b'"n_labelled":8', 1))
-    with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
-        small(path)
-
-
-def test_a_checkpoint_that_was_removed_while_it_was_written_is_refused(tmp_path):
-    path = tmp_path / "run.sqlite"
-
-    def removes(learner, X_pool, n_instances):
-        path.unlink(missing_ok=True)
-        return np.arange(n_instances)
-
-    with pytest.raises(ValueError, match=r"`checkpoint`.* was removed or replaced while an experiment wrote to it"):
-        small(path, queries={"removes": removes}, n_trials=1)
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("other", [{"random_state": 1}, {"batch_size": 3}, {"queries": {"replaces": len}}])
-def test_a_checkpoint_that_was_replaced_by_that_of_another_experiment_gets_no_record(other, tmp_path):
+@pytest.mark.parametrize(
+    "other", [None, {"random_state": 1}, {"queries": {"replaces": first_rows}}], ids=["removed", "seed", "query"]
+)
+def test_a_checkpoint_that_was_removed_or_replaced_by_that_of_another_experiment_gets_no_record(other, tmp_path):
     path, elsewhere = tmp_path / "run.sqlite", tmp_path / "elsewhere.sqlite"
-
-    def another(learner, X_pool, n_instances):
-        return np.arange(n_instances)
 
     def replaces(learner, X_pool, n_instances):
         if path.exists():
-            shutil.copy(elsewhere, path)
+            shutil.move(path, tmp_path / "away") if other is None else shutil.copy(elsewhere, path)
         return np.arange(n_instances)
 
-    other = {"queries": {"replaces": another}} if "queries" in other else other
-    small(elsewhere, **{"queries": {"replaces": replaces if "queries" not in other else another}, **other}, n_trials=1)
+    small(elsewhere, **{"queries": {"replaces": replaces}, **(other or {})}, n_trials=1)
     before = elsewhere.read_bytes()
     with pytest.raises(ValueError, match=r"`checkpoint`.* was removed or replaced while an experiment wrote to it"):
         small(path, queries={"replaces": replaces}, n_trials=1)
-    assert path.read_bytes() == before
+    assert not path.exists() if other is None else path.read_bytes() == before
 
 
-def test_failed_runs_are_tried_again_from_where_they_failed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("broken", ["fails", "interrupted"])
+def test_the_same_call_goes_on_after_a_failure_or_an_interruption(broken, tmp_path, monkeypatch):
     path = tmp_path / "run.sqlite"
-    monkeypatch.setenv("BROKEN", "1")
-    with pytest.raises(RuntimeError, match="Every run failed"):
+    monkeypatch.setenv("BROKEN", broken)
+    with pytest.raises((RuntimeError, KeyboardInterrupt), match="Every run failed" if broken == "fails" else None):
         small(path)
     monkeypatch.delenv("BROKEN")
     assert numbers(small(path)) == numbers(small(None))
-
-
-@pytest.mark.filterwarnings("ignore:Only . rows have a positive score:UserWarning")
-@pytest.mark.parametrize("posterior", ["auto", "bootstrap"])
-def test_records_do_not_grow_with_the_pool(posterior, tmp_path):
-    rng = np.random.default_rng(0)
-    X_big = rng.normal(size=(5000, 3))
-    path = tmp_path / "run.sqlite"
-    query = StochasticBatchQuery("entropy", posterior=posterior, n_draws=2 if posterior == "bootstrap" else None)
-    small(path, X=X_big, y=np.sign(X_big[:, 0]), queries={"query": query}, n_trials=1)
-    assert path.stat().st_size < 16_000
 
 
 # --- more rounds, interruptions, and what queries remember ----------------------------------------
@@ -269,36 +208,9 @@ def test_records_do_not_grow_with_the_pool(posterior, tmp_path):
 def test_more_rounds_go_on_and_fewer_show_what_is_there(tmp_path):
     path = tmp_path / "run.sqlite"
     first = small(path, n_rounds=1)
-    assert numbers(small(path, n_rounds=3)) == numbers(small(None, n_rounds=3))
-    CountingTree.n_fits = 0
+    assert small(path, n_rounds=3).rounds == small(None, n_rounds=3).rounds
     assert small(path, n_rounds=1) == first
-    assert small(path, n_rounds=3).settings["n_rounds"] == 3
     assert CountingTree.n_fits == 0
-
-
-def test_an_interrupted_run_that_went_on_equals_an_undisturbed_one_whatever_time_it_took(tmp_path):
-    path = tmp_path / "run.sqlite"
-    small(path)
-    keep_records(path, 6)
-    assert small(path) == small(None)
-    assert small(None) != small(None, random_state=1)
-
-
-class Interrupted(DecisionTreeClassifier):
-    def fit(self, X, y):
-        if "INTERRUPT" in os.environ and len(y) > 9:
-            raise KeyboardInterrupt
-        return super().fit(X, y)
-
-
-def test_the_same_call_goes_on_after_an_interruption(tmp_path, monkeypatch):
-    path = tmp_path / "run.sqlite"
-    monkeypatch.setenv("INTERRUPT", "1")
-    with pytest.raises(KeyboardInterrupt):
-        small(path, estimator=Interrupted(max_features=2))
-    monkeypatch.delenv("INTERRUPT")
-    resumed = small(path, estimator=Interrupted(max_features=2))
-    assert numbers(resumed) == numbers(small(None))
 
 
 class Remembers:
@@ -312,11 +224,8 @@ class Remembers:
         return self.rng.choice(len(X_pool), n_instances, replace=False)
 
 
-class RemembersScores:
+class RemembersScores(Remembers):
     """A score that changes from call to call."""
-
-    def __init__(self):
-        self.rng = np.random.default_rng(5)
 
     def __call__(self, draws):
         if draws.shape[1] > 2:  # not a row that is drawn to look at its shape
@@ -334,9 +243,8 @@ def asked(n):
     [
         (StochasticBatchQuery(RemembersScores(), "softmax", posterior="bootstrap", n_draws=2), "32"),  # a clone a batch
         (Remembers(), "40 36 32"),
-        (lambda learner, X_pool, n_instances: asked(len(X_pool)) or np.arange(n_instances), "40 36 32"),
     ],
-    ids=["of this package", "object", "function"],
+    ids=["of this package", "object"],
 )
 def test_a_killed_run_goes_on_after_its_last_round_or_begins_anew_if_the_query_may_have_a_state(
     query, calls, tmp_path, monkeypatch
@@ -373,3 +281,146 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(tmp_path):
     with pytest.raises(ValueError, match=r"`scoring` cannot be used with `checkpoint`: .*lock"):
         small(tmp_path / "run.sqlite", scoring={"locks": lambda e, X, y: lock and 1.0})
     assert not (tmp_path / "run.sqlite").exists()
+
+
+# --- one file, several experiments ----------------------------------------------------------------
+
+
+def unseeded(checkpoint, **changes):
+    tree = DecisionTreeClassifier(max_features=2)  # a class that counts would not be the same in the next call
+    return small(checkpoint, **{"estimator": tree, "random_state": None, "n_rounds": 1, **changes})
+
+
+def begun_meanwhile(monkeypatch, path, **changes):
+    """Let another process begin the file just before this one does."""
+    Real = _experiment.Checkpoint
+
+    class Late:
+        @staticmethod
+        def begin(*args, **options):
+            with monkeypatch.context() as undone:
+                undone.setattr(_experiment, "Checkpoint", Real)
+                unseeded(path, **changes)
+            return Real.begin(*args, **options)
+
+    monkeypatch.setattr(_experiment, "Checkpoint", Late)
+
+
+def test_who_comes_second_with_the_same_call_takes_over_the_seeds_of_the_first(tmp_path, monkeypatch):
+    path = tmp_path / "run.sqlite"
+    begun_meanwhile(monkeypatch, path)
+    second = unseeded(path)
+    monkeypatch.undo()
+    assert unseeded(path) == second
+    assert n_records(path) == 3 + 8
+
+
+def test_who_comes_second_with_another_call_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.sqlite"
+    begun_meanwhile(monkeypatch, path)
+    for changes in ({"batch_size": 3}, {"random_state": 1}):
+        with pytest.raises(ValueError, match=f"is of another experiment: its `{next(iter(changes))}` was not the same"):
+            unseeded(path, **changes)
+
+
+RACER = """
+import sys
+sys.path[:0] = sys.argv[3:]
+from test_checkpoint import unseeded
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    print(unseeded(sys.argv[1], batch_size=int(sys.argv[2])).to_json())
+except ValueError as error:
+    print(f"refused: {error}")
+"""
+
+
+def race(path, sizes):
+    """What processes print that begin one file at the same moment."""
+    command = [sys.executable, "-c", RACER, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    folders = str(Path(__file__).parent), str(ROOT / "tests"), str(ROOT)
+    racers = [subprocess.Popen([*command, str(size), *folders], **pipes) for size in sizes]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    return [racer.communicate()[0] for racer in racers]
+
+
+@pytest.mark.slow
+def test_processes_that_begin_one_file_at_the_same_moment_join_or_are_refused(tmp_path):
+    same = race(tmp_path / "same", (4, 4))
+    assert ExperimentResult.from_json(same[0]).rounds == ExperimentResult.from_json(same[1]).rounds
+    assert unseeded(tmp_path / "same").rounds == ExperimentResult.from_json(same[0]).rounds
+    other = race(tmp_path / "other", (4, 3))
+    (refused,) = [text for text in other if text.startswith("refused")]
+    (finished,) = [ExperimentResult.from_json(text) for text in other if text != refused]
+    assert "is of another experiment: its `batch_size` was" in refused
+    assert n_records(tmp_path / "other") == 3 + len(finished.rounds)
+
+
+def changed(path, statement):
+    """The file after a statement of SQL."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+    return path
+
+
+def n_records(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT count(*) FROM records").fetchone()[0]
+
+
+LAST = "WHERE rowid = (SELECT max(rowid) FROM records)"
+
+
+def test_a_changed_record_is_refused_and_the_file_left_alone(tmp_path):
+    small(path := tmp_path / "run.sqlite", n_trials=1)
+    whole = path.read_bytes()
+    for statement in (
+        f"UPDATE records SET content = replace(content, '0.', '1.') {LAST}",
+        f"UPDATE records SET content = x'00' {LAST}",
+        f"UPDATE records SET checksum = x'' {LAST}",
+        "UPDATE records SET content = replace(content, '3', '4') WHERE rowid = 1",
+        "UPDATE records SET content = replace(content, '3', '4') WHERE rowid = 2",
+    ):
+        path.write_bytes(whole)
+        before = changed(path, statement).read_bytes()
+        with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
+            small(path, n_rounds=3, n_trials=1)
+        assert path.read_bytes() == before, statement
+
+
+def test_no_changed_byte_is_taken_for_another_result(tmp_path):
+    first = small(path := tmp_path / "run.sqlite", n_trials=1)
+    whole, refused = path.read_bytes(), 0
+    rng = np.random.default_rng(0)
+    for position in rng.choice([i for i in range(len(whole)) if whole[i]], 30, replace=False):
+        byte = bytes([whole[position] ^ 1 << rng.integers(8)])
+        path.write_bytes(whole[:position] + byte + whole[position + 1 :])
+        try:
+            assert small(path, n_trials=1) == first
+        except ValueError:
+            refused += 1
+    assert refused > 10
+
+
+def test_rounds_of_another_experiment_in_a_file_are_refused(tmp_path):
+    small(path := tmp_path / "one.sqlite")
+    small(other := tmp_path / "two.sqlite", random_state=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ATTACH ? AS other", (str(other),))
+        connection.execute(f"DELETE FROM records {LAST}")
+        connection.execute("INSERT INTO records SELECT * FROM other.records WHERE key NOT IN (SELECT key FROM records)")
+    with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
+        small(path)
+
+
+def test_a_round_that_is_lost_is_run_again(tmp_path):
+    first = small(path := tmp_path / "run.sqlite")
+    changed(path, "DELETE FROM records WHERE rowid = 4")
+    assert small(path) == first
+    assert n_records(path) == 3 + 12
