@@ -207,9 +207,8 @@ def folded(row_major: bool) -> Factory:
 
 def windows(x: Tensor, size: int) -> Tensor:
     """(n_rows, height, width, units) as (n_rows * n_windows, size * size, units)."""
-    n, height, width, units = x.shape
-    x = x.view(n, height // size, size, width // size, size, units)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, size * size, units)
+    x = x.unflatten(2, (-1, size)).unflatten(1, (-1, size))
+    return x.transpose(2, 3).reshape(-1, size * size, x.shape[-1])
 
 
 def from_windows(x: Tensor, size: int, shape: torch.Size) -> Tensor:
@@ -262,74 +261,46 @@ def layer_drop(m: Any, x: Tensor) -> Tensor:
     return m.out(m.last(h.unflatten(1, (3, 4))).flatten(1))
 
 
-def swin() -> tuple[nn.Module, Tensor]:
+def swin(m: Any, x: Tensor) -> Tensor:
     """Windows of an image, each with attention of its own; branches are left out for rows."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = m.embed(x).permute(0, 2, 3, 1)
-        for shift in (0, 1):
-            w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)), 2)
-            q, k, v = m.qkv(w).chunk(3, -1)
-            attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
-            back = from_windows(m.drop(m.proj(attended)), 2, h.shape)
-            h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
-            h = h + m.path(m.drop(F.gelu(m.mlp(h))))
-        return m.out(h.mean((1, 2)))
-
-    parts = {"embed": nn.Conv2d(2, 8, 2, 2), "norm": nn.LayerNorm(8), "qkv": nn.Linear(8, 24), "proj": nn.Linear(8, 8)}
-    parts |= {"mlp": nn.Linear(8, 8), "path": DropPath(0.2, "rand"), "drop": nn.Dropout(0.1), "out": nn.Linear(8, 3)}
-    return Net(forward, **parts), images(size=8)
+    h = m.embed(x).permute(0, 2, 3, 1)
+    for shift in (0, 1):
+        w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)), 2)
+        q, k, v = m.qkv(w).chunk(3, -1)
+        attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
+        back = from_windows(m.drop(m.proj(attended)), 2, h.shape)
+        h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
+        h = h + m.path(m.drop(F.gelu(m.mlp(h))))
+    return m.out(h.mean((1, 2)))
 
 
-def convnext() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = m.stem(x)
-        for _ in range(2):
-            y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
-            h = h + m.path((m.gamma * m.down(F.gelu(m.up(y)))).permute(0, 3, 1, 2))
-        return m.out(h.mean((2, 3)))
-
-    parts = {
-        "stem": nn.Conv2d(2, 8, 2, 2),
-        "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8),
-        "up": nn.Linear(8, 16),
-    }
-    parts |= {"down": nn.Linear(16, 8), "norm": nn.LayerNorm(8), "gamma": nn.Parameter(torch.ones(8))}
-    return Net(forward, path=DropPath(0.3, "bernoulli_"), out=nn.Linear(8, 3), **parts), images()
+def convnext(m: Any, x: Tensor) -> Tensor:
+    h = m.stem(x)
+    for _ in range(2):
+        y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
+        h = h + m.path((m.gamma * m.down(F.gelu(m.up(y)))).permute(0, 3, 1, 2))
+    return m.out(h.mean((2, 3)))
 
 
-def vit() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        patches = m.embed(x).flatten(2).transpose(1, 2)
-        h = torch.cat([m.token.expand(len(x), -1, -1), patches], 1) + m.places
-        return m.out(m.encode(m.drop(h))[:, 0])
-
-    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.1, "gelu", batch_first=True, norm_first=True)
-    parts = {"token": nn.Parameter(torch.randn(1, 1, 8)), "places": nn.Parameter(torch.randn(1, 10, 8))}
-    parts |= {"embed": nn.Conv2d(2, 8, 2, 2), "drop": nn.Dropout(0.2), "encode": layer, "out": nn.Linear(8, 3)}
-    return Net(forward, **parts), images()
+def vit(m: Any, x: Tensor) -> Tensor:
+    patches = m.embed(x).flatten(2).transpose(1, 2)
+    h = torch.cat([m.token.expand(len(x), -1, -1), patches], 1) + m.places
+    return m.out(m.encode(m.drop(h))[:, 0])
 
 
-def mixer() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = x + m.tokens(x.transpose(1, 2)).transpose(1, 2)
-        return m.out(h + m.units(h)).mean(1)
-
-    def block(n: int) -> nn.Sequential:
-        return nn.Sequential(nn.Linear(n, 12), nn.GELU(), nn.Dropout(0.3), nn.Linear(12, n), nn.Dropout(0.3))
-
-    return Net(forward, tokens=block(4), units=block(8), out=nn.Linear(8, 3)), sequences()
+def mixer(m: Any, x: Tensor) -> Tensor:
+    h = x + m.tokens(x.transpose(1, 2)).transpose(1, 2)
+    return m.out(h + m.units(h)).mean(1)
 
 
-def time_distributed() -> tuple[nn.Module, Tensor]:
+def mixer_block(n: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(n, 12), nn.GELU(), nn.Dropout(0.3), nn.Linear(12, n), nn.Dropout(0.3))
+
+
+def time_distributed(m: Any, x: Tensor) -> Tensor:
     """A convolutional net on each frame of a film, then a recurrent layer."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        frames = m.cnn(x.flatten(0, 1)).flatten(1)
-        return m.out(m.layer(frames.unflatten(0, (len(x), -1)))[0][:, -1])
-
-    cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout2d(0.4), nn.AvgPool2d(2))
-    return Net(forward, cnn=cnn, layer=nn.GRU(16, 6, batch_first=True), out=nn.Linear(6, 3)), torch.randn(4, 3, 1, 6, 6)
+    frames = m.cnn(x.flatten(0, 1)).flatten(1)
+    return m.out(m.layer(frames.unflatten(0, (len(x), -1)))[0][:, -1])
 
 
 # Convolutional nets
@@ -356,21 +327,19 @@ def with_statistics(module: nn.Module) -> nn.Module:
 
 
 def resnet(norm: Callable[[], nn.Module]) -> Factory:
-    def make() -> tuple[nn.Module, Tensor]:
-        blocks = nn.Sequential(nn.Conv2d(2, 6, 3), ResidualBlock(norm), ResidualBlock(norm))
-        net = nn.Sequential(blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
-        return with_statistics(net), images()
+    def layers() -> Iterable[nn.Module]:
+        yield nn.Sequential(nn.Conv2d(2, 6, 3), ResidualBlock(norm), ResidualBlock(norm))
+        yield from (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
 
-    return make
+    return lambda: (with_statistics(nn.Sequential(*layers())), images())
 
 
 def cnn(drop: nn.Module) -> Factory:
-    def make() -> tuple[nn.Module, Tensor]:
-        first = nn.Sequential(nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), drop, nn.MaxPool2d(2))
-        net = nn.Sequential(*first, nn.Conv2d(6, 4, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(4, 3))
-        return with_statistics(net), images()
+    def layers() -> Iterable[nn.Module]:
+        yield from (nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), drop, nn.MaxPool2d(2))
+        yield from (nn.Conv2d(6, 4, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(4, 3))
 
-    return make
+    return lambda: (with_statistics(nn.Sequential(*layers())), images())
 
 
 def own_batch_norm(m: Any, x: Tensor) -> Tensor:
@@ -454,11 +423,12 @@ def normed(norm: Callable[[nn.Module], nn.Module]) -> Factory:
     return make
 
 
-def temporal() -> tuple[nn.Module, Tensor]:
+def temporal() -> Iterable[nn.Module]:
     """Dilated causal convolutions with weight norm."""
-    conv = [parametrizations.weight_norm(nn.Conv1d(8, 8, 2, dilation=d, padding=d)) for d in (1, 2)]
-    layers = [part for layer in conv for part in (layer, nn.ReLU(), nn.Dropout(0.2))]
-    return nn.Sequential(nn.Unflatten(1, (8, 4)), *layers, nn.Flatten(), nn.Linear(56, 3)), torch.randn(5, 32)
+    yield nn.Unflatten(1, (8, 4))
+    for d in (1, 2):
+        yield from (parametrizations.weight_norm(nn.Conv1d(8, 8, 2, dilation=d, padding=d)), nn.ReLU(), nn.Dropout(0.2))
+    yield from (nn.Flatten(), nn.Linear(56, 3))
 
 
 # What is wrapped around, types and layouts
@@ -528,13 +498,9 @@ ARCHITECTURES: dict[str, Factory] = {
     "randomised leaky ReLU, a layer": lambda: (nn.Sequential(nn.Linear(6, 12), nn.RReLU(0.1, 0.9), *head()), table()),
     "one dropout layer used twice": functional(lambda m, h: m.drop(torch.tanh(m.drop(h)))),
     "two masks on the same units": functional(lambda m, h: m.drop(h) * m.drop(h).sigmoid()),
-    "alpha dropout": lambda: (
-        nn.Sequential(nn.Linear(6, 12), nn.SELU(), nn.AlphaDropout(0.3), nn.Linear(12, 3)),
-        table(),
-    ),
-    "batch norm after dropout": lambda: (
-        with_statistics(nn.Sequential(*mlp()[:3], nn.BatchNorm1d(12), nn.Linear(12, 3))),
-        table(),
+    "alpha dropout": chain(lambda: (nn.Linear(6, 12), nn.SELU(), nn.AlphaDropout(0.3), nn.Linear(12, 3)), table),
+    "batch norm after dropout": chain(
+        lambda: with_statistics(nn.Sequential(*mlp()[:3], nn.BatchNorm1d(12), nn.Linear(12, 3))), table
     ),
     "batch norm of its own": of(
         own_batch_norm,
@@ -546,23 +512,20 @@ ARCHITECTURES: dict[str, Factory] = {
     "CNN, batch norm, Dropout2d": cnn(nn.Dropout2d(0.3)),
     "CNN, dropout of pixels": cnn(nn.Dropout(0.3)),
     "CNN, feature alpha dropout": cnn(nn.FeatureAlphaDropout(0.3)),
-    "CNN, group convolutions": lambda: (
-        nn.Sequential(
-            nn.Conv2d(2, 6, 3), nn.Dropout2d(0.3), nn.Conv2d(6, 6, 3, groups=3), nn.Flatten(), nn.Linear(24, 3)
-        ),
-        images(),
+    "CNN, group convolutions": chain(
+        lambda: (nn.Conv2d(2, 6, 3), nn.Dropout2d(0.3), nn.Conv2d(6, 6, 3, groups=3), nn.Flatten(), nn.Linear(24, 3)),
+        images,
     ),
     "CNN, channels last": lambda: (
         cnn(nn.Dropout2d(0.3))()[0].to(memory_format=torch.channels_last),
         images().to(memory_format=torch.channels_last),
     ),
-    "1-d CNN, Dropout1d": lambda: (
-        nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Dropout1d(0.4), nn.Flatten(), nn.Linear(36, 3)),
-        sequences(),
+    "1-d CNN, Dropout1d": chain(
+        lambda: (nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Dropout1d(0.4), nn.Flatten(), nn.Linear(36, 3)), sequences
     ),
-    "3-d CNN, Dropout3d": lambda: (
-        nn.Sequential(nn.Conv3d(1, 4, 2), nn.ReLU(), nn.Dropout3d(0.4), nn.Flatten(), nn.Linear(32, 3)),
-        torch.randn(4, 1, 3, 3, 3),
+    "3-d CNN, Dropout3d": chain(
+        lambda: (nn.Conv3d(1, 4, 2), nn.ReLU(), nn.Dropout3d(0.4), nn.Flatten(), nn.Linear(32, 3)),
+        lambda: torch.randn(4, 1, 3, 3, 3),
     ),
     "ResNet-like, batch norm": resnet(lambda: nn.BatchNorm2d(6)),
     "ResNet-like, group norm": resnet(lambda: nn.GroupNorm(2, 6)),
@@ -580,19 +543,50 @@ ARCHITECTURES: dict[str, Factory] = {
     "squeeze and excite": of(
         squeeze_excite,
         lambda: {
-            "a": conv(2, 8),
-            "down": nn.Linear(8, 4),
-            "up": nn.Linear(4, 8),
-            "drop": nn.Dropout(0.3),
-            "out": nn.Linear(8, 3),
+            **{"a": conv(2, 8), "down": nn.Linear(8, 4), "up": nn.Linear(4, 8)},
+            **{"drop": nn.Dropout(0.3), "out": nn.Linear(8, 3)},
         },
         images,
     ),
-    "ConvNeXt-like, drop path": convnext,
-    "ViT-like": vit,
-    "Swin-like, windows and drop path": swin,
-    "MLP mixer": mixer,
-    "CNN of each frame, then GRU": time_distributed,
+    "ConvNeXt-like, drop path": of(
+        convnext,
+        lambda: {
+            **{"stem": nn.Conv2d(2, 8, 2, 2), "depthwise": conv(8, 8, groups=8), "up": nn.Linear(8, 16)},
+            **{"down": nn.Linear(16, 8), "norm": nn.LayerNorm(8), "gamma": nn.Parameter(torch.ones(8))},
+            **{"path": DropPath(0.3, "bernoulli_"), "out": nn.Linear(8, 3)},
+        },
+        images,
+    ),
+    "ViT-like": of(
+        vit,
+        lambda: {
+            "encode": nn.TransformerEncoderLayer(8, 2, 16, 0.1, "gelu", batch_first=True, norm_first=True),
+            **{"token": nn.Parameter(torch.randn(1, 1, 8)), "places": nn.Parameter(torch.randn(1, 10, 8))},
+            **{"embed": nn.Conv2d(2, 8, 2, 2), "drop": nn.Dropout(0.2), "out": nn.Linear(8, 3)},
+        },
+        images,
+    ),
+    "Swin-like, windows and drop path": of(
+        swin,
+        lambda: {
+            **{"embed": nn.Conv2d(2, 8, 2, 2), "norm": nn.LayerNorm(8), "qkv": nn.Linear(8, 24)},
+            **{"proj": nn.Linear(8, 8), "mlp": nn.Linear(8, 8), "path": DropPath(0.2, "rand")},
+            **{"drop": nn.Dropout(0.1), "out": nn.Linear(8, 3)},
+        },
+        lambda: images(size=8),
+    ),
+    "MLP mixer": of(
+        mixer, lambda: {"tokens": mixer_block(4), "units": mixer_block(8), "out": nn.Linear(8, 3)}, sequences
+    ),
+    "CNN of each frame, then GRU": of(
+        time_distributed,
+        lambda: {
+            "cnn": nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout2d(0.4), nn.AvgPool2d(2)),
+            "layer": nn.GRU(16, 6, batch_first=True),
+            "out": nn.Linear(6, 3),
+        },
+        lambda: torch.randn(4, 3, 1, 6, 6),
+    ),
     # stochastic depth
     "drop path by bernoulli_": stochastic_depth("bernoulli_"),
     "drop path by rand": stochastic_depth("rand"),
@@ -604,10 +598,8 @@ ARCHITECTURES: dict[str, Factory] = {
         layer_drop,
         lambda: {
             "a": nn.Linear(6, 12),
-            "b": nn.Sequential(nn.Linear(12, 12), *head()[:2]),
-            "c": nn.Sequential(nn.Linear(12, 12), *head()[:2]),
-            "last": nn.Dropout1d(0.3),
-            "out": nn.Linear(12, 3),
+            **{name: nn.Sequential(nn.Linear(12, 12), *head()[:2]) for name in "bc"},
+            **{"last": nn.Dropout1d(0.3), "out": nn.Linear(12, 3)},
         },
         table,
     ),
@@ -684,7 +676,7 @@ ARCHITECTURES: dict[str, Factory] = {
     "parametrised weights": parametrized(nn.Tanh()),
     "dropout in a parametrisation": parametrized(DropWeights()),
     "dropout layer as a parametrisation": parametrized(nn.Dropout(0.4), drop=0.0),
-    "temporal convolutions, weight norm": temporal,
+    "temporal convolutions, weight norm": chain(temporal, lambda: torch.randn(5, 32)),
     # wrappers and types
     "compiled": lambda: (torch.compile(mlp(), backend="eager"), table()),
     "data parallel": lambda: (nn.DataParallel(mlp()), table()),
@@ -738,9 +730,8 @@ def noise_of_numpy(m: Any, h: Tensor) -> Tensor:
 REFUSED: dict[str, Factory] = {
     "experts that rows are sent to, dropout in each": of(dropout_in_experts, experts_parts, table),
     "sequences cut at the longest of a block": of(to_the_longest, lambda: two_linear(8), sequences),
-    "batch norm without statistics": lambda: (
-        nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12, track_running_stats=False), *head()),
-        table(),
+    "batch norm without statistics": chain(
+        lambda: (nn.Linear(6, 12), nn.BatchNorm1d(12, track_running_stats=False), *head()), table
     ),
     "labels asked for in training": of(asks_for_labels, two_linear, table),
     "another function in training": functional(lambda m, h: F.dropout(h + 1.0, 0.5) if m.training else m.drop(h)),
@@ -784,10 +775,7 @@ def hugging_face(kind: str, **options: Any) -> Factory:
         task = "ImageClassification" if is_picture else "SequenceClassification"
         net = getattr(transformers, f"{kind}For{task}")(config)
         rows = torch.randn(4, 2, 32, 32) if kind == "ConvNext" else torch.randn(4, 2, 8, 8)
-        for (
-            name,
-            parameter,
-        ) in net.named_parameters():  # weights as small as those at the start would leave little to see
+        for name, parameter in net.named_parameters():  # weights as small as at the start would leave little to see
             if parameter.ndim > 1:
                 parameter.data.mul_(4)
             elif name.endswith("layer_scale_parameter"):
