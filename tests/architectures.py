@@ -531,9 +531,7 @@ ARCHITECTURES: dict[str, Factory] = {
     "ResNet-like, group norm": resnet(lambda: nn.GroupNorm(2, 6)),
     "ResNet-like, instance norm with statistics": resnet(lambda: nn.InstanceNorm2d(6, track_running_stats=True)),
     "U-Net-like": of(
-        u_net,
-        lambda: {"down": conv(2, 4), "low": conv(4, 4), "drop": nn.Dropout2d(0.3), "out": conv(8, 3, 1)},
-        images,
+        u_net, lambda: {"down": conv(2, 4), "low": conv(4, 4), "drop": nn.Dropout2d(0.3), "out": conv(8, 3, 1)}, images
     ),
     "DenseNet-like": of(
         dense_net,
