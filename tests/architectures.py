@@ -868,14 +868,11 @@ def _first_output(outputs: Any) -> Tensor:
 def compare(draws: Tensor, answers: Tensor) -> Comparison:
     """Differences of the first two moments, output by output, in standard errors.
 
-    If draws and passes have one law, then for every k the difference of draw k and pass k is as likely as its
-    negative, whatever the law. A sum of n independent symmetric differences, over the root of the sum of their
-    squares, lies beyond t on either side with a probability of at most 2 exp(-t^2 / 2) (Hoeffding, given their
-    absolute values): 7.5e-6 for t = 5, and 5.7e-7 in the limit of the normal law. For variances the differences are of
-    squares about the mean of all, which stays the same if a draw and a pass change places. Their squares hold the
-    fourth moments of both. m outputs go wrong with a probability of at most 2 m 7.5e-6 in all.
-
-    What rounding to the type of the outputs may do to all draws alike is allowed for.
+    If draws and passes have one law, the difference of draw k and pass k is as likely as its negative. A sum of n
+    independent symmetric differences, over the root of the sum of their squares, lies beyond t on either side with a
+    probability of at most 2 exp(-t^2 / 2) (Hoeffding): 7.5e-6 for t = 5. For variances the differences are of squares
+    about the mean of all, which stays the same if a draw and a pass change places. m outputs go wrong with a
+    probability of at most 2 m 7.5e-6 in all. Rounding to the type of the outputs is allowed for.
     """
     rounding = torch.finfo(draws.dtype).eps / 2 * float(answers.abs().double().max())
     a, b = draws.double().flatten(1), answers.double().flatten(1)

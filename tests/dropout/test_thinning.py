@@ -244,19 +244,11 @@ def test_draws_stay_the_same_functions_when_the_module_is_trained_on():
 # Chains of layers, pruned
 
 
-class PaperNet(nn.Module):
-    """Two blocks of convolution, dropout, pooling and ReLU in functions, as of Kirsch et al. (2023)."""
-
-    def __init__(self, drop):
-        super().__init__()
-        self.a, self.b, self.drop = nn.Conv2d(1, 6, 3), nn.Conv2d(6, 8, 3, padding=1), drop
-        self.c, self.d = nn.Linear(72, 16), nn.Linear(16, 3)
-
-    def forward(self, x):
-        x = F.relu(F.max_pool2d(self.drop(self.a(x)), 2))
-        x = F.relu(F.max_pool2d(self.drop(self.b(x)), 2))
-        x = F.relu(self.c(x.view(x.size(0), -1)))
-        return F.log_softmax(self.d(F.dropout(x, 0.5, self.training)), dim=1)
+def paper_net(drop):
+    """Two blocks of convolution, dropout, pooling and ReLU, as of Kirsch et al. (2023)."""
+    convolutions = nn.Conv2d(1, 6, 3), nn.Conv2d(6, 8, 3, padding=1)
+    layers = [layer for conv in convolutions for layer in (conv, drop, nn.MaxPool2d(2), nn.ReLU())]
+    return chain(*layers, nn.Flatten(), (72, 16), nn.ReLU(), 0.5, (16, 3), nn.LogSoftmax(1))
 
 
 CHAINS = {  # with the shape of a row, and how many of their calls are not part of a pruned network
@@ -280,8 +272,8 @@ CHAINS = {  # with the shape of a row, and how many of their calls are not part 
     "dropout last": (chain((6, 16), 0.5, (16, 12), nn.ReLU(), (12, 3), 0.5), (6,), 1),
     "alpha dropout": (chain((6, 16), nn.SELU(), nn.AlphaDropout(0.5), (16, 3)), (6,), None),
     "GELU of what was dropped": (chain((6, 16), 0.5, nn.GELU(), (16, 3)), (6,), None),
-    "channels": (PaperNet(nn.Dropout2d(0.5)), (1, 14, 14), 1),
-    "pixels": (PaperNet(nn.Dropout(0.5)), (1, 14, 14), None),
+    "channels": (paper_net(nn.Dropout2d(0.5)), (1, 14, 14), 1),
+    "pixels": (paper_net(nn.Dropout(0.5)), (1, 14, 14), None),
     "batch norm, strides and one draw without a channel": (
         chain(
             *(nn.Dropout2d(0.2), nn.Conv2d(2, 4, 3, stride=2, padding="valid", bias=False), nn.BatchNorm2d(4)),
@@ -539,48 +531,22 @@ def test_any_net_is_drawn_as_in_a_forward_pass_for_every_chunking(net, seed, siz
     assert_near(functions(x[size - 1 : size]), whole[:, size - 1 : size])
 
 
-# Parts of rows on one axis
+def test_tokens_folded_neither_row_by_row_nor_token_by_token_are_refused():
+    def folded(m, x):  # tokens, then rows, then halves of the units
+        h = m.a(x.unflatten(1, (2, 4))).unflatten(-1, (2, 4)).permute(1, 0, 2, 3)
+        return m.b(m.drop(h.reshape(-1, 4)).view(h.shape).permute(1, 0, 2, 3).flatten(2)).flatten(1)
 
-
-class Folded(nn.Module):
-    """Two tokens of a row, folded with the rows in some order before a path is left out for each token."""
-
-    def __init__(self, order):
-        super().__init__()
-        self.order, self.a, self.b = order, nn.Linear(4, 8), nn.Linear(8, 3)
-        self.seen = {}
-
-    def forward(self, x):
-        h = torch.relu(self.a(x.unflatten(1, (2, 4)))).unflatten(-1, (2, 4))
-        h = h if self.order == "rows first" else h.transpose(0, 1)
-        n_folded = -1 if self.order == "heads outside" else -2  # the third order: tokens, then rows, then halves
-        folded = h.flatten(0, n_folded - 1)
-        if self.training:
-            folded = folded * folded.new_empty(len(folded), *[1] * -n_folded).bernoulli_(0.9) / 0.9
-        h = folded.view(h.shape)
-        self.seen["last"] = h = (h if self.order == "rows first" else h.transpose(0, 1)).flatten(2)
-        return self.b((h * torch.tensor([[1.0], [2.0]])).sum(1))
-
-
-@pytest.mark.parametrize("order", ["rows first", "tokens first"])
-def test_paths_of_folded_tokens_are_left_out_for_the_same_tokens_of_all_rows(order):
-    for seed in range(2):
-        torch.manual_seed(seed)
-        x, functions = torch.randn(9, 8), Functions(Folded(order), 30, seed)
-        draws = functions(x)
-        assert_near(torch.cat([functions(row) for row in x.split(1)], 1), draws)
-        assert float(draws.std(0).min()) > 0
-
-
-def test_tokens_folded_in_a_third_order_are_refused():
     torch.manual_seed(0)
     with pytest.raises(ValueError, match=r"neither row by row nor part by part.*`predict_batch_size`=1"):
-        draw(Folded("heads outside"), torch.randn(9, 8))
+        draw(Net(folded, a=nn.Linear(4, 8), b=nn.Linear(8, 3), drop=nn.Dropout(0.5)), torch.randn(9, 8))
 
 
 def test_a_module_that_keeps_tensors_of_its_training_in_a_dict_is_copied():
-    torch.manual_seed(0)
-    module, x = Folded("rows first").train(), torch.randn(3, 8)
+    def keeps(m, x):
+        m.seen["last"] = m.a(x)
+        return m.drop(m.seen["last"])
+
+    module, x = Net(keeps, a=nn.Linear(8, 3), drop=nn.Dropout(0.5), seen={}), torch.randn(3, 8)
     module(x).sum().backward()
     assert module.seen["last"].grad_fn is not None
     assert draw(module, x).shape == (6, 3, 3)

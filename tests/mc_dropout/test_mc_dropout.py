@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from architectures import Net
+from architectures import make as make_architecture
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, load_iris
@@ -21,7 +22,6 @@ from sklearn.utils.estimator_checks import check_estimator
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import Callback, EarlyStopping
 from torch import nn
-from torch.nn import functional as F
 
 from skactive import MCDropoutClassifier, MCDropoutRegressor
 from skactive._dropout import TrainingRandom
@@ -63,18 +63,6 @@ def net_of(n_features=4, n_outputs=3, last=(), batch_norm=False):
         return nn.Sequential(
             nn.Linear(n_features, 8), *middle, nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, n_outputs), *last
         )
-
-
-class SmallImages(nn.Module):
-    """A net for images of any size, with the dimensions under the names that are filled in."""
-
-    def __init__(self, n_features_in, n_outputs, width=4):
-        super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(n_features_in, width, 3), nn.Dropout2d(0.3), nn.ReLU())
-        self.head = nn.Linear(width, n_outputs)
-
-    def forward(self, x):
-        return self.head(F.dropout(self.features(x).mean((2, 3)), 0.5, self.training))
 
 
 @BOTH
@@ -135,45 +123,21 @@ def test_torch_settings_of_the_caller_do_not_matter():
     np.testing.assert_allclose(other.predict_proba(X), plain.predict_proba(X), atol=0.2)
 
 
-def packed(m, x):
-    sequences = nn.utils.rnn.pack_padded_sequence(x.unflatten(1, (2, 2)), torch.full((len(x),), 2), batch_first=True)
-    return m.last(nn.utils.rnn.pad_packed_sequence(m.layer(sequences)[0], batch_first=True)[0][:, -1])
+RANDOM = ["LSTM, packed sequences of one length", "multi-head attention, rows second", "randomised leaky ReLU"]
+RANDOM += ["Gaussian noise", "GRU, rows first", "dropout of torch below its layers", "lazy layers"]
 
 
-def encoded(m, x):
-    noise = 0.1 * torch.randn_like(x) if m.training else 0.0
-    return m.head(m.layer((x + noise).unsqueeze(1))[:, -1]) * m.scale
-
-
-def below_in_place(m, x):
-    """Dropout and slopes by the functions that change what they are given, of which nothing is returned."""
-    h = m.a(x)
-    torch.rrelu_(h, 0.1, 0.9, m.training)
-    torch.dropout_(h, 0.5, m.training)
-    return m.b(h)
-
-
-RANDOM_MODULES = {
-    "packed LSTM": lambda: Net(packed, layer=nn.LSTM(2, 4, 2, dropout=0.5, batch_first=True), last=nn.Linear(4, 3)),
-    "encoder, lazy layer, noise": lambda: Net(
-        encoded,
-        layer=nn.TransformerEncoderLayer(4, 2, dim_feedforward=8, batch_first=True),
-        head=nn.LazyLinear(3),
-        scale=nn.Parameter(torch.randn(3)),
-    ),
-    "RReLU": lambda: nn.Sequential(nn.Linear(4, 8), nn.RReLU(0.1, 0.9), nn.Linear(8, 3)),
-    "in place": lambda: Net(below_in_place, a=nn.Linear(4, 16), b=nn.Linear(16, 3)),
-}
-
-
-@pytest.mark.parametrize("name", RANDOM_MODULES)
+@pytest.mark.parametrize("name", RANDOM)
 def test_all_that_is_random_in_training_comes_from_the_random_state(name, global_state_untouched):
-    X, y = iris()
-    fits = [small_classifier(module=RANDOM_MODULES[name], early_stopping=True, max_epochs=2) for _ in range(2)]
-    first, second = (net.fit(X, y).partial_fit(X, y) for net in fits)
+    module, X = make_architecture("MLP" if name == "lazy layers" else name)
+    if name == "lazy layers":
+        module = nn.Sequential(nn.LazyLinear(8), nn.Dropout(0.5), nn.LazyLinear(3))
+    nets = [small_classifier(module=module, early_stopping=True, max_epochs=2) for _ in range(2)]
+    X, y = X.repeat(4, *[1] * (X.ndim - 1)).numpy(), np.arange(20) % 3
+    first, second = (net.fit(X, y).partial_fit(X, y) for net in nets)
     np.testing.assert_array_equal(weights(first), weights(second))
     np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
-    assert len(first.embed(X)) == 150
+    assert len(first.embed(X)) == 20
     assert first.sample_proba(X, 5).std(axis=0).mean() > 1e-3
 
 
@@ -264,7 +228,12 @@ def test_columns_are_checked_also_of_embeddings_draws_and_warm_starts():
 def test_images_go_to_a_module_and_only_there():
     X, y = load_digits(return_X_y=True)
     X, y = (X / 16).reshape(-1, 1, 8, 8)[:200], y[:200]
-    net = small_classifier(module=SmallImages, module_params={"width": 6}).fit(X, y)
+
+    def small_images(n_features_in, n_outputs, width):
+        layers = nn.Conv2d(n_features_in, width, 3), nn.Dropout2d(0.3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        return nn.Sequential(*layers, nn.Linear(width, n_outputs))
+
+    net = small_classifier(module=small_images, module_params={"width": 6}).fit(X, y)
     assert net.predict_proba(X).shape == (200, 10)
     assert net.embed(X).shape == (200, 6)
     assert net.n_features_in_ == 1
