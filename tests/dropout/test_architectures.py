@@ -14,7 +14,7 @@ QUICK = {  # one of each kind; the others are as right or wrong, and take a seco
     *("dropout in place, value ignored", "dropout always on", "Gaussian dropout", "alpha dropout"),
     *("1-d CNN, Dropout1d", "drop path by rand", "drop path by control flow", "dropout of weights"),
     *("multi-head attention, rows second", "GRU, rows second", "tokens folded into rows, token by token"),
-    *("weight norm, old", "bfloat16", "another head in training"),
+    *("weight norm, old", "bfloat16", "another head in training", "data parallel", "compiled"),
 }
 OF_TRANSFORMERS = [f"{name} (transformers)" for name in HUGGING_FACE]
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ALL]

@@ -10,7 +10,7 @@ import torch
 from architectures import Net
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nets import Functions, draw, slow_draws
+from nets import Functions, draw, mask, slow_draws
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
@@ -301,6 +301,19 @@ def test_pruned_draws_equal_a_forward_pass_under_the_same_masks(name):
     module, x = randomise(module, rng), torch.from_numpy(rng.standard_normal((100, *shape), dtype=np.float32))
     assert calls_left(module, x[:4]) == left
     assert_as_whole_passes(module, x)
+
+
+def test_a_draw_that_drops_a_whole_layer_between_others_that_do_not_is_the_bias():
+    module = chain((6, 4), nn.ReLU(), 0.7, (4, 3))
+    functions = Functions(module, 12)
+    draws = functions(normal_rows(20, 6))
+    is_empty = [not bool(mask(functions, 0, k).any()) for k in range(12)]
+    assert any(is_empty)
+    assert not is_empty[0]  # the first draw and the last are checked against passes of the module
+    assert not is_empty[-1]
+    assert None not in functions.draws._plans.values()
+    for draw_of, empty in zip(draws, is_empty, strict=True):
+        assert torch.equal(draw_of, module[-1].bias.detach().expand_as(draw_of)) == empty
 
 
 @pytest.mark.parametrize("n_together", [1, 700])  # all draws at once: with the default

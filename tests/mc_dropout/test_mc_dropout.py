@@ -336,6 +336,16 @@ def test_rows_of_weight_zero_are_as_good_as_absent_and_only_proportions_count(ma
         make().fit(X, y, sample_weight=-w)
 
 
+def test_a_row_of_weight_3_is_three_rows():
+    X, y = iris(60)
+    times = 1 + 2 * (y == 0)
+    net = small_classifier(batch_size=-1, dropout=0.0, optimizer="sgd", lr=0.1)
+    weighted, plain = clone(net).fit(X, y, sample_weight=times), clone(net).fit(X, y)
+    copied = net.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(weights(weighted), weights(copied), rtol=0, atol=1e-5)
+    assert np.abs(weights(weighted) - weights(plain)).max() > 1e-3
+
+
 def test_class_weights_are_sample_weights():
     X, y = iris(100)
     names, by_count = np.array(["a", "b", "c"])[y], 1 / np.bincount(y)[y]
