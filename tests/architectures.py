@@ -17,7 +17,7 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,13 @@ N_DRAWS = 1000
 SIGMAS = 5.0
 
 Factory = Callable[[], tuple[nn.Module, Tensor]]
+Function = Callable[[Any, Tensor], Any]
 
 
 class Net(nn.Module):
     """A module made of its parts and of a function of (module, rows)."""
 
-    def __init__(self, function: Callable[[Any, Tensor], Any], **parts: Any) -> None:
+    def __init__(self, function: Function, **parts: Any) -> None:
         super().__init__()
         self.function = function
         for name, part in parts.items():
@@ -75,41 +76,33 @@ def head(p: float = 0.3, n_units: int = 12) -> nn.Sequential:
     return nn.Sequential(nn.ReLU(), nn.Dropout(p), nn.Linear(n_units, 3))
 
 
+def two_linear(n_in: int = 6, **parts: Any) -> dict[str, Any]:
+    return {"a": nn.Linear(n_in, 12), "b": nn.Linear(12, 3), "drop": nn.Dropout(0.3)} | parts
+
+
+def of(function: Function, parts: Callable[[], dict[str, Any]], rows: Callable[[], Tensor]) -> Factory:
+    return lambda: (Net(function, **parts()), rows())
+
+
+def chain(layers: Callable[[], Iterable[nn.Module]], rows: Callable[[], Tensor]) -> Factory:
+    return lambda: (nn.Sequential(*layers()), rows())
+
+
+def conv(n_in: int, n_out: int, size: int = 3, **options: Any) -> nn.Conv2d:
+    return nn.Conv2d(n_in, n_out, size, padding=size // 2, **options)
+
+
 # Dropout, in all the ways that it is written
 
 
-def functional(function: Callable[[Any, Tensor], Tensor]) -> Factory:
+def functional(function: Function) -> Factory:
     """A net of two linear layers with a function of (module, units) between them."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        return m.b(function(m, torch.relu(m.a(x))))
-
-    return lambda: (Net(forward, a=nn.Linear(6, 12), b=nn.Linear(12, 3), drop=nn.Dropout(0.3)), table())
+    return of(lambda m, x: m.b(function(m, torch.relu(m.a(x)))), two_linear, table)
 
 
 def ignores_value(m: Any, h: Tensor) -> Tensor:
     F.dropout(h, 0.4, m.training, inplace=True)
     return h
-
-
-def only_in_training(m: Any, h: Tensor) -> Tensor:
-    return m.drop(F.dropout(h, 0.5) if m.training else h)
-
-
-def gaussian(m: Any, h: Tensor) -> Tensor:
-    return h * (1 + 0.5 * torch.randn_like(h)) if m.training else h
-
-
-def added_noise(m: Any, h: Tensor) -> Tensor:
-    return h + torch.zeros_like(h).normal_(0.0, 0.3) if m.training else h
-
-
-def used_twice(m: Any, h: Tensor) -> Tensor:
-    return m.drop(torch.tanh(m.drop(h)))
-
-
-def two_heads(m: Any, h: Tensor) -> Tensor:
-    return m.drop(h) * m.drop(h).sigmoid()
 
 
 # Rows that are sequences, on either axis
@@ -124,25 +117,21 @@ def attention(rows_first: bool = True, **options: Any) -> Factory:
         h = on_axis(x, rows_first)
         return m.out(on_axis(m.attend(h, h, h)[0], rows_first).mean(1))
 
-    def make() -> tuple[nn.Module, Tensor]:
+    def parts() -> dict[str, Any]:
         attend = nn.MultiheadAttention(8, 2, dropout=0.4, batch_first=rows_first, **options)
-        return Net(forward, attend=attend, out=nn.Linear(8, 3)), sequences()
+        return {"attend": attend, "out": nn.Linear(8, 3)}
 
-    return make
+    return of(forward, parts, sequences)
 
 
-def scaled_attention(p: float = 0.3, grouped: bool = False, **options: Any) -> Factory:
+def scaled_attention(n_key: int = 16, **options: Any) -> Factory:
     def forward(m: Any, x: Tensor) -> Tensor:
         q, k, v = (part(x).unflatten(-1, (-1, 4)).transpose(1, 2) for part in (m.q, m.k, m.v))
-        h = F.scaled_dot_product_attention(q, k, v, dropout_p=p if m.training else 0.0, enable_gqa=grouped, **options)
+        h = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3 if m.training else 0.0, **options)
         return m.out(h.transpose(1, 2).flatten(2)).mean(1)
 
-    def make() -> tuple[nn.Module, Tensor]:
-        n_key = 8 if grouped else 16
-        parts = {"q": nn.Linear(8, 16), "k": nn.Linear(8, n_key), "v": nn.Linear(8, n_key), "out": nn.Linear(16, 3)}
-        return Net(forward, **parts), sequences()
-
-    return make
+    names = {"q": (8, 16), "k": (8, n_key), "v": (8, n_key), "out": (16, 3)}
+    return of(forward, lambda: {name: nn.Linear(*sizes) for name, sizes in names.items()}, sequences)
 
 
 def encoder(rows_first: bool = True, **options: Any) -> Factory:
@@ -163,24 +152,9 @@ def encoder(rows_first: bool = True, **options: Any) -> Factory:
     return make
 
 
-def decoder() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        return m.out(m.decode(m.asked.expand(len(x), -1, -1), x)).flatten(1)
-
-    layer = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
-    return Net(forward, decode=layer, asked=nn.Parameter(torch.randn(1, 2, 8)), out=nn.Linear(8, 2)), sequences()
-
-
-def perceiver() -> tuple[nn.Module, Tensor]:
-    """Learned latents that attend to the row."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        latents = m.drop(m.latents).expand(len(x), -1, -1)
-        return m.out(m.attend(latents, x, x)[0]).mean(1)
-
-    attend = nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True)
-    parts = {"attend": attend, "latents": nn.Parameter(torch.randn(1, 3, 8)), "drop": nn.Dropout(0.3)}
-    return Net(forward, out=nn.Linear(8, 3), **parts), sequences()
+def perceiver(m: Any, x: Tensor) -> Tensor:
+    latents = m.drop(m.latents).expand(len(x), -1, -1)
+    return m.out(m.attend(latents, x, x)[0]).mean(1)
 
 
 def recurrent(kind: type[nn.RNNBase], rows_first: bool = True, packed: str = "", **options: Any) -> Factory:
@@ -195,24 +169,19 @@ def recurrent(kind: type[nn.RNNBase], rows_first: bool = True, packed: str = "",
             h = m.layer(h)[0]
         return m.out(on_axis(h, rows_first).mean(1))
 
-    def make() -> tuple[nn.Module, Tensor]:
+    def parts() -> dict[str, Any]:
         layer = kind(8, 6, num_layers=2, dropout=0.4, batch_first=rows_first, **options)
         n_units = options.get("proj_size", 6) * (2 if options.get("bidirectional") else 1)
-        return Net(forward, layer=layer, out=nn.Linear(n_units, 3)), sequences()
+        return {"layer": layer, "out": nn.Linear(n_units, 3)}
 
-    return make
+    return of(forward, parts, sequences)
 
 
-def cells() -> tuple[nn.Module, Tensor]:
-    """A recurrent layer by its cells, with dropout at each step."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = x.new_zeros(len(x), 6)
-        for step in x.unbind(1):
-            h = m.drop(m.cell(step, h))
-        return m.out(h)
-
-    return Net(forward, cell=nn.GRUCell(8, 6), drop=nn.Dropout(0.3), out=nn.Linear(6, 3)), sequences()
+def cells(m: Any, x: Tensor) -> Tensor:
+    h = x.new_zeros(len(x), 6)
+    for step in x.unbind(1):
+        h = m.drop(m.cell(step, h))
+    return m.out(h)
 
 
 def locked(m: Any, x: Tensor) -> Tensor:
@@ -233,14 +202,13 @@ def folded(row_major: bool) -> Factory:
         h = m.drop(torch.relu(h.reshape(-1, 12))).reshape(*h.shape[:2], 12)
         return m.b(h if row_major else h.transpose(0, 1)).mean(1)
 
-    return lambda: (Net(forward, a=nn.Linear(8, 12), b=nn.Linear(12, 3), drop=nn.Dropout(0.4)), sequences())
+    return of(forward, lambda: two_linear(8, drop=nn.Dropout(0.4)), sequences)
 
 
 def windows(x: Tensor, size: int) -> Tensor:
     """(n_rows, height, width, units) as (n_rows * n_windows, size * size, units)."""
-    n, height, width, units = x.shape
-    x = x.view(n, height // size, size, width // size, size, units)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, size * size, units)
+    x = x.unflatten(2, (-1, size)).unflatten(1, (-1, size))
+    return x.transpose(2, 3).reshape(-1, size * size, x.shape[-1])
 
 
 def from_windows(x: Tensor, size: int, shape: torch.Size) -> Tensor:
@@ -276,11 +244,11 @@ def stochastic_depth(way: str, **options: Any) -> Factory:
         h = torch.relu(m.a(x))
         return m.c(h + m.path(torch.tanh(m.b(h))))
 
-    def make() -> tuple[nn.Module, Tensor]:
-        parts = {"a": nn.Linear(6, 12), "b": nn.Linear(12, 12), "c": nn.Linear(12, 3)}
-        return Net(forward, path=DropPath(0.4, way, **options), **parts), table()
+    def parts() -> dict[str, Any]:
+        layers = {"a": nn.Linear(6, 12), "b": nn.Linear(12, 12), "c": nn.Linear(12, 3)}
+        return {"path": DropPath(0.4, way, **options), **layers}
 
-    return make
+    return of(forward, parts, table)
 
 
 def layer_drop(m: Any, x: Tensor) -> Tensor:
@@ -293,83 +261,46 @@ def layer_drop(m: Any, x: Tensor) -> Tensor:
     return m.out(m.last(h.unflatten(1, (3, 4))).flatten(1))
 
 
-def swin() -> tuple[nn.Module, Tensor]:
+def swin(m: Any, x: Tensor) -> Tensor:
     """Windows of an image, each with attention of its own; branches are left out for rows."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = m.embed(x).permute(0, 2, 3, 1)
-        for shift in (0, 1):
-            w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)), 2)
-            q, k, v = m.qkv(w).chunk(3, -1)
-            attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
-            back = from_windows(m.drop(m.proj(attended)), 2, h.shape)
-            h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
-            h = h + m.path(m.drop(F.gelu(m.mlp(h))))
-        return m.out(h.mean((1, 2)))
-
-    parts = {"embed": nn.Conv2d(2, 8, 2, 2), "norm": nn.LayerNorm(8), "qkv": nn.Linear(8, 24), "proj": nn.Linear(8, 8)}
-    parts |= {"mlp": nn.Linear(8, 8), "path": DropPath(0.2, "rand"), "drop": nn.Dropout(0.1), "out": nn.Linear(8, 3)}
-    return Net(forward, **parts), images(size=8)
+    h = m.embed(x).permute(0, 2, 3, 1)
+    for shift in (0, 1):
+        w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)), 2)
+        q, k, v = m.qkv(w).chunk(3, -1)
+        attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
+        back = from_windows(m.drop(m.proj(attended)), 2, h.shape)
+        h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
+        h = h + m.path(m.drop(F.gelu(m.mlp(h))))
+    return m.out(h.mean((1, 2)))
 
 
-def convnext() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = m.stem(x)
-        for _ in range(2):
-            y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
-            h = h + m.path((m.gamma * m.down(F.gelu(m.up(y)))).permute(0, 3, 1, 2))
-        return m.out(h.mean((2, 3)))
-
-    parts = {
-        "stem": nn.Conv2d(2, 8, 2, 2),
-        "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8),
-        "up": nn.Linear(8, 16),
-    }
-    parts |= {"down": nn.Linear(16, 8), "norm": nn.LayerNorm(8), "gamma": nn.Parameter(torch.ones(8))}
-    return Net(forward, path=DropPath(0.3, "bernoulli_"), out=nn.Linear(8, 3), **parts), images()
+def convnext(m: Any, x: Tensor) -> Tensor:
+    h = m.stem(x)
+    for _ in range(2):
+        y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
+        h = h + m.path((m.gamma * m.down(F.gelu(m.up(y)))).permute(0, 3, 1, 2))
+    return m.out(h.mean((2, 3)))
 
 
-def vit() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        patches = m.embed(x).flatten(2).transpose(1, 2)
-        h = torch.cat([m.token.expand(len(x), -1, -1), patches], 1) + m.places
-        return m.out(m.encode(m.drop(h))[:, 0])
-
-    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.1, "gelu", batch_first=True, norm_first=True)
-    parts = {"token": nn.Parameter(torch.randn(1, 1, 8)), "places": nn.Parameter(torch.randn(1, 10, 8))}
-    parts |= {"embed": nn.Conv2d(2, 8, 2, 2), "drop": nn.Dropout(0.2), "encode": layer, "out": nn.Linear(8, 3)}
-    return Net(forward, **parts), images()
+def vit(m: Any, x: Tensor) -> Tensor:
+    patches = m.embed(x).flatten(2).transpose(1, 2)
+    h = torch.cat([m.token.expand(len(x), -1, -1), patches], 1) + m.places
+    return m.out(m.encode(m.drop(h))[:, 0])
 
 
-def mixer() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = x + m.tokens(x.transpose(1, 2)).transpose(1, 2)
-        return m.out(h + m.units(h)).mean(1)
-
-    def block(n: int) -> nn.Sequential:
-        return nn.Sequential(nn.Linear(n, 12), nn.GELU(), nn.Dropout(0.3), nn.Linear(12, n), nn.Dropout(0.3))
-
-    return Net(forward, tokens=block(4), units=block(8), out=nn.Linear(8, 3)), sequences()
+def mixer(m: Any, x: Tensor) -> Tensor:
+    h = x + m.tokens(x.transpose(1, 2)).transpose(1, 2)
+    return m.out(h + m.units(h)).mean(1)
 
 
-def time_distributed() -> tuple[nn.Module, Tensor]:
+def mixer_block(n: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(n, 12), nn.GELU(), nn.Dropout(0.3), nn.Linear(12, n), nn.Dropout(0.3))
+
+
+def time_distributed(m: Any, x: Tensor) -> Tensor:
     """A convolutional net on each frame of a film, then a recurrent layer."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        frames = m.cnn(x.flatten(0, 1)).flatten(1)
-        return m.out(m.layer(frames.unflatten(0, (len(x), -1)))[0][:, -1])
-
-    cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout2d(0.4), nn.AvgPool2d(2))
-    return Net(forward, cnn=cnn, layer=nn.GRU(16, 6, batch_first=True), out=nn.Linear(6, 3)), torch.randn(4, 3, 1, 6, 6)
-
-
-def drop_connect(m: Any, x: Tensor) -> Tensor:
-    weight = F.dropout(m.a.weight, 0.5, m.training)
-    return m.b(torch.relu(F.linear(x, weight, m.a.bias)))
-
-
-def learned_places(m: Any, x: Tensor) -> Tensor:
-    return m.out(torch.relu(m.a(x + m.drop(m.places)))).mean(1)
+    frames = m.cnn(x.flatten(0, 1)).flatten(1)
+    return m.out(m.layer(frames.unflatten(0, (len(x), -1)))[0][:, -1])
 
 
 # Convolutional nets
@@ -396,21 +327,19 @@ def with_statistics(module: nn.Module) -> nn.Module:
 
 
 def resnet(norm: Callable[[], nn.Module]) -> Factory:
-    def make() -> tuple[nn.Module, Tensor]:
-        blocks = nn.Sequential(nn.Conv2d(2, 6, 3), ResidualBlock(norm), ResidualBlock(norm))
-        net = nn.Sequential(blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
-        return with_statistics(net), images()
+    def layers() -> Iterable[nn.Module]:
+        yield nn.Sequential(nn.Conv2d(2, 6, 3), ResidualBlock(norm), ResidualBlock(norm))
+        yield from (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
 
-    return make
+    return lambda: (with_statistics(nn.Sequential(*layers())), images())
 
 
 def cnn(drop: nn.Module) -> Factory:
-    def make() -> tuple[nn.Module, Tensor]:
-        first = nn.Sequential(nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), drop, nn.MaxPool2d(2))
-        net = nn.Sequential(*first, nn.Conv2d(6, 4, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(4, 3))
-        return with_statistics(net), images()
+    def layers() -> Iterable[nn.Module]:
+        yield from (nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), drop, nn.MaxPool2d(2))
+        yield from (nn.Conv2d(6, 4, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(4, 3))
 
-    return make
+    return lambda: (with_statistics(nn.Sequential(*layers())), images())
 
 
 def own_batch_norm(m: Any, x: Tensor) -> Tensor:
@@ -494,11 +423,12 @@ def normed(norm: Callable[[nn.Module], nn.Module]) -> Factory:
     return make
 
 
-def temporal() -> tuple[nn.Module, Tensor]:
+def temporal() -> Iterable[nn.Module]:
     """Dilated causal convolutions with weight norm."""
-    conv = [parametrizations.weight_norm(nn.Conv1d(8, 8, 2, dilation=d, padding=d)) for d in (1, 2)]
-    layers = [part for layer in conv for part in (layer, nn.ReLU(), nn.Dropout(0.2))]
-    return nn.Sequential(nn.Unflatten(1, (8, 4)), *layers, nn.Flatten(), nn.Linear(56, 3)), torch.randn(5, 32)
+    yield nn.Unflatten(1, (8, 4))
+    for d in (1, 2):
+        yield from (parametrizations.weight_norm(nn.Conv1d(8, 8, 2, dilation=d, padding=d)), nn.ReLU(), nn.Dropout(0.2))
+    yield from (nn.Flatten(), nn.Linear(56, 3))
 
 
 # What is wrapped around, types and layouts
@@ -506,10 +436,6 @@ def temporal() -> tuple[nn.Module, Tensor]:
 
 def of_type(dtype: torch.dtype) -> Factory:
     return lambda: (mlp().to(dtype), table().to(dtype))
-
-
-def checkpointed(m: Any, x: Tensor) -> Tensor:
-    return m.out(checkpoint(m.body, x, use_reentrant=False))
 
 
 class Noisy(torch.autograd.Function):
@@ -520,14 +446,6 @@ class Noisy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         return grad
-
-
-def own_function(m: Any, h: Tensor) -> Tensor:
-    return Noisy.apply(h) if m.training else h
-
-
-def mapped_over(m: Any, x: Tensor) -> Tensor:
-    return m.b(m.drop(torch.vmap(lambda row: torch.relu(m.a(row)))(x)))
 
 
 def dropout_mapped_over(m: Any, x: Tensor) -> Tensor:
@@ -558,28 +476,6 @@ def auxiliary(m: Any, x: Tensor) -> Any:
     return {"auxiliary": other, "main": m.b(other)} if m.training else m.b(other)
 
 
-def bag(m: Any, x: Tensor) -> Tensor:
-    return m.out(m.drop(m.bag(x)))
-
-
-def tied(m: Any, x: Tensor) -> Tensor:
-    return F.linear(m.drop(m.embed(x)).mean(1), m.embed.weight)
-
-
-def two_linear(n_in: int = 6, **parts: Any) -> dict[str, Any]:
-    return {"a": nn.Linear(n_in, 12), "b": nn.Linear(12, 3), "drop": nn.Dropout(0.3)} | parts
-
-
-def of(
-    function: Callable[[Any, Tensor], Any], parts: Callable[[], dict[str, Any]], rows: Callable[[], Tensor]
-) -> Factory:
-    return lambda: (Net(function, **parts()), rows())
-
-
-def conv(n_in: int, n_out: int, size: int = 3, **options: Any) -> nn.Conv2d:
-    return nn.Conv2d(n_in, n_out, size, padding=size // 2, **options)
-
-
 def experts_parts() -> dict[str, Any]:
     return two_linear(experts=nn.ModuleList([nn.Linear(12, 3), nn.Linear(12, 3)]), gate=nn.Linear(12, 2))
 
@@ -594,21 +490,17 @@ ARCHITECTURES: dict[str, Factory] = {
     "dropout switched off by training=False": functional(lambda m, h: m.drop(F.dropout(h, 0.5, training=False))),
     "dropout always on": functional(lambda m, h: F.dropout(h, 0.5, training=True)),
     "dropout switched by its rate": functional(lambda m, h: m.drop(F.dropout(h, 0.5 if m.training else 0.0))),
-    "dropout if self.training": functional(only_in_training),
+    "dropout if self.training": functional(lambda m, h: m.drop(F.dropout(h, 0.5) if m.training else h)),
     "dropout of torch below its layers": functional(lambda m, h: torch.dropout(h, 0.4, m.training)),
-    "Gaussian dropout": functional(gaussian),
-    "Gaussian noise": functional(added_noise),
+    "Gaussian dropout": functional(lambda m, h: h * (1 + 0.5 * torch.randn_like(h)) if m.training else h),
+    "Gaussian noise": functional(lambda m, h: h + torch.zeros_like(h).normal_(0.0, 0.3) if m.training else h),
     "randomised leaky ReLU": functional(lambda m, h: m.drop(F.rrelu(h - 0.3, 0.1, 0.9, m.training))),
     "randomised leaky ReLU, a layer": lambda: (nn.Sequential(nn.Linear(6, 12), nn.RReLU(0.1, 0.9), *head()), table()),
-    "one dropout layer used twice": functional(used_twice),
-    "two masks on the same units": functional(two_heads),
-    "alpha dropout": lambda: (
-        nn.Sequential(nn.Linear(6, 12), nn.SELU(), nn.AlphaDropout(0.3), nn.Linear(12, 3)),
-        table(),
-    ),
-    "batch norm after dropout": lambda: (
-        with_statistics(nn.Sequential(*mlp()[:3], nn.BatchNorm1d(12), nn.Linear(12, 3))),
-        table(),
+    "one dropout layer used twice": functional(lambda m, h: m.drop(torch.tanh(m.drop(h)))),
+    "two masks on the same units": functional(lambda m, h: m.drop(h) * m.drop(h).sigmoid()),
+    "alpha dropout": chain(lambda: (nn.Linear(6, 12), nn.SELU(), nn.AlphaDropout(0.3), nn.Linear(12, 3)), table),
+    "batch norm after dropout": chain(
+        lambda: with_statistics(nn.Sequential(*mlp()[:3], nn.BatchNorm1d(12), nn.Linear(12, 3))), table
     ),
     "batch norm of its own": of(
         own_batch_norm,
@@ -620,31 +512,26 @@ ARCHITECTURES: dict[str, Factory] = {
     "CNN, batch norm, Dropout2d": cnn(nn.Dropout2d(0.3)),
     "CNN, dropout of pixels": cnn(nn.Dropout(0.3)),
     "CNN, feature alpha dropout": cnn(nn.FeatureAlphaDropout(0.3)),
-    "CNN, group convolutions": lambda: (
-        nn.Sequential(
-            nn.Conv2d(2, 6, 3), nn.Dropout2d(0.3), nn.Conv2d(6, 6, 3, groups=3), nn.Flatten(), nn.Linear(24, 3)
-        ),
-        images(),
+    "CNN, group convolutions": chain(
+        lambda: (nn.Conv2d(2, 6, 3), nn.Dropout2d(0.3), nn.Conv2d(6, 6, 3, groups=3), nn.Flatten(), nn.Linear(24, 3)),
+        images,
     ),
     "CNN, channels last": lambda: (
         cnn(nn.Dropout2d(0.3))()[0].to(memory_format=torch.channels_last),
         images().to(memory_format=torch.channels_last),
     ),
-    "1-d CNN, Dropout1d": lambda: (
-        nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Dropout1d(0.4), nn.Flatten(), nn.Linear(36, 3)),
-        sequences(),
+    "1-d CNN, Dropout1d": chain(
+        lambda: (nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Dropout1d(0.4), nn.Flatten(), nn.Linear(36, 3)), sequences
     ),
-    "3-d CNN, Dropout3d": lambda: (
-        nn.Sequential(nn.Conv3d(1, 4, 2), nn.ReLU(), nn.Dropout3d(0.4), nn.Flatten(), nn.Linear(32, 3)),
-        torch.randn(4, 1, 3, 3, 3),
+    "3-d CNN, Dropout3d": chain(
+        lambda: (nn.Conv3d(1, 4, 2), nn.ReLU(), nn.Dropout3d(0.4), nn.Flatten(), nn.Linear(32, 3)),
+        lambda: torch.randn(4, 1, 3, 3, 3),
     ),
     "ResNet-like, batch norm": resnet(lambda: nn.BatchNorm2d(6)),
     "ResNet-like, group norm": resnet(lambda: nn.GroupNorm(2, 6)),
     "ResNet-like, instance norm with statistics": resnet(lambda: nn.InstanceNorm2d(6, track_running_stats=True)),
     "U-Net-like": of(
-        u_net,
-        lambda: {"down": conv(2, 4), "low": conv(4, 4), "drop": nn.Dropout2d(0.3), "out": conv(8, 3, 1)},
-        images,
+        u_net, lambda: {"down": conv(2, 4), "low": conv(4, 4), "drop": nn.Dropout2d(0.3), "out": conv(8, 3, 1)}, images
     ),
     "DenseNet-like": of(
         dense_net,
@@ -654,19 +541,50 @@ ARCHITECTURES: dict[str, Factory] = {
     "squeeze and excite": of(
         squeeze_excite,
         lambda: {
-            "a": conv(2, 8),
-            "down": nn.Linear(8, 4),
-            "up": nn.Linear(4, 8),
-            "drop": nn.Dropout(0.3),
-            "out": nn.Linear(8, 3),
+            **{"a": conv(2, 8), "down": nn.Linear(8, 4), "up": nn.Linear(4, 8)},
+            **{"drop": nn.Dropout(0.3), "out": nn.Linear(8, 3)},
         },
         images,
     ),
-    "ConvNeXt-like, drop path": convnext,
-    "ViT-like": vit,
-    "Swin-like, windows and drop path": swin,
-    "MLP mixer": mixer,
-    "CNN of each frame, then GRU": time_distributed,
+    "ConvNeXt-like, drop path": of(
+        convnext,
+        lambda: {
+            **{"stem": nn.Conv2d(2, 8, 2, 2), "depthwise": conv(8, 8, groups=8), "up": nn.Linear(8, 16)},
+            **{"down": nn.Linear(16, 8), "norm": nn.LayerNorm(8), "gamma": nn.Parameter(torch.ones(8))},
+            **{"path": DropPath(0.3, "bernoulli_"), "out": nn.Linear(8, 3)},
+        },
+        images,
+    ),
+    "ViT-like": of(
+        vit,
+        lambda: {
+            "encode": nn.TransformerEncoderLayer(8, 2, 16, 0.1, "gelu", batch_first=True, norm_first=True),
+            **{"token": nn.Parameter(torch.randn(1, 1, 8)), "places": nn.Parameter(torch.randn(1, 10, 8))},
+            **{"embed": nn.Conv2d(2, 8, 2, 2), "drop": nn.Dropout(0.2), "out": nn.Linear(8, 3)},
+        },
+        images,
+    ),
+    "Swin-like, windows and drop path": of(
+        swin,
+        lambda: {
+            **{"embed": nn.Conv2d(2, 8, 2, 2), "norm": nn.LayerNorm(8), "qkv": nn.Linear(8, 24)},
+            **{"proj": nn.Linear(8, 8), "mlp": nn.Linear(8, 8), "path": DropPath(0.2, "rand")},
+            **{"drop": nn.Dropout(0.1), "out": nn.Linear(8, 3)},
+        },
+        lambda: images(size=8),
+    ),
+    "MLP mixer": of(
+        mixer, lambda: {"tokens": mixer_block(4), "units": mixer_block(8), "out": nn.Linear(8, 3)}, sequences
+    ),
+    "CNN of each frame, then GRU": of(
+        time_distributed,
+        lambda: {
+            "cnn": nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout2d(0.4), nn.AvgPool2d(2)),
+            "layer": nn.GRU(16, 6, batch_first=True),
+            "out": nn.Linear(6, 3),
+        },
+        lambda: torch.randn(4, 3, 1, 6, 6),
+    ),
     # stochastic depth
     "drop path by bernoulli_": stochastic_depth("bernoulli_"),
     "drop path by rand": stochastic_depth("rand"),
@@ -678,25 +596,40 @@ ARCHITECTURES: dict[str, Factory] = {
         layer_drop,
         lambda: {
             "a": nn.Linear(6, 12),
-            "b": nn.Sequential(nn.Linear(12, 12), *head()[:2]),
-            "c": nn.Sequential(nn.Linear(12, 12), *head()[:2]),
-            "last": nn.Dropout1d(0.3),
-            "out": nn.Linear(12, 3),
+            **{name: nn.Sequential(nn.Linear(12, 12), *head()[:2]) for name in "bc"},
+            **{"last": nn.Dropout1d(0.3), "out": nn.Linear(12, 3)},
         },
         table,
     ),
     # attention
     "scaled dot product attention": scaled_attention(),
     "scaled dot product attention, causal": scaled_attention(is_causal=True),
-    "scaled dot product attention, grouped queries": scaled_attention(grouped=True),
+    "scaled dot product attention, grouped queries": scaled_attention(8, enable_gqa=True),
     "multi-head attention, rows first": attention(),
     "multi-head attention, rows second": attention(rows_first=False),
     "multi-head attention, keys of its own": attention(add_bias_kv=True, add_zero_attn=True),
     "transformer encoder, rows first": encoder(),
     "transformer encoder, rows second": encoder(rows_first=False),
     "transformer encoder, norm first, padding mask": encoder(norm_first=True, masks=True),
-    "transformer decoder": decoder,
-    "latents that attend to the row": perceiver,
+    "transformer decoder": of(
+        lambda m, x: m.out(m.decode(m.asked.expand(len(x), -1, -1), x)).flatten(1),
+        lambda: {
+            "decode": nn.TransformerDecoderLayer(8, 2, 16, dropout=0.2, batch_first=True),
+            "asked": nn.Parameter(torch.randn(1, 2, 8)),
+            "out": nn.Linear(8, 2),
+        },
+        sequences,
+    ),
+    "latents that attend to the row": of(
+        perceiver,
+        lambda: {
+            "attend": nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True),
+            "latents": nn.Parameter(torch.randn(1, 3, 8)),
+            "drop": nn.Dropout(0.3),
+            "out": nn.Linear(8, 3),
+        },
+        sequences,
+    ),
     # recurrent
     "LSTM, rows first": recurrent(nn.LSTM),
     "LSTM, rows second": recurrent(nn.LSTM, rows_first=False),
@@ -707,25 +640,26 @@ ARCHITECTURES: dict[str, Factory] = {
     "GRU, rows first": recurrent(nn.GRU),
     "GRU, rows second": recurrent(nn.GRU, rows_first=False),
     "RNN, rows first": recurrent(nn.RNN),
-    "GRU cells": cells,
+    "GRU cells": of(
+        cells, lambda: {"cell": nn.GRUCell(8, 6), "drop": nn.Dropout(0.3), "out": nn.Linear(6, 3)}, sequences
+    ),
     "LSTM, one mask for all steps": of(locked, lambda: {"layer": nn.LSTM(8, 6), "out": nn.Linear(6, 3)}, sequences),
     # words
-    "embedding bag": of(
-        bag, lambda: {"bag": nn.EmbeddingBag(20, 8), "drop": nn.Dropout(0.3), "out": nn.Linear(8, 3)}, words
+    "embedding bag": chain(lambda: (nn.EmbeddingBag(20, 8), nn.Dropout(0.3), nn.Linear(8, 3)), words),
+    "tied weights": of(
+        lambda m, x: F.linear(m.drop(m.embed(x)).mean(1), m.embed.weight),
+        lambda: {"embed": nn.Embedding(20, 8), "drop": nn.Dropout(0.3)},
+        words,
     ),
-    "tied weights": of(tied, lambda: {"embed": nn.Embedding(20, 8), "drop": nn.Dropout(0.3)}, words),
     # rows in parts, and what no row owns
     "tokens folded into rows, row by row": folded(row_major=True),
     "tokens folded into rows, token by token": folded(row_major=False),
-    "dropout of weights": of(drop_connect, two_linear, table),
+    "dropout of weights": of(
+        lambda m, x: m.b(torch.relu(F.linear(x, F.dropout(m.a.weight, 0.5, m.training), m.a.bias))), two_linear, table
+    ),
     "dropout of learned places": of(
-        learned_places,
-        lambda: {
-            "a": nn.Linear(8, 12),
-            "out": nn.Linear(12, 3),
-            "drop": nn.Dropout(0.3),
-            "places": nn.Parameter(torch.randn(4, 8)),
-        },
+        lambda m, x: m.b(torch.relu(m.a(x + m.drop(m.places)))).mean(1),
+        lambda: two_linear(8) | {"places": nn.Parameter(torch.randn(4, 8))},
         sequences,
     ),
     "experts that rows are sent to": of(experts, experts_parts, table),
@@ -740,16 +674,20 @@ ARCHITECTURES: dict[str, Factory] = {
     "parametrised weights": parametrized(nn.Tanh()),
     "dropout in a parametrisation": parametrized(DropWeights()),
     "dropout layer as a parametrisation": parametrized(nn.Dropout(0.4), drop=0.0),
-    "temporal convolutions, weight norm": temporal,
+    "temporal convolutions, weight norm": chain(temporal, lambda: torch.randn(5, 32)),
     # wrappers and types
     "compiled": lambda: (torch.compile(mlp(), backend="eager"), table()),
     "data parallel": lambda: (nn.DataParallel(mlp()), table()),
-    "activation checkpoints": of(checkpointed, lambda: {"body": mlp()[:3], "out": nn.Linear(12, 3)}, table),
+    "activation checkpoints": of(
+        lambda m, x: m.out(checkpoint(m.body, x, use_reentrant=False)),
+        lambda: {"body": mlp()[:3], "out": nn.Linear(12, 3)},
+        table,
+    ),
     "bfloat16": of_type(torch.bfloat16),
     "float16": of_type(torch.float16),
     "float64": of_type(torch.float64),
-    "autograd function of its own": functional(own_function),
-    "vmap": of(mapped_over, two_linear, table),
+    "autograd function of its own": functional(lambda m, h: Noisy.apply(h) if m.training else h),
+    "vmap": of(lambda m, x: m.b(m.drop(torch.vmap(lambda row: torch.relu(m.a(row)))(x))), two_linear, table),
     "vmap over dropout": of(dropout_mapped_over, two_linear, table),
     "gradients inside": of(gradient, lambda: {"net": mlp()}, table),
     "another head in training": of(auxiliary, two_linear, table),
@@ -787,29 +725,18 @@ def noise_of_numpy(m: Any, h: Tensor) -> Tensor:
     return m.drop(h) + torch.from_numpy(np.random.standard_normal(12).astype("float32"))  # noqa: NPY002
 
 
-def noise_by_normal(m: Any, h: Tensor) -> Tensor:
-    return m.drop(h) + (torch.normal(0.0, 0.1, h.shape) if m.training else 0.0)
-
-
-def noise_in_evaluation(m: Any, h: Tensor) -> Tensor:
-    return m.drop(h) + 0.1 * torch.randn_like(h)
-
-
-def shifts_in_training(m: Any, h: Tensor) -> Tensor:
-    return F.dropout(h + 1.0, 0.5) if m.training else m.drop(h)
-
-
 REFUSED: dict[str, Factory] = {
     "experts that rows are sent to, dropout in each": of(dropout_in_experts, experts_parts, table),
     "sequences cut at the longest of a block": of(to_the_longest, lambda: two_linear(8), sequences),
-    "batch norm without statistics": lambda: (
-        nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12, track_running_stats=False), *head()),
-        table(),
+    "batch norm without statistics": chain(
+        lambda: (nn.Linear(6, 12), nn.BatchNorm1d(12, track_running_stats=False), *head()), table
     ),
     "labels asked for in training": of(asks_for_labels, two_linear, table),
-    "another function in training": functional(shifts_in_training),
-    "noise in evaluation, too": functional(noise_in_evaluation),
-    "noise by torch.normal": functional(noise_by_normal),
+    "another function in training": functional(lambda m, h: F.dropout(h + 1.0, 0.5) if m.training else m.drop(h)),
+    "noise in evaluation, too": functional(lambda m, h: m.drop(h) + 0.1 * torch.randn_like(h)),
+    "noise by torch.normal": functional(
+        lambda m, h: m.drop(h) + (torch.normal(0.0, 0.1, h.shape) if m.training else 0)
+    ),
     "vmap over members of an ensemble": of(mapped_over_nets, lambda: {"nets": nn.ModuleList([mlp(), mlp()])}, table),
     "noise by numpy": functional(noise_of_numpy),
     "calls that are remembered": lambda: (Remembers(), table()),
@@ -846,10 +773,7 @@ def hugging_face(kind: str, **options: Any) -> Factory:
         task = "ImageClassification" if is_picture else "SequenceClassification"
         net = getattr(transformers, f"{kind}For{task}")(config)
         rows = torch.randn(4, 2, 32, 32) if kind == "ConvNext" else torch.randn(4, 2, 8, 8)
-        for (
-            name,
-            parameter,
-        ) in net.named_parameters():  # weights as small as those at the start would leave little to see
+        for name, parameter in net.named_parameters():  # weights as small as at the start would leave little to see
             if parameter.ndim > 1:
                 parameter.data.mul_(4)
             elif name.endswith("layer_scale_parameter"):
@@ -944,14 +868,11 @@ def _first_output(outputs: Any) -> Tensor:
 def compare(draws: Tensor, answers: Tensor) -> Comparison:
     """Differences of the first two moments, output by output, in standard errors.
 
-    If draws and passes have one law, then for every k the difference of draw k and pass k is as likely as its
-    negative, whatever the law. A sum of n independent symmetric differences, over the root of the sum of their
-    squares, lies beyond t on either side with a probability of at most 2 exp(-t^2 / 2) (Hoeffding, given their
-    absolute values): 7.5e-6 for t = 5, and 5.7e-7 in the limit of the normal law. For variances the differences are of
-    squares about the mean of all, which stays the same if a draw and a pass change places. Their squares hold the
-    fourth moments of both. m outputs go wrong with a probability of at most 2 m 7.5e-6 in all.
-
-    What rounding to the type of the outputs may do to all draws alike is allowed for.
+    If draws and passes have one law, the difference of draw k and pass k is as likely as its negative. A sum of n
+    independent symmetric differences, over the root of the sum of their squares, lies beyond t on either side with a
+    probability of at most 2 exp(-t^2 / 2) (Hoeffding): 7.5e-6 for t = 5. For variances the differences are of squares
+    about the mean of all, which stays the same if a draw and a pass change places. m outputs go wrong with a
+    probability of at most 2 m 7.5e-6 in all. Rounding to the type of the outputs is allowed for.
     """
     rounding = torch.finfo(draws.dtype).eps / 2 * float(answers.abs().double().max())
     a, b = draws.double().flatten(1), answers.double().flatten(1)

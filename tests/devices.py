@@ -32,26 +32,15 @@ class MixedDevicesError(AssertionError):
 
 
 class Device(TorchDispatchMode):
-    """Watches one device, while it is active.
+    """Watches the device, while it is active."""
 
-    Attributes
-    ----------
-    waits : Counter
-        How often the host waited for the device, by operation.
-    sent : int
-        How often the host sent numbers to the device, and waited until they were there.
-    largest, peak : int
-        Bytes of the largest tensor, and of all that were alive at once, made on the device.
-    seeds : dict of str to set of int
-        Of the generators that numbers were drawn from, by type of the device that they were drawn on.
-    """
-
-    def __init__(self, device: torch.device = META, *, has_float64: bool = True) -> None:
+    def __init__(self, *, has_float64: bool = True) -> None:
         super().__init__()
-        self.device, self.has_float64 = device, has_float64
-        self.waits: Counter[str] = Counter()
-        self.sent = self.largest = self.alive = self.peak = self.n_operations = 0
-        self.seeds: dict[str, set[int]] = {}
+        self.device, self.has_float64 = META, has_float64
+        self.waits: Counter[str] = Counter()  # of the host for the device, by operation
+        self.sent = 0  # how often the host sent numbers to the device, and waited until they were there
+        self.largest = self.alive = self.peak = 0  # bytes: of the largest tensor, of all now, and of all at most
+        self.seeds: dict[str, set[int]] = {}  # of the generators that numbers came from, by type of their device
         self._seen: dict[int, weakref.ref[Any]] = {}
 
     @property
@@ -62,10 +51,8 @@ class Device(TorchDispatchMode):
         kwargs = kwargs or {}
         tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
         self._check_one_device(func, tensors)
-        self.n_operations += 1
         generator = kwargs.get("generator")
-        if self.device == META:  # which has no generators
-            kwargs = {name: None if name == "generator" else value for name, value in kwargs.items()}
+        kwargs = {name: None if name == "generator" else value for name, value in kwargs.items()}  # which it lacks
         value = self._answer(func, args, kwargs, tensors)
         made = [x for x in tree_leaves(value) if isinstance(x, Tensor)]
         if generator is not None:
@@ -116,7 +103,7 @@ class Device(TorchDispatchMode):
         is_here = bool(tensors) and self._is_here(tensors[0])
         if func in COPIES:
             return self._copied(func, args, kwargs)
-        if not is_here or self.device != META:
+        if not is_here:
             return func(*args, **kwargs)
         if func in INDEXED:
             return self._indexed(func, args, kwargs)
@@ -138,7 +125,7 @@ class Device(TorchDispatchMode):
             self.sent += 1
         if comes and not stays:
             self.waits["copy to the host"] += 1
-            return into.fill_(1) if self.device == META else func(*args, **kwargs)
+            return into.fill_(1)
         return func(*args, **kwargs)
 
     def _indexed(self, func: Any, args: Any, kwargs: Any) -> Any:
