@@ -52,16 +52,6 @@ def bald(draws):
     return _per_point(formula, draws)
 
 
-def bald_as_entropies(draws):
-    """H[p̄] − 1/K Σ_k H[p_k], the other form of the same number."""
-
-    def formula(members):
-        inner = -sum(_xlogy(p, p) for member in members for p in member) / len(members)
-        return -sum(_xlogy(q, q) for q in _mean(members)) - inner
-
-    return _per_point(formula, draws)
-
-
 def entropy(draws):
     """H[p̄]: Gal 2017."""
     return _per_point(lambda members: -sum(_xlogy(q, q) for q in _mean(members)), draws)
@@ -206,13 +196,8 @@ def prefixes(law, length):
     """The law of the first picks."""
     marginal = {}
     for batch, probability in law.items():
-        marginal[batch[:length]] = marginal.get(batch[:length], Fraction(0)) + probability
+        marginal[batch[:length]] = marginal.get(batch[:length], 0) + probability
     return marginal
-
-
-def inclusions(law, n_rows):
-    """The probability of each row to be in the batch, wherever."""
-    return [sum(probability for batch, probability in law.items() if row in batch) for row in range(n_rows)]
 
 
 def log_proba(log_weights, positions):
@@ -269,6 +254,21 @@ def assert_counts_fit(counts, law, n_trials, level=1e-6):
     assert tails[worst] > level, (
         f"{worst}: {counts.get(worst, 0)} of {n_trials}, expected {n_trials * float(law[worst]):.1f}"
     )
+
+
+def assert_batches_fit(counts, law):
+    """Ordered batches, and each of their prefixes, fit a law: each cell, and by chi-square those of five or more."""
+    n_trials = sum(counts.values())
+    for length in range(1, max(map(len, law)) + 1):
+        expected, seen = prefixes(law, length), collections.Counter()
+        for batch, n in counts.items():
+            seen[batch[:length]] += n
+        assert_counts_fit(seen, expected, n_trials)
+        large = {batch: n_trials * float(p) for batch, p in expected.items() if n_trials * p >= 5}
+        rest = max(n_trials - math.fsum(large.values()), 1e-9)
+        observed = [*(seen[batch] for batch in large), n_trials - sum(seen[batch] for batch in large)]
+        statistic = sum((n - e) ** 2 / e for n, e in zip(observed, [*large.values(), rest], strict=True) if e >= 1)
+        assert stats.chi2.sf(statistic, len(large)) > 1e-6
 
 
 def martingale_bound(variance, level=1e-6):
@@ -557,54 +557,6 @@ def lure_standard_error(losses, q, n_pool):
         parts.append((Fraction(n_pool * (n_pool - n_labelled), (n_pool - m) * (n_pool - m + 1)), a))
     value = sum(c * a for c, a in parts) / n_labelled
     return math.sqrt(sum((c * (a - value)) ** 2 for c, a in parts) / (n_labelled * (n_labelled - 1)))
-
-
-# --- coldness -------------------------------------------------------------------------------------
-
-
-def coldness(values, new_scores, log_betas, best=0.1, lapse=0.05):
-    """Posterior mean of log β, as β: prior N(0, 1), places of the new order by Plackett and Luce, some by chance."""
-    order = sorted(range(len(values)), key=lambda i: -new_scores[i])
-    n_best = min(math.ceil(best * len(values)), sum(s > min(new_scores) for s in new_scores))
-    with decimal.localcontext(prec=DIGITS):
-        posterior = []
-        for u in log_betas:
-            weights = [(Decimal(float(values[i])) * Decimal(float(u)).exp()).exp() for i in order]
-            density = (-(Decimal(float(u)) ** 2) / 2).exp()
-            for place in range(n_best):
-                left = weights[place:]
-                density *= Decimal(1 - lapse) * left[0] / sum(left) + Decimal(lapse) / len(left)
-            posterior.append(density)
-        mean = sum(p * Decimal(float(u)) for p, u in zip(posterior, log_betas, strict=True)) / sum(posterior)
-        return float(mean.exp())
-
-
-# --- batch sizes ----------------------------------------------------------------------------------
-
-
-def area(scores, positive):
-    """The part of the pairs of a positive and another row in which the positive one scores higher, ties half."""
-    pairs = [
-        (a, b)
-        for a, p in zip(scores, positive, strict=True)
-        if p
-        for b, q in zip(scores, positive, strict=True)
-        if not q
-    ]
-    return sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
-
-
-def ageing_rate(seen, log_rates, median=0.5, spread=0.6, floor=0.02**2):
-    """Posterior mean of log rate, as a rate, of (growth, refitted, older, and variances of both)."""
-    posterior = []
-    for u in log_rates:
-        density = math.exp(-(((u - math.log(median)) / spread) ** 2) / 2)
-        for growth, refitted, older, refitted_variance, older_variance in seen:
-            left = growth ** -math.exp(u)
-            sigma = math.sqrt(floor + older_variance + left**2 * refitted_variance)
-            density *= math.exp(-(((older - 0.5 - left * (refitted - 0.5)) / sigma) ** 2) / 2) / sigma
-        posterior.append(density)
-    return math.exp(sum(p * u for p, u in zip(posterior, log_rates, strict=True)) / sum(posterior))
 
 
 # --- EPIG -----------------------------------------------------------------------------------------
