@@ -137,23 +137,36 @@ def tied_ranks(scores):
             yield ranks
 
 
-def ordered_batches(weights, k):
+def all_batches(step, k):
+    """The probability of every ordered batch of k rows, where ``step(batch)`` are those of rows to be the next."""
+    law = {(): 1}
+    for _ in range(k):
+        law = {(*batch, i): before * p for batch, before in law.items() for i, p in step(batch).items() if p}
+    return law
+
+
+def step_of_weights(weights, epsilon=0):
+    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
+    epsilon = Fraction(epsilon)
+
+    def step(batch, allowed):
+        total = sum(weights[i] for i in allowed)
+        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
+        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
+
+    return step
+
+
+def ordered_batches(weights, k, epsilon=0):
     """Plackett–Luce: the probability of every ordered batch of k rows, drawn in proportion to the weights left.
 
-    Rows of weight 0 are drawn only when nothing else is left, and then uniformly.
+    Rows of weight 0 are drawn only when nothing else is left, and then uniformly; by chance with probability epsilon.
     """
-    batches = {(): Fraction(1)}
-    for _ in range(k):
-        longer = {}
-        for batch, probability in batches.items():
-            left = [i for i in range(len(weights)) if i not in batch]
-            total = sum(weights[i] for i in left)
-            for i in left:
-                step = Fraction(weights[i]) / total if total else Fraction(1, len(left))
-                if step:
-                    longer[(*batch, i)] = probability * step
-        batches = longer
-    return batches
+    step, rows = step_of_weights(weights, epsilon), range(len(weights))
+    return all_batches(lambda batch: step(batch, [i for i in rows if i not in batch]), k)
+
+
+mixed_batches = ordered_batches
 
 
 def mixture(laws):
@@ -356,15 +369,7 @@ def next_centre_law(vectors, chosen):
 
 def badge_law(vectors, k):
     """The probability of every ordered batch of k centres."""
-    batches = {(): Fraction(1)}
-    for _ in range(k):
-        longer = {}
-        for batch, probability in batches.items():
-            for i, step in enumerate(next_centre_law(vectors, batch)):
-                if step:
-                    longer[(*batch, i)] = probability * step
-        batches = longer
-    return batches
+    return all_batches(lambda batch: dict(enumerate(next_centre_law(vectors, batch))), k)
 
 
 def expected_log_likelihoods(draws):
@@ -483,13 +488,13 @@ class Repulsion:
             if i not in batch
         }
 
-    def next(self, batch):
-        """The probability of each row left to be the next pick."""
+    def next(self, batch, allowed=None):
+        """The probability of each row left, or allowed, to be the next pick."""
         with _endless_digits():
             weights = self.weights(batch)
-            total = sum(weights.values())
+            weights = weights if allowed is None else {i: weights[i] for i in allowed}
+            total, by_chance = sum(weights.values()), 1 / Decimal(len(weights))
             chance = Decimal(self.epsilon.numerator) / Decimal(self.epsilon.denominator)
-            by_chance = 1 / Decimal(len(weights))
             return {
                 i: (1 - chance) * (weight / total if total else by_chance) + chance * by_chance
                 for i, weight in weights.items()
@@ -505,35 +510,11 @@ class Repulsion:
 def repulsive_law(scores, points, k, beta, gamma, epsilon=0, pending=(), distance=squared_distance):
     """The probability of every ordered batch of k rows that keep apart, as `Repulsion` says."""
     rule = Repulsion(scores, points, beta, gamma, epsilon, pending, distance)
-    batches = {(): Decimal(1)}
-    for _ in range(k):
-        with _endless_digits():
-            batches = {
-                (*batch, i): probability * step
-                for batch, probability in batches.items()
-                for i, step in rule.next(batch).items()
-                if step
-            }
-    return batches
+    with _endless_digits():
+        return all_batches(rule.next, k)
 
 
 # --- risk -----------------------------------------------------------------------------------------
-
-
-def mixed_batches(weights, k, epsilon):
-    """The law of `ordered_batches`, each step of it uniform over the rows left with probability epsilon."""
-    epsilon = Fraction(epsilon)
-    batches = {(): Fraction(1)}
-    for _ in range(k):
-        longer = {}
-        for batch, probability in batches.items():
-            left = [i for i in range(len(weights)) if i not in batch]
-            total = sum(weights[i] for i in left)
-            for i in left:
-                by_law = Fraction(weights[i]) / total if total else Fraction(1, len(left))
-                longer[(*batch, i)] = probability * ((1 - epsilon) * by_law + epsilon / len(left))
-        batches = longer
-    return batches
 
 
 def lure(losses, q, n_pool):
@@ -717,32 +698,3 @@ class Limited:
                         longer[(*batch, row)] = probability * p
             begun = longer
         return done
-
-
-def step_of_weights(weights, epsilon=0):
-    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
-    epsilon = Fraction(epsilon)
-
-    def step(batch, allowed):
-        total = sum(weights[i] for i in allowed)
-        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
-        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
-
-    return step
-
-
-def step_apart(rule):
-    """Steps of a `Repulsion` rule among the rows allowed."""
-
-    def step(batch, allowed):
-        with _endless_digits():
-            weights = rule.weights(batch)
-            total = sum(weights[i] for i in allowed)
-            epsilon = Decimal(rule.epsilon.numerator) / Decimal(rule.epsilon.denominator)
-            by_chance = 1 / Decimal(len(allowed))
-            return {
-                i: Fraction((1 - epsilon) * (weights[i] / total if total else by_chance) + epsilon * by_chance)
-                for i in allowed
-            }
-
-    return step

@@ -235,7 +235,7 @@ def points_at(rows, *in_flight):
 
 def law_apart(limits, rows, diversity, epsilon, in_flight=()):
     rule = reference.Repulsion(SCORES, PLACES[rows].tolist(), 1, diversity, epsilon, in_flight)
-    return oracle_of(6, 3, **limits).law(reference.step_apart(rule))
+    return oracle_of(6, 3, **limits).law(rule.next)
 
 
 @quietly
