@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skactive import samplers
 from skactive.samplers import _selection
 from skactive.samplers._law import draw_batch
 from skactive.samplers._selection import draw_ranks, draw_rows, rows_of_ranks, sample_by_blocks, sample_by_rejection
@@ -67,23 +66,6 @@ def test_ordered_pairs_follow_the_law_by_every_way(ways, numbers, monkeypatch):
     assert_pairs_follow(numbers, lambda: draw_rows(n, 2, rng, 1.0, values, weights))
 
 
-@pytest.mark.parametrize(
-    ("ways", "name", "beta"), [(WAYS[1], "power", 1.0), (WAYS[2], "softmax", 3.0), (WAYS[3], "power", 3.0)]
-)
-def test_all_ways_follow_the_same_law(ways, name, beta, monkeypatch):
-    """The log-probability of batches, which knows nothing of how they are drawn, has one distribution in all ways."""
-    scores = np.random.default_rng(0).gamma(1.0, 0.2, 3000)
-    means = []
-    for used in (("noise",), ways):
-        with monkeypatch.context() as patch:
-            only(patch, *used)
-            rng = np.random.default_rng(1)
-            means.append([draw_batch(name, scores, 20, rng, beta=beta)[1].log_proba().sum() for _ in range(120)])
-    # Welch's test of equal means, and Kolmogorov-Smirnov of equal distributions
-    assert stats.ttest_ind(*means, equal_var=False).pvalue > 1e-6
-    assert stats.ks_2samp(*means).pvalue > 1e-6
-
-
 @pytest.mark.parametrize("block", [2, 64])
 def test_blocks_draw_all_rows_with_mass_and_no_other_and_go_on_from_those_that_are_drawn(block, monkeypatch):
     monkeypatch.setattr(_selection, "_BLOCK", block)
@@ -99,14 +81,6 @@ def test_batches_larger_than_one_round_of_draws_are_complete(monkeypatch):
     weights = np.linspace(0.1, 1, 300)
     drawn = sample_by_blocks(lambda rows: weights[rows], 300, 250, np.random.default_rng(0), NONE)
     assert len(set(drawn.tolist())) == 250
-
-
-def test_steeply_falling_weights_are_drawn_in_order_to_the_last():
-    weights = 10.0 ** -np.arange(0, 190.0, 1.0)
-    drawn = sample_by_blocks(lambda rows: weights[rows], 190, 190, np.random.default_rng(0), NONE)
-    assert sorted(drawn.tolist()) == list(range(190))
-    # neighbours swap with probability 1/11; 5 sigma of 189 of them
-    assert (np.diff(drawn) < 0).sum() < 189 / 11 + 5 * np.sqrt(189 / 11)
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
@@ -150,14 +124,6 @@ def test_when_the_mass_runs_out_the_rest_is_uniform():
     np.testing.assert_allclose(np.exp(law.log_proba()[3:]), 1 / np.array([19_997, 19_996, 19_995]))
 
 
-def test_scores_of_every_size_keep_their_order_among_many_rows():
-    scores = np.full(20_000, 1e-300)
-    scores[5] = 1e300
-    scores[6] = 1e-100
-    batch = samplers.power(scores, 50, np.random.default_rng(0))
-    assert batch[:2].tolist() == [5, 6]
-
-
 def test_powers_are_powers():
     x = np.random.default_rng(0).random(100)
     for beta in (0.5, 1, 2, 3, 4, 6, 8):
@@ -198,19 +164,6 @@ def test_pairs_of_ranks_follow_the_law(beta, monkeypatch):
     for first, second in itertools.product([slice(0, 4), slice(4, 16), slice(16, 25), slice(25, n)], repeat=2):
         inside = [(pairs[:, i] >= part.start) & (pairs[:, i] < part.stop) for i, part in enumerate((first, second))]
         assert reference.tail((inside[0] & inside[1]).sum(), n_trials, law[first, second].sum()) > 1e-7
-
-
-@pytest.mark.parametrize("beta", [0.5, 3.0])
-def test_batches_of_ranks_have_the_same_law_however_many_are_timed(beta, monkeypatch):
-    means = []
-    for timed in (1, 10**9):
-        monkeypatch.setattr(_selection, "_TIMED", timed)
-        rng = np.random.default_rng(4)
-        batches = [draw_ranks(3000, 3000, 20, rng, beta) for _ in range(250)]
-        means.append([np.log1p(batch).sum() for batch in batches])
-        assert all(len(set(batch.tolist())) == 20 for batch in batches)
-    assert stats.ttest_ind(*means, equal_var=False).pvalue > 1e-6
-    assert stats.ks_2samp(*means).pvalue > 1e-6
 
 
 def test_steep_weights_give_the_first_ranks_in_order():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 
@@ -14,9 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skactive.acsfw import acs_fw
-from skactive.badge import badge
-from skactive.batchbald import batchbald
 from skactive.scores import SCORES, bald, entropy, margin, std_dev, variation_ratio
 
 NAMES = ["bald", "entropy", "variation_ratio", "std_dev", "margin"]
@@ -86,8 +82,7 @@ def test_scores_keep_their_bounds(draws, dtype):
     draws = draws.astype(dtype)
     n_draws, _, n_classes = draws.shape
     information, uncertainty = bald(draws), entropy(draws)
-    # The bounds are those of rows that sum to 1; float16 misses it by up to 2^-11.
-    eps = 1e-2 if dtype == "float16" else 1e-6
+    eps = {"float16": 1e-2, "float32": 1e-6, "float64": 1e-9}[dtype]  # by which sums of rows may miss 1
     assert (information >= 0).all()
     assert (information <= min(math.log(n_draws), math.log(n_classes)) + eps).all()
     assert (information <= uncertainty + eps).all()
@@ -106,16 +101,6 @@ def test_bald_and_std_dev_are_exactly_zero_where_all_draws_agree(rng):
         for values in (bald(draws), std_dev(draws)):
             assert np.count_nonzero(values) == 0, (n_draws, n_classes, dtype)
             assert not np.signbit(values).any()
-
-
-@given(draws=class_draws(max_draws=3), seed=st.integers(0, 2**16))
-def test_scores_of_a_posterior_do_not_change_when_each_draw_is_repeated(draws, seed):
-    order = np.random.default_rng(seed).permutation(3 * len(draws))
-    repeated = np.concatenate([draws] * 3)[order]
-    for name in NAMES:
-        score = SCORES[name]
-        np.testing.assert_allclose(score(repeated), score(draws), rtol=0, atol=2e-8 if name == "std_dev" else 1e-12)
-    # std_dev is the root of a variance: a rounding of 1e-16 in it is 1e-8 of the root.
 
 
 def test_members_certain_of_different_classes_reach_the_bound():
@@ -214,19 +199,6 @@ def test_regression_std_dev_keeps_its_digits_for_large_targets():
     np.testing.assert_allclose(std_dev(draws), [root, 0, 4.714045207910317, root], rtol=0, atol=1e-9)
 
 
-@given(
-    draws=hnp.arrays(
-        np.float64,
-        st.tuples(st.integers(1, 6), st.integers(1, 5)),
-        elements=st.floats(-1e9, 1e9, allow_subnormal=False),
-    )
-)
-def test_regression_std_dev_equals_its_formula(draws):
-    # Two passes: an error of some ulps of the largest target, times the root of the number of draws.
-    scale = np.abs(draws).max(initial=1.0)
-    np.testing.assert_allclose(std_dev(draws), reference.std_dev(draws), rtol=1e-12, atol=1e-15 * scale)
-
-
 # ------------------------------------------------------------------------------------------------------- invalid draws
 
 
@@ -286,19 +258,6 @@ def test_a_wrong_row_is_named_wherever_it_stands_and_one_that_the_mean_hides_in_
     draws[3, 8_500, :2] += np.float32([-2, 2])
     with pytest.raises(ValueError, match="draw 3 of point 8500"):
         entropy(draws)
-
-
-def test_probabilities_that_are_no_real_numbers_are_refused(rng):
-    functions = [*map(SCORES.get, NAMES), functools.partial(acs_fw, k=2), functools.partial(batchbald, k=2, rng=rng)]
-    draws = reference.random_draws(rng, 3, 9, 3)
-    draws_of_objects = draws.astype(object)
-    draws_of_objects[0, 0, 0] = None
-    for bad in (draws.astype(str), draws.astype(object), draws_of_objects.tolist(), draws.astype(complex).tolist()):
-        for function in functions:
-            with pytest.raises(TypeError, match="`draws` must be an array of real numbers"):
-                function(bad)
-        with pytest.raises(TypeError, match="`probabilities` must be an array of real numbers"):
-            badge(bad[0], np.ones((9, 2)), 2, rng)
 
 
 # ---------------------------------------------------------------------------------- the GPU, threads and places of rows
