@@ -254,6 +254,8 @@ def test_draws_that_are_not_finite_or_no_probabilities_are_refused_with_what_was
 def test_draws_of_other_or_empty_axes_are_refused_with_their_shape(name):
     draws = draws_of_kind(kind_of(name))
     wrong = [np.full(shape, 0.25) for shape in [(), (3,), (2, 3, 4, 5)]] + [draws[:0]]
+    if "regressor" not in SCORES[name].tasks:
+        wrong.append(np.full((4, 6), 0.5))
     for bad in [*wrong, draws[..., :0]] if draws.ndim == 3 else wrong:
         with pytest.raises(ValueError, match=r"\(" + ", ".join(map(str, bad.shape))):
             SCORES[name](bad, **asked_for(SCORES[name]))

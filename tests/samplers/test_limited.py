@@ -361,6 +361,7 @@ def test_log_probabilities_of_all_batches_are_those_of_the_law_and_sum_to_one(li
         ("power", WITH_ZEROS, 0, 0.0),
         ("softrank", SCORES, 1.5, 0.0),
         ("topk", SCORES, 1, 0.3),
+        ("topk", SCORES, 1, 0.0),
         ("topk", TIED, 1, 0.0),
     ]:
         rng = np.random.default_rng(0)

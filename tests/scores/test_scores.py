@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from skactive.scores import SCORES, bald, entropy, margin, std_dev, variation_ratio
 
 NAMES = ["bald", "entropy", "variation_ratio", "std_dev", "margin"]
-OF_MEANS = ["entropy", "margin", "variation_ratio"]
 LN2, LN3 = math.log(2), math.log(3)
 DTYPES = ["float16", "float32", "float64"]
 
@@ -200,12 +199,6 @@ def test_regression_std_dev_keeps_its_digits_for_large_targets():
 
 
 # ------------------------------------------------------------------------------------------------------- invalid draws
-
-
-def test_class_scores_refuse_regression_draws():
-    for name in ("bald", *OF_MEANS):
-        with pytest.raises(ValueError, match=r"\(4, 6\)"):
-            SCORES[name](np.full((4, 6), 0.5))
 
 
 def test_rows_may_miss_the_sum_one_by_a_ten_thousandth():
