@@ -218,6 +218,7 @@ def law_of(name, scores, beta, limits, epsilon=0.0):
         ("softmax", WITHOUT_MASS, 1, 0.3, "a budget and needs"),
         ("softmax", WITHOUT_MASS, 1, 0.0, "all"),
         ("power", WITH_ZEROS, 1, 0.0, "some of one group"),
+        *[pytest.param(name, SCORES, 2, 0.2, limit, marks=pytest.mark.law) for name in SAMPLERS for limit in LIMITS],
     ],
 )
 def test_limited_batches_follow_the_law_of_the_sampler_among_the_rows_allowed(name, scores, beta, epsilon, limit):
@@ -249,6 +250,7 @@ def law_apart(limits, rows, diversity, epsilon, in_flight=()):
         (1.0, 0.2, range(6), [[0.0, 0.5], [3.0, 3.0]], "all"),
         (1.0, 0.0, COPIES, [], "all"),  # once no row that is allowed keeps apart, any that is allowed may come
         (1.0, 0.3, COPIES, [], "a budget"),
+        *[pytest.param(1.0, 0.1, range(6), [[3.0, 3.0]], limit, marks=pytest.mark.law) for limit in LIMITS],
     ],
 )
 def test_limited_batches_that_keep_apart_follow_their_law(diversity, epsilon, rows, in_flight, limit):
@@ -401,6 +403,9 @@ def test_where_every_row_must_be_in_the_batch_its_first_is_certain(points):
     assert batch.tolist() == [4, 1]
     assert law.log_proba().tolist() == [0, 0]
     assert np.exp(law.first_log_proba()).tolist() == [0, 0, 0, 0, 1, 0]
+    # The last of all rows is certain; rounding would take the sum of law and chance above 1.
+    law = draw_limited("power", SCORES, allowance_of(6, 6), rng, 1.0, 0.1, points)[1]
+    assert (law.log_proba() <= 0).all()
 
 
 @pytest.mark.parametrize("points", [None, points_at(range(6))], ids=["by scores", "apart"])

@@ -107,6 +107,7 @@ def count(points, scores, k, beta, gamma, *, n_trials=250, epsilon=0.0, sampler=
         ("gradients", 2, 0, 4, 0.0, 0),
         ("gradients with leaves", 4, 1, 2, 0.0, 0),
         ("gradients with leaves", 2, 1, 2, 0.0, 2),
+        *[pytest.param(space, 3, 2, 1, 0.2, 1, marks=pytest.mark.law) for space in spaces()],
     ],
 )
 def test_ordered_batches_follow_the_law_in_every_space(space, k, beta, gamma, epsilon, n_pending):
@@ -552,6 +553,13 @@ def with_value(value):
 def test_points_that_do_not_do_are_refused_by_name_with_what_was_seen(points, error, seen):
     with pytest.raises(error, match=f"`points`.*{seen}"):
         repulsive(SCORES, points, 2, np.random.default_rng(0))
+
+
+def test_gradients_of_what_are_no_probabilities_are_refused_with_the_row():
+    probabilities = PROBABILITIES.copy()
+    probabilities[3] *= 1.1
+    with pytest.raises(ValueError, match=r"`probabilities`.*row 3\b"):
+        PointSet(Residuals(probabilities), Vectors(OTHERS, "space"))
 
 
 def test_a_diversity_that_is_no_number_from_0_to_100_is_refused():
