@@ -118,6 +118,11 @@ def test_ordered_batches_follow_the_law_in_every_space(space, k, beta, gamma, ep
     reference.assert_batches_fit(count(points, SCORES[:n], k, beta, gamma, epsilon=epsilon), law)
 
 
+def rule_of(places, scores, beta, gamma, epsilon):
+    exact, n = reference.exactly(places), len(scores)
+    return reference.Repulsion(scores, exact[:n], beta, gamma, epsilon, pending=exact[n:])
+
+
 TWO_PAIRS = np.array([[0.0, 0.0], [0.05, 0.0], [3.0, 0.0], [3.0, 0.05], [0.0, 3.0]])
 SPECIAL = {
     "twins come when all other places are taken": (SCORES, PLACES[[0, 1, 1, 2, 2]], 4, 1, 1, 0.0),
@@ -140,11 +145,13 @@ SPECIAL = {
 @pytest.mark.parametrize("case", SPECIAL)
 def test_ordered_batches_follow_the_law_where(case):
     scores, places, k, beta, gamma, epsilon = SPECIAL[case]
-    exact, n = reference.exactly(places), len(scores)
-    law = reference.repulsive_law(scores, exact[:n], k, beta, gamma, epsilon, pending=exact[n:])
+    rule = rule_of(places, scores, beta, gamma, epsilon)
+    law = reference.all_batches(rule.next, k)
     n_trials = 1000 if case == "rows by chance keep near ones away" else 300
     counts = count(vectors(places), scores, k, beta, gamma, epsilon=epsilon, n_trials=n_trials)
     reference.assert_batches_fit(counts, law)
+    batch, said = draw_apart("power", scores, vectors(places), k, np.random.default_rng(0), beta, gamma, epsilon)
+    np.testing.assert_allclose(said.log_proba(), rule.log_proba(batch.tolist()), rtol=1e-9, atol=1e-9)
 
 
 def test_the_law_of_k_means_plus_plus_is_that_of_beta_0_and_diversity_1():
@@ -300,11 +307,6 @@ def small_pools(draw):
     return places, np.array(scores), beta, gamma, draw(st.sampled_from([0.0, 0.3])), draw(st.integers(1, n))
 
 
-def rule_of(places, scores, beta, gamma, epsilon):
-    exact, n = reference.exactly(places), len(scores)
-    return reference.Repulsion(scores, exact[:n], beta, gamma, epsilon, pending=exact[n:])
-
-
 @pytest.mark.filterwarnings("ignore:All points are equal:UserWarning")
 @quietly
 @given(small_pools(), st.integers(0, 2**32 - 1))
@@ -371,6 +373,14 @@ def test_weights_that_no_float_can_hold_have_the_probabilities_of_the_law(beta, 
     for batch in itertools.permutations(range(n), 3):
         ours = law_of(batch, log_weights, points, gamma).log_proba()
         np.testing.assert_allclose(ours, rule.log_proba(batch), rtol=1e-12, atol=1e-9 + 2 * gamma * off)
+
+
+def test_leaves_of_more_trees_than_a_byte_can_count_have_the_distances_that_they_have():
+    leaves = np.random.default_rng(16).integers(2, size=(4, 300))
+    leaves[1] = leaves[0]
+    rows = PointSet(Leaves(leaves))[slice(0, 4)]
+    expected = 2 * (leaves[:, None] != leaves).mean(axis=2)
+    np.testing.assert_allclose(rows.squared_distances(rows), expected, rtol=1e-12)
 
 
 def test_a_very_large_beta_takes_the_largest_scores():
