@@ -198,6 +198,13 @@ def test_regression_std_dev_keeps_its_digits_for_large_targets():
     np.testing.assert_allclose(std_dev(draws), [root, 0, 4.714045207910317, root], rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (4, 5)])
+def test_gaussian_bald_equals_its_formula_for_one_noise_and_for_that_of_each_point_and_draw(shape, rng):
+    draws, noise = rng.normal(size=(4, 5)), rng.uniform(0.1, 2, size=shape)
+    expected = reference.SCORES["gaussian_bald"](draws, noise)
+    np.testing.assert_allclose(SCORES["gaussian_bald"](draws, noise_variance=noise), expected, rtol=1e-12)
+
+
 # ------------------------------------------------------------------------------------------------------- invalid draws
 
 
@@ -253,6 +260,21 @@ def test_a_wrong_row_is_named_wherever_it_stands_and_one_that_the_mean_hides_in_
         entropy(draws)
 
 
+@pytest.mark.parametrize(
+    ("name", "keyword", "value"),
+    [
+        *[("gaussian_bald", "noise_variance", value) for value in (0.0, -1.0, math.inf, math.nan)],
+        *[("mu_pi", "propensity", value) for value in (0.0, 1.0, math.nan)],
+        ("mu_pi", "treatment", 2),
+    ],
+)
+def test_side_information_that_is_impossible_for_one_point_is_refused(name, keyword, value):
+    draws = np.arange(12.0).reshape(2, 3, 2) if name == "mu_pi" else np.arange(6.0).reshape(2, 3)
+    good = {"treatment": [0, 1, 1], "propensity": [0.5, 0.5, 0.5]} if name == "mu_pi" else {}
+    with pytest.raises(ValueError, match=f"`{keyword}` must be"):
+        SCORES[name](draws, **good | {keyword: [1.0, value, 1.0] if keyword != "propensity" else [0.5, value, 0.5]})
+
+
 # ---------------------------------------------------------------------------------- the GPU, threads and places of rows
 
 
@@ -289,6 +311,9 @@ def test_scores_of_the_mean_are_equal_to_the_bit_alone_in_any_place_and_for_any_
         np.testing.assert_array_equal(SCORES[name](np.concatenate([draws] * 20, axis=1)), np.tile(whole, 20))
     finally:
         torch.set_num_threads(threads)
+    innermost, backwards = np.ascontiguousarray(draws.transpose(1, 2, 0)).transpose(2, 0, 1), draws[::-1].copy()[::-1]
+    np.testing.assert_array_equal(SCORES[name](innermost), whole)
+    np.testing.assert_array_equal(SCORES[name](backwards), whole)
     for i in rng.integers(shape[1], size=50):
         np.testing.assert_array_equal(SCORES[name](draws[:, i : i + 1]), whole[i])
     order = rng.permutation(shape[1])
