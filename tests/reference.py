@@ -52,16 +52,6 @@ def bald(draws):
     return _per_point(formula, draws)
 
 
-def bald_as_entropies(draws):
-    """H[p̄] − 1/K Σ_k H[p_k], the other form of the same number."""
-
-    def formula(members):
-        inner = -sum(_xlogy(p, p) for member in members for p in member) / len(members)
-        return -sum(_xlogy(q, q) for q in _mean(members)) - inner
-
-    return _per_point(formula, draws)
-
-
 def entropy(draws):
     """H[p̄]: Gal 2017."""
     return _per_point(lambda members: -sum(_xlogy(q, q) for q in _mean(members)), draws)
@@ -147,23 +137,36 @@ def tied_ranks(scores):
             yield ranks
 
 
-def ordered_batches(weights, k):
+def all_batches(step, k):
+    """The probability of every ordered batch of k rows, where ``step(batch)`` are those of rows to be the next."""
+    law = {(): 1}
+    for _ in range(k):
+        law = {(*batch, i): before * p for batch, before in law.items() for i, p in step(batch).items() if p}
+    return law
+
+
+def step_of_weights(weights, epsilon=0):
+    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
+    epsilon = Fraction(epsilon)
+
+    def step(batch, allowed):
+        total = sum(weights[i] for i in allowed)
+        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
+        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
+
+    return step
+
+
+def ordered_batches(weights, k, epsilon=0):
     """Plackett–Luce: the probability of every ordered batch of k rows, drawn in proportion to the weights left.
 
-    Rows of weight 0 are drawn only when nothing else is left, and then uniformly.
+    Rows of weight 0 are drawn only when nothing else is left, and then uniformly; by chance with probability epsilon.
     """
-    batches = {(): Fraction(1)}
-    for _ in range(k):
-        longer = {}
-        for batch, probability in batches.items():
-            left = [i for i in range(len(weights)) if i not in batch]
-            total = sum(weights[i] for i in left)
-            for i in left:
-                step = Fraction(weights[i]) / total if total else Fraction(1, len(left))
-                if step:
-                    longer[(*batch, i)] = probability * step
-        batches = longer
-    return batches
+    step, rows = step_of_weights(weights, epsilon), range(len(weights))
+    return all_batches(lambda batch: step(batch, [i for i in rows if i not in batch]), k)
+
+
+mixed_batches = ordered_batches
 
 
 def mixture(laws):
@@ -206,13 +209,8 @@ def prefixes(law, length):
     """The law of the first picks."""
     marginal = {}
     for batch, probability in law.items():
-        marginal[batch[:length]] = marginal.get(batch[:length], Fraction(0)) + probability
+        marginal[batch[:length]] = marginal.get(batch[:length], 0) + probability
     return marginal
-
-
-def inclusions(law, n_rows):
-    """The probability of each row to be in the batch, wherever."""
-    return [sum(probability for batch, probability in law.items() if row in batch) for row in range(n_rows)]
 
 
 def log_proba(log_weights, positions):
@@ -269,6 +267,21 @@ def assert_counts_fit(counts, law, n_trials, level=1e-6):
     assert tails[worst] > level, (
         f"{worst}: {counts.get(worst, 0)} of {n_trials}, expected {n_trials * float(law[worst]):.1f}"
     )
+
+
+def assert_batches_fit(counts, law):
+    """Ordered batches, and each of their prefixes, fit a law: each cell, and by chi-square those of five or more."""
+    n_trials = sum(counts.values())
+    for length in range(1, max(map(len, law)) + 1):
+        expected, seen = prefixes(law, length), collections.Counter()
+        for batch, n in counts.items():
+            seen[batch[:length]] += n
+        assert_counts_fit(seen, expected, n_trials)
+        large = {batch: n_trials * float(p) for batch, p in expected.items() if n_trials * p >= 5}
+        rest = max(n_trials - math.fsum(large.values()), 1e-9)
+        observed = [*(seen[batch] for batch in large), n_trials - sum(seen[batch] for batch in large)]
+        statistic = sum((n - e) ** 2 / e for n, e in zip(observed, [*large.values(), rest], strict=True) if e >= 1)
+        assert stats.chi2.sf(statistic, len(large)) > 1e-6
 
 
 def martingale_bound(variance, level=1e-6):
@@ -356,15 +369,7 @@ def next_centre_law(vectors, chosen):
 
 def badge_law(vectors, k):
     """The probability of every ordered batch of k centres."""
-    batches = {(): Fraction(1)}
-    for _ in range(k):
-        longer = {}
-        for batch, probability in batches.items():
-            for i, step in enumerate(next_centre_law(vectors, batch)):
-                if step:
-                    longer[(*batch, i)] = probability * step
-        batches = longer
-    return batches
+    return all_batches(lambda batch: dict(enumerate(next_centre_law(vectors, batch))), k)
 
 
 def expected_log_likelihoods(draws):
@@ -483,13 +488,13 @@ class Repulsion:
             if i not in batch
         }
 
-    def next(self, batch):
-        """The probability of each row left to be the next pick."""
+    def next(self, batch, allowed=None):
+        """The probability of each row left, or allowed, to be the next pick."""
         with _endless_digits():
             weights = self.weights(batch)
-            total = sum(weights.values())
+            weights = weights if allowed is None else {i: weights[i] for i in allowed}
+            total, by_chance = sum(weights.values()), 1 / Decimal(len(weights))
             chance = Decimal(self.epsilon.numerator) / Decimal(self.epsilon.denominator)
-            by_chance = 1 / Decimal(len(weights))
             return {
                 i: (1 - chance) * (weight / total if total else by_chance) + chance * by_chance
                 for i, weight in weights.items()
@@ -505,35 +510,11 @@ class Repulsion:
 def repulsive_law(scores, points, k, beta, gamma, epsilon=0, pending=(), distance=squared_distance):
     """The probability of every ordered batch of k rows that keep apart, as `Repulsion` says."""
     rule = Repulsion(scores, points, beta, gamma, epsilon, pending, distance)
-    batches = {(): Decimal(1)}
-    for _ in range(k):
-        with _endless_digits():
-            batches = {
-                (*batch, i): probability * step
-                for batch, probability in batches.items()
-                for i, step in rule.next(batch).items()
-                if step
-            }
-    return batches
+    with _endless_digits():
+        return all_batches(rule.next, k)
 
 
 # --- risk -----------------------------------------------------------------------------------------
-
-
-def mixed_batches(weights, k, epsilon):
-    """The law of `ordered_batches`, each step of it uniform over the rows left with probability epsilon."""
-    epsilon = Fraction(epsilon)
-    batches = {(): Fraction(1)}
-    for _ in range(k):
-        longer = {}
-        for batch, probability in batches.items():
-            left = [i for i in range(len(weights)) if i not in batch]
-            total = sum(weights[i] for i in left)
-            for i in left:
-                by_law = Fraction(weights[i]) / total if total else Fraction(1, len(left))
-                longer[(*batch, i)] = probability * ((1 - epsilon) * by_law + epsilon / len(left))
-        batches = longer
-    return batches
 
 
 def lure(losses, q, n_pool):
@@ -557,54 +538,6 @@ def lure_standard_error(losses, q, n_pool):
         parts.append((Fraction(n_pool * (n_pool - n_labelled), (n_pool - m) * (n_pool - m + 1)), a))
     value = sum(c * a for c, a in parts) / n_labelled
     return math.sqrt(sum((c * (a - value)) ** 2 for c, a in parts) / (n_labelled * (n_labelled - 1)))
-
-
-# --- coldness -------------------------------------------------------------------------------------
-
-
-def coldness(values, new_scores, log_betas, best=0.1, lapse=0.05):
-    """Posterior mean of log β, as β: prior N(0, 1), places of the new order by Plackett and Luce, some by chance."""
-    order = sorted(range(len(values)), key=lambda i: -new_scores[i])
-    n_best = min(math.ceil(best * len(values)), sum(s > min(new_scores) for s in new_scores))
-    with decimal.localcontext(prec=DIGITS):
-        posterior = []
-        for u in log_betas:
-            weights = [(Decimal(float(values[i])) * Decimal(float(u)).exp()).exp() for i in order]
-            density = (-(Decimal(float(u)) ** 2) / 2).exp()
-            for place in range(n_best):
-                left = weights[place:]
-                density *= Decimal(1 - lapse) * left[0] / sum(left) + Decimal(lapse) / len(left)
-            posterior.append(density)
-        mean = sum(p * Decimal(float(u)) for p, u in zip(posterior, log_betas, strict=True)) / sum(posterior)
-        return float(mean.exp())
-
-
-# --- batch sizes ----------------------------------------------------------------------------------
-
-
-def area(scores, positive):
-    """The part of the pairs of a positive and another row in which the positive one scores higher, ties half."""
-    pairs = [
-        (a, b)
-        for a, p in zip(scores, positive, strict=True)
-        if p
-        for b, q in zip(scores, positive, strict=True)
-        if not q
-    ]
-    return sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
-
-
-def ageing_rate(seen, log_rates, median=0.5, spread=0.6, floor=0.02**2):
-    """Posterior mean of log rate, as a rate, of (growth, refitted, older, and variances of both)."""
-    posterior = []
-    for u in log_rates:
-        density = math.exp(-(((u - math.log(median)) / spread) ** 2) / 2)
-        for growth, refitted, older, refitted_variance, older_variance in seen:
-            left = growth ** -math.exp(u)
-            sigma = math.sqrt(floor + older_variance + left**2 * refitted_variance)
-            density *= math.exp(-(((older - 0.5 - left * (refitted - 0.5)) / sigma) ** 2) / 2) / sigma
-        posterior.append(density)
-    return math.exp(sum(p * u for p, u in zip(posterior, log_rates, strict=True)) / sum(posterior))
 
 
 # --- EPIG -----------------------------------------------------------------------------------------
@@ -765,32 +698,3 @@ class Limited:
                         longer[(*batch, row)] = probability * p
             begun = longer
         return done
-
-
-def step_of_weights(weights, epsilon=0):
-    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
-    epsilon = Fraction(epsilon)
-
-    def step(batch, allowed):
-        total = sum(weights[i] for i in allowed)
-        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
-        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
-
-    return step
-
-
-def step_apart(rule):
-    """Steps of a `Repulsion` rule among the rows allowed."""
-
-    def step(batch, allowed):
-        with _endless_digits():
-            weights = rule.weights(batch)
-            total = sum(weights[i] for i in allowed)
-            epsilon = Decimal(rule.epsilon.numerator) / Decimal(rule.epsilon.denominator)
-            by_chance = 1 / Decimal(len(allowed))
-            return {
-                i: Fraction((1 - epsilon) * (weights[i] / total if total else by_chance) + epsilon * by_chance)
-                for i in allowed
-            }
-
-    return step
