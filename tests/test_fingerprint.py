@@ -1,7 +1,5 @@
 """Fingerprints: equal for what gives equal results, in every process, and different for everything else."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os
@@ -46,9 +44,6 @@ def test_data_are_told_apart_by_values_and_types_not_by_memory():
     others += [np.array([1, np.nan], dtype=object), np.array([1, "nan"], dtype=object), np.zeros((0, 3))]
     others += [torch.arange(3), torch.arange(3).to(torch.bfloat16), frame()["a"], frame()[["a"]]]
     assert len({digest(other) for other in others}) == len(others)
-
-
-# --- code and objects -----------------------------------------------------------------------------
 
 
 class Weighted:

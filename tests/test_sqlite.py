@@ -1,7 +1,5 @@
 """SQLite files of our own: whole transactions survive kills and full disks, and other files are refused unchanged."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3
@@ -52,25 +50,17 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_was_written_comes_back_from_a_single_file(tmp_path):
-    file = file_of(tmp_path / "f")
-    assert words_in(file) == WORDS
-    with file.writing() as connection:
-        add(connection, ["two"])
-    assert words_in(file_of(tmp_path / "f")) == [*WORDS, "two", *WORDS]  # tables are created once
-    assert files(tmp_path) == ["f"]
-
-
-def test_an_empty_file_is_begun_and_a_missing_one_is_not_read_or_added_to(tmp_path):
-    (tmp_path / "empty").touch()
-    assert words_in(file_of(tmp_path / "empty")) == WORDS
+def test_an_empty_file_is_begun_once_and_a_missing_one_is_not_read_or_added_to(tmp_path):
+    (tmp_path / "f").touch()
+    assert words_in(file_of(tmp_path / "f")) == WORDS
+    assert words_in(file_of(tmp_path / "f", ["two"])) == [*WORDS, "two"]
     for do in ("reading", "writing"):
         with (
             pytest.raises(InterruptedError, match=r"`path`=.*missing' could not be"),
             getattr(SqliteFile(tmp_path / "missing", KIND), do)(),
         ):
             pass
-    assert files(tmp_path) == ["empty"]
+    assert files(tmp_path) == ["f"]
 
 
 def test_a_transaction_that_fails_leaves_the_file_as_it_was(tmp_path):

@@ -53,7 +53,7 @@ def counts(campaign):
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def test_a_batch_has_the_rows_of_its_ids_a_guess_and_log_probabilities(tmp_path):
+def test_a_batch_has_rows_guesses_and_log_probabilities_and_no_row_comes_twice(tmp_path):
     campaign, frame = started(tmp_path), table().set_index("customer")
     first = campaign.ask(20)
     assert first["guess"].isna().all()
@@ -66,15 +66,9 @@ def test_a_batch_has_the_rows_of_its_ids_a_guess_and_log_probabilities(tmp_path)
     assert set(second["guess"]) <= {"yes", "no"}
     assert second["guess_probability"].between(0.5, 1).all()
     assert (second["log_proba"] < 0).all()
-
-
-def test_no_row_is_asked_for_twice_until_the_pool_is_empty(tmp_path):
-    campaign = started(tmp_path)
-    first = campaign.ask(110)
-    told(campaign, first)
-    with pytest.warns(UserWarning, match="10 rows are left, fewer than the 50 asked for"):
-        last = campaign.ask(50)
-    assert sorted([*first.index, *last.index]) == table()["customer"].tolist()
+    with pytest.warns(UserWarning, match="92 rows are left, fewer than the 100 asked for"):
+        last = campaign.ask(100)
+    assert sorted([*first.index, *second.index, *last.index]) == table()["customer"].tolist()
     with pytest.raises(CampaignError, match="No row is left to ask for"):
         campaign.ask(1)
 
@@ -202,14 +196,6 @@ def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_
     assert [one[0] for one in summary.corrections] == ids
 
 
-def test_a_label_that_no_row_had_before_is_warned_of(tmp_path):
-    campaign = started(tmp_path)
-    ids = campaign.ask(2).index
-    assert campaign.tell({ids[0]: "yes"}).new == ()
-    with pytest.warns(UserWarning, match="'no' is a label that no row had before"):
-        campaign.tell({ids[1]: "no"})
-
-
 def test_skipped_and_labelled_rows_are_not_asked_for_until_they_are_withdrawn(tmp_path):
     campaign = started(tmp_path)
     ids = campaign.ask(10).index.tolist()
@@ -217,6 +203,8 @@ def test_skipped_and_labelled_rows_are_not_asked_for_until_they_are_withdrawn(tm
     campaign.tell(pd.DataFrame({"customer": ids[2:4], "churn": [None, "yes"], "skip": ["x", ""]}))
     status = counts(campaign)
     assert (status.n_skipped, status.n_out, status.n_labels, status.n_left) == (3, 6, 1, N - 10)
+    with pytest.warns(UserWarning, match="'no' is a label that no row had before"):
+        campaign.tell({ids[4]: "no"})
     assert set(campaign.ask(N - 10).index).isdisjoint(ids)
     campaign.withdraw(ids[:4])
     assert set(campaign.ask(4).index) == set(ids[:4])
@@ -283,6 +271,9 @@ def test_bad_labels_are_refused_and_nothing_is_written(tmp_path):
         with pytest.raises((CampaignError, TypeError), match=re.escape(message)):
             campaign.tell(labels)
         assert (tmp_path / "churn.db").read_bytes() == before, message
+    with pytest.raises(CampaignError) as caught:
+        campaign.tell({ids[1]: "yes", "9999": "no", ids[2]: "no", 9: "no"})
+    assert caught.value.entries == (1, 3)
     campaign.tell({"0000": "yes"}, unasked=True)
     assert campaign.to_frame().loc["0000", "churn"] == "yes"
 
@@ -364,21 +355,6 @@ def test_labelled_rows_that_are_gone_teach_nothing(tmp_path):
     assert campaign.recheck(40)["label"].to_dict() == {id: truth(table())[id] for id in ids[10:]}
 
 
-def test_dates_beyond_nanoseconds_and_columns_of_arrow_are_taken(tmp_path):
-    arrow = pytest.importorskip("pyarrow", reason="the extra `tabular` is not installed")
-    frame = table().assign(
-        far=np.datetime64("3020-01-01", "s") + np.arange(N),
-        day=pd.array(pd.date_range("2020-01-01", periods=N).date, dtype=pd.ArrowDtype(arrow.date32())),
-        whole=pd.array(range(N), dtype="int64[pyarrow]"),
-        words=pd.array(["a", None] * (N // 2), dtype="string[pyarrow]"),
-    )
-    campaign = started(tmp_path, frame)
-    told(campaign, campaign.ask(30))
-    assert len(campaign.ask(5)) == 5
-    typed = {"whole": list(range(N)), "words": ["a", None] * (N // 2), "age": frame["age"].astype("Float64")}
-    opened(tmp_path, frame.assign(**typed, plan=frame["plan"].astype("category")))  # the same values
-
-
 def spread(draws):
     return draws.std(0).sum(-1)
 
@@ -440,7 +416,7 @@ def test_bad_tables_and_queries_that_could_never_choose_are_refused_and_no_file_
 # --- looking --------------------------------------------------------------------------------------
 
 
-def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path):
+def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path, capsys):
     campaign = started(tmp_path)
     for k in (15, 30):
         told(campaign, campaign.ask(k))
@@ -456,6 +432,9 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
         dump = "\n".join(connection.iterdump())
     assert "basic" not in dump  # no rows of the table, and no code
     assert "pickle" not in dump
+    assert capsys.readouterr().err == ""
+    opened(tmp_path, table(), verbose=1).ask(3)
+    assert "row/s" in capsys.readouterr().err
 
 
 def test_recheck_lists_the_labels_that_were_turned_round_first(tmp_path):

@@ -1,7 +1,5 @@
 """The first rows of a campaign, chosen without a model: their laws against enumeration, and odd points."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -10,7 +8,6 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy import stats
 
 from skactive.campaign import _first_batch
 from skactive.campaign._first_batch import FIRST, first_rows, standardised
@@ -28,22 +25,12 @@ def blobs(sizes, rng, n_columns=3, spread=0.1):
     return centres[group] + spread * rng.normal(size=(len(group), n_columns)), group
 
 
-def assert_chi_square_fits(counts, law):
-    n = sum(counts.values())
-    seen, expected = [counts[cell] for cell in law], [n * float(p) for p in law.values()]
-    assert min(expected) >= 5
-    assert set(counts) <= set(law)
-    assert stats.chisquare(seen, expected, sum_check=False).pvalue > 1e-4
-
-
-# --- laws -----------------------------------------------------------------------------------------
-
-
 def test_seeding_of_four_points_has_the_law_of_k_means_plus_plus():
     scaled = (FOUR - FOUR.mean(axis=0)) / FOUR.std(axis=0)
     law = reference.repulsive_law([1.0] * 4, reference.exactly(scaled.round(4)), 2, 1, 1)
     rng = np.random.default_rng(0)
-    assert_chi_square_fits(Counter(tuple(first_rows(FOUR, 2, rng, "kmeans++").tolist()) for _ in range(700)), law)
+    counts = Counter(tuple(first_rows(FOUR, 2, rng, "kmeans++").tolist()) for _ in range(700))
+    reference.assert_counts_fit(counts, law, 700)
 
 
 @ways
@@ -51,10 +38,7 @@ def test_equal_points_give_rows_at_random(how):
     for points in (np.ones((7, 2)), np.full((7, 1), 0.1), np.empty((7, 0))):
         rng = np.random.default_rng(0)
         counts = Counter(int(first_rows(points, 3, rng, how)[0]) for _ in range(400))
-        assert_chi_square_fits(counts, dict.fromkeys(range(7), 1 / 7))
-
-
-# --- typical rows and places ----------------------------------------------------------------------
+        reference.assert_counts_fit(counts, dict.fromkeys(range(7), 1 / 7), 400)
 
 
 def test_a_prefix_of_typical_rows_is_of_the_largest_clusters(monkeypatch):
@@ -111,9 +95,6 @@ def test_any_points_give_distinct_rows(how, data):
     assert set(found.tolist()) <= set(range(n))
 
 
-# --- columns --------------------------------------------------------------------------------------
-
-
 def test_columns_of_numbers_have_mean_0_and_deviation_1_whatever_their_unit():
     x = np.random.default_rng(0).normal(size=80)
     scaled = standardised(np.column_stack([x, 1e300 * x, 1e-300 * x + 1e-301, 5 - 3 * x]))
@@ -122,10 +103,15 @@ def test_columns_of_numbers_have_mean_0_and_deviation_1_whatever_their_unit():
     np.testing.assert_allclose(scaled, scaled[:, :1] * [1, 1, 1, -1], atol=2e-4)
 
 
-def test_a_column_of_two_values_is_0_and_1_however_rare_one_is():
-    half, rare = np.arange(1_000) % 2, np.arange(1_000) == 0
+def test_columns_of_two_values_are_0_and_1_of_nearly_one_value_signs_and_without_spread_none():
+    row = np.arange(1_000)
+    half, rare = row % 2, row == 0
     scaled = standardised(np.column_stack([5 - 2.0 * half, 1.0 * rare, 3e9 * rare + 1]))
     np.testing.assert_array_equal(scaled, np.column_stack([1 - half, rare, rare]))
+    signs = np.select([row == 0, row == 1, row == 2], [1e-3, -8, 1e6])
+    steady = 0.1 + 1e-17 * (row % 4)
+    scaled = standardised(np.column_stack([steady, signs, np.zeros(1_000)]))
+    np.testing.assert_array_equal(scaled[:4], [[1], [-1], [1], [0]])
 
 
 def test_a_number_that_is_far_out_does_not_hide_the_others():
@@ -133,11 +119,3 @@ def test_a_number_that_is_far_out_does_not_hide_the_others():
     scaled = standardised(np.where(np.arange(1_000) == 0, 1e9, x)[:, None])
     assert 2 < scaled.max() < 4
     assert np.corrcoef(scaled[1:, 0], x[1:])[0, 1] > 0.99
-
-
-def test_columns_without_spread_do_not_count_and_of_nearly_one_value_the_sign_of_the_difference_does():
-    steady = np.full(40, 0.1) + np.array([0.0, 1e-17, -1e-17, 2e-17] * 10)
-    assert standardised(np.column_stack([steady, np.arange(40.0), np.zeros(40)])).shape == (40, 1)
-    x = np.zeros(1_000)
-    x[:3] = [1e-3, -8, 1e6]
-    np.testing.assert_array_equal(standardised(x[:, None])[:4, 0], [1, -1, 1, 0])

@@ -1,7 +1,8 @@
-"""Parts of a campaign: row hashes, ids, labels, states, fits, and the accuracy."""
+"""Parts of a campaign: row hashes, labels, states, fits, and the accuracy."""
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +13,8 @@ from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import picks_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
 from skactive.campaign._models import cross_fitted, fitted_preprocessing, folds_of, named_model
-from skactive.campaign._store import RULES, Event, State, index_of, labelled
-from skactive.campaign._table import row_hashes, rows_of
-
-# --- row hashes -----------------------------------------------------------------------------------
+from skactive.campaign._store import RULES, Event, State, labelled
+from skactive.campaign._table import row_hashes
 
 VALUES = st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=3), st.booleans())
 
@@ -36,6 +35,7 @@ def test_a_hash_depends_on_the_row_alone_and_not_on_the_order_of_rows_and_column
 SAME = {
     "whole": (pd.Series([1, 2], dtype="int64"), pd.Series([1.0, 2.0])),
     "whole, objects": (pd.Series([1, None], dtype="Int64"), pd.Series([1, None], dtype=object)),
+    "whole, Arrow": (pd.Series([1, None], dtype="Int64"), pd.Series([1, None], dtype="int64[pyarrow]")),
     "whole, category": (pd.Series([1, 2]), pd.Series([1, 2], dtype="category")),
     "long": (pd.Series([2**60, -(2**60), 1]), pd.Series([2**60, -(2**60), 1], dtype=object)),
     "booleans": (pd.Series([True, None], dtype="boolean"), pd.Series([True, None], dtype=object)),
@@ -59,26 +59,6 @@ def test_columns_long_numbers_and_elements_of_arrays_that_differ_have_hashes_tha
     assert len({hashes({"a": [value, "x"]})[0] for value in (None, "", 0, 1, "1", -1, 0.5, "é")}) == 8
     one, other = np.zeros(10_000), np.where(np.arange(10_000) == 5_000, 1.0, 0)
     assert hashes({"a": pd.Series([one])}) != hashes({"a": pd.Series([other])})
-
-
-# --- ids and labels -------------------------------------------------------------------------------
-
-SOME_IDS = st.one_of(
-    st.lists(st.text(min_size=1, max_size=4), unique=True, min_size=1, max_size=30),
-    st.lists(st.integers(-(10**20), 10**20), unique=True, min_size=1, max_size=30),
-)
-
-
-@given(SOME_IDS, SOME_IDS)
-def test_ids_are_found_where_a_list_has_them(ids, others):
-    index = index_of(ids)
-    assert index.tolist() == ids
-    assert rows_of(index, ids[::-1], ()) == list(range(len(ids)))[::-1]
-    unknown = [i for i, id in enumerate(others) if id not in ids]
-    if unknown:
-        with pytest.raises(CampaignError) as caught:
-            rows_of(index, others, ())
-        assert caught.value.entries == tuple(unknown)
 
 
 NUMBERS = st.one_of(st.integers(1 - 2**63, 2**63 - 1), st.floats(allow_infinity=False, allow_nan=False))
@@ -106,9 +86,6 @@ def test_a_label_takes_the_type_of_the_others_or_is_refused():
     for label, known in (("a", {0, 1}), ("1_0", {0, 1}), ("inf", {0.5}), ("perhaps", {True}), (2, {True, False})):
         with pytest.raises(CampaignError, match="a label must be a"):
             converted(label, known, "classes")
-
-
-# --- what happened --------------------------------------------------------------------------------
 
 
 def oracle(start, events, rule):
@@ -194,7 +171,9 @@ def test_preprocessing_sees_a_row_alone(vectorizer):
     X = pd.DataFrame({"number": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)), "empty": [None] * n})
     X["city"], X["flag"] = rng.choice(["Bonn", "Köln", None], n), rng.choice([True, False, None], n)
     X["when"] = pd.date_range("2020-01-31", periods=n, tz="Europe/Berlin")
-    X["day"] = X["when"].dt.strftime("%d.%m.%Y")
+    X["day"], X["far"] = X["when"].dt.strftime("%d.%m.%Y"), np.datetime64("3020-01-01", "s") + np.arange(n)
+    X["whole"] = pd.array(range(n), dtype="int64[pyarrow]")
+    X["date"] = pd.array(X["when"].dt.date, dtype=pd.ArrowDtype(pa.date32()))
     fitted = fitted_preprocessing(X, vectorizer, 0)
     alone = np.concatenate([np.asarray(fitted.transform(X.iloc[[i]])) for i in range(8)])
     whole = np.asarray(fitted.transform(X))

@@ -95,18 +95,6 @@ def test_files_of_several_writers_are_one_table():
     assert campaign.to_frame().index.tolist()[60:120] == [f"{i:03d}" for i in range(119, 59, -1)]
 
 
-def test_files_that_are_gone_or_hold_other_values_are_told():
-    started(written())
-    changed(plan=lambda f: f["plan"].where(f.index != 3, "other"))
-    os.remove("pool/p2.parquet")
-    with pytest.raises(CampaignError, match=r"60 rows are gone: '120', .*; 1 row holds other values: '063'"):
-        Campaign.open("churn.db", "pool")
-    with pytest.warns(UserWarning, match="60 rows are gone"):
-        campaign = Campaign.open("churn.db", "pool", changes="take")
-    assert counts(campaign).n_left == len(campaign.to_frame()) == N - 60
-    assert not {*campaign.ask(100).index} & {f"{i:03d}" for i in range(120, 180)}
-
-
 def changed(**columns):
     """A second file whose columns are others."""
     table().slice(60, 60).to_pandas().assign(**columns).to_parquet(f"{written()}/p1.parquet")

@@ -146,6 +146,10 @@ def test_no_file_is_begun_anew_and_files_of_others_are_refused(tmp_path):
     started(path)
     with pytest.raises(CampaignError, match=r"exists\. Go on with it by `Campaign\.open`"):
         started(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(CampaignError, match="in layout 1; this one reads layout 2"):
+        reopened(path)
     path.write_text("id,y\n1,a\n" * 200)
     with pytest.raises(CampaignError, match="is not a campaign"):
         reopened(path)
