@@ -50,9 +50,6 @@ def counts(campaign):
     return campaign.status(accuracy=False, report=False)
 
 
-# --- asking ---------------------------------------------------------------------------------------
-
-
 def test_a_batch_has_rows_guesses_and_log_probabilities_and_no_row_comes_twice(tmp_path):
     campaign, frame = started(tmp_path), table().set_index("customer")
     first = campaign.ask(20)
@@ -355,16 +352,12 @@ def test_labelled_rows_that_are_gone_teach_nothing(tmp_path):
     assert campaign.recheck(40)["label"].to_dict() == {id: truth(table())[id] for id in ids[10:]}
 
 
-def spread(draws):
-    return draws.std(0).sum(-1)
-
-
 def test_a_model_and_a_query_of_the_users_own_are_handed_in_again_and_compared(tmp_path):
     def of_mine(C):
         return make_pipeline(StandardScaler(), LogisticRegression(C=C))
 
     numbers = table()[["customer", "age", "churn"]].fillna({"age": 0})
-    before, model, query = numbers.copy(), of_mine(2.0), StochasticBatchQuery(score=spread)
+    before, model, query = numbers.copy(), of_mine(2.0), StochasticBatchQuery(score=flat)
     campaign = started(tmp_path, numbers, model=model, query=query)
     batch = campaign.ask(20)
     batch["age"] = -1
@@ -373,7 +366,7 @@ def test_a_model_and_a_query_of_the_users_own_are_handed_in_again_and_compared(t
         ({"model": of_mine(2.0)}, "`query` must be handed in"),
         ({"query": query}, "`model` must be handed in: the campaign was started with a Pipeline"),
         ({"query": query, "model": of_mine(1.0)}, "`model` must be the one .* with the same parameters"),
-        ({"query": StochasticBatchQuery(score=flat), "model": of_mine(2.0)}, "`query` must be the one"),
+        ({"query": StochasticBatchQuery(score=flat, beta=2), "model": of_mine(2.0)}, "`query` must be the one"),
     ):
         with pytest.raises(CampaignError, match=message):
             opened(tmp_path, numbers, **given)
@@ -411,9 +404,6 @@ def test_bad_tables_and_queries_that_could_never_choose_are_refused_and_no_file_
     started(tmp_path)
     with pytest.raises(CampaignError, match=r"the ids of the campaign: '0000', .* Got none of them, but 0, "):
         opened(tmp_path, table().assign(customer=range(N)))
-
-
-# --- looking --------------------------------------------------------------------------------------
 
 
 def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path, capsys):

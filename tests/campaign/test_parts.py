@@ -119,8 +119,6 @@ EVENTS = st.builds(
     annotator=st.sampled_from(["", "x", "y"]),
     batch=st.just(1),
 )
-
-
 CAME = st.lists(st.sampled_from([None, "a", "b"]), min_size=4, max_size=4)
 
 
@@ -134,9 +132,6 @@ def test_every_row_is_in_one_place_and_has_the_label_of_the_rule(start, events, 
     assert free | others == set(range(4))
     assert not free & others
     assert not set(state.labels) & set(state.disputed)
-
-
-# --- fits -----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.sampled_from("aaab"), min_size=1, max_size=40), st.integers(0, 9))
@@ -190,9 +185,6 @@ def test_models_by_name_give_draws_or_probabilities_to_the_default_query(name, k
     y = X["x"].to_numpy() if kind == "numbers" else np.where(X["x"] > 0, "p", "n")
     model = named_model(name, fitted_preprocessing(X, "plain", 0), kind).fit(X[:30], y[:30])
     assert len(StochasticBatchQuery(random_state=0).select(model, X, 5, X_training=X[:30], y_training=y[:30])) == 5
-
-
-# --- accuracy -------------------------------------------------------------------------------------
 
 
 def campaign_with_labels(folder, seed, n_batches):

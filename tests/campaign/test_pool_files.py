@@ -13,7 +13,7 @@ from pyarrow import parquet
 from skactive import Campaign
 from skactive.campaign import CampaignError
 
-N, IN_A_FILE = 240, 60
+N = 240
 
 
 @pytest.fixture(autouse=True)
@@ -24,13 +24,12 @@ def _in_a_folder(tmp_path, monkeypatch):
 def table():
     """Texts, dates, truths and numbers with gaps; whole numbers whose gaps are in the last rows only."""
     rng = np.random.default_rng(0)
+    visits = [None if i >= N - 20 and i % 3 == 0 else int(v) for i, v in enumerate(rng.integers(0, 9, N))]
     columns = {
         "customer": [f"{i:03d}" for i in range(N)],
         "age": rng.integers(18, 80, N),
         "income": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
-        "visits": pa.array(
-            [None if i >= N - 20 and i % 3 == 0 else int(v) for i, v in enumerate(rng.integers(0, 9, N))]
-        ),
+        "visits": pa.array(visits),
         "plan": [None if rng.random() < 0.1 else str(plan) for plan in rng.choice(["basic", "plus", "pro"], N)],
         "is_new": pa.array([None if i == N - 1 else bool(i % 2) for i in range(N)]),
         "since": pd.date_range("2020-01-01", periods=N, freq="D"),
@@ -43,19 +42,13 @@ def table():
 def written():
     """The table in a folder, in some files of two row groups each."""
     os.makedirs("pool", exist_ok=True)
-    for i in range(N // IN_A_FILE):
-        parquet.write_table(
-            table().slice(IN_A_FILE * i, IN_A_FILE), f"pool/p{i}.parquet", row_group_size=IN_A_FILE // 2
-        )
+    for i in range(4):
+        parquet.write_table(table().slice(60 * i, 60), f"pool/p{i}.parquet", row_group_size=30)
     return "pool"
 
 
 def started(frame, name="churn.db", id="customer"):
     return Campaign.start(name, frame, target="churn", id=id, model="logistic", random_state=0)
-
-
-def counts(campaign):
-    return campaign.status(accuracy=False, report=False)
 
 
 WAYS = {
@@ -81,7 +74,7 @@ def test_a_table_in_files_is_asked_for_the_rows_of_the_data_frame():
         again = Campaign.open(f"{name}.db", WAYS[name]())  # in another process
         pd.testing.assert_frame_equal(again.ask(10), expected, obj=name)
         pd.testing.assert_frame_equal(again.to_frame(), first.to_frame(), obj=name)
-    assert counts(Campaign.open("folder.db", frame)).n_out == 15  # from files to a DataFrame
+    assert Campaign.open("folder.db", frame).ask(10).index.isin(frame["customer"]).all()  # from files to a DataFrame
 
 
 def test_files_of_several_writers_are_one_table():
@@ -90,7 +83,7 @@ def test_files_of_several_writers_are_one_table():
     table().slice(60, 60).to_pandas().assign(churn=None).sort_index(ascending=False).to_parquet("pool/p1.parquet")
     parquet.write_table(table().slice(120, 60).set_column(8, "churn", pa.array(["yes"] * 60)), "pool/p2.parquet")
     campaign = started("pool")
-    assert counts(campaign).by_label == {"yes": 60}
+    assert campaign.to_frame()["churn"].dropna().tolist() == ["yes"] * 60
     assert campaign.to_frame().columns.tolist() == table().column_names[1:]
     assert campaign.to_frame().index.tolist()[60:120] == [f"{i:03d}" for i in range(119, 59, -1)]
 
