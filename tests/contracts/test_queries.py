@@ -229,7 +229,7 @@ def test_nothing_global_and_nothing_of_the_users_is_changed(name, kind, models, 
 
 
 @pytest.mark.parametrize("mode", ["train", "eval", "mixed"])
-@pytest.mark.parametrize("name", QUERIES.keys() - OF_REGRESSORS)
+@pytest.mark.parametrize("name", sorted(QUERIES.keys() - OF_REGRESSORS))
 def test_modes_statistics_and_gradients_of_a_module_stay_also_after_an_error(name, mode):
     net = batch_norm_net()
     module = net.module_.train(mode != "eval")
@@ -288,7 +288,7 @@ def test_a_learner_that_is_not_fitted_gets_a_uniform_batch_and_one_warning(name,
         )
 
 
-@pytest.mark.parametrize("name", QUERIES.keys() - OF_REGRESSORS)
+@pytest.mark.parametrize("name", sorted(QUERIES.keys() - OF_REGRESSORS))
 def test_regressors_models_of_several_outputs_and_probabilities_of_another_sum_are_refused(name):
     regressor = RandomForestRegressor(5).fit(X[FIRST], Y_VALUES[FIRST])
     several = RandomForestClassifier(5).fit(X[FIRST], np.stack([X[FIRST, -1], X[FIRST, -1]], axis=1))
