@@ -1,8 +1,4 @@
-"""A table: every array and number that public functions take, by every bad value of its kind.
-
-Each is refused with an error that names the parameter, or stands in `ACCEPTED`. The same numbers in another form are
-the same numbers.
-"""
+"""Every array and number that public functions take, by every bad value of its kind: refused by name, or `ACCEPTED`."""
 
 from __future__ import annotations
 
@@ -52,22 +48,19 @@ def with_first(values, first, dtype=None):
 
 NO_NUMBERS = {
     "None": lambda a: None,
-    "text": lambda a: "x",
     "a generator": lambda a: (x for x in (1.0, 2.0)),
     "a ragged list": lambda a: [[1.0], [1.0, 2.0]],
     "masked": masked,
-    "a list with masked": lambda a: list(masked(a)),
     "a list of text": lambda a: np.asarray(a).astype(str).tolist(),
     "complex": lambda a: np.asarray(a).astype(complex),
     "dates": lambda a: np.asarray(a).astype(int).astype("M8[D]"),
-    "objects with NA": lambda a: with_first(a, pd.NA, object),
     "a huge integer": lambda a: with_first(a, 10**400, object),
     "two axes more": lambda a: np.asarray(a)[None, None],
     "empty": lambda a: [],
     "nan": lambda a: with_first(a, np.nan, float),
     "inf": lambda a: with_first(a, np.inf, float),
 }
-NO_POSITIONS = {name: NO_NUMBERS[name] for name in ("text", "a ragged list", "masked", "a list of text", "dates")} | {
+NO_POSITIONS = {name: NO_NUMBERS[name] for name in ("a ragged list", "masked", "a list of text", "dates")} | {
     "floats": lambda a: np.asarray(a, dtype=float),
     "negative": lambda a: with_first(a, -1),
     "out of range": lambda a: with_first(a, 10**6),
@@ -216,8 +209,10 @@ def said_of(name, parameter, value):
     try:
         call(name, **{parameter: value})
     except (ValueError, TypeError) as error:
-        wanted = "|".join([parameter, *filter(None, [ALSO_CALLED.get(parameter)])])
-        return "" if re.search(rf"`({wanted})\b|^Cannot choose `k`", str(error)) else f"{type(error).__name__}: {error}"
+        wanted = f"{parameter}|{ALSO_CALLED.get(parameter, parameter)}"
+        return (
+            "" if re.search(rf"[`']({wanted})\b|^Cannot choose `k`", str(error)) else f"{type(error).__name__}: {error}"
+        )
     return "taken"
 
 

@@ -104,12 +104,6 @@ def test_a_clone_has_the_parameters_and_no_memory_and_a_seed_begins_anew(name, m
 
 
 @every_query
-def test_every_parameter_has_a_rule_or_takes_anything(name):
-    free = {"X_target", "treatment"}
-    assert make(name).get_params(deep=False).keys() - QUERIES[name].rules.keys() <= free
-
-
-@every_query
 def test_a_bad_parameter_is_named_before_any_label_is_lost(name, models):
     """At the first query of a loop, too, when the learner is not fitted yet, and in every other call."""
     for parameter in make(name).get_params(deep=False).keys() & QUERIES[name].rules.keys():
@@ -125,12 +119,6 @@ def test_a_bad_parameter_is_named_before_any_label_is_lost(name, models):
                 with pytest.raises((ValueError, TypeError), match=f"^`{parameter}` must be "):
                     call()
             assert vars(query).keys() == query.get_params().keys()
-
-
-@every_query
-def test_an_unknown_keyword_is_a_type_error_that_lists_the_known(name, models):
-    with pytest.raises(TypeError, match=rf"{name} takes no keyword `betta`\. It takes: n_instances, .*random_state"):
-        make(name)(models(name), POOL, 2, betta=1)
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -307,22 +295,6 @@ class Rounding(Echo):
 
     def predict_proba(self, X):
         return np.tile([1, 0.125], (len(X), 1))
-
-
-@pytest.mark.parametrize("name", ["ACSFWQuery", "BatchBALDQuery"])
-def test_a_query_that_needs_draws_points_to_those_that_need_none(name, models):
-    with pytest.raises(ValueError, match=r"`posterior`.* and BADGEQuery, need `predict_proba` alone"):
-        make(name).select(models(name, "linear"), POOL, 2)
-    with pytest.raises(TypeError, match=r"`posterior` must be a classifier for .*RandomForestRegressor"):
-        make(name, posterior=RandomForestRegressor(5)).select(models(name, "forest"), POOL, 2, **training(name))
-
-
-@pytest.mark.parametrize("name", ["BADGEQuery", "ACSFWQuery", "BatchBALDQuery"])
-def test_a_pool_that_the_model_refuses_is_refused_by_its_rows(name, models):
-    pool = POOL.astype(np.float32)
-    pool[17, 1] = np.nan
-    with pytest.raises(ValueError, match=r"rows 16 to 19 failed.*(NaN|infinity)"):
-        make(name, chunk_size=4, predict_batch_size=4).select(models(name), pool, 2)
 
 
 @every_query

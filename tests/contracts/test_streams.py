@@ -183,36 +183,6 @@ def test_blocks_that_come_once_serve_every_query(query):
     np.testing.assert_array_equal(found, expected)
 
 
-class Relation:
-    """What another library has: a stream of Arrow, and nothing that a weak reference can be made of."""
-
-    __slots__ = ("table",)
-
-    def __init__(self, table):
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
-def test_what_another_library_offers_as_a_stream_of_arrow_is_a_pool_as_often_as_it_is_asked():
-    relation = Relation(pyarrow.table(NUMBERS[POOL].reset_index(drop=True)))
-    for _ in range(2):
-        found = make().select(model("forest", True), relation, K)
-        np.testing.assert_array_equal(found, of_one_array("forest", "power").indices_)
-
-
-def test_row_groups_without_a_candidate_are_not_read(tmp_path):
-    pool = parquet(NUMBERS[POOL], tmp_path, 3)
-    wanted = np.array([5, 6, 400, 2999])
-    stream = containers.prepare_pool(pool)
-    read = [(start, len(rows)) for start, rows in stream.source.read(wanted)]
-    assert read == [(0, 271), (271, 271), (2813, 187)]  # three of twelve row groups
-    query, other = make(), make()
-    found = query.select(model("forest", True), pool, 2, candidates=wanted)
-    np.testing.assert_array_equal(found, other.select(model("forest", False), X[POOL], 2, candidates=wanted))
-
-
 # --- in a loop --------------------------------------------------------------------------------------
 
 
@@ -326,22 +296,6 @@ def test_rows_that_are_kept_go_to_a_folder_if_they_are_many_and_it_goes_with_the
         pd.testing.assert_frame_equal(pool.take(np.array([2500, 3, 3, 1020])), NUMBERS.iloc[[2500, 3, 3, 1020]])
     del stream, pool
     assert not folder.exists()
-
-
-@pytest.mark.filterwarnings("ignore:.* of the .* rows")
-def test_rows_that_are_no_candidates_are_not_kept(monkeypatch, tmp_path):
-    kept = []
-    add = stored.Stored.add
-    monkeypatch.setattr(
-        stored.Stored,
-        "add",
-        lambda self, where, rows, *others: (kept.append(len(rows)), add(self, where, rows, *others)),
-    )
-    candidates = np.arange(0, N, 15)
-    BatchBALDQuery(random_state=0).select(
-        model("forest", True), parquet(NUMBERS[POOL], tmp_path, 2), 5, candidates=candidates
-    )
-    assert sum(kept) == 200
 
 
 @pytest.mark.parametrize("query", ["BatchBALD", "BADGE"])
