@@ -16,7 +16,7 @@ from skactive import StochasticBatchQuery
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald
-from skactive.causal import estimate_effects, predict_effects, sqrt_pehe, sqrt_pehe_scorer
+from skactive.causal import estimate_effects, predict_effects, sqrt_pehe
 from skactive.posterior import bootstrap
 from skactive.query import Pool, score_pool
 from skactive.risk import RiskEstimate, estimate_risk, lure_weights
@@ -133,10 +133,6 @@ K, BETA, RNG_P, VALUES = P("k", 2), P("not negative", 1.0), P("rng", None), P("s
 LOSSES, LOGS = P("numbers", np.array([0.1, 0.5, 0.2])), P("numbers", np.log([0.3, 0.4, 0.5]))
 
 
-def scorer_of(effects, treatment):
-    return sqrt_pehe_scorer(effects, treatment)(REGRESSOR, ROWS, None, rows=np.arange(6))
-
-
 def user_score(score):
     return score_pool(FOREST, ROWS, {"own": lambda draws: score}, random_state=0)["own"]
 
@@ -166,7 +162,6 @@ CALLS = {
     "estimate_risk": (estimate_risk, {"losses": LOSSES, "log_proba": LOGS, "n_pool": P("count", 10)}),
     "interval": (RiskEstimate(0.5, 0.1, 10, 100).interval, {"level": P("level", 0.9)}),
     "sqrt_pehe": (sqrt_pehe, {"true_effects": P("numbers", SIX), "effects": P("numbers", SIX + 1)}),
-    "sqrt_pehe_scorer": (scorer_of, {"effects": P("numbers", SIX), "treatment": P("column", 2)}),
     "predict_effects": (
         functools.partial(predict_effects, REGRESSOR),
         {"X": P("rows", ROWS), "treatment": P("column", 2)},
@@ -210,9 +205,8 @@ def said_of(name, parameter, value):
         call(name, **{parameter: value})
     except (ValueError, TypeError) as error:
         wanted = f"{parameter}|{ALSO_CALLED.get(parameter, parameter)}"
-        return (
-            "" if re.search(rf"[`']({wanted})\b|^Cannot choose `k`", str(error)) else f"{type(error).__name__}: {error}"
-        )
+        named = re.search(rf"[`']({wanted})\b|^Cannot choose `k`", str(error))
+        return "" if named else f"{type(error).__name__}: {error}"
     return "taken"
 
 

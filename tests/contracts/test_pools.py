@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import deque
 
 import dask.array
 import numpy as np

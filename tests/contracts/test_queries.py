@@ -86,9 +86,6 @@ def select(query, model, pool=POOL, k=5, **given):
         return query.select(model, pool, k, **given)
 
 
-# --- parameters -----------------------------------------------------------------------------------
-
-
 @every_query
 def test_a_clone_has_the_parameters_and_no_memory_and_a_seed_begins_anew(name, models):
     query = make(name, random_state=3)
@@ -116,9 +113,6 @@ def test_a_bad_parameter_is_named_before_any_label_is_lost(name, models):
                 with pytest.raises((ValueError, TypeError), match=f"^`{parameter}` must be "):
                     call()
             assert vars(query).keys() == query.get_params().keys()
-
-
-# --- batches --------------------------------------------------------------------------------------
 
 
 @every_query
@@ -173,9 +167,6 @@ def test_the_results_are_a_record_that_cannot_be_changed(name, models):
         query.scores_[0] = 0.0
     np.testing.assert_array_equal(query.indices_, rows)
     assert hasattr(query, "log_proba_") == (name in {"StochasticBatchQuery", "CausalBALDQuery"})
-
-
-# --- randomness -----------------------------------------------------------------------------------
 
 
 @every_query
@@ -247,9 +238,6 @@ def test_a_call_that_fails_leaves_the_results_of_the_last(name, models):
     with pytest.raises(ValueError, match="n_instances"):
         query.select(models(name), POOL, 1000)
     assert vars(query) == before
-
-
-# --- models ---------------------------------------------------------------------------------------
 
 
 @every_query

@@ -231,43 +231,38 @@ def test_texts_come_as_arrays_of_arrow_series_of_dask_and_items_of_torch():
 # --- bad input --------------------------------------------------------------------------------------
 
 
-def select_from(pool):
-    return make().select(model("forest", True), pool, 3)
+@pytest.mark.parametrize(
+    ("pool", "message"),
+    [
+        (
+            blocks([NUMBERS, NUMBERS.rename(columns={"b": "e"})]),
+            r"rows of \['a', 'e', .* the first has rows of \['a', 'b'",
+        ),
+        (torch.utils.data.DataLoader(Items(torch.ones(9, 4)), 4, shuffle=True), "shuffle=False"),
+    ],
+)
+def test_blocks_of_other_columns_and_rows_in_another_order_each_time_are_refused(pool, message):
+    with pytest.raises(ValueError, match=message):
+        make().select(model("forest", True), pool, 3)
 
 
-def vanishing(folder):
-    rows = pd.concat([NUMBERS] * 60, ignore_index=True)  # of which two blocks are read
-    chunks = containers.iter_chunks(containers.prepare_pool(parquet(rows, folder, 3)), None, 200)
-    next(chunks)
-    (pathlib.Path(folder) / "02.parquet").unlink()
-    return list(chunks)
-
-
-def read_twice(folder):
+def test_an_iterator_that_was_read_is_refused():
     pool = blocks(iter(in_blocks(NUMBERS[POOL], 3)))
-    select_from(pool)
-    select_from(pool)
+    make().select(model("forest", True), pool, 3)
+    with pytest.raises(ValueError, match="an iterator that was read before"):
+        make().select(model("forest", True), pool, 3)
 
 
-BAD = {
-    "another column": (
-        lambda f: select_from(blocks([NUMBERS, NUMBERS.rename(columns={"b": "e"})])),
-        r"rows of \['a', 'e', 'c', 'd'\] .* where the first has rows of \['a', 'b', 'c', 'd'\]",
-    ),
-    "an iterator twice": (read_twice, "an iterator that was read before"),
-    "a loader that lies": (
-        lambda f: select_from(torch.utils.data.DataLoader(Items(torch.ones(9, 4)), 4, shuffle=True)),
-        "shuffle=False",
-    ),
-    "a file that vanishes": (vanishing, "Reading `X_pool` failed: FileNotFoundError"),
-}
+def test_a_file_that_vanishes_is_said(tmp_path):
+    rows = pd.concat([NUMBERS] * 60, ignore_index=True)  # of which two blocks are read
+    chunks = containers.iter_chunks(containers.prepare_pool(parquet(rows, tmp_path, 3)), None, 200)
+    next(chunks)
+    (tmp_path / "02.parquet").unlink()
+    with pytest.raises(RuntimeError, match="Reading `X_pool` failed: FileNotFoundError"):
+        list(chunks)
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_gets_one_clear_message(name, tmp_path):
-    call, message = BAD[name]
-    with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
-        call(tmp_path)
+# --- rows that are kept -----------------------------------------------------------------------------
 
 
 def test_rows_that_are_kept_go_to_a_folder_if_they_are_many_and_it_goes_with_them(monkeypatch):

@@ -53,9 +53,6 @@ def test_too_few_positive_scores_under_power_are_filled_up_with_a_warning():
     np.testing.assert_allclose(query.log_proba_[2:], -np.log(np.arange(13, 8, -1)), rtol=1e-9)
 
 
-# --- parameters
-
-
 @pytest.mark.parametrize(("parameter", "registry"), [("score", SCORES), ("sampler", SAMPLERS)])
 def test_an_unknown_name_is_refused_with_the_names_there_are(parameter, registry, forest):
     with pytest.raises(ValueError, match=f"`{parameter}`") as caught:
@@ -90,25 +87,6 @@ def test_targets_are_rows_of_the_columns_of_the_pool(forest):
             make("epig", X_target=X_target).select(forest, X_POOL, 2)
 
 
-# --- draws that are none
-
-
-@pytest.mark.parametrize(
-    ("row", "seen"), [([-0.25, 1.25], r"-0\.25"), ([0.75, 0.75], r"1\.5"), ([math.nan, 0.5], "nan")]
-)
-@pytest.mark.parametrize("score", ["bald", "entropy"])
-def test_probabilities_that_are_none_are_refused_with_what_was_seen(score, row, seen):
-    class Wrong(Echo):
-        def predict_proba(self, X):
-            p = super().predict_proba(X)
-            p[-1] = row
-            return p
-
-    X = np.full((9, 2), 0.5)
-    with pytest.raises(ValueError, match=seen):
-        make(score).select(Wrong().fit(X), X, 2)
-
-
 def test_a_net_trained_on_logits_is_scored_by_its_own_nonlinearity():
     # skorch-dev/skorch #637, #519, #136: CrossEntropyLoss means that the module returns logits.
     net = skorch_net(nn.Linear(4, 16), nn.Dropout(0.5), nn.ReLU(), nn.Linear(16, 3))
@@ -125,9 +103,6 @@ def test_a_net_trained_on_logits_is_scored_by_its_own_nonlinearity():
     # Softmax applied twice would flatten every row to within 0.25 of 1/3.
     assert np.abs(draws.mean(axis=0) - net.predict_proba(X_POOL)).max() < 0.15
     assert draws.max() > 0.6
-
-
-# --- estimators without a posterior
 
 
 def test_batches_of_a_learner_that_was_never_fitted_are_uniform():

@@ -25,8 +25,6 @@ Y = (X[:, 0] > 0).astype(int)
 ONES, OTHERS = np.flatnonzero(Y == 1)[:5], np.flatnonzero(Y == 0)[:5]
 POOL = X[60:]
 
-# --- fits that failed
-
 
 @pytest.mark.filterwarnings("ignore:.*fits failed")
 @pytest.mark.parametrize(
@@ -76,9 +74,6 @@ def test_a_model_that_was_fitted_before_a_teach_failed_goes_on_with_scores():
     assert np.isfinite(query.scores_).all()
 
 
-# --- frozen models
-
-
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -98,9 +93,6 @@ def test_a_frozen_step_before_the_model_is_no_obstacle():
     model = make_pipeline(FrozenEstimator(StandardScaler().fit(X)), KNeighborsClassifier()).fit(X[:40], Y[:40])
     draws = bootstrap(model, X[:40], Y[:40], 5, np.random.default_rng(0))(POOL)
     assert np.ptp(draws, axis=0).max() > 0
-
-
-# --- more draws than members
 
 
 def test_scores_of_a_mean_take_all_members_where_more_draws_are_asked_for():
