@@ -1,8 +1,4 @@
-"""A table: every array and number that public functions take, by every bad value of its kind.
-
-Each is refused with an error that names the parameter, or stands in `ACCEPTED`. The same numbers in another form are
-the same numbers.
-"""
+"""Every array and number that public functions take, by every bad value of its kind: refused by name, or `ACCEPTED`."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from skactive import StochasticBatchQuery
 from skactive.acsfw import acs_fw
 from skactive.badge import badge
 from skactive.batchbald import batchbald
-from skactive.causal import estimate_effects, predict_effects, sqrt_pehe, sqrt_pehe_scorer
+from skactive.causal import estimate_effects, predict_effects, sqrt_pehe
 from skactive.posterior import bootstrap
 from skactive.query import Pool, score_pool
 from skactive.risk import RiskEstimate, estimate_risk, lure_weights
@@ -52,22 +48,19 @@ def with_first(values, first, dtype=None):
 
 NO_NUMBERS = {
     "None": lambda a: None,
-    "text": lambda a: "x",
     "a generator": lambda a: (x for x in (1.0, 2.0)),
     "a ragged list": lambda a: [[1.0], [1.0, 2.0]],
     "masked": masked,
-    "a list with masked": lambda a: list(masked(a)),
     "a list of text": lambda a: np.asarray(a).astype(str).tolist(),
     "complex": lambda a: np.asarray(a).astype(complex),
     "dates": lambda a: np.asarray(a).astype(int).astype("M8[D]"),
-    "objects with NA": lambda a: with_first(a, pd.NA, object),
     "a huge integer": lambda a: with_first(a, 10**400, object),
     "two axes more": lambda a: np.asarray(a)[None, None],
     "empty": lambda a: [],
     "nan": lambda a: with_first(a, np.nan, float),
     "inf": lambda a: with_first(a, np.inf, float),
 }
-NO_POSITIONS = {name: NO_NUMBERS[name] for name in ("text", "a ragged list", "masked", "a list of text", "dates")} | {
+NO_POSITIONS = {name: NO_NUMBERS[name] for name in ("a ragged list", "masked", "a list of text", "dates")} | {
     "floats": lambda a: np.asarray(a, dtype=float),
     "negative": lambda a: with_first(a, -1),
     "out of range": lambda a: with_first(a, 10**6),
@@ -140,10 +133,6 @@ K, BETA, RNG_P, VALUES = P("k", 2), P("not negative", 1.0), P("rng", None), P("s
 LOSSES, LOGS = P("numbers", np.array([0.1, 0.5, 0.2])), P("numbers", np.log([0.3, 0.4, 0.5]))
 
 
-def scorer_of(effects, treatment):
-    return sqrt_pehe_scorer(effects, treatment)(REGRESSOR, ROWS, None, rows=np.arange(6))
-
-
 def user_score(score):
     return score_pool(FOREST, ROWS, {"own": lambda draws: score}, random_state=0)["own"]
 
@@ -173,7 +162,6 @@ CALLS = {
     "estimate_risk": (estimate_risk, {"losses": LOSSES, "log_proba": LOGS, "n_pool": P("count", 10)}),
     "interval": (RiskEstimate(0.5, 0.1, 10, 100).interval, {"level": P("level", 0.9)}),
     "sqrt_pehe": (sqrt_pehe, {"true_effects": P("numbers", SIX), "effects": P("numbers", SIX + 1)}),
-    "sqrt_pehe_scorer": (scorer_of, {"effects": P("numbers", SIX), "treatment": P("column", 2)}),
     "predict_effects": (
         functools.partial(predict_effects, REGRESSOR),
         {"X": P("rows", ROWS), "treatment": P("column", 2)},
@@ -216,8 +204,9 @@ def said_of(name, parameter, value):
     try:
         call(name, **{parameter: value})
     except (ValueError, TypeError) as error:
-        wanted = "|".join([parameter, *filter(None, [ALSO_CALLED.get(parameter)])])
-        return "" if re.search(rf"`({wanted})\b|^Cannot choose `k`", str(error)) else f"{type(error).__name__}: {error}"
+        wanted = f"{parameter}|{ALSO_CALLED.get(parameter, parameter)}"
+        named = re.search(rf"[`']({wanted})\b|^Cannot choose `k`", str(error))
+        return "" if named else f"{type(error).__name__}: {error}"
     return "taken"
 
 

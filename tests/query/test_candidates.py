@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 
 from skactive.query import Pool
 
@@ -13,11 +12,10 @@ RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(60, 3))
 X = pd.DataFrame(VALUES, columns=list("abc"), index=np.arange(60) + 1000)
 FREE = pd.Series(np.arange(60) % 3 == 0, index=X.index)
-FOREST = RandomForestClassifier(5, random_state=0).fit(X, VALUES[:, 0] > 0)
 
 
-def rows(candidates, pool=X):
-    return Pool.of(pool, candidates).rows.tolist()
+def rows(candidates):
+    return Pool.of(X, candidates).rows.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "object"])
@@ -29,10 +27,6 @@ def test_a_boolean_series_goes_by_its_index(dtype):
 def test_a_boolean_series_of_another_index_is_refused():
     with pytest.raises(ValueError, match=r"`candidates` must have the index of its rows.*\.to_numpy\(\)"):
         rows(FREE.reset_index(drop=True))
-
-
-def test_a_mask_of_a_pool_without_ids_goes_by_position():
-    assert rows(FREE, VALUES) == rows(FREE.to_numpy(), VALUES) == np.flatnonzero(FREE).tolist()
 
 
 def test_ids_are_no_positions_and_the_message_has_the_line_that_makes_some_of_them():
@@ -47,18 +41,14 @@ def test_positions_in_a_series_are_positions_whatever_its_index():
     assert rows(pd.Series([5, 2], dtype="Int64")) == [2, 5]
 
 
-def test_a_mask_with_gaps_is_refused():
-    gaps = FREE.astype("object")
-    gaps.iloc[4] = pd.NA
-    for mask in (gaps, gaps.astype("boolean")):
-        with pytest.raises(TypeError, match="`candidates` must be a mask of booleans"):
-            rows(mask)
-
-
+GAPS = FREE.astype("object")
+GAPS.iloc[4] = pd.NA
 ZEROS_AND_ONES = np.arange(60) % 2
 
 
-@pytest.mark.parametrize("given", [ZEROS_AND_ONES, np.ma.masked_array([1, 2], [0, 1]), "abc", [0.5], [-1], [60]])
+@pytest.mark.parametrize(
+    "given", [GAPS, GAPS.astype("boolean"), ZEROS_AND_ONES, np.ma.masked_array([1, 2], [0, 1]), [0.5], [-1], [60]]
+)
 def test_what_is_neither_positions_nor_a_mask_is_refused(given):
     for name in ("candidates", "pending"):
         with pytest.raises((ValueError, TypeError), match=f"`{name}` must"):

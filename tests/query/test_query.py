@@ -1,7 +1,5 @@
 """StochasticBatchQuery: the same batch however the pool is held and cut, and nothing changed on the way."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -21,13 +19,12 @@ from skactive import (
     CausalBALDQuery,
     MCDropoutClassifier,
     StochasticBatchQuery,
-    blocks,
     sample_posterior,
     samplers,
     scores,
 )
 from skactive.causal import estimate_effects
-from skactive.query import Pool, _draws, score_pool
+from skactive.query import score_pool
 from skactive.samplers._law import draw_batch
 
 X, y = load_digits(return_X_y=True)
@@ -37,15 +34,9 @@ FOREST = RandomForestClassifier(25, random_state=0).fit(LABELLED, y[:100])
 
 
 @pytest.fixture(scope="module")
-def net():
-    return MCDropoutClassifier((32,), max_epochs=20, random_state=0).fit(LABELLED, y[:100])
-
-
-@pytest.fixture(scope="module")
 def pipe():
-    return make_pipeline(StandardScaler(), MCDropoutClassifier((32,), max_epochs=20, random_state=0)).fit(
-        LABELLED, y[:100]
-    )
+    net = MCDropoutClassifier((32,), max_epochs=20, random_state=0)
+    return make_pipeline(StandardScaler(), net).fit(LABELLED, y[:100])
 
 
 def query(**parameters):
@@ -73,42 +64,11 @@ def test_a_batch_is_the_sampler_on_the_score_of_the_draws(score, sampler):
     assert q.n_features_in_ == 64
 
 
-@pytest.mark.parametrize(("model", "sampler"), [("forest", "power"), ("net", "softrank"), ("pipe", "topk")])
-def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, sampler, request):
-    estimator = FOREST if model == "forest" else request.getfixturevalue(model)
+@pytest.mark.parametrize("sampler", ["power", "softrank", "topk"])
+def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(sampler, pipe):
     pool = np.concatenate([POOL, POOL[:300]])
-    batches = [query(sampler=sampler, chunk_size=size).select(estimator, pool, 40) for size in (7, 1000, None)]
+    batches = [query(sampler=sampler, chunk_size=size).select(pipe, pool, 40) for size in (7, 1000, None)]
     assert batches[0].tolist() == batches[1].tolist() == batches[2].tolist()
-
-
-@pytest.mark.slow
-def test_the_batch_is_the_same_in_another_process():
-    code = (
-        "from sklearn.datasets import load_digits\n"
-        "from skactive import MCDropoutClassifier, StochasticBatchQuery\n"
-        "X, y = load_digits(return_X_y=True); X = (X / 16).astype('f4')\n"
-        "net = MCDropoutClassifier((32,), max_epochs=5, random_state=0).fit(X[:100], y[:100])\n"
-        "print(*StochasticBatchQuery(n_draws=10, random_state=0).select(net, X[100:700], 30))"
-    )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
-    mine = MCDropoutClassifier((32,), max_epochs=5, random_state=0).fit(LABELLED, y[:100])
-    expected = query().select(mine, POOL, 30)
-    for run in runs:
-        np.testing.assert_array_equal(np.array(run.stdout.split(), dtype=int), expected)
-
-
-def test_a_progress_bar_counts_the_rows_of_the_pool(capsys):
-    query(verbose=1, chunk_size=250).select(FOREST, POOL, 3)
-    assert "600/600" in capsys.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the file closes as the array goes
-def test_what_is_kept_of_a_pool_on_disk_is_on_disk_as_well_if_it_is_large(monkeypatch):
-    monkeypatch.setattr("skactive.query._pool._MOST_IN_MEMORY", 80)
-    on_disk, in_memory = Pool.of(blocks([POOL])), Pool.of(POOL)
-    assert isinstance(on_disk.room((11, 1), float), np.memmap)
-    assert not isinstance(on_disk.room((5, 2), float), np.memmap)
-    assert not isinstance(in_memory.room((11, 1), float), np.memmap)
 
 
 def test_log_proba_is_missing_before_a_query_and_for_samplers_without_a_law():
@@ -160,48 +120,28 @@ def test_what_a_sampler_of_the_users_own_returns_is_checked():
             query(sampler=lambda s, k, rng, *, beta, wrong=wrong: np.array(wrong)).select(FOREST, POOL, 3)
 
 
-def test_an_error_of_the_model_is_chained_under_one_sentence_of_ours():
-    class Broken:
-        def sample_posterior(self, n_draws, rng):
-            def predict_draws(X):
-                raise KeyError("lost")
-
-            return predict_draws
-
-    with pytest.raises(RuntimeError, match=r"Drawing predictions .* failed: KeyError: 'lost'") as caught:
-        query(chunk_size=600).select(Broken(), POOL, 3)
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
 # --- where draws come from
 
 
 def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so():
     model = KNeighborsClassifier(3).fit(LABELLED, y[:100])
     training = {"X_training": LABELLED, "y_training": y[:100]}
-    q = query(score="bald", n_draws=3)
-    with pytest.warns(UserWarning, match="bootstrap") as caught:
-        first = q.select(model, POOL, 3, **training)
-    assert len([warning for warning in caught if "bootstrap" in str(warning.message)]) == 1
-    np.testing.assert_array_equal(
-        query(score="bald", n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training), first
-    )
+    with pytest.warns(UserWarning, match="bootstrap"):
+        first = query(score="bald", n_draws=3).select(model, POOL, 3, **training)
+    again = query(score="bald", n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training)
+    np.testing.assert_array_equal(again, first)
     with pytest.raises(ValueError, match="`posterior`"):
         query(score="bald").select(model, POOL, 3)
 
 
 def test_a_surrogate_is_fitted_to_the_training_data_and_left_as_it_was():
     model = RidgeClassifier().fit(LABELLED, y[:100])
-    surrogate = RandomForestClassifier(15)
-    q = query(posterior=surrogate, n_draws=None)
-    indices = q.select(model, POOL, 5, X_training=LABELLED, y_training=y[:100])
+    surrogate, training = RandomForestClassifier(15), {"X_training": LABELLED, "y_training": y[:100]}
+    one, other = (query(posterior=surrogate, n_draws=None).select(model, POOL, 5, **training) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
     assert not hasattr(surrogate, "estimators_")
-    np.testing.assert_array_equal(
-        query(posterior=surrogate, n_draws=None).select(model, POOL, 5, X_training=LABELLED, y_training=y[:100]),
-        indices,
-    )
     with pytest.raises(ValueError, match="`X_training`"):
-        q.select(model, POOL, 5)
+        query(posterior=surrogate).select(model, POOL, 5)
 
 
 @pytest.mark.parametrize("score", ["auto", "bald"])
@@ -233,9 +173,7 @@ def constant(values):
 def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
     values = np.linspace(1, 1.5, len(POOL))
     q = StochasticBatchQuery(constant(values), sampler, beta=0.01, random_state=0)
-    with pytest.warns(
-        UserWarning, match=r"nearly random: a pick scores 1\.?\d* times .*Raise `beta` above 0\.01, to 0\.04"
-    ):
+    with pytest.warns(UserWarning, match=r"nearly random: .*Raise `beta` above 0\.01, to 0\.04"):
         q.select(FOREST, POOL, 5)
     assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
 
@@ -243,14 +181,9 @@ def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
 def test_a_few_rows_that_hold_all_weight_of_a_large_pool_are_seen():
     scores = np.full(300_000, 1e-3)
     scores[7] = 1e3  # which a look at a part of the rows would miss
-    query = StochasticBatchQuery("bald", beta=8, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        query.select_scored(scores, 5)
-    with pytest.warns(UserWarning, match="nearly random"):
-        StochasticBatchQuery("bald", beta=0.01, random_state=0).select_scored(
-            np.random.default_rng(0).random(300_000), 5
-        )
+        StochasticBatchQuery("bald", beta=8, random_state=0).select_scored(scores, 5)
 
 
 @pytest.mark.filterwarnings("error:This batch is nearly random")
@@ -310,7 +243,7 @@ def of_the_first_row(X, n_draws, rng):
 
 
 ALL_QUERIES = {
-    "bald": lambda: query(),
+    "bald": query,
     "entropy": lambda: query(score="entropy"),
     "BatchBALD": lambda: BatchBALDQuery(n_draws=10, random_state=0),
     "ACS-FW": lambda: ACSFWQuery(n_draws=10, random_state=0),
@@ -320,15 +253,12 @@ ALL_QUERIES = {
 @pytest.mark.parametrize(
     ("make", "predict"),
     [
-        *((ALL_QUERIES["bald"], predict) for predict in (standardised_in_the_batch, one_member_anew, of_the_first_row)),
+        *((query, predict) for predict in (standardised_in_the_batch, one_member_anew, of_the_first_row)),
         *((make, made_anew) for make in ALL_QUERIES.values()),
     ],
 )
 def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
-    with pytest.raises(
-        ValueError,
-        match=r"`predict_draws` must return the same values .* the first candidate, drawn again behind another",
-    ):
+    with pytest.raises(ValueError, match="`predict_draws` must return the same values"):
         make().select(hook(predict), POOL, 3, candidates=np.arange(3, 90))
 
 
@@ -338,7 +268,7 @@ def test_a_chunk_with_fewer_draws_than_the_first_row_is_refused(make):
         make().select(hook(lambda X, n_draws, rng: honest(X, n_draws - (len(X) > 2), rng)), POOL, 3)
 
 
-def test_effects_of_fewer_draws_or_of_none_that_are_finite_are_refused():
+def test_effects_of_fewer_draws_are_refused():
     def values(X, n_draws, rng):
         return np.ones((n_draws - (len(X) > 2), len(X)))
 
@@ -348,8 +278,6 @@ def test_effects_of_fewer_draws_or_of_none_that_are_finite_are_refused():
     ):
         with pytest.raises(ValueError, match="`predict_draws` must return as many draws"):
             call()
-    with pytest.raises(ValueError, match="Estimating rows 0 to 599 failed: the draws hold numbers that are not"):
-        estimate_effects(hook(lambda X, n_draws, rng: np.full((n_draws, len(X)), np.nan)), POOL, 1)
 
 
 @pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
@@ -375,10 +303,7 @@ def test_rounding_of_the_type_that_draws_have_is_no_other_function(dtype):
         query().select(hook(anew), POOL, 3)
 
 
-def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_draws, "check_same_functions", None)
-        assert len(query().select(FOREST, POOL, 3)) == 3
+def test_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
     calls = []
 
     class Counted(LogisticRegression):
@@ -391,40 +316,15 @@ def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functi
     assert calls == [1, 1, 600, 600]
 
 
-# --- nothing is lost or changed
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
-@pytest.mark.slow
-def test_memory_of_a_query_is_bounded_whatever_the_pool():
-    code = """
-import numpy as np, sys
-from skactive import MCDropoutClassifier, StochasticBatchQuery
-def peak():
-    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
-rng = np.random.default_rng(0)
-pool = rng.standard_normal((int(sys.argv[1]), 32), dtype=np.float32)
-net = MCDropoutClassifier((16,), max_epochs=1, random_state=0).fit(pool[:200], (pool[:200, 0] > 0).astype(int))
-query = StochasticBatchQuery(n_draws=20, random_state=0)
-query.select(net, pool[:50_000], 10)
-before = peak()
-query.select(net, pool, 10)
-print(peak() - before)
-"""
-    run = subprocess.run([sys.executable, "-c", code, "400000"], capture_output=True, text=True, check=True)
-    # The pool is 49 MiB, all its draws at once would be 61 MiB a float32 copy. Scores and keys are a few MiB.
-    assert float(run.stdout) < 40
-
-
 # --- score_pool -----------------------------------------------------------------------------------
 
 
-def test_score_pool_returns_the_scores_of_queries_by_name(net):
-    columns = score_pool(net, POOL, ["bald", "entropy", "std_dev"], n_draws=10, random_state=0)
+def test_score_pool_returns_the_scores_of_queries_by_name(pipe):
+    columns = score_pool(pipe, POOL, ["bald", "entropy", "std_dev"], n_draws=10, random_state=0)
     assert list(columns) == ["bald", "entropy", "std_dev"]
     for name, column in columns.items():
         q = query(score=name)
-        q.select(net, POOL, 5)
+        q.select(pipe, POOL, 5)
         np.testing.assert_array_equal(column, q.scores_)  # the same draws
 
 
@@ -470,12 +370,10 @@ def test_score_pool_takes_functions_of_draws_and_of_learners_under_names_of_ones
 
 def test_score_pool_says_what_is_wrong_with_scores():
     for asked, message in (
-        ([], "`scores` must be one score or more"),
         (["bald", "bald"], "`scores` must be .*of different names"),
-        (5, "`scores` must be a callable or one of"),
         ("variance", "no score for a classifier"),
     ):
-        with pytest.raises((ValueError, TypeError), match=message):
+        with pytest.raises(ValueError, match=message):
             score_pool(FOREST, POOL, asked)
 
 
@@ -484,8 +382,5 @@ def test_the_concentration_of_a_batch_is_its_mean_score_over_the_pools():
     rows = q.select(FOREST, POOL, 20, candidates=np.arange(300))
     assert q.concentration_ == pytest.approx(q.scores_[rows].mean() / q.scores_[:300].mean())
     assert q.concentration_ > 1.2
-    uniform = StochasticBatchQuery("margin", "uniform", random_state=0)
-    uniform.select(FOREST, POOL, 500)
-    assert uniform.concentration_ == pytest.approx(1, abs=0.2)
     q.set_params(score=lambda learner, X: -np.ones(len(X)), sampler="softmax").select(FOREST, POOL, 5)
     assert np.isnan(q.concentration_)
