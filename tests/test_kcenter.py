@@ -1,7 +1,6 @@
 """k-center: the greedy rule by brute force, exact distances, and embeddings of any model."""
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -84,16 +83,6 @@ def test_sparse_rows_a_function_of_the_users_and_no_labelled_rows_choose_as_dens
 def test_embeddings_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="`embedding` must give finite numbers"):
         KCenterQuery(lambda rows: np.where(rows > rows.max() - 0.1, np.nan, rows)).select(MODEL, X, 2)
-
-
-def test_memory_is_that_of_the_embeddings_and_a_block():
-    points = np.random.default_rng(0).normal(size=(200_000, 16))
-    distances = np.full(len(points), np.inf)
-    tracemalloc.start()
-    _farthest_first(points, distances, Allowance(len(points), 3), np.random.default_rng(0))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 16 * 2**20  # blocks of 2 MiB, and a few numbers a row; the points are 24 MiB
 
 
 @pytest.mark.arithmetic

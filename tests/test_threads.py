@@ -170,25 +170,6 @@ def test_one_net_answers_in_several_threads_what_it_answers_in_one(kind, net):
     assert all(in_threads(ask))
 
 
-@pytest.mark.usefixtures("switching")
-def test_nets_are_fitted_in_several_threads_to_what_they_are_fitted_to_in_one(net):
-    for found in in_threads(lambda _: clone(net).fit(X[:100], y[:100]).predict_proba(POOL), 3):
-        np.testing.assert_array_equal(found, net.predict_proba(POOL))
-
-
-def test_queries_of_a_net_leave_nothing_behind(net):
-    query = StochasticBatchQuery("bald", beta=1.0, n_draws=3, random_state=0)
-
-    def objects_after(n):
-        for _ in range(n):
-            query.set_params(random_state=0).select(net, POOL, 2)
-        gc.collect()
-        return len(gc.get_objects())
-
-    before = objects_after(5)
-    assert objects_after(20) - before < 20  # less than an object a query
-
-
 def test_limits_of_threads_are_lifted_by_the_last_who_leaves():
     def numbers():
         return [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()

@@ -184,10 +184,6 @@ def test_rows_of_arrays_by_name_are_those_of_all_arrays():
     assert (type(both), chunks.row_keys(both)) == (SliceDict, 2 * chunks.row_keys(pool))
 
 
-TEXTS = [f"{i}.png" for i in range(5)]
-BY_NAME = SliceDict(ids=np.zeros((9, 100), np.int64), mask=np.zeros((9, 100), np.int8))
-
-
 def test_rows_per_chunk_follow_working_memory_up_to_64_mib():
     wide = np.zeros((2, 128), dtype=np.float32)  # 512 bytes a row
     with config_context(working_memory=1):
@@ -195,33 +191,6 @@ def test_rows_per_chunk_follow_working_memory_up_to_64_mib():
     with config_context(working_memory=10_000):
         assert chunks.rows_per_chunk(wide, 192) == 64 * 2**20 // (8 * 192 + 512)
     assert chunks.rows_per_chunk(wide, 10**9) == 1
-
-
-def test_a_chunk_of_texts_or_objects_is_some_thousand_rows_whatever_they_become():
-    for pool in (
-        *(TEXTS, np.array(TEXTS), np.array(TEXTS, dtype=object), pd.Series(TEXTS), pd.DataFrame({"path": TEXTS})),
-        *([{"text": text} for text in TEXTS], [[text, text] for text in TEXTS]),
-        SliceDict(text=np.array(TEXTS, dtype=object)),
-    ):
-        assert chunks.rows_per_chunk(pool, 200) == 2048, pool
-        with config_context(working_memory=1):
-            assert chunks.rows_per_chunk(pool, 200) == 2**20 // (8 * 200 + 8), pool
-
-
-def test_a_text_beside_numbers_is_a_column_of_a_table():
-    for pool, n_bytes in [
-        ([[1.0, "red"]] * 3, 16),
-        ([np.zeros((3, 4), np.float32)] * 3, 48),
-        (np.array([[1, "red"], [2, "blue"]], dtype=object), 16),
-        (np.array([np.zeros(6), np.zeros(7)], dtype=object), 48),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": ["red", "blue"]}), 16),
-        (pd.DataFrame({"a": pd.Categorical(["red", "blue"])}), 8),
-        (torch.zeros(3, 5, dtype=torch.float16), 10),
-        (BY_NAME, 900),
-        ([], 8),
-    ]:
-        with config_context(working_memory=10):
-            assert chunks.rows_per_chunk(pool, 100) == 10 * 2**20 // (800 + n_bytes), pool
 
 
 @pytest.mark.parametrize(("score", "diversity"), [("bald", 0.0), ("margin", 1.0)])

@@ -225,14 +225,3 @@ def test_what_cannot_be_pickled_is_refused_by_workers_and_no_matter_to_threads(c
         check_equal(model, of_blocks())
 
 
-@pytest.mark.slow
-def test_an_experiment_over_a_cluster_is_that_of_one_process(client):
-    def run(n_jobs):
-        queries = {"power": make(n_draws=5), "uniform": make(epsilon=1.0)}
-        sizes = {"n_trials": 2, "n_initial": 10, "batch_size": 5, "n_rounds": 2}
-        forest = RandomForestClassifier(5, random_state=0)
-        return run_experiment(forest, queries, X[:300], y[:300], **sizes, random_state=0, n_jobs=n_jobs)
-
-    with client.as_current(), joblib.parallel_config(backend="dask"):
-        found = run(2)
-    pd.testing.assert_frame_equal(*(result.to_frame().filter(regex="^(?!.*seconds)") for result in (found, run(1))))
