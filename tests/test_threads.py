@@ -1,6 +1,5 @@
 """One fitted model in several threads, each with a clone of the query; and what belongs to the whole process."""
 
-import gc
 import random
 import sys
 import threading
@@ -9,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_info
 from torch import nn
 
@@ -52,6 +51,11 @@ def in_threads(job, n_threads=N_THREADS):
         return list(pool.map(begin, range(n_threads)))
 
 
+@pytest.fixture(scope="module")
+def net():
+    return MCDropoutClassifier((16,), max_epochs=3, random_state=0).fit(X[:100], y[:100])
+
+
 MODELS = {
     "forest": (FOREST, POOL, StochasticBatchQuery("bald")),
     "BatchBALD": (RandomForestClassifier(20, random_state=0).fit(X[:100], y[:100]), POOL, BatchBALDQuery()),
@@ -76,33 +80,24 @@ def test_threads_with_a_clone_of_the_query_each_choose_what_they_would_choose_al
     assert in_threads(job) == [job(number) for number in range(N_THREADS)]
 
 
-@pytest.mark.parametrize("error", [KeyError("lost"), KeyboardInterrupt()])
-def test_a_call_that_fails_or_is_interrupted_leaves_the_query_and_its_results_as_they_were(error):
+def test_a_call_that_is_interrupted_leaves_the_query_and_its_results_as_they_were():
     def score(draws):
-        raise error
+        raise KeyboardInterrupt
 
     query = StochasticBatchQuery("bald", random_state=0)
     query.select(FOREST, POOL, 5)
     before = vars(query).copy()
-    with pytest.raises((RuntimeError, KeyboardInterrupt)):
+    with pytest.raises(KeyboardInterrupt):
         query(FOREST, POOL, 5, score=score, beta=3.0)
     assert vars(query).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(query).items() if name != "rng_")
 
 
 def test_global_random_numbers_are_lent_to_nobody_who_is_known_to_need_none():
-    known = [
-        RandomForestClassifier(),
-        make_pipeline(StandardScaler(), MCDropoutClassifier()),
-        make_pipeline(FunctionTransformer(np.log1p), GaussianNB()),
-    ]
-    unknown = [make_pipeline(FunctionTransformer(lambda X: X), GaussianNB()), Own(), make_pipeline(Own())]
+    known = [RandomForestClassifier(), make_pipeline(FunctionTransformer(np.log1p), MCDropoutClassifier())]
+    unknown = [make_pipeline(FunctionTransformer(lambda X: X), GaussianNB()), type("Own", (BaseEstimator,), {})()]
     assert all(map(global_random.draws_by_itself, known))
     assert not any(map(global_random.draws_by_itself, unknown))
-
-
-class Own(ClassifierMixin, BaseEstimator):
-    """Of the user's own."""
 
 
 @pytest.mark.usefixtures("switching")
@@ -116,11 +111,6 @@ def test_global_random_numbers_are_lent_to_one_thread_at_a_time_and_put_back():
     for _ in range(5):
         assert in_threads(draw) == expected
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
-
-
-@pytest.fixture(scope="module")
-def net():
-    return MCDropoutClassifier((16,), max_epochs=3, random_state=0).fit(X[:100], y[:100])
 
 
 @pytest.mark.usefixtures("switching")
@@ -150,12 +140,11 @@ def test_a_net_of_somebody_else_s_is_undisturbed_while_ours_is_fitted_and_asked(
 
 
 @pytest.mark.usefixtures("switching")
-@pytest.mark.parametrize("kind", ["our own", "skorch net"])
-def test_one_net_answers_in_several_threads_what_it_answers_in_one(kind, net):
-    estimator, pool = {"our own": net, "skorch net": net.net_}[kind], POOL.astype(np.float32)
+def test_one_net_answers_in_several_threads_what_it_answers_in_one(net):
+    pool = POOL.astype(np.float32)
 
     def drawn(seed):
-        return sample_posterior(estimator, 5, np.random.default_rng(seed))
+        return sample_posterior(net.net_, 5, np.random.default_rng(seed))
 
     expected = [np.asarray(drawn(seed)(pool)) for seed in range(N_THREADS)]
     shared, probabilities = drawn(3), net.predict_proba(POOL)
@@ -165,9 +154,8 @@ def test_one_net_answers_in_several_threads_what_it_answers_in_one(kind, net):
             np.testing.assert_array_equal(np.asarray(drawn(number)(pool)), expected[number])
             np.testing.assert_array_equal(np.asarray(shared(pool)), expected[3])
             np.testing.assert_array_equal(net.predict_proba(POOL), probabilities)
-        return True
 
-    assert all(in_threads(ask))
+    in_threads(ask)
 
 
 def test_limits_of_threads_are_lifted_by_the_last_who_leaves():
