@@ -182,16 +182,6 @@ def test_embeddings_are_read_in_blocks_and_hardly_more_than_once():
     assert watched.total < 1.2 * 30_000
 
 
-def test_tight_groups_take_a_few_passes_not_one_for_each_centre():
-    # Nearly all proposals fall into groups that have a centre already: rejections must not go on for ever.
-    rng = np.random.default_rng(14)
-    p, h = random_arrays(20, 10, 64, seed=14)
-    group = rng.integers(20, size=20_000)
-    watched = Watched(h[group] + 1e-4 * rng.normal(size=(20_000, 64)))
-    badge(p[group], watched, 100, rng)
-    assert watched.total < 8 * 20_000
-
-
 X, Y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
 LABELLED, LABELS, POOL = X[:150], Y[:150], X[150:450]

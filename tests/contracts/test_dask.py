@@ -2,7 +2,6 @@
 
 import pathlib
 import sys
-import threading
 import uuid
 
 import cloudpickle
@@ -14,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 from distributed import Client, LocalCluster
-from sklearn import config_context, get_config
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
@@ -137,21 +135,6 @@ def test_blocks_of_candidates_are_built_once_and_the_first_once_more_to_look_at_
     assert built(tmp_path) == blocks
 
 
-def test_one_block_is_scored_at_a_time_in_a_process_with_the_settings_of_the_query():
-    seen, inside = [], []
-
-    def score(draws):
-        inside.append(1)
-        seen.append((len(inside), get_config()["working_memory"]))
-        value = np.asarray(draws).mean(axis=(0, 2))
-        inside.pop()
-        return value
-
-    with dask.config.set(scheduler="threads", num_workers=4), config_context(working_memory=7):
-        StochasticBatchQuery(score, random_state=0).select(FOREST, of_blocks(), 3)
-    assert set(seen) == {(1, 7)}
-
-
 @pytest.mark.filterwarnings("ignore")  # of tiny fits
 @pytest.mark.parametrize(
     "model",
@@ -177,19 +160,6 @@ def test_draws_of_every_source_are_the_same_functions_elsewhere(model):
     np.testing.assert_array_equal(np.asarray(travelled.predict(X32)), np.asarray(draws.predict(X32)))
 
 
-class WithLock(RandomForestClassifier):
-    def fit(self, X, y):
-        super().fit(X, y)
-        self.lock = threading.Lock()
-        return self
-
-
-def score_that_fails(draws):
-    if np.shape(draws)[1] > 2:  # not of the first rows
-        raise ZeroDivisionError("no luck")
-    return np.asarray(draws).mean(axis=(0, 2))
-
-
 def delayed(*blocks):
     return dask.array.concatenate(
         [dask.array.from_delayed(dask.delayed(block), (500, 4), dtype=float) for block in blocks]
@@ -208,17 +178,3 @@ def test_what_cannot_be_scored_is_refused(name):
     pool, n_instances, message = BAD[name]
     with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
         make().select(FOREST, pool(), n_instances)
-
-
-def test_a_score_that_fails_names_its_rows_among_the_candidates():
-    with pytest.raises(RuntimeError, match="Scoring rows 0 to 99 failed: ZeroDivisionError: no luck"):
-        StochasticBatchQuery(score_that_fails).select(FOREST, of_blocks(), 3, candidates=np.arange(700, 800))
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of dask, about what it cannot pickle
-def test_what_cannot_be_pickled_is_refused_by_workers_and_no_matter_to_threads(client):
-    model = WithLock(5, random_state=0).fit(X[LABELLED], y[LABELLED])
-    with client.as_current(), pytest.raises((TypeError, RuntimeError), match="Scoring `X_pool` by dask failed"):
-        make().select(model, of_blocks(), 3)
-    with dask.config.set(scheduler="threads"):
-        check_equal(model, of_blocks())
