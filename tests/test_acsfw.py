@@ -148,17 +148,18 @@ X = (X / 16).astype(np.float32)
 LABELLED, LABELS, POOL = X[:150], Y[:150], X[150:450]
 
 
+@quietly
 def test_a_query_is_acs_fw_on_the_draws_of_the_model_and_reports_its_weights():
-    forest = RandomForestClassifier(30, max_depth=5, random_state=0).fit(LABELLED, LABELS)
+    forest = RandomForestClassifier(4, random_state=0).fit(LABELLED, LABELS)
     query = ACSFWQuery(random_state=0)
-    indices = query.select(forest, POOL, 15)
+    indices = query.select(forest, POOL, 30)
     draws_rng, batch_rng = (np.random.default_rng(s) for s in np.random.default_rng(0).integers(2**63, size=(2, 4)))
     draws = sample_posterior(forest, None, draws_rng)(POOL)
-    core = acs_fw(draws, 15, batch_rng)
+    core = acs_fw(draws, 30, batch_rng)
     np.testing.assert_array_equal(indices, core.indices)
     np.testing.assert_allclose(query.scores_, np.linalg.norm(oracle_vectors(draws), axis=1), rtol=1e-9)
     np.testing.assert_allclose(query.weights_, core.weights, rtol=1e-6)
-    assert query.n_informative_ == core.n_informative
+    assert query.n_informative_ == core.n_informative < 30
 
 
 @pytest.mark.arithmetic
