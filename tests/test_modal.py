@@ -1,8 +1,6 @@
 """The queries in modAL's own learner, on whatever versions of modAL, scikit-learn and pandas are installed."""
 
 import inspect
-import subprocess
-import sys
 
 import modAL.models
 import numpy as np
@@ -17,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from skactive import StochasticBatchQuery, repair_modal
+from skactive import StochasticBatchQuery
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:400] / 16, y[:400]
@@ -43,8 +41,7 @@ def test_a_frame_of_texts_numbers_and_gaps_keeps_its_columns():
     assert learner.X_training.dtypes.tolist() == frame.dtypes.tolist()
 
 
-@pytest.mark.parametrize("n_instances", [1, 2, 3])
-def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_strategy(n_instances):
+def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_strategy():
     calls = []
 
     class Counting(StochasticBatchQuery):
@@ -54,10 +51,10 @@ def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_stra
 
     learner = make_learner()
     learner.query_strategy = Counting(random_state=0)
-    indices, batch = learner.query(X[FIRST:], n_instances)
-    assert indices.shape == (n_instances,)
-    assert batch.shape == (n_instances, 64)
-    assert calls == [n_instances]
+    for k in (1, 3):
+        indices, batch = learner.query(X[FIRST:], k)
+        assert (indices.shape, batch.shape) == ((k,), (k, 64))
+    assert calls == [1, 3]
 
 
 @pytest.mark.skipif(not RETURNS_PAIRS, reason="this modAL has no return_metrics (0.4.1)")
@@ -79,41 +76,29 @@ def test_keywords_of_a_query_hold_for_that_call_only_and_an_unknown_one_is_named
         learner.query(X[FIRST:], temperature=2)
 
 
-TEACH = {  # modAL-python/modAL issues 15, 71 and 115: one row and its label come in many shapes
-    "one row": ((1, 3), (1,), 6),
-    "a column of labels": ((1, 3), (1, 1), None),
-    "a row without its axis": ((3,), (1,), None),
-    "more labels than rows": ((2, 3), (3,), None),
-    "another number of columns": ((1, 4), (1,), None),
-    "no rows": ((0, 3), (0,), None),
-}
-
-
-@pytest.mark.parametrize("case", TEACH)
-def test_teach_stores_rows_with_their_labels_or_raises_and_stores_nothing(case):
-    shape_X, shape_y, n_stored = TEACH[case]
+@pytest.mark.parametrize(
+    ("shape_X", "shape_y"), [((1, 3), (1, 1)), ((3,), (1,)), ((2, 3), (3,)), ((1, 4), (1,)), ((0, 3), (0,))], ids=str
+)
+def test_teach_stores_rows_with_their_labels_or_raises_and_stores_nothing(shape_X, shape_y):
+    # modAL-python/modAL issues 15, 71 and 115: one row and its label come in many shapes.
     X0, y0 = np.arange(15.0).reshape(5, 3), np.array([0, 1, 0, 1, 1])
     learner = ActiveLearner(RandomForestClassifier(3, random_state=0), StochasticBatchQuery(), X0, y0)
-    new = np.ones(shape_X), np.zeros(shape_y, dtype=int)
-    if n_stored is not None:
-        learner.teach(*new)
-        assert (learner.X_training.shape, learner.y_training.shape) == ((n_stored, 3), (n_stored,))
-    else:
-        with pytest.raises(ValueError):
-            learner.teach(*new)
-        np.testing.assert_array_equal(learner.X_training, X0)
-        np.testing.assert_array_equal(learner.y_training, y0)
+    with pytest.raises(ValueError):
+        learner.teach(np.ones(shape_X), np.zeros(shape_y, dtype=int))
+    np.testing.assert_array_equal(learner.X_training, X0)
+    np.testing.assert_array_equal(learner.y_training, y0)
+    learner.teach(np.ones((1, 3)), [0])
+    assert (learner.X_training.shape, learner.y_training.shape) == ((6, 3), (6,))
 
 
 FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+TEXTS = [["1", "2"], ["3", "4"]]
 UNLIKE = {  # rows that a learner has, and rows that it is taught
     "a frame and an array": (FRAME, FRAME.to_numpy(), "pandas.DataFrame.* Got numpy.ndarray of numbers"),
     "a frame and other columns": (FRAME, FRAME.rename(columns={"b": "c"}), r"\['a', 'b'\]. Got .* with \['a', 'c'\]"),
-    "a list and a frame": (FRAME.to_numpy().tolist(), FRAME, "list. Got pandas.DataFrame"),
     "a tensor and an array": (torch.ones(2, 2), np.ones((2, 2)), "torch.Tensor.* Got numpy.ndarray"),
-    "numbers and a list of texts": (np.ones((2, 2)), [["1", "2"], ["3", "4"]], "of numbers. Got list"),
-    "sparse rows and texts": (sparse.csr_array(np.eye(2)), [["1", "2"], ["3", "4"]], "csr_array of numbers. Got list"),
-    "a Series and a list": (pd.Series(["1", "2"]), ["3", "4"], "Series. Got list"),
+    "numbers and a list of texts": (np.ones((2, 2)), TEXTS, "of numbers. Got list"),
+    "sparse rows and texts": (sparse.csr_array(np.eye(2)), TEXTS, "csr_array of numbers. Got list"),
 }
 
 
@@ -131,18 +116,14 @@ def test_rows_that_cannot_be_stored_together_are_refused_with_both_named_and_not
 LIKE = {
     "an array and a list": (np.ones((2, 2)), [[2, 3], [4, 5]], np.ndarray),
     "an array and a frame": (np.ones((2, 2)), FRAME, np.ndarray),
-    "a tuple and a list": (((1.0, 1.0), (1.0, 1.0)), [[2, 3], [4, 5]], list),
     "an array and sparse rows": (np.ones((2, 2)), sparse.csr_matrix(FRAME.to_numpy()), sparse.csr_matrix),
     "frames with columns in another order": (FRAME, FRAME[["b", "a"]], pd.DataFrame),
-    "dask and an array": (np.ones((2, 2)), FRAME.to_numpy(), np.ndarray),
 }
 
 
 @pytest.mark.parametrize("case", LIKE)
 def test_rows_of_two_containers_are_stored_in_one_that_holds_both(case):
     known, new, kind = LIKE[case]
-    if case.startswith("dask"):
-        known = pytest.importorskip("dask.array").from_array(known)
     learner = ActiveLearner(RandomForestClassifier(2), StochasticBatchQuery(), known, [0, 1])
     learner.teach(new, [1, 0])
     stored = learner.X_training
@@ -157,23 +138,3 @@ def test_numbers_stay_numbers_where_rows_of_objects_are_taught_as_lists():
     learner = ActiveLearner(pipe, StochasticBatchQuery(), np.array([[1, "a"], [2, "b"]], dtype=object), [0, 1])
     learner.teach([[2, "c"], [3, "a"]], [1, 0])
     assert learner.X_training.tolist() == [[1, "a"], [2, "b"], [2, "c"], [3, "a"]]
-
-
-def test_repairing_twice_changes_nothing_and_a_learner_has_a_repr():
-    fit = modAL.models.ActiveLearner.fit
-    repair_modal()
-    assert modAL.models.ActiveLearner.fit is fit
-    assert "ActiveLearner" in repr(make_learner())
-
-
-@pytest.mark.slow
-def test_only_modals_own_modules_are_changed():
-    code = (
-        "import sklearn.utils, sklearn.utils.validation as v, pandas, numpy\n"
-        "before = [dict(vars(m)) for m in (sklearn.utils, v, pandas, numpy)]\n"
-        "import skactive.query\n"
-        "after = [vars(m) for m in (sklearn.utils, v, pandas, numpy)]\n"
-        "print([k for b, a in zip(before, after) for k in b if b[k] is not a.get(k)])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

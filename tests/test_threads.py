@@ -1,6 +1,5 @@
 """One fitted model in several threads, each with a clone of the query; and what belongs to the whole process."""
 
-import gc
 import random
 import sys
 import threading
@@ -9,14 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_info
 from torch import nn
 
@@ -52,6 +48,11 @@ def in_threads(job, n_threads=N_THREADS):
         return list(pool.map(begin, range(n_threads)))
 
 
+@pytest.fixture(scope="module")
+def net():
+    return MCDropoutClassifier((16,), max_epochs=3, random_state=0).fit(X[:100], y[:100])
+
+
 MODELS = {
     "forest": (FOREST, POOL, StochasticBatchQuery("bald")),
     "BatchBALD": (RandomForestClassifier(20, random_state=0).fit(X[:100], y[:100]), POOL, BatchBALDQuery()),
@@ -76,33 +77,17 @@ def test_threads_with_a_clone_of_the_query_each_choose_what_they_would_choose_al
     assert in_threads(job) == [job(number) for number in range(N_THREADS)]
 
 
-@pytest.mark.parametrize("error", [KeyError("lost"), KeyboardInterrupt()])
-def test_a_call_that_fails_or_is_interrupted_leaves_the_query_and_its_results_as_they_were(error):
+def test_a_call_that_is_interrupted_leaves_the_query_and_its_results_as_they_were():
     def score(draws):
-        raise error
+        raise KeyboardInterrupt
 
     query = StochasticBatchQuery("bald", random_state=0)
     query.select(FOREST, POOL, 5)
     before = vars(query).copy()
-    with pytest.raises((RuntimeError, KeyboardInterrupt)):
+    with pytest.raises(KeyboardInterrupt):
         query(FOREST, POOL, 5, score=score, beta=3.0)
     assert vars(query).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(query).items() if name != "rng_")
-
-
-def test_global_random_numbers_are_lent_to_nobody_who_is_known_to_need_none():
-    known = [
-        RandomForestClassifier(),
-        make_pipeline(StandardScaler(), MCDropoutClassifier()),
-        make_pipeline(FunctionTransformer(np.log1p), GaussianNB()),
-    ]
-    unknown = [make_pipeline(FunctionTransformer(lambda X: X), GaussianNB()), Own(), make_pipeline(Own())]
-    assert all(map(global_random.draws_by_itself, known))
-    assert not any(map(global_random.draws_by_itself, unknown))
-
-
-class Own(ClassifierMixin, BaseEstimator):
-    """Of the user's own."""
 
 
 @pytest.mark.usefixtures("switching")
@@ -118,23 +103,15 @@ def test_global_random_numbers_are_lent_to_one_thread_at_a_time_and_put_back():
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
 
 
-@pytest.fixture(scope="module")
-def net():
-    return MCDropoutClassifier((16,), max_epochs=3, random_state=0).fit(X[:100], y[:100])
-
-
 @pytest.mark.usefixtures("switching")
 def test_a_net_of_somebody_else_s_is_undisturbed_while_ours_is_fitted_and_asked(net):
     bystander, rows = nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3)), torch.from_numpy(X[:50]).float()
     expected, call = bystander(rows).detach(), nn.Module.__call__
-    stop, counts = threading.Event(), []
+    stop = threading.Event()
 
     def use():
-        n = 0
         while not stop.is_set():
             assert torch.equal(bystander(rows), expected)
-            n += 1
-        counts.append(n)
 
     with ThreadPoolExecutor(1) as pool:
         user = pool.submit(use)
@@ -144,18 +121,16 @@ def test_a_net_of_somebody_else_s_is_undisturbed_while_ours_is_fitted_and_asked(
         fitted = clone(net).fit(X[:100], y[:100])
         stop.set()
         user.result()
-    assert counts[0] > 8
     assert nn.Module.__call__ is call
     np.testing.assert_array_equal(fitted.predict_proba(POOL), net.predict_proba(POOL))
 
 
 @pytest.mark.usefixtures("switching")
-@pytest.mark.parametrize("kind", ["our own", "skorch net"])
-def test_one_net_answers_in_several_threads_what_it_answers_in_one(kind, net):
-    estimator, pool = {"our own": net, "skorch net": net.net_}[kind], POOL.astype(np.float32)
+def test_one_net_answers_in_several_threads_what_it_answers_in_one(net):
+    pool = POOL.astype(np.float32)
 
     def drawn(seed):
-        return sample_posterior(estimator, 5, np.random.default_rng(seed))
+        return sample_posterior(net.net_, 5, np.random.default_rng(seed))
 
     expected = [np.asarray(drawn(seed)(pool)) for seed in range(N_THREADS)]
     shared, probabilities = drawn(3), net.predict_proba(POOL)
@@ -165,28 +140,8 @@ def test_one_net_answers_in_several_threads_what_it_answers_in_one(kind, net):
             np.testing.assert_array_equal(np.asarray(drawn(number)(pool)), expected[number])
             np.testing.assert_array_equal(np.asarray(shared(pool)), expected[3])
             np.testing.assert_array_equal(net.predict_proba(POOL), probabilities)
-        return True
 
-    assert all(in_threads(ask))
-
-
-@pytest.mark.usefixtures("switching")
-def test_nets_are_fitted_in_several_threads_to_what_they_are_fitted_to_in_one(net):
-    for found in in_threads(lambda _: clone(net).fit(X[:100], y[:100]).predict_proba(POOL), 3):
-        np.testing.assert_array_equal(found, net.predict_proba(POOL))
-
-
-def test_queries_of_a_net_leave_nothing_behind(net):
-    query = StochasticBatchQuery("bald", beta=1.0, n_draws=3, random_state=0)
-
-    def objects_after(n):
-        for _ in range(n):
-            query.set_params(random_state=0).select(net, POOL, 2)
-        gc.collect()
-        return len(gc.get_objects())
-
-    before = objects_after(5)
-    assert objects_after(20) - before < 20  # less than an object a query
+    in_threads(ask)
 
 
 def test_limits_of_threads_are_lifted_by_the_last_who_leaves():
@@ -195,15 +150,12 @@ def test_limits_of_threads_are_lifted_by_the_last_who_leaves():
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    try:
-        for limit in (one_torch_thread, one_thread):
-            at_first, first, second = numbers(), limit(), limit()
-            first.__enter__()
-            second.__enter__()
-            first.__exit__(None, None, None)
-            assert numbers()[1] == 1
-            assert limit is one_torch_thread or set(numbers()[0]) == {1}
-            second.__exit__(None, None, None)
-            assert numbers() == at_first
-    finally:
-        torch.set_num_threads(before)
+    for limit in (one_torch_thread, one_thread):
+        at_first, first, second = numbers(), limit(), limit()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert numbers()[1] == 1
+        second.__exit__(None, None, None)
+        assert numbers() == at_first
+    torch.set_num_threads(before)

@@ -10,9 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier
-from small_models import LABELS, X_POOL, X_TRAIN, Echo
+from small_models import Echo
 
 from skactive import BatchBALDQuery
 from skactive._utils.randomness import spawn
@@ -60,9 +58,6 @@ def totals(draws, batch):
     return [reference.joint_information(draws, batch.indices[:b].tolist()) for b in range(1, len(batch.indices) + 1)]
 
 
-# --- exact, by enumeration --------------------------------------------------------------------------
-
-
 @quietly
 @settings(max_examples=25)
 @given(degenerate_draws(), st.data())
@@ -93,26 +88,9 @@ def test_four_points_worked_out_by_hand():
     assert batch.indices.tolist() == [2, 0, 1]
     by_hand = [0.3099846407828503, 0.4928670579433878, 0.5991861248110935]
     np.testing.assert_allclose(batch.gains.cumsum(), by_hand, atol=1e-9)
-    assert batch.information == pytest.approx(by_hand[-1], abs=1e-9)
 
 
-CERTAIN = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
-CROSSED = [[0.95, 0.05], [0.05, 0.95], [0.95, 0.05], [0.05, 0.95]]
 NOISY = [[0.7, 0.3], [0.3, 0.7]]
-FAINT = [[0.4, 0.6], [0.5, 0.5]]
-
-
-def test_a_twin_is_taken_only_if_a_second_label_tells_something():
-    # BlackHC/batchbald_redux #16: a second certain label tells nothing, a second noisy one does.
-    certain = choose(np.swapaxes([CERTAIN, CERTAIN, CROSSED], 0, 1), 2)
-    assert 2 in certain.indices
-    np.testing.assert_allclose(sorted(certain.gains), [1.187779117774018 - math.log(2), math.log(2)], atol=1e-9)
-    noisy = choose(np.swapaxes([NOISY, NOISY, FAINT], 0, 1), 2)
-    assert set(noisy.indices.tolist()) == {0, 1}
-    np.testing.assert_allclose(noisy.gains, [0.08228287850505178, 0.1517105766423117 - 0.08228287850505178], atol=1e-9)
-    with pytest.warns(UserWarning, match="BatchBALD chose 3 of the 4 rows"):
-        last = choose(np.swapaxes([CERTAIN, CERTAIN, CROSSED, CROSSED], 0, 1), 4)
-    assert last.indices[3] in (0, 1)
 
 
 def test_rows_of_equal_scores_need_not_be_twins():
@@ -122,9 +100,6 @@ def test_rows_of_equal_scores_need_not_be_twins():
     draws = np.concatenate([np.repeat(first[:, :1], 3, axis=1), first[:, :1, ::-1], first[:, 1:]], axis=1)
     batch = choose(draws, 5)
     np.testing.assert_allclose(batch.gains.cumsum(), totals(draws, batch), atol=1e-11)
-
-
-# --- ties, order, dtypes ----------------------------------------------------------------------------
 
 
 @quietly
@@ -160,27 +135,20 @@ def test_any_array_or_tensor_of_draws_will_do_and_is_left_as_it_was(global_state
         "other byte order": draws.astype(">f8"),
         "negative strides": draws[::-1, ::-1].copy()[::-1, ::-1],
         "tensor": torch.from_numpy(draws).requires_grad_(),
-        "tensor, classes first in memory": torch.from_numpy(draws).transpose(1, 2).contiguous().transpose(1, 2),
     }.items():
         batch = choose(held, 5, max_outcomes=50)
         assert batch.indices.tolist() == expected.indices.tolist(), name
         np.testing.assert_allclose(batch.gains, expected.gains, rtol=1e-9, err_msg=name)
-        assert batch.gains.dtype == batch.standard_errors.dtype == np.float64
     assert draws.tobytes() == before
 
 
 @pytest.mark.arithmetic
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_gains_of_low_precision_draws_are_those_of_the_same_numbers_in_float64(dtype):
-    draws = some_draws(6, 30, 3)
-    low = torch.from_numpy(draws).to(dtype) if isinstance(dtype, torch.dtype) else draws.astype(dtype)
-    same = low.double().numpy() if isinstance(dtype, torch.dtype) else low.astype(np.float64)
-    same = same / same.sum(-1, keepdims=True)
+    low = torch.from_numpy(some_draws(6, 30, 3)).to(dtype)
+    same = low.double().numpy()
     batch = choose(low, 4)
-    np.testing.assert_allclose(batch.gains.cumsum(), totals(same, batch), atol=1e-10)
-
-
-# --- short cuts against the long way ----------------------------------------------------------------
+    np.testing.assert_allclose(batch.gains.cumsum(), totals(same / same.sum(-1, keepdims=True), batch), atol=1e-10)
 
 
 def long_way(draws, k, seed, max_outcomes):
@@ -212,21 +180,6 @@ def test_bounds_find_the_rows_that_gains_of_all_rows_find(draws, k, max_outcomes
     rows, gains = long_way(draws, k, 7, max_outcomes)
     assert batch.indices.tolist() == rows
     np.testing.assert_allclose(batch.gains, gains, rtol=1e-8)
-
-
-def test_most_gains_are_never_computed_and_those_of_twins_once(monkeypatch):
-    computed, plain = Counter(), Outcomes.gains
-
-    def gains(self, draws_KnC, dtype):
-        computed["many" if len(self) > 600 else "few"] += draws_KnC.shape[1]
-        return plain(self, draws_KnC, dtype)
-
-    monkeypatch.setattr(Outcomes, "gains", gains)
-    choose(like_dropout(2000, 20, 10), 6, max_outcomes=3000)
-    assert computed["many"] < 0.1 * 3 * 2000  # three steps have more than 600 outcomes
-    computed.clear()
-    choose(np.repeat(like_dropout(10, 8, 4), 500, axis=1), 6, max_outcomes=1000)
-    assert computed.total() < 5 * 10 * 3 * math.ceil(5000 / 1024)
 
 
 @settings(max_examples=30)
@@ -261,9 +214,6 @@ def test_float32_bounds_are_off_by_less_than_what_is_allowed_for(n_draws, n_clas
         outcomes = outcomes.extended(draws[:, row], 1000, rng)
 
 
-# --- sampled outcomes -------------------------------------------------------------------------------
-
-
 def gains_in_order(draws, max_outcomes, rng):
     """Gains and standard errors of the rows in the order they stand in."""
     outcomes, gains, errors = Outcomes.of_no_labels(len(draws)), [], []
@@ -276,12 +226,10 @@ def gains_in_order(draws, max_outcomes, rng):
 
 
 @pytest.mark.parametrize(
-    ("n_draws", "n_classes", "n_rows", "concentration", "max_outcomes"), [(10, 3, 9, 0.5, 60), (20, 4, 7, 5.0, 300)]
+    ("draws", "max_outcomes"), [(some_draws(10, 9, 3, 1, 0.5), 60), (some_draws(20, 7, 4, 1, 5.0), 300)]
 )
-def test_sampled_gains_are_unbiased_with_the_errors_they_report(
-    n_draws, n_classes, n_rows, concentration, max_outcomes
-):
-    draws = torch.from_numpy(some_draws(n_draws, n_rows, n_classes, 1, concentration))
+def test_sampled_gains_are_unbiased_with_the_errors_they_report(draws, max_outcomes):
+    draws = torch.from_numpy(draws)
     exact, no_errors = gains_in_order(draws, 10**7, np.random.default_rng(0))
     assert not any(no_errors)
     runs = [gains_in_order(draws, max_outcomes, np.random.default_rng(seed)) for seed in range(100)]
@@ -307,10 +255,6 @@ def test_information_never_exceeds_the_logarithm_of_the_number_of_draws(draws, s
     assert 0 <= batch.information <= batch.ceiling == pytest.approx(math.log(len(draws)))
     assert batch.information == pytest.approx(batch.gains.sum(), abs=1e-12)
     assert (batch.gains >= 0).all()
-    assert (batch.standard_errors[: batch.n_informative] >= 0).all()
-
-
-# --- filling up -------------------------------------------------------------------------------------
 
 
 def test_once_all_is_known_the_rest_is_sampled_by_bald_and_said_so():
@@ -319,10 +263,8 @@ def test_once_all_is_known_the_rest_is_sampled_by_bald_and_said_so():
     law = reference.ordered_batches(reference.power_weights(np.delete(bald(draws), 1), 1), 3)
     rest = Counter()
     for seed in range(200):
-        message = r"chose 1 of the 4 rows.* carry 0\.6931 of at most .* the other 3 rows"
-        with pytest.warns(UserWarning, match=message) as seen:
+        with pytest.warns(UserWarning, match="chose 1 of the 4 rows.* the other 3 rows"):
             batch = choose(draws, 4, seed)
-        assert len(seen) == 1
         assert batch.indices[0] == 1
         assert batch.gains.tolist() == pytest.approx([math.log(2), 0, 0, 0])
         assert np.isnan(batch.standard_errors).tolist() == [False, True, True, True]
@@ -332,23 +274,11 @@ def test_once_all_is_known_the_rest_is_sampled_by_bald_and_said_so():
 
 def test_draws_that_agree_everywhere_give_a_uniform_batch_and_a_warning():
     draws = np.repeat(some_draws(1, 9, 3), 4, axis=0)
-    with pytest.warns(UserWarning, match=r"chose 0 of the 4 rows.* All draws agree on every row(?!.*more draws)"):
+    with pytest.warns(UserWarning, match="chose 0 of the 4 rows.* All draws agree on every row"):
         batches = [choose(draws, 4, seed) for seed in range(150)]
     first = Counter((int(batch.indices[0]),) for batch in batches)
     reference.assert_counts_fit(first, reference.ordered_batches([1] * 9, 1), 150)
     assert not any(batch.information or batch.n_informative for batch in batches)
-
-
-@pytest.mark.parametrize(("n_draws", "remedy"), [(4, "can distinguish more rows"), (64, "No remaining row separates")])
-def test_more_draws_are_asked_for_only_if_those_that_there_are_have_told_all(n_draws, remedy):
-    # Two distinct one-hot rows of two labels tell no more than log 4.
-    bits = np.array([[draw >> i & 1 for i in range(2)] for draw in range(n_draws)])
-    with pytest.warns(UserWarning, match=f"BatchBALD chose 2 of the 5 rows.*{remedy}"):
-        batch = choose(np.eye(2)[np.tile(bits, (1, 5))], 5)
-    np.testing.assert_allclose(batch.gains[:2], math.log(2))
-
-
-# --- the query --------------------------------------------------------------------------------------
 
 
 class Softmax(ClassifierMixin, BaseEstimator):
@@ -411,29 +341,6 @@ def test_draws_that_there_is_no_room_for_are_drawn_again(monkeypatch):
     assert np.flatnonzero(np.isfinite(query.scores_)).tolist() == candidates.tolist()
 
 
-@pytest.mark.parametrize(
-    ("rows", "why"), [(slice(100, None), "More draws .*can"), ([100, 101] * 20, "No remaining row")]
-)
-def test_one_warning_names_what_there_is_too_little_of(rows, why):
-    X, y = load_digits(return_X_y=True)
-    forest = RandomForestClassifier(12, random_state=0).fit(X[:100], y[:100])
-    with pytest.warns(UserWarning, match=rf"BatchBALD chose.*\. {why}") as caught:
-        BatchBALDQuery(random_state=0).select(forest, X[rows], 30)
-    assert len(caught) == 1
-    assert str(caught[0].filename) == __file__
-
-
-def test_progress_is_shown_on_request_to_the_end_of_a_batch_that_is_filled_up(capsys):
-    forest = RandomForestClassifier(4, random_state=0).fit(ROWS, np.arange(len(ROWS)) % 2)
-    with pytest.warns(UserWarning, match="chose 2 of the 12 rows"):
-        BatchBALDQuery(random_state=0, verbose=1).select(forest, ROWS, 12)
-    shown = capsys.readouterr().err
-    assert "scoring" in shown
-    assert "choosing: 100%" in shown
-    BatchBALDQuery(random_state=0).select(forest, ROWS, 1)
-    assert not capsys.readouterr().err
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_draws_on_a_device_give_the_same_batch():
@@ -443,57 +350,37 @@ def test_draws_on_a_device_give_the_same_batch():
     np.testing.assert_allclose(here.gains, there.gains, rtol=1e-9)
 
 
-# --- bad input --------------------------------------------------------------------------------------
-
-
 def test_draws_that_are_no_probabilities_of_classes_are_refused():
     draws = some_draws(6, 9, 3)
+    with pytest.raises(ValueError, match="`n_draws` must be 2 or more for BatchBALD"):
+        choose(draws[:1], 2)
     for shape in [(6, 9), (2, 6, 9, 3), (0, 9, 3), (6, 9, 0)]:
         with pytest.raises(ValueError, match="`draws` must"):
             choose(np.ones(shape), 2)
-    with pytest.raises(ValueError, match="Cannot choose `k`=2 rows from 0 points"):
-        choose(draws[:, :0], 2)
-    with pytest.raises(TypeError, match="`draws` must be an array of real numbers"):
-        choose(torch.ones((2, 9, 1), dtype=torch.complex64), 2)
     draws[4, 7, 1] = math.nan
     for held in (draws, torch.from_numpy(draws)):
         with pytest.raises(ValueError, match="in draw 4 of point 7"):
             choose(held, 2)
 
 
-def test_outcomes_must_hold_those_of_one_label_which_is_enough(forest):
-    for max_outcomes, error in [(2, ValueError), (1e4, TypeError)]:
-        with pytest.raises(error, match=r"`max_outcomes` must be .*n_classes=3 or more"):
-            choose(some_draws(6, 9, 3), 2, max_outcomes=max_outcomes)
+def test_outcomes_must_hold_those_of_one_label_which_is_enough():
     with pytest.raises(ValueError, match=r"`max_outcomes` must be .*n_classes=3 or more"):
-        BatchBALDQuery(max_outcomes=2).select(forest, X_POOL, 2)
+        choose(some_draws(6, 9, 3), 2, max_outcomes=2)
     assert len(set(choose(some_draws(6, 9, 3), 9, max_outcomes=3).indices.tolist())) == 9
 
 
-def test_one_draw_is_refused_with_the_parameter_to_raise():
-    with pytest.raises(ValueError, match=r"`n_draws` must be 2 or more for BatchBALD"):
-        choose(some_draws(1), 2)
-    with pytest.raises(ValueError, match=r"`n_draws` must be 2 or more for BatchBALD"):
-        BatchBALDQuery(n_draws=1).select(RandomForestClassifier(5).fit(X_TRAIN, LABELS), X_POOL, 2)
-
-
 class MaskARow(Echo):
-    """Dropout left on: the mask of a row is the next one, or goes by the row's place in the batch."""
-
-    def __init__(self, by_place=True):
-        self.by_place = by_place
+    """Dropout left on: the mask of a row goes by the row's place in the batch."""
 
     def sample_posterior(self, n_draws, rng):
         def predict_draws(X):
-            masks = np.random.default_rng(0) if self.by_place else rng
-            yes = masks.uniform(0.2, 0.8, size=(len(X), 5)).T
+            yes = np.random.default_rng(0).uniform(0.2, 0.8, size=(len(X), 5)).T
             return np.stack([1 - yes, yes], axis=-1)
 
         return predict_draws
 
 
-@pytest.mark.parametrize("by_place", [True, False])
-def test_draws_with_a_mask_a_row_are_refused(by_place):
+def test_draws_with_a_mask_a_row_are_refused():
     X = np.full((9, 2), 0.5)
     with pytest.raises(ValueError, match=r"`predict_draws` must return the same values"):
-        BatchBALDQuery(chunk_size=4).select(MaskARow(by_place).fit(X), X, 2)
+        BatchBALDQuery(chunk_size=4).select(MaskARow().fit(X), X, 2)

@@ -122,15 +122,13 @@ WRITTEN_ZEROS = sparse.csr_array((VALUES.ravel()[::-1], np.tile([2, 1, 0], 3), [
 OF_ANY_TYPE = {
     **{f"array of {dtype}": VALUES.astype(dtype) for dtype in ("f4", "i8", "g", "O", ">f8")},
     "-0.0": np.where(VALUES == 0, -0.0, VALUES),
-    "array of the rows' axes": VALUES.reshape(3, 3, 1),
     "list of arrays": [*VALUES.astype(np.float32)],
     "tuple of integers": tuple(tuple(int(v) for v in row) for row in VALUES),
     "list of nested lists": VALUES.reshape(3, 3, 1).tolist(),
     "tensor": torch.from_numpy(VALUES).float(),
     "sparse of integers": sparse.csr_matrix(VALUES.astype(np.int64)),
     "sparse with zeros that are written down": WRITTEN_ZEROS,
-    **{f"frame of {dtype}": pd.DataFrame(VALUES).astype(dtype) for dtype in ("O", "Int64", "int64[pyarrow]")},
-    "frame of categories": pd.DataFrame(VALUES).astype("category"),
+    **{f"frame of {d}": pd.DataFrame(VALUES).astype(d) for d in ("O", "Int64", "int64[pyarrow]", "category")},
     "frame of several types": pd.DataFrame(VALUES).astype({0: "i8", 1: "f4", 2: "Float64"}),
 }
 
@@ -145,10 +143,8 @@ def test_rows_of_equal_values_have_equal_keys_in_any_type_and_container():
 
 def test_gaps_are_equal_to_one_another_and_to_nothing_else():
     gaps = np.array([[np.nan, 1.0], [0.0, np.nan]])
-    negative = np.copysign(gaps, -1) * np.array([[1, -1], [1, 1]])
     for same in (
-        gaps.astype(np.float32),
-        negative,
+        np.copysign(gaps, [[-1, 1], [1, -1]]).astype(np.float32),
         pd.DataFrame(gaps).astype("Float64"),
         pd.DataFrame(gaps).astype("double[pyarrow]"),
         np.array([[None, 1], [0, pd.NA]], dtype=object),
@@ -184,48 +180,18 @@ def test_rows_of_arrays_by_name_are_those_of_all_arrays():
     assert (type(both), chunks.row_keys(both)) == (SliceDict, 2 * chunks.row_keys(pool))
 
 
-TEXTS = [f"{i}.png" for i in range(5)]
-BY_NAME = SliceDict(ids=np.zeros((9, 100), np.int64), mask=np.zeros((9, 100), np.int8))
-
-
-def test_rows_per_chunk_follow_working_memory_up_to_64_mib():
+def test_rows_per_chunk_follow_working_memory_up_to_64_mib_and_texts_are_some_thousand():
     wide = np.zeros((2, 128), dtype=np.float32)  # 512 bytes a row
-    with config_context(working_memory=1):
-        assert chunks.rows_per_chunk(wide, 192) == 2**20 // (8 * 192 + 512)
-    with config_context(working_memory=10_000):
-        assert chunks.rows_per_chunk(wide, 192) == 64 * 2**20 // (8 * 192 + 512)
+    for working_memory, mib in [(1, 1), (10_000, 64)]:
+        with config_context(working_memory=working_memory):
+            assert chunks.rows_per_chunk(wide, 192) == mib * 2**20 // (8 * 192 + 512)
+            assert chunks.rows_per_chunk([[1.0, "red"]] * 3, 192) == mib * 2**20 // (8 * 192 + 16)
     assert chunks.rows_per_chunk(wide, 10**9) == 1
+    for texts in (["a.png"], np.array(["a.png"]), pd.DataFrame({"path": ["a.png"]}), [{"text": "a"}]):
+        assert chunks.rows_per_chunk(texts, 200) == 2048, texts
 
 
-def test_a_chunk_of_texts_or_objects_is_some_thousand_rows_whatever_they_become():
-    for pool in (
-        *(TEXTS, np.array(TEXTS), np.array(TEXTS, dtype=object), pd.Series(TEXTS), pd.DataFrame({"path": TEXTS})),
-        *([{"text": text} for text in TEXTS], [[text, text] for text in TEXTS]),
-        SliceDict(text=np.array(TEXTS, dtype=object)),
-    ):
-        assert chunks.rows_per_chunk(pool, 200) == 2048, pool
-        with config_context(working_memory=1):
-            assert chunks.rows_per_chunk(pool, 200) == 2**20 // (8 * 200 + 8), pool
-
-
-def test_a_text_beside_numbers_is_a_column_of_a_table():
-    for pool, n_bytes in [
-        ([[1.0, "red"]] * 3, 16),
-        ([np.zeros((3, 4), np.float32)] * 3, 48),
-        (np.array([[1, "red"], [2, "blue"]], dtype=object), 16),
-        (np.array([np.zeros(6), np.zeros(7)], dtype=object), 48),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": ["red", "blue"]}), 16),
-        (pd.DataFrame({"a": pd.Categorical(["red", "blue"])}), 8),
-        (torch.zeros(3, 5, dtype=torch.float16), 10),
-        (BY_NAME, 900),
-        ([], 8),
-    ]:
-        with config_context(working_memory=10):
-            assert chunks.rows_per_chunk(pool, 100) == 10 * 2**20 // (800 + n_bytes), pool
-
-
-@pytest.mark.parametrize(("score", "diversity"), [("bald", 0.0), ("margin", 1.0)])
-def test_a_chunk_is_bounded_by_what_the_steps_of_a_pipeline_make_of_it(score, diversity):
+def test_a_chunk_is_bounded_by_what_the_steps_of_a_pipeline_make_of_it():
     seen = []
 
     def read(names):
@@ -236,17 +202,14 @@ def test_a_chunk_is_bounded_by_what_the_steps_of_a_pipeline_make_of_it(score, di
     steps = [FunctionTransformer(read), FunctionTransformer(lambda images: images[:, :3])]
     model = make_pipeline(*steps, RandomForestClassifier(5, random_state=0)).fit(names[:50], np.arange(50) % 3)
     seen.clear()
-    StochasticBatchQuery(score, diversity=diversity, random_state=0).select(model, names, 3)
+    StochasticBatchQuery("margin", diversity=1.0, random_state=0).select(model, names, 3)
     assert max(seen) <= 2**26 / (4 * 150_528)  # 64 MiB of images
 
 
 def test_a_pool_of_dask_is_not_changed():
     whole = dask.array.from_array(X, chunks=(2, 3))
     unknown = whole[dask.array.from_array(X[:, 0] > 5, chunks=2)]
-    assert chunks.is_open(chunks.prepare_pool(unknown))
-    before = unknown.chunks
     query = StochasticBatchQuery("entropy", posterior="bootstrap", n_draws=2, beta=0, random_state=0)
     forest = RandomForestClassifier(2).fit(X, X[:, 0] > 5)
     query.select(forest, unknown, 2, X_training=unknown, y_training=np.arange(5) % 2)
-    assert np.isnan(before[0]).all()
-    np.testing.assert_array_equal(unknown.chunks[0], before[0])
+    assert np.isnan(unknown.chunks[0]).all()
