@@ -85,9 +85,6 @@ def contents(folder="."):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
-# --- what commands do -----------------------------------------------------------------------------
-
-
 def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_network(shell):
     says = truth(shell.start())
     for week in range(2):
@@ -238,8 +235,6 @@ def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell
     assert "--guesses and --history" in shell("export c.db --history --guesses -o both.csv", 2).err
 
 
-# --- pools in several files -----------------------------------------------------------------------
-
 PARTS = [f"pool/p{i}.parquet" for i in range(3)]
 
 
@@ -308,9 +303,6 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
         assert message in error, files
         assert error.count("\n") == 1
         assert not Path("c.db").exists()
-
-
-# --- bad input ------------------------------------------------------------------------------------
 
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
@@ -472,9 +464,6 @@ def test_ids_of_a_file_are_not_read_as_other_numbers(shell):
     assert "1 new label" in shell("tell c.db a.csv").out
 
 
-# --- the command itself ---------------------------------------------------------------------------
-
-
 def test_help_lists_the_commands_without_loading_anything_heavy():
     code = "import sys; from skactive.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "print([m for m in ('torch', 'pandas', 'sklearn', 'modAL') if m in sys.modules])"
@@ -510,8 +499,6 @@ def test_options_that_there_are_not_end_with_two(shell, capsys):
     shell.start()
     assert "-n must be" in shell("ask c.db -n 0", 2).err
 
-
-# --- words of Python come out in words of the shell ------------------------------------------------
 
 LINES = {"start": "c.db --pool pool.csv --id id --target kind", "ask": "c.db", "tell": "c.db a.csv", "status": "c.db"}
 PARAMETERS = ("frame", "path", "id", "target", "ids", "labels", "model", "query", "limits")

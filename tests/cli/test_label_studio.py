@@ -147,9 +147,6 @@ def test_a_guess_is_of_the_controls_in_the_labelling_interface():
         assert config.find("Number") is None  # which takes a typed 0.05 for 5
 
 
-# --- the labelling interface ----------------------------------------------------------------------
-
-
 def variables_filled_in(value: str) -> str:
     """What Label Studio's page shows of an attribute where there are no such variables."""
     return re.sub(r"\$([A-Za-z0-9_\[\].{}]+)", "", value)
@@ -203,9 +200,6 @@ def test_labels_that_would_not_come_back_are_an_error():
     for labels, message in ((None, "no classes"), (["a", " "], "label ' '"), (["\0"], "rename it"), (["\ud800"], "it")):
         with pytest.raises(ValueError, match=message):
             label_config(ONE, **C, labels=labels)
-
-
-# --- which answer counts --------------------------------------------------------------------------
 
 
 def annotation(number, label="yes", user=1, **more):

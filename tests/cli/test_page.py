@@ -54,8 +54,6 @@ def batch_in(page: str) -> dict:
     return json.loads(inside(page)[1])
 
 
-# --- what the page holds --------------------------------------------------------------------------
-
 NASTY = ["</script><script>alert(1)</script>", "<!-- <script>", "\u2028", "\ud800", "$title ${batch} $$", "\0\r\n"]
 texts = st.one_of(st.text(st.characters(exclude_categories=())), st.sampled_from(NASTY))
 IDS = st.one_of(st.integers(), st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
@@ -184,8 +182,6 @@ def test_what_a_csv_cannot_hold_is_refused():
         with pytest.raises(ValueError, match="three names"):
             page_of(**names)
 
-
-# --- in a browser ---------------------------------------------------------------------------------
 
 SIZES = {"1280 light": ((1280, 800), False), "390 dark": ((390, 844), True)}
 

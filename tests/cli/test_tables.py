@@ -117,8 +117,6 @@ def test_an_id_that_has_lost_digits_is_refused():
     refused("has lost digits", read_sheet, ["id"], [2**60], text=["id"])
 
 
-# --- what is read, what is told -------------------------------------------------------------------
-
 COLUMNS = [
     ("1 -2", [1, -2]),
     ("1 . 9007199254740993", [1, None, 2**53 + 1]),
@@ -252,9 +250,6 @@ def test_a_formula_with_its_result_is_that_result_and_refused_without():
     assert read_table("b.xlsx").to_dict("list") == {"id": ["a", "b"], "x": [2, 3]}
 
 
-# --- bad files ------------------------------------------------------------------------------------
-
-
 BAD_TEXTS = [
     (b"\xef\xbb\xbf\n\r\n", "It must begin with a header"),
     (",\n,\n", "It must begin with a header"),
@@ -365,9 +360,6 @@ def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written():
     for frame in (pd.DataFrame([[1, 2]], columns=[1, "1"]), pd.DataFrame({"x": [1], "": [2]})):
         refused("cannot be written: columns must have names that differ", write_table, frame, "a.csv")
     assert os.listdir() == []
-
-
-# --- whole or not at all --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
