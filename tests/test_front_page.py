@@ -55,11 +55,3 @@ def test_links_and_pictures_of_the_readme_work_on_other_sites():
     for page in ("label_a_table", "modal_loop", "which_query", "experiments"):
         assert f"<user_guide/{page}>" in INDEX
         assert f"{HOME}docs/user_guide/{page}.rst" in README
-
-
-def test_code_on_the_front_has_100_columns_at_most():
-    for text in (README, INDEX):
-        code = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).splitlines()
-        code += [line for line in text.splitlines() if line.startswith((">>>", "...", "   $"))]
-        assert code
-        assert [line for line in code if len(line) > 100] == []
