@@ -90,11 +90,9 @@ def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
     tester = ActiveTester(StochasticBatchQuery("entropy", epsilon=0.1, random_state=0), X)
     tester.tell(y[tester.ask(MODEL.fit(X[::5], y[::5]), 30)])
     models = [LogisticRegression(C=C, max_iter=1000).fit(X[::3], y[::3]) for C in (0.01, 1)]
-    of_pool = {"n_labelled": 60, "n_pool": 1000}
+
     estimates = {
-        "risk": RiskEstimate(0.125, 0.02, **of_pool),
-        "accuracy": RiskEstimate(0.875, 0.02, **of_pool, greater_is_better=True),
-        "risk of one label": RiskEstimate(3.0, float("nan"), n_labelled=1, n_pool=1000),
+        "accuracy": RiskEstimate(0.875, 0.02, n_labelled=60, n_pool=1000, greater_is_better=True),
         "risk without a loss": estimate_risk([0.0] * 10, np.full(10, -np.log(100)), 100),
         "difference": tester.difference(*models),
         "measure": tester.measure(models[0], "balanced_accuracy", random_state=0),

@@ -63,13 +63,3 @@ def test_the_table_is_the_summary_of_the_result_and_names_the_trials(monkeypatch
     assert [path.name for path in Path().iterdir()] == ["a.png"]
     # t + r over t = 0, 1, 2 and r = 1, 2: 2.5 on average, with a deviation of 1 over t. 4.303 / sqrt(3) / 20 = 0.124.
     assert re.search(r"power, beta=1 +3 +0\.125 \[0\.001, 0\.249\] +-0\.200 \[-0\.200, -0\.200\]", out)
-
-
-def test_no_copy_of_a_test_row_is_in_the_pool(monkeypatch):
-    monkeypatch.setattr(_experiments, "NOISE", 0.0)
-    X, y = _experiments.repeated_digits(0)
-    train, test = _experiments.split_digits(y, 1)
-    assert (len(test), len(train)) == (500, 4 * 1297)
-    pool = {row.tobytes() for row in X[train]}
-    assert len(pool) <= 1297  # each is there four times
-    assert sum(row.tobytes() in pool for row in X[test]) == 0
