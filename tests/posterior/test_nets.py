@@ -176,6 +176,14 @@ def test_a_data_set_that_scales_rows_by_each_other_is_refused_by_every_query():
             query.select(net, X, 3)
 
 
+def test_outputs_of_several_parts_go_to_the_nonlinearity_as_skorch_hands_them_over():
+    module = Around(lambda module, x: {"logits": module.net(x / 240), "hidden": x}, 1e-9)
+    options = {"predict_nonlinearity": lambda outputs: outputs["logits"].softmax(-1), **QUIET}
+    net = skorch.NeuralNetClassifier(module, **options).initialize()
+    expected = net.module_.net(torch.from_numpy(X / 240)).softmax(-1).detach()
+    np.testing.assert_allclose(draws_of(net, X)[0], expected, rtol=0, atol=1e-5)
+
+
 def test_a_pool_of_whole_numbers_for_a_net_of_floats_is_refused_with_the_conversion():
     with pytest.raises(ValueError, match=r"\.astype\(numpy\.float32\)"):
         draws_of(mlp().eval(), np.ones((4, 4), dtype=np.int64))
@@ -199,7 +207,6 @@ def test_probabilities_in_half_precision_are_no_logits(dtype):
         # 8 or 11 bits, through three layers of 32 units at most
         atol = 8 * torch.finfo(dtype).eps
         np.testing.assert_allclose(draws_of(module, X / 240, 3).double()[0], expected.detach(), rtol=0, atol=atol)
-        assert len(BADGEQuery(random_state=0).select(module, X / 240, 5)) == 5
 
 
 def test_logits_that_happen_to_lie_between_0_and_1_are_logits():

@@ -70,11 +70,6 @@ def test_a_source_that_has_fewer_draws_gives_all_of_them_unless_a_number_is_aske
             query.set_params(n_draws=n_draws).select(Own(drawn=5), X, 3)
 
 
-def test_what_returns_draws_in_place_of_a_function_is_told_so():
-    with pytest.raises(TypeError, match=r"must return a function predict_draws\(X\).* returned a ndarray of shape"):
-        sample_posterior(Theirs(lambda n_draws, rng: np.full((20, 60, 3), 1 / 3)), 20, rng())
-
-
 def votes(p):
     return torch.nn.functional.one_hot(p.argmax(-1), 3)
 
