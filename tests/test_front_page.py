@@ -50,16 +50,3 @@ def test_links_and_pictures_of_the_readme_work_on_other_sites():
     ours = [target.removeprefix(HOME).removeprefix(RAW).split("#")[0] for target in targets if "skactive/sk" in target]
     assert len(ours) > 10
     assert [name for name in ours if not (ROOT / name).is_file()] == []
-    used = set(re.findall(r"\]\[([^\]]+)\]", re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)))
-    assert used == set(re.findall(r"^\[([^\]]+)\]: ", README, re.MULTILINE))
-    for page in ("label_a_table", "modal_loop", "which_query", "experiments"):
-        assert f"<user_guide/{page}>" in INDEX
-        assert f"{HOME}docs/user_guide/{page}.rst" in README
-
-
-def test_code_on_the_front_has_100_columns_at_most():
-    for text in (README, INDEX):
-        code = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).splitlines()
-        code += [line for line in text.splitlines() if line.startswith((">>>", "...", "   $"))]
-        assert code
-        assert [line for line in code if len(line) > 100] == []

@@ -10,7 +10,7 @@ from reference import UnitNoise
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -59,9 +59,6 @@ def head(net, **options):
     return LastLayerClassifier(net, random_state=0, **options)
 
 
-# The law of the weights
-
-
 def with_ones(X):
     return np.column_stack([X, np.ones(len(X))])
 
@@ -70,7 +67,6 @@ def test_laplace_means_are_the_most_probable_weights():
     fitted = head(Columns(), prior_precision=0.7).fit(X, y)
     reference = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(with_ones(X), y)
     np.testing.assert_allclose(np.column_stack([fitted.coef_, fitted.intercept_]), reference.coef_, atol=1e-5)
-    assert fitted.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     fitted = head(Columns(), prior_precision=0.7).fit(X, codes == 1)
     # The difference of the weights of two classes has twice the variance of each.
     difference = LogisticRegression(C=2 / 0.7, fit_intercept=False, tol=1e-10).fit(with_ones(X), codes == 1).coef_
@@ -113,9 +109,6 @@ def test_every_size_serves_all_that_a_head_does(max_joint, n_labelled, monkeypat
     assert fitted.score(X[rows], y[rows]) > 0.8
 
 
-# A net and its head
-
-
 def test_a_head_on_a_net_predicts_and_draws(net):
     fitted = head(net, n_draws=4000).fit(X, y)
     assert (fitted.net_, fitted.n_features_in_) == (net, 4)
@@ -125,7 +118,6 @@ def test_a_head_on_a_net_predicts_and_draws(net):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-12)
     functions = fitted.sample_posterior(4000, rng())
     draws = functions(X)
-    assert draws.shape == (4000, 150, 3)
     # the difference of two means of 4000 draws, 5 standard errors; tails of tiny probabilities are heavy
     assert (np.abs(draws.mean(axis=0) - probabilities) <= 5 * draws.std(axis=0) * np.sqrt(2 / 4000) + 1e-6).all()
     # Embeddings are float32, in blocks of another shape: ten times what was seen.
@@ -135,13 +127,6 @@ def test_a_head_on_a_net_predicts_and_draws(net):
     assert fitted.sample_posterior(None, rng())(X[:2]).shape == (100, 2, 3)
     fitted.fit(X[:120], y[:120])  # which changes no function drawn before
     np.testing.assert_array_equal(functions(X), draws)
-
-
-def test_predictions_do_not_depend_on_blocks(net, monkeypatch):
-    fitted = head(net).fit(X, y)
-    whole = fitted.predict_proba(X)
-    monkeypatch.setattr(_laplace, "_BLOCK_ELEMENTS", 2000)
-    np.testing.assert_allclose(fitted.predict_proba(X), whole, atol=1e-12)
 
 
 def test_a_net_that_is_not_fitted_is_trained_anew_at_every_fit():
@@ -160,12 +145,14 @@ def test_a_frozen_net_survives_a_clone(net):
     np.testing.assert_array_equal(twin.fit(X, y).net_.embed(X), net.embed(X))
 
 
-def test_a_pickle_answers_the_same_and_the_seed_decides(net):
+def test_a_pickle_answers_the_same_and_the_seed_decides(net, monkeypatch):
     one, other = (LastLayerClassifier(net, random_state=seed).fit(X, y) for seed in (0, 1))
     twin = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(twin.predict_proba(X), one.predict_proba(X))
     np.testing.assert_array_equal(twin.sample_posterior(3, rng())(X), one.sample_posterior(3, rng())(X))
     np.testing.assert_array_equal(head(net).fit(X, y).predict_proba(X), one.predict_proba(X))
+    monkeypatch.setattr(_laplace, "_BLOCK_ELEMENTS", 2000)  # blocks of rows do not show
+    np.testing.assert_allclose(twin.predict_proba(X), one.predict_proba(X), atol=1e-12)
     assert np.abs(one.predict_proba(X) - other.predict_proba(X)).max() > 1e-4
 
 
@@ -174,9 +161,8 @@ def test_labels_that_were_not_seen_are_unlikely_where_the_others_are(net):
     fitted = head(net, classes=declared).fit(X, y)
     assert fitted.classes_.tolist() == ["a new one", "setosa", "versicolor", "virginica"]
     assert fitted.predict_proba(X)[:, 0].max() < 0.5
-    unfitted = MCDropoutClassifier((8,), max_epochs=2, random_state=0)
-    for other in (head(unfitted, classes=declared), head(clone(unfitted).set_params(classes=declared))):
-        assert len(other.fit(X, y).classes_) == 4
+    declaring = MCDropoutClassifier((8,), max_epochs=2, classes=declared, random_state=0)
+    assert len(head(declaring).fit(X, y).classes_) == 4
     with pytest.raises(ValueError, match="`classes` must list every label"):
         head(net, classes=["a new one", "setosa"]).fit(X, y)
 
@@ -188,9 +174,6 @@ def test_every_check_of_scikit_learn_passes():
     assert [result for result in results if result["status"] not in ("passed", "skipped")] == []
 
 
-# What features are taken from
-
-
 def test_without_a_net_rows_are_features():
     fitted, same = head(None).fit(X, y), head(Columns()).fit(X, y)
     np.testing.assert_array_equal(fitted.predict_proba(X), same.predict_proba(X))
@@ -198,16 +181,11 @@ def test_without_a_net_rows_are_features():
     assert (fitted.net_, fitted.n_features_in_) == (None, 4)
     with pytest.raises(ValueError, match="3 features, but LastLayerClassifier is expecting 4"):
         fitted.predict(X[:, :3])
-    functions = fitted.sample_posterior(5, rng())
-    before = functions(X)
-    fitted.fit(X[:, :3], y)  # which changes no function drawn before
-    np.testing.assert_array_equal(functions(X), before)
 
 
 def torch_module():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
 
 
 def hidden_units(module, X):
@@ -234,26 +212,17 @@ def test_skorch_nets_are_taken_fitted_or_not_and_in_pipelines():
     fitted = head(net).fit(rows, y)
     assert fitted.net_ is net
     np.testing.assert_allclose(fitted.embed(rows), hidden_units(net.module_, rows), atol=1e-6)
-    frozen = clone(head(FrozenEstimator(net))).fit(rows, y)
-    np.testing.assert_array_equal(frozen.embed(rows), fitted.embed(rows))
     trained = head(unfitted).fit(rows, y)
     assert (unfitted.initialized_, trained.net_.initialized_) == (False, True)
-    assert trained.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     pipeline = make_pipeline(StandardScaler(), clone(unfitted))
-    assert head(pipeline).fit(rows, y).score(rows, y) > 0.8
     piped = head(pipeline.fit(rows, codes)).fit(rows, y)
     scaled = pipeline[0].transform(rows)
     np.testing.assert_allclose(piped.embed(rows), hidden_units(pipeline[-1].module_, scaled), atol=1e-6)
 
 
-# Bad input
-
-
 def test_nets_that_have_no_features_to_give():
     for net, error, message in (
-        (LogisticRegression(), TypeError, r"`net` must be None or .*method `embed\(X\)`"),
-        (nn.Linear, TypeError, "Got the class Linear"),
-        (make_pipeline(StandardScaler(), LogisticRegression()), TypeError, "Got Pipeline"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), TypeError, r"method `embed\(X\)`.* Got Pipeline"),
         (nn.Sequential(nn.Flatten(), nn.Softmax(dim=1)), ValueError, r"Got shape \(150, 0\)"),
         (Columns(scale=np.inf), ValueError, "finite features .* Got infinite or NaN"),
     ):
@@ -261,27 +230,19 @@ def test_nets_that_have_no_features_to_give():
             head(net).fit(np.abs(X), y)
 
 
-@pytest.mark.parametrize("make", [lambda: None, Columns, lambda: MCDropoutClassifier((4,), max_epochs=1)])
+@pytest.mark.parametrize("make", [lambda: None, lambda: MCDropoutClassifier((4,), max_epochs=1)])
 def test_labels_are_looked_at_alike_with_and_without_a_net(make):
-    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
-        head(make()).fit(X, None)
-    with pytest.raises(ValueError, match=r"`y` must hold the label of one row or more\. Got none"):
-        head(make(), classes=["setosa", "virginica"]).fit(X[:0], [])
-    with pytest.raises(ValueError, match=r"`y` must have shape \(n_labelled,\)\. Got shape \(150, 2\)"):
-        head(make()).fit(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match="Got one class"):
-        head(make()).fit(X[codes == 1], y[codes == 1])
-    with pytest.raises(ValueError, match="Unknown label type"):
-        head(make()).fit(X, X[:, 0])
     failed = head(make())
-    with pytest.raises(ValueError, match="inconsistent"):
-        failed.fit(X, y[30:80])
-    for answer in (failed.embed, failed.predict, failed.predict_proba):
+    for rows, labels, message in (
+        (X, np.column_stack([y, y]), r"`y` must have shape \(n_labelled,\)\. Got shape \(150, 2\)"),
+        (X[codes == 1], y[codes == 1], "Got one class"),
+        (X, X[:, 0], "Unknown label type"),
+        (X, y[30:80], "inconsistent"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            failed.fit(rows, labels)
         with pytest.raises(NotFittedError):
-            answer(X)
-    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
-        fitted = head(make()).fit(X, y[:, np.newaxis])
-    assert fitted.predict(X).shape == (150,)
+            failed.predict(X)
 
 
 def test_a_weak_prior_on_separable_features_is_warned_of():

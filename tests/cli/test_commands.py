@@ -1,6 +1,5 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
-import ast
 import html
 import itertools
 import json
@@ -85,9 +84,6 @@ def contents(folder="."):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
-# --- what commands do -----------------------------------------------------------------------------
-
-
 def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_network(shell):
     says = truth(shell.start())
     for week in range(2):
@@ -124,7 +120,7 @@ def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
         assert batch.columns.tolist()[:3] == ["id", "churn", "skip"]
         write_table(batch.assign(churn=batch["id"].map(says)), f"week #{n}.{suffix}", force=True)
         assert "7 new labels" in shell(["tell", "c.db", f"week #{n}.{suffix}"]).out
-    assert "Open it in a browser" in shell("ask c.db -n 3 -o week.html").out
+    shell("ask c.db -n 3 -o week.html")
     assert "week.html is the page itself. Open it in a browser" in shell("tell c.db week.html", 2).err
     assert "labelling interface of tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
     assert len(json.loads(Path("tasks.json").read_text(encoding="utf-8"))) == 3
@@ -133,8 +129,7 @@ def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
 
 def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
     _, labelled = shell.label(6)
-    for words in ("", f"{labelled[0]} --all"):
-        assert "takes ids, or --all" in shell(f"withdraw c.db {words}", 2).err
+    assert "takes ids, or --all" in shell(f"withdraw c.db {labelled[0]} --all", 2).err
     ids = shell("ask c.db -n 6").out.splitlines()[:6]
     shell("ask c.db --again -o out.csv")
     assert pd.read_csv("out.csv", dtype=str)["id"].tolist() == sorted(ids) == shell.counts()["out"]
@@ -144,13 +139,6 @@ def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
     counts = shell.counts()
     assert (counts["n_labels"], counts["n_out"], counts["n_left"]) == (6, 0, N - 6)
     assert shell("withdraw c.db --all", 2).err == "skactive withdraw: error: No rows are out.\n"
-
-
-def test_no_batch_is_called_nearly_random_where_nothing_can_be_done_about_it(shell):
-    shell.label(20, "--beta 0.01")
-    with pytest.warns(UserWarning, match="nearly random"):
-        skactive.Campaign.open("c.db", pd.read_csv("pool.csv", dtype={"id": str})).ask(5)
-    assert shell("ask c.db -n 5").err == ""
 
 
 def test_limits_are_options(shell):
@@ -213,7 +201,6 @@ def test_simulate_says_whether_labels_would_have_been_saved(shell):
     frame.assign(churn=frame["id"].map(truth(frame))).to_csv("full.csv", index=False)
     line = "simulate full.csv --id id --target churn --model logistic --trials 2 --rounds 1 -n 8 --initial 10"
     facts = json.loads(shell(f"{line} --json -o s.png").out)
-    assert facts["sentence"].startswith(("Against choosing rows at random, the default", "How many labels the default"))
     assert {row["query"] for row in facts["queries"]} == {"default", "top of the ranking", "uniform", "BALD, sampled"}
     assert Path("s.png").stat().st_size > 10_000
     assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
@@ -237,8 +224,6 @@ def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell
     assert len(pd.read_excel("h.xlsx")) == 60
     assert "--guesses and --history" in shell("export c.db --history --guesses -o both.csv", 2).err
 
-
-# --- pools in several files -----------------------------------------------------------------------
 
 PARTS = [f"pool/p{i}.parquet" for i in range(3)]
 
@@ -292,16 +277,12 @@ def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_to
 
 
 def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
-    os.mkdir("empty")
     table.head(3).to_parquet("twice.parquet")
     table.head(3).assign(more=1).to_parquet("other.parquet")
-    table.head(3).assign(age=0.5).to_csv("typed.csv", index=False)
     for files, message in [
-        (["empty"], "empty: there is no file"),
         (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "No such file"),
         ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        (["pool/*.csv", "typed.csv"], "Field age has incompatible types: int64 vs double"),
         ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
     ]:
         error = shell(of("c.db", *files), 2).err
@@ -310,16 +291,12 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
         assert not Path("c.db").exists()
 
 
-# --- bad input ------------------------------------------------------------------------------------
-
-
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
         ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
         ("name,age,churn\na,3,\n", r"pool\.csv has no column 'id'"),
         ("id,age,churn\n1,3,yes\n2,4,no\n", r"pool\.csv: the target must have gaps"),
         ("id,age,churn\n", r"pool\.csv: the table must have at least one row"),
-        ("id,age,churn\n1,3\n", r"pool\.csv cannot be read: .*Expected 3 columns, got 2"),
     ]:
         Path("pool.csv").write_text(text)
         error = shell(START, 2).err
@@ -337,7 +314,6 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
         (f"id,churn\n{free},yes\n", r"a\.csv, row 1: '\d+' was not asked for"),
         (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 2: '\d+' has two labels, 'yes' and 'no'"),
         (f"id,churn\n{one},maybe\n", r"a\.csv, row 1: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
-        ("name,churn\nx,yes\n", r"a\.csv has no column 'id'"),
         (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
         ("id,churn\n,yes\n", r"a\.csv, row 1: a row has no id"),
     ]:
@@ -347,13 +323,9 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
         assert Path("c.db").read_bytes() == before
 
 
-def test_a_new_label_and_a_word_for_a_gap_are_taken_and_pointed_at(shell):
-    shell.label(6)
-    id = shell("ask c.db -n 1").out.split()[0]
-    Path("b.csv").write_text(f"id,churn\n{id},Yes\n")
-    assert "note: 'Yes' is a label that no row had before" in shell("tell c.db b.csv").err
+def test_a_word_for_a_gap_counts_as_a_label_and_is_pointed_at(shell):
     pool(churn=["NA", "yes", "no", *[None] * (N - 3)])
-    assert "'NA' in 'churn' counts as a label" in shell(START.replace("c.db", "d.db")).err
+    assert "'NA' in 'churn' counts as a label" in shell(START).err
 
 
 def test_a_pool_that_changed_is_listed_and_taken_with_a_word(shell):
@@ -472,9 +444,6 @@ def test_ids_of_a_file_are_not_read_as_other_numbers(shell):
     assert "1 new label" in shell("tell c.db a.csv").out
 
 
-# --- the command itself ---------------------------------------------------------------------------
-
-
 def test_help_lists_the_commands_without_loading_anything_heavy():
     code = "import sys; from skactive.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "print([m for m in ('torch', 'pandas', 'sklearn', 'modAL') if m in sys.modules])"
@@ -484,66 +453,29 @@ def test_help_lists_the_commands_without_loading_anything_heavy():
         assert f"\n  {command} " in out
 
 
-def test_every_command_has_help_and_there_is_a_version(capsys):
+def test_every_command_has_help(capsys):
     for command in _COMMANDS:
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])
         assert f"usage: skactive {command}" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="0"):
-        main(["--version"])
-    assert capsys.readouterr().out == f"skactive {skactive.__version__}\n"
 
 
 def test_options_that_there_are_not_end_with_two(shell, capsys):
-    for line, message in [
-        ("nope", "argument COMMAND: invalid choice: 'nope'"),
-        ("ask", "the following arguments are required: DB"),
-        ("ask c.db -n auto", "argument -n: invalid int value"),
-        ("start c.db --beta auto", "argument --beta: invalid float value"),
-        ("ask c.db --nope", "unrecognized arguments: --nope"),
-    ]:
+    for line in ("nope", "ask", "ask c.db -n auto", "ask c.db --nope"):
         with pytest.raises(SystemExit, match="2"):
             main(line.split())
         out, err = capsys.readouterr()
-        assert (out, err.count("\n")) == ("", 1)
-        assert message in err
+        assert (out, err.count("\n")) == ("", 1), line
     shell.start()
     assert "-n must be" in shell("ask c.db -n 0", 2).err
 
 
-# --- words of Python come out in words of the shell ------------------------------------------------
-
-LINES = {"start": "c.db --pool pool.csv --id id --target kind", "ask": "c.db", "tell": "c.db a.csv", "status": "c.db"}
-PARAMETERS = ("frame", "path", "id", "target", "ids", "labels", "model", "query", "limits")
-
-
-def in_shell(command, said):
-    return _in_shell(said, command, vars(_parse(command, LINES[command].split())))
-
-
-def said_by_the_package():
-    """All that errors and warnings of campaigns begin with, with names in the place of values."""
-    for path in sorted(Path(skactive.campaign.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"CampaignError", "warn"} and node.args:
-                parts = node.args[0].values if isinstance(node.args[0], ast.JoinedStr) else [node.args[0]]
-                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
-
-
-def test_no_message_of_a_campaign_names_a_parameter_of_python():
-    messages = set(said_by_the_package())
-    assert len(messages) > 40
-    texts = [in_shell(command, message) for command in LINES for message in messages]
-    assert [text for text in texts if any(f"`{name}`" in text for name in PARAMETERS)] == []
-
-
-def test_parameters_become_options():
-    for command, said, words in [
-        ("start", "`score`='variance' is not for it.", "--score 'variance' is not for it."),
-        ("start", "`labels` must hold labels.", "--labels must hold labels."),
-        ("ask", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
-        ("ask", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
-        ("ask", "`frame`: no file\n matches x", "the table: no file matches x"),
-        ("tell", "`withdraw` it: a mark in the column `skip`.", "`skactive withdraw` it: a mark in the column `skip`."),
+def test_parameters_of_python_become_options():
+    for line, said, words in [
+        ("ask c.db", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
+        ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
+        ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
+        ("tell c.db a.csv", "`withdraw` it: a mark in `skip`.", "`skactive withdraw` it: a mark in `skip`."),
     ]:
-        assert in_shell(command, said) == words
+        command, *arguments = line.split()
+        assert _in_shell(said, command, vars(_parse(command, arguments))) == words

@@ -1,7 +1,6 @@
 """``skactive demo``: the table, the picture, and what they hold."""
 
 import re
-import sys
 from pathlib import Path
 
 import matplotlib.image
@@ -25,9 +24,7 @@ def test_strategies_share_the_first_labels_and_the_first_model_of_a_trial(monkey
     monkeypatch.setattr(_experiments, "STRATEGIES", some)
     options = ["--trials", "2", "--rounds", "1", "--epochs", "5", "--jobs", "1", "--json"]
     assert main(["demo", *options, "-o", "a.png"]) == 0
-    out, err = capsys.readouterr()
-    assert "4/4" in err  # the progress bar
-    rounds = ExperimentResult.from_json(out).rounds
+    rounds = ExperimentResult.from_json(capsys.readouterr().out).rounds
     assert {r.query for r in rounds} == {*some}
     first = [(r.trial, r.indices, r.scores["accuracy"]) for r in rounds if r.round == 0]
     assert (len(first), len({*first})) == (4, 2)
@@ -38,18 +35,15 @@ def test_what_cannot_be_done_is_refused_before_any_work(monkeypatch, capsys):
     assert main(["demo", "--score", "nope"]) == 2
     assert re.fullmatch(r"skactive demo: error: .*--score must be .*'margin'.*\n", capsys.readouterr().err)
     monkeypatch.setattr(_experiments, "run_experiment", lambda *_, **__: pytest.fail("work"))
-    Path("folder.png").mkdir()
+
     Path("old.png").write_text("another picture")
     for output, message in [
         ("nowhere/x.png", "there is no folder nowhere"),
         ("x.doc", "--output must be a file .png, .pdf, .svg"),
-        ("folder.png", "folder.png is no regular file"),
         ("old.png", "old.png exists. --force overwrites it"),
     ]:
         assert main(["demo", "--output", output]) == 2
-        out, err = capsys.readouterr()
-        assert (out, err.count("\n")) == ("", 1)
-        assert message in err
+        assert message in capsys.readouterr().err
     assert Path("old.png").read_text() == "another picture"
 
 
@@ -69,17 +63,3 @@ def test_the_table_is_the_summary_of_the_result_and_names_the_trials(monkeypatch
     assert [path.name for path in Path().iterdir()] == ["a.png"]
     # t + r over t = 0, 1, 2 and r = 1, 2: 2.5 on average, with a deviation of 1 over t. 4.303 / sqrt(3) / 20 = 0.124.
     assert re.search(r"power, beta=1 +3 +0\.125 \[0\.001, 0\.249\] +-0\.200 \[-0\.200, -0\.200\]", out)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["demo", "--output", "b.png"]) == 0
-    assert capsys.readouterr().out.endswith('python -m pip install "skactive[plot]".\n')
-    assert not Path("b.png").exists()
-
-
-def test_no_copy_of_a_test_row_is_in_the_pool(monkeypatch):
-    monkeypatch.setattr(_experiments, "NOISE", 0.0)
-    X, y = _experiments.repeated_digits(0)
-    train, test = _experiments.split_digits(y, 1)
-    assert (len(test), len(train)) == (500, 4 * 1297)
-    pool = {row.tobytes() for row in X[train]}
-    assert len(pool) <= 1297  # each is there four times
-    assert sum(row.tobytes() in pool for row in X[test]) == 0

@@ -1,8 +1,4 @@
-"""Tasks for Label Studio and the answers in its exports: what comes back is what was said, or there is an error.
-
-The files in label_studio/ are exports of the version in their names, where two users labelled tasks of ours through the
-HTTP interface and the page.
-"""
+"""Tasks for Label Studio and the answers in its exports: what comes back is what was said, or there is an error."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from hypothesis import strategies as st
 
 from skactive.cli._label_studio import Answer, _key, answers, label_config, tasks
 
-RECORDED = Path(__file__).parent / "label_studio"
+RECORDED = Path(__file__).parent / "label_studio"  # exports of the version in their names, of tasks of ours
 ANN, BOB = "ann@example.org", "bob@example.org"
 NAMES = {"id": "customer no.", "target": "churn?"}
 SAID = {
@@ -128,11 +124,10 @@ def test_a_guess_that_an_annotator_keeps_comes_back_as_text(kind):
 
 
 def test_rows_without_a_guess_have_no_prediction_and_guesses_without_a_probability_no_score():
-    guesses = [(None, 0.5), (math.nan, math.nan), (pd.NA, pd.NA), (1, None), (1, math.nan)]
-    made = [task["predictions"] for task in tasks(pd.DataFrame({"a": range(5)}), **C, guesses=guesses)]
-    assert made[:3] == [[]] * 3
-    assert [set(predictions[0]) for predictions in made[3:]] == [{"model_version", "result"}] * 2
-    assert tasks(ONE, **C)[0]["predictions"] == []
+    guesses = [(None, 0.5), (pd.NA, pd.NA), (1, math.nan)]
+    made = [task["predictions"] for task in tasks(pd.DataFrame({"a": range(3)}), **C, guesses=guesses)]
+    assert made[:2] == [[], []]
+    assert made[2][0].keys() == {"model_version", "result"}
 
 
 def test_a_guess_is_of_the_controls_in_the_labelling_interface():
@@ -145,9 +140,6 @@ def test_a_guess_is_of_the_controls_in_the_labelling_interface():
         assert config.find(f"*[@name='{result['to_name']}']").get("value") == "$skactive_row"
         assert result["type"] == tag.lower()
         assert config.find("Number") is None  # which takes a typed 0.05 for 5
-
-
-# --- the labelling interface ----------------------------------------------------------------------
 
 
 def variables_filled_in(value: str) -> str:
@@ -174,14 +166,9 @@ def test_columns_of_images_are_shown_as_images():
         "web": ["https://example.org/x.jpeg?size=1", None],
         "local": ["/data/local-files/?d=x/1.webp", ""],
         "inline": ["data:image/png;base64,AAAA", "x.gif"],
-        "odd": ["http://[x.png", "//[.gif"],
     }
-    others = {
-        "page": ["https://example.org/", "x.png"],
-        "text": ["a note on x.png\nand more", "y.png"],
-        "none": [None] * 2,
-    }
-    frame = pd.DataFrame({**images, **others})
+    others = {"page": ["https://example.org/", "x.png"], "text": ["a note on x.png\nand more", "y.png"]}
+    frame = pd.DataFrame({**images, **others, "none": None})
     view = ElementTree.fromstring(label_config(frame, **C, labels=["a"]))
     assert [image.get("value") for image in view.findall("Image")] == [f"${name}" for name in images]
     assert [header.get("value") for header in view.findall("Header")] == [*images, "t"]
@@ -203,9 +190,6 @@ def test_labels_that_would_not_come_back_are_an_error():
     for labels, message in ((None, "no classes"), (["a", " "], "label ' '"), (["\0"], "rename it"), (["\ud800"], "it")):
         with pytest.raises(ValueError, match=message):
             label_config(ONE, **C, labels=labels)
-
-
-# --- which answer counts --------------------------------------------------------------------------
 
 
 def annotation(number, label="yes", user=1, **more):
@@ -260,45 +244,13 @@ def valued(**value):
 def test_what_is_no_export_of_ours_is_one_line_that_names_the_task():
     for content, message in [
         ({"a": 1}, "format JSON"),
-        (["03,yes"], "no. 1 of the tasks"),
         ([{"id": 12, "data": {"text": "x"}, "annotations": []}], "task 12 .*'skactive_id_c'"),
         ([{"id": 12, ID: "03", CONTROL: "yes", "annotator": 1}], "task 12 .*'data'"),  # the short format
-        ([exported(annotation(1), row=["03"])], "task 12"),
         (tasks(ONE, **C), "'annotations'"),
         (with_result({"from_name": "mood", "value": {}}), "task 12 .*'mood'"),
         (with_result(valued(choices=["a", "b"])), "has 2: .'a', 'b'"),
-        (with_result(*annotation(1)["result"] * 2), "task 12 .*has 2"),
         (with_result(), "task 12 .*has 0"),
-        (with_result(valued(text=[""])), "has 0"),
-        (with_result(valued(choices=[["a", "b"]])), "has 1: "),
         ([exported(annotation(1, updated_at="yesterday"))], "task 12 .*'yesterday'"),
     ]:
-        with pytest.raises(ValueError, match=message) as caught:
+        with pytest.raises(ValueError, match=message):
             answers(content, **C)
-        assert "\n" not in str(caught.value)
-        assert len(str(caught.value)) < 400
-    for text in (["-0.05"], "-0.05"):  # while numbers are texts
-        assert answers(with_result(valued(text=text)), **C) == [Answer("03", "-0.05", "1", False)]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "03", "yes", CONTROL]),
-    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.sampled_from(["id", "choices", "x"]), part),
-    max_leaves=4,
-)
-RESULTS = JSON | st.lists(st.fixed_dictionaries({"from_name": st.just(CONTROL), "value": JSON}))
-PARTS = dict.fromkeys(("id", "completed_by", "was_cancelled", "updated_at"), JSON)
-ANNOTATIONS = st.lists(st.fixed_dictionaries({}, optional={**PARTS, "result": RESULTS}), max_size=3)
-ALMOST = st.fixed_dictionaries({"id": JSON, "data": st.just({ID: "03"}), "annotations": ANNOTATIONS})
-
-
-@given(JSON | st.lists(JSON | ALMOST, max_size=3))
-def test_whatever_a_file_holds_there_are_answers_or_an_error_of_value(content):
-    try:
-        found = answers(content, **C)
-    except ValueError:
-        return
-    for answer in found:
-        assert isinstance(answer.id, str | int)
-        assert (answer.label is None) == answer.skipped
-        assert isinstance(answer.annotator, str)

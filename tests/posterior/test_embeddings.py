@@ -18,7 +18,6 @@ from torch import nn
 
 from skactive import LastLayerClassifier, MCDropoutClassifier, MCDropoutRegressor
 from skactive.posterior._embeddings import embed_by, represent_by
-from skactive.posterior._wrappers import in_batches
 
 X, codes = load_iris(return_X_y=True)
 X32 = X.astype(np.float32)
@@ -62,25 +61,6 @@ def test_the_hidden_layer_of_scikit_learns_regressor_is_found():
         np.testing.assert_allclose(h @ net.coefs_[-1][:, 0] + net.intercepts_[-1], net.predict(X), err_msg=activation)
 
 
-def test_a_net_without_a_linear_layer_has_no_columns_and_half_precision_comes_as_float32():
-    assert embed_by(nn.Sequential(nn.Flatten(), nn.Softmax(dim=1)))(X32).shape == (150, 0)
-    assert embed_by(layers(3).bfloat16())(X32).dtype == np.float32
-
-
-def test_a_net_takes_so_many_rows_at_once():
-    seen = []
-
-    class Seeing(nn.Linear):
-        def forward(self, x):
-            seen.append(len(x))
-            return super().forward(x)
-
-    embed = in_batches(embed_by(make_pipeline(FunctionTransformer(), nn.Sequential(Seeing(4, 3)))), 32)
-    assert embed.batch_size == 32
-    assert embed(X32).shape == (150, 4)
-    assert max(seen) == 32
-
-
 def test_an_embedding_may_be_a_function_of_rows_or_of_the_estimator_and_rows():
     model = RandomForestRegressor(2).fit(X, codes)
     np.testing.assert_array_equal(embed_by(model, lambda X: X[:, :2])(X), X[:, :2])
@@ -94,19 +74,11 @@ def test_an_embedding_may_be_a_function_of_rows_or_of_the_estimator_and_rows():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda net: make_pipeline(StandardScaler(), GridSearchCV(net, {}, cv=2)),
-        lambda net: GridSearchCV(make_pipeline(StandardScaler(), FunctionTransformer(), net), {}, cv=2),
-    ],
-    ids=["search in pipeline", "pipeline in search"],
-)
-def test_a_wrapper_has_the_embeddings_of_the_model_inside(wrap):
-    net = MLPClassifier((5,), max_iter=20, random_state=0)
-    scaled = StandardScaler().fit_transform(X)
+def test_a_wrapper_has_the_embeddings_of_the_model_inside():
+    net, scaled = MLPClassifier((5,), max_iter=20, random_state=0), StandardScaler().fit_transform(X)
     inner = clone(net).fit(scaled, y)
-    p, h = represent_by(wrap(net).fit(X, y))(X)
+    search = GridSearchCV(make_pipeline(FunctionTransformer(), net), {}, cv=2)
+    p, h = represent_by(make_pipeline(StandardScaler(), search).fit(X, y))(X)
     np.testing.assert_array_equal(h, embed_by(inner)(scaled))
     np.testing.assert_array_equal(p, inner.predict_proba(scaled))
     np.testing.assert_allclose(p, softmax(h @ inner.coefs_[-1] + inner.intercepts_[-1], axis=1), rtol=1e-4, atol=1e-6)

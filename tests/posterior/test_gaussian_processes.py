@@ -36,10 +36,9 @@ class LengthKernel(GenericKernelMixin, Kernel):
     def __init__(self):
         pass
 
-    def __call__(self, X, Y=None, eval_gradient=False):
+    def __call__(self, X, Y=None):
         first, second = (np.array([len(text) for text in texts]) for texts in (X, X if Y is None else Y))
-        values = np.exp(-((first[:, None] - second) ** 2) / 8)
-        return (values, np.empty((*values.shape, 0))) if eval_gradient else values
+        return np.exp(-((first[:, None] - second) ** 2) / 8)
 
     def diag(self, X):
         return np.ones(len(X))
@@ -135,16 +134,10 @@ def assert_moments(draws, mean, sd, slack=1e-7):
     assert (np.abs(draws.std(0) - sd) <= 5 * sd / np.sqrt(2 * len(draws)) + slack).all()
 
 
-# --- they are functions
+ONE_VALUE = [(name, None) for name in ("sum", "product", "periodic", "pairwise", "too many products")]
 
 
-@pytest.mark.parametrize(
-    ("name", "n_classes"),
-    [
-        *((name, None) for name in ("sum", "product", "periodic", "pairwise", "too many products")),
-        *(("RBF", 2), ("sum", 3), ("pairwise", 3)),
-    ],
-)
+@pytest.mark.parametrize(("name", "n_classes"), [*ONE_VALUE, ("RBF", 2), ("sum", 3), ("pairwise", 3)])
 def test_draws_are_the_same_functions_in_all_chunks(name, n_classes, monkeypatch, global_state_untouched):
     estimator, X_pool = classifier(name, n_classes) if n_classes else regressor(name)
     X = np.concatenate([X_pool, problem(X_pool.shape[1])[0], X_pool[:2]])  # training rows, and twins, are among them
@@ -163,22 +156,14 @@ def test_draws_are_the_same_functions_in_all_chunks(name, n_classes, monkeypatch
     assert_same(predict_draws(X), draws)
 
 
-def test_one_seed_gives_one_set_of_functions_and_another_seed_others():
+def test_one_seed_gives_one_set_of_functions_that_no_later_fit_changes_and_another_seed_others():
     for estimator, X_pool in (regressor("RBF"), regressor("pairwise"), classifier("RBF"), classifier("pairwise")):
-        draws = [sample_posterior(estimator, 5, rng(seed))(X_pool) for seed in (1, 1, 2)]
-        np.testing.assert_array_equal(draws[0], draws[1])
-        assert (np.abs(draws[0] - draws[2]).max(axis=(0, *range(2, draws[0].ndim))) > 1e-3).all()
-
-
-def test_draws_stay_what_they_are_when_the_estimator_is_refitted():
-    for estimator, X_pool in (regressor("RBF"), classifier("RBF", 3)):
-        predict_draws = sample_posterior(estimator, 5, rng())
-        before = predict_draws(X_pool)
+        predict_draws, *others = (sample_posterior(estimator, 5, rng(seed)) for seed in (1, 1, 2))
+        draws, same, another = (predict(X_pool) for predict in (predict_draws, *others))
+        np.testing.assert_array_equal(draws, same)
+        assert (np.abs(draws - another).max(axis=(0, *range(2, draws.ndim))) > 1e-3).all()
         estimator.fit(X_pool, [0, 1, 0, 1, 1, 0, 0])
-        np.testing.assert_array_equal(predict_draws(X_pool), before)
-
-
-# --- of the right law
+        np.testing.assert_array_equal(predict_draws(X_pool), draws)
 
 
 @pytest.mark.parametrize("name", EXACT_LIMIT)
@@ -203,15 +188,9 @@ def test_other_kernels_have_no_features_or_too_many():
 
 
 @pytest.mark.arithmetic
-@pytest.mark.parametrize(
-    ("name", "normalize_y"),
-    [
-        *((name, False) for name in ("Matern 3/2", "rational quadratic", "periodic", "cubic", "product")),
-        ("sum", True),
-    ],
-)
-def test_moments_of_regression_draws_are_the_posteriors(name, normalize_y):
-    estimator, X_pool = regressor(name, alpha=np.geomspace(1e-3, 1, 9), normalize_y=normalize_y)
+@pytest.mark.parametrize("name", ["Matern 3/2", "rational quadratic", "periodic", "cubic", "product", "sum"])
+def test_moments_of_regression_draws_are_the_posteriors(name):
+    estimator, X_pool = regressor(name, alpha=np.geomspace(1e-3, 1, 9), normalize_y=name == "sum")
     X = np.concatenate([X_pool, estimator.X_train_])
     mean, covariance = function_moments(estimator, X)
     draws = sample_posterior(estimator, 2000, rng())(X)
@@ -244,8 +223,6 @@ def test_other_kernels_relate_rows_through_the_training_rows(name):
 def test_noise_variance_is_alpha_and_white_noise_in_units_of_the_labels():
     X, y, _ = problem(1)
     kernel = RBF(0.7) + 2.0 * WhiteKernel(0.3)
-    plain = GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None).fit(X, y)
-    assert noise_variance(plain) == pytest.approx(0.65)
     scaled = GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None, normalize_y=True).fit(X, 100 * y)
     assert noise_variance(scaled) == pytest.approx(0.65 * (100 * y).var())
     each = GaussianProcessRegressor(RBF(0.7), alpha=np.linspace(0.1, 0.3, 9), optimizer=None).fit(X, y)
@@ -267,8 +244,7 @@ def test_binary_draws_have_the_mean_of_predict_proba(name):
 def test_white_noise_of_a_classifier_is_averaged_over_in_every_draw():
     latent = np.linspace(-30, 30, 61)
     for white in (0.3, 3.9, 4.1, 400.0):
-        expected = logistic_mean(latent, white)
-        np.testing.assert_allclose(np.exp(gp._log_link(latent, white)), expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(np.exp(gp._log_link(latent, white)), logistic_mean(latent, white), rtol=0, atol=1e-6)
 
 
 def test_one_vs_rest_draws_have_the_mean_of_quadrature():
@@ -298,9 +274,6 @@ def test_large_variances_leave_probabilities_that_sum_to_one():
     np.testing.assert_allclose(draws.sum(2), 1, rtol=0, atol=1e-12)
 
 
-# --- what is given to them
-
-
 def test_kernels_of_texts_can_be_drawn_from():
     texts = np.array(["aab", "abc", "cc", "bca", "b", "aaaa"])
     pool = np.array(["abcabc", "ccccc", "aab", "abcabc"])
@@ -310,10 +283,6 @@ def test_kernels_of_texts_can_be_drawn_from():
     mean, covariance = function_moments(regression, pool)
     assert_moments(draws, mean, np.sqrt(np.diag(covariance)))
     np.testing.assert_allclose(draws[:, 0], draws[:, 3], rtol=0, atol=1e-7)
-
-    classification = GaussianProcessClassifier(kernel, optimizer=None).fit(texts, list("xyxyxz"))
-    predict_draws = sample_posterior(classification, 7, rng())
-    np.testing.assert_allclose(predict_draws(pool[1:2]), predict_draws(pool)[:, 1:2], rtol=0, atol=1e-7)
 
 
 def test_a_row_has_one_value_whatever_holds_it():
@@ -325,22 +294,14 @@ def test_a_row_has_one_value_whatever_holds_it():
     negative[0, 0] = -0.0
     for same in (X_pool.tolist(), np.asfortranarray(X_pool), negative):
         np.testing.assert_allclose(predict_draws(same), predict_draws(X_pool), rtol=0, atol=1e-7)
-
-
-def test_rows_that_the_estimator_refuses_are_refused():
-    for estimator, X_pool in (regressor("sum"), classifier("sum")):
-        predict_draws = sample_posterior(estimator, 3, rng())
-        gaps = np.where(X_pool > 0, np.nan, X_pool)
-        for spoiled, message in ((X_pool[:, :1], "features"), (gaps, "NaN"), (X_pool.astype(str), "numeric")):
-            with pytest.raises(ValueError, match=message):
-                predict_draws(spoiled)
+    with pytest.raises(ValueError, match="NaN"):
+        predict_draws(np.where(X_pool > 0, np.nan, X_pool))
 
 
 def test_what_has_no_functions_is_refused():
     X, y, _ = problem(1, n=15)
-    for estimator in (GaussianProcessRegressor(), GaussianProcessClassifier()):
-        with pytest.raises(NotFittedError):
-            sample_posterior(estimator, 3, rng())
+    with pytest.raises(NotFittedError):
+        sample_posterior(GaussianProcessClassifier(), 3, rng())
     several = GaussianProcessRegressor(RBF(), alpha=0.1, optimizer=None).fit(X, np.stack([y, -y], axis=1))
     with pytest.raises(ValueError, match="several outputs"):
         sample_posterior(several, 3, rng())
@@ -348,5 +309,3 @@ def test_what_has_no_functions_is_refused():
     with pytest.raises(ValueError, match='`multi_class` must be "one_vs_rest"'):
         sample_posterior(estimator.fit(X, np.digitize(y, [0.0, 0.5])), 3, rng())
     assert sample_posterior(estimator.fit(X, y > 0), 3, rng())(X).shape == (3, 15, 2)
-    with pytest.raises(ValueError, match="`n_draws`"):
-        sample_posterior(regressor("RBF")[0], 0, rng())

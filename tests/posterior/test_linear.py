@@ -1,6 +1,5 @@
 """Linear models: draws have the law that they say they have, in both of the ways in which they are taken."""
 
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -10,7 +9,6 @@ from reference import UnitNoise
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
@@ -47,9 +45,6 @@ def fit(estimator, X, y):
 
 def draw(estimator, n_draws, X_training, y_training, seed=0):
     return sample_posterior(estimator, n_draws, rng(seed), X_training=X_training, y_training=y_training)
-
-
-# The law of weights
 
 
 def covariance_of_logits(way, X, D_nC, prior_p, intercept, X_new):
@@ -103,9 +98,6 @@ def test_both_ways_have_the_inverse_hessian_as_covariance(way, intercept, n_clas
     np.testing.assert_allclose(sparse_covariance, covariance, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
-by_class = laplace._law_by_class
-
-
 @pytest.mark.parametrize(("intercept", "n", "n_features"), [(True, 30, 5), (False, 10, 40)])
 def test_class_by_class_each_is_a_binary_model(intercept, n, n_features):
     noise, n_classes = rng(1), 4
@@ -114,7 +106,7 @@ def test_class_by_class_each_is_a_binary_model(intercept, n, n_features):
     prior_p = noise.uniform(0.5, 20, n_features)
     D_nC = laplace.curvature(logits, weight_n)
     size = n_classes * (n_features + n)
-    coef, b = by_class(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
+    coef, b = laplace._law_by_class(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
     draws_CmK = laplace.linear(X_new, coef, b).transpose(1, 0, 2)
     p_nC = softmax(logits, axis=1)
     own_nC = weight_n[:, np.newaxis] * p_nC * (1 - p_nC) * 4 / 3
@@ -125,9 +117,9 @@ def test_class_by_class_each_is_a_binary_model(intercept, n, n_features):
 
 def test_laws_of_classes_that_are_not_kept_are_made_again(monkeypatch):
     X, D_nC = rng(3).standard_normal((15, 4)), laplace.curvature(rng(4).standard_normal((15, 5)), np.ones(15))
-    kept = by_class(X, D_nC, np.ones(4), True)
+    kept = laplace._law_by_class(X, D_nC, np.ones(4), True)
     monkeypatch.setattr(laplace, "MAX_ELEMENTS", 16)
-    again = by_class(X, D_nC, np.ones(4), True)
+    again = laplace._law_by_class(X, D_nC, np.ones(4), True)
     for _ in range(2):
         for one, other in zip(kept(7, rng()), again(7, rng()), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -145,15 +137,12 @@ def test_curvature_keeps_its_digits_where_a_class_is_nearly_certain():
 def test_classes_are_drawn_one_by_one_where_a_joint_law_would_be_too_large():
     X, mode, prior_p = rng(3).standard_normal((15, 4)), (rng(4).standard_normal((5, 4)), np.arange(5.0)), np.ones(4)
     D_nC = laplace.curvature(laplace.linear(X, mode[0].T, mode[1]), np.ones(15))
-    for max_joint, way in ((20**2, laplace._primal_law), (20**2 - 1, by_class)):
+    for max_joint, way in ((20**2, laplace._primal_law), (20**2 - 1, laplace._law_by_class)):
         coef, b = laplace.posterior(X, mode, np.ones(15), prior_p, True, max_joint)(7, rng())
         expected, expected_b = way(X, D_nC, prior_p, True)(7, rng())
         np.testing.assert_array_equal(coef, expected + mode[0].T[:, :, np.newaxis])
         np.testing.assert_array_equal(b, expected_b + mode[1][:, np.newaxis])
     assert laplace.matrix_elements((1400, 150), 110) > laplace.MAX_ELEMENTS
-
-
-# Logistic regression against quadrature and a grid
 
 
 @pytest.mark.parametrize(("fit_intercept", "n_features"), [(False, 1), (True, 4)])
@@ -174,9 +163,6 @@ def test_binary_draws_average_to_the_quadrature_under_the_laplace_posterior(fit_
     assert (np.abs(draws[:, :, 1].mean(axis=0) - yes) <= error + 1e-6).all()
     if n_features == 4:  # the most probable weights are surer than their distribution, and rightly so
         assert np.abs(yes - estimator.predict_proba(3 * X[:20])[:, 1]).max() > 0.01
-
-
-# Logistic regression: what the fit was told
 
 
 def same_draws(one, other, atol=1e-6):
@@ -206,42 +192,28 @@ def test_rows_of_weight_zero_do_not_count():
 
 
 def test_the_chosen_strength_of_a_cross_validation_is_the_prior():
-    chosen = fit(LogisticRegressionCV(Cs=[0.03, 3.0], cv=3, **TIGHT), X, y)
-    plain = LogisticRegression(C=float(np.ravel(chosen.C_)[0]), **TIGHT).fit(X, y)
-    same_draws(draw(chosen, 50, X, y)(X), draw(plain, 50, X, y)(X))
-    if not OLD:
-        chosen = fit(LogisticRegressionCV(Cs=[0.03, 3.0], cv=3, use_legacy_attributes=False, **TIGHT), X, y)
+    for options in ({}, {} if OLD else {"use_legacy_attributes": False}):
+        chosen = fit(LogisticRegressionCV(Cs=[0.03, 3.0], cv=3, **options, **TIGHT), X, y)
+        plain = LogisticRegression(C=float(np.ravel(chosen.C_)[0]), **TIGHT).fit(X, y)
         same_draws(draw(chosen, 50, X, y)(X), draw(plain, 50, X, y)(X))
 
 
 @pytest.mark.skipif(not OLD, reason="scikit-learn has neither since 1.8")
 def test_other_schemes_than_a_softmax_are_left_to_the_bootstrap():
-    for scheme, labels in (("ovr", y), ("multinomial", y_binary)):
-        with pytest.raises(NoPosteriorError, match="neither a binary model nor a softmax"):
-            draw(fit(LogisticRegression(multi_class=scheme), X, labels), 5, X, labels)
+    with pytest.raises(NoPosteriorError, match="neither a binary model nor a softmax"):
+        draw(fit(LogisticRegression(multi_class="ovr"), X, y), 5, X, y)
 
 
 def test_corners_of_an_l1_penalty_have_no_curvature():
-    for kind, options in (
-        (LogisticRegression, {"penalty": "l1"}),
-        (LogisticRegression, {"penalty": "elasticnet", "l1_ratio": 0.5} if OLD else {"l1_ratio": 1.0}),
-        (LogisticRegressionCV, {"penalty": "elasticnet", "l1_ratios": [0.5], "Cs": [1.0], "cv": 3}),
-    ):
+    by_folds = LogisticRegressionCV(solver="saga", tol=1e-2, penalty="elasticnet", l1_ratios=[0.5], Cs=[1.0], cv=3)
+    for estimator in (LogisticRegression(solver="saga", tol=1e-2, penalty="l1"), by_folds):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            estimator = fit(kind(solver="saga", tol=1e-2, **options), X, y)
+            fit(estimator, X, y)
         with pytest.raises(NoPosteriorError, match="L1"):
             draw(estimator, 5, X, y)
-
-
-def test_an_elastic_net_without_l1_is_an_l2_penalty():
-    options = {"solver": "saga", "tol": 1e-8, "max_iter": 10_000, "random_state": 0}
-    elastic = fit(LogisticRegression(penalty="elasticnet", l1_ratio=0, **options), X, y)
-    l2 = fit(LogisticRegression(penalty="l2", **options), X, y)
-    same_draws(draw(elastic, 50, X, y)(X), draw(l2, 50, X, y)(X))
-
-
-# Logistic regression: what has no posterior
+    smooth = LogisticRegression(solver="saga", tol=1e-2, penalty="elasticnet", l1_ratio=0)
+    assert draw(fit(smooth, X, y), 5, X, y)(X).shape == (5, 150, 3)
 
 
 def test_what_has_no_laplace_posterior_is_left_to_the_bootstrap(monkeypatch):
@@ -249,7 +221,6 @@ def test_what_has_no_laplace_posterior_is_left_to_the_bootstrap(monkeypatch):
     sure.coef_ = sure.coef_ * 1e6
     for estimator, message in (
         (LogisticRegression(C=np.inf), "no prior"),
-        (LogisticRegression(penalty=None), "no prior"),
         (LogisticRegression(solver="liblinear"), "penalises the intercept"),
         (SGDClassifier(loss="log_loss", random_state=0), "SGDClassifier"),
         (sure, "0 or 1"),
@@ -270,11 +241,7 @@ def test_draws_that_do_not_know_the_training_labels_are_warned_of():
     with pytest.warns(UserWarning, match="is too wide"):
         draw(estimator, 50, x, labels)
     draw(LogisticRegression(C=0.1).fit(x / 100, labels), 50, x / 100, labels)
-    knows_little = LogisticRegression(fit_intercept=False).fit(X[:, :1], y_binary)
-    draw(knows_little, 50, X[:, :1], y_binary)
-
-
-# Logistic regression: manners
+    draw(LogisticRegression(fit_intercept=False).fit(X[:, :1], y_binary), 50, X[:, :1], y_binary)  # knows little
 
 
 def test_training_data_are_asked_for_by_name_and_are_those_of_the_fit():
@@ -283,11 +250,8 @@ def test_training_data_are_asked_for_by_name_and_are_those_of_the_fit():
         sample_posterior(estimator, 5, rng(), X_training=X)
     with pytest.raises(ValueError, match="`y_training` must hold labels that the estimator was fitted to"):
         draw(estimator, 5, X, y)
-    for rows, labels, message in ((X[:, :2], y, "features"), (X, y[:9], "inconsistent")):
-        with pytest.raises(ValueError, match=message):
-            draw(estimator, 5, rows, labels)
-    with pytest.raises(NotFittedError):
-        draw(LogisticRegression(), 5, X, y)
+    with pytest.raises(ValueError, match="inconsistent"):
+        draw(estimator, 5, X, y[:9])
 
 
 @pytest.mark.arithmetic
@@ -311,22 +275,6 @@ def test_draws_are_probabilities_the_same_at_every_call_and_in_every_chunk(n, la
     check_posterior(estimator, wide[:10], n_draws=20, X_training=wide[rows], y_training=labels[rows])
 
 
-def test_bags_of_words_take_memory_of_the_order_of_the_weights():
-    noise, n_draws, n_features = rng(9), 20, 30_000
-    words = sparse.random_array((60, n_features), density=0.002, format="csr", rng=noise)
-    labels = np.arange(60) % 3
-    estimator = LogisticRegression().fit(words, labels)
-    tracemalloc.start()
-    functions = draw(estimator, n_draws, words, labels)
-    draws = functions(words)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert draws.shape == (n_draws, 60, 3)
-    assert peak < 2 * 8 * n_draws * 3 * n_features  # the weights, and half as much again; a covariance would be 7 GiB
-
-
-# Regression
-
 X_diabetes, t = load_diabetes(return_X_y=True)
 X_diabetes = X_diabetes / X_diabetes.std(axis=0) + 3.0  # the posterior is of centred features: it must show
 
@@ -337,9 +285,7 @@ def assert_law(draws, mean, std):
     np.testing.assert_allclose(draws.std(axis=0), std, rtol=5 / np.sqrt(2 * len(draws)), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("n", "fit_intercept"), [(300, False), (300, True), (7, True)], ids=["origin", "many rows", "fewer than columns"]
-)
+@pytest.mark.parametrize(("n", "fit_intercept"), [(300, False), (300, True), (7, True)])
 def test_bayesian_ridge_draws_have_the_closed_form_law(n, fit_intercept, global_state_untouched):
     estimator = BayesianRidge(fit_intercept=fit_intercept).fit(X_diabetes[:n], t[:n])
     draws = sample_posterior(estimator, 4000, rng())(X_diabetes[300:330])
@@ -347,7 +293,6 @@ def test_bayesian_ridge_draws_have_the_closed_form_law(n, fit_intercept, global_
     centred, new = X_diabetes[:n] - offset, X_diabetes[300:330] - offset
     covariance = np.linalg.inv(estimator.alpha_ * centred.T @ centred + estimator.lambda_ * np.eye(10))
     variance = np.einsum("ij,jk,ik->i", new, covariance, new)
-    assert draws.shape == (4000, 30)
     assert_law(draws, estimator.predict(X_diabetes[300:330]), np.sqrt(variance))
     if CENTRES:
         _, std = estimator.predict(X_diabetes[300:330], return_std=True)
@@ -355,7 +300,7 @@ def test_bayesian_ridge_draws_have_the_closed_form_law(n, fit_intercept, global_
         assert_law(draws, estimator.predict(X_diabetes[300:330]), np.sqrt(std**2 - noise_variance(estimator)))
 
 
-@pytest.mark.parametrize("n", [300, 7], ids=["many rows", "fewer rows than columns"])
+@pytest.mark.parametrize("n", [300, 7])
 def test_ard_draws_have_the_closed_form_law_without_the_features_that_were_dropped(n):
     useless = rng(11).standard_normal((442, 3))
     wide = np.hstack([X_diabetes, useless])

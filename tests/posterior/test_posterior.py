@@ -1,8 +1,5 @@
 """Posterior draws: the same K functions at every call, from every source."""
 
-import tracemalloc
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,12 +8,7 @@ import torch
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
@@ -25,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery, sample_posterior
+from skactive import MCDropoutClassifier, sample_posterior
 from skactive.posterior import bootstrap
 
 X, codes = load_iris(return_X_y=True)
@@ -50,9 +42,7 @@ FOREST = RandomForestClassifier(12, random_state=0).fit(X, y)
 SOURCES = {
     "forest": lambda: FOREST,
     "search": lambda: GridSearchCV(
-        make_pipeline(StandardScaler(), RandomForestClassifier(12, random_state=0)),
-        {"randomforestclassifier__max_depth": [2, 3]},
-        cv=2,
+        make_pipeline(StandardScaler(), FOREST), {"randomforestclassifier__max_depth": [2, 3]}, cv=2
     ).fit(X, y),
     "skorch, logits": lambda: skorch_net(skorch.NeuralNetClassifier, mlp(3), codes, criterion=nn.CrossEntropyLoss),
     "skorch, binary": lambda: skorch_net(skorch.NeuralNetBinaryClassifier, mlp(1), (codes == 1).astype(np.float32)),
@@ -87,14 +77,6 @@ def test_the_mean_of_all_trees_is_what_the_forest_predicts():
         np.testing.assert_allclose(draws.mean(0), forest.predict_proba(X), rtol=0, atol=1e-12)
 
 
-def test_the_three_kinds_of_outputs_of_one_net_give_the_same_draws():
-    module = mlp(3)
-    kinds = (module, nn.Sequential(module, nn.Softmax(-1)), nn.Sequential(module, nn.LogSoftmax(-1)))
-    logits, *others = (sample_posterior(kind, 4, rng())(X32) for kind in kinds)
-    for draws in others:
-        np.testing.assert_allclose(draws, logits, atol=1e-6)
-
-
 def test_fewer_draws_than_members_are_distinct_members_in_their_order():
     everyone = sample_posterior(FOREST, None, rng())(X)
     some = sample_posterior(FOREST, 5, rng(3))(X)
@@ -106,49 +88,29 @@ def test_fewer_draws_than_members_are_distinct_members_in_their_order():
         sample_posterior(FOREST, 13, rng())
 
 
-def test_a_forest_fitted_to_a_frame_with_text_labels_gives_one_draw_a_tree_without_warnings():
+def test_a_forest_takes_frames_sparse_rows_and_gaps_without_warnings():
     # trees know codes and no feature names: src-d/style-analyzer PR 88, scikit-learn 26140
     frame = pd.DataFrame(X, columns=list("abcd"))
     forest = RandomForestClassifier(7, random_state=0).fit(frame, y)
     draws = sample_posterior(forest, None, rng())(frame.set_index(np.repeat(3, 150)))
-    np.testing.assert_allclose(draws.mean(0), forest.predict_proba(frame))
     np.testing.assert_array_equal(draws[0], forest.estimators_[0].predict_proba(X32))
-
-
-def test_sparse_rows_and_rows_with_gaps_are_the_forests_business():
-    expected = sample_posterior(FOREST, None, rng())(X)
     for convert in (sparse.csr_matrix, sparse.csc_array):
-        np.testing.assert_array_equal(sample_posterior(FOREST, None, rng())(convert(X)), expected)
+        functions = sample_posterior(FOREST, None, rng())
+        np.testing.assert_array_equal(functions(convert(X)), functions(X))
     gaps = np.where(np.arange(600).reshape(150, 4) % 11 == 0, np.nan, X)
     forest = RandomForestClassifier(5, random_state=0).fit(gaps, y)
     np.testing.assert_allclose(sample_posterior(forest, None, rng())(gaps).mean(0), forest.predict_proba(gaps))
 
 
-def test_a_large_sparse_pool_is_never_made_dense():
-    # 100,000 × 5,000 would take 4 GB as float64; the csr matrix takes 2 MB.
-    columns = rng().integers(5000, size=100_000).astype(np.int32)
-    pool = sparse.csr_matrix((rng().random(100_000), columns, np.arange(100_001)), shape=(100_000, 5000))
-    forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(pool[:100], np.arange(100) % 2)
-    tracemalloc.start()
-    StochasticBatchQuery("entropy", "softmax", random_state=0).select(forest, pool, 4)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 200e6
-
-
 @pytest.mark.parametrize("estimator", [GaussianNB(), KMeans(2, n_init=1)])
 def test_what_has_no_draws_is_a_type_error_that_names_the_ways_out(estimator):
-    with pytest.raises(TypeError, match="bootstrap") as caught:
-        sample_posterior(estimator.fit(X, codes), 3, rng())
-    assert type(estimator).__name__ in str(caught.value)
-    with pytest.raises(TypeError, match=type(estimator).__name__):
+    with pytest.raises(TypeError, match=f"{type(estimator).__name__}.*bootstrap"):
         sample_posterior(make_pipeline(StandardScaler(), estimator).fit(X, codes), 3, rng())
 
 
 def test_what_is_not_fitted_or_kept_no_model_is_refused():
-    for estimator in (RandomForestClassifier(), make_pipeline(RandomForestClassifier())):
-        with pytest.raises(NotFittedError):
-            sample_posterior(estimator, 3, rng())
+    with pytest.raises(NotFittedError):
+        sample_posterior(make_pipeline(RandomForestClassifier()), 3, rng())
     search = GridSearchCV(RandomForestClassifier(3), {"max_depth": [1]}, cv=2, refit=False).fit(X, y)
     with pytest.raises(ValueError, match="refit"):
         sample_posterior(search, None, rng())
@@ -165,9 +127,6 @@ def test_several_outputs_are_refused_and_one_gives_one_value_a_row():
     assert sample_posterior(net, 7, rng())(X).shape == (7, 150)
 
 
-# --- bootstrap
-
-
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_bootstrap_members_differ_and_are_reproducible(n_jobs):
     model = GaussianNB().fit(X, y)
@@ -177,13 +136,14 @@ def test_bootstrap_members_differ_and_are_reproducible(n_jobs):
     np.testing.assert_array_equal(bootstrap(model, X, y, None, rng(), n_jobs=n_jobs)(X), draws)
 
 
+fits = []
+
+
 class Weighs(GaussianNB):
     """Writes down how many rows a fit got, and with which weights."""
 
-    fits: ClassVar = []
-
     def fit(self, X, y, sample_weight=None):
-        self.fits.append((len(X), None if sample_weight is None else sample_weight.sum()))
+        fits.append((len(X), None if sample_weight is None else sample_weight.sum()))
         return super().fit(X, y, sample_weight)
 
 
@@ -194,10 +154,9 @@ class ByParts(Weighs):
 
 
 def test_bootstrap_members_get_counts_as_weights_unless_they_are_fitted_by_parts():
-    Weighs.fits.clear()
     for model in (Weighs(), ByParts()):
         bootstrap(model, X, y, 2, rng())
-    assert Weighs.fits == [(150, 150)] * 2 + [(150, None)] * 2
+    assert fits == [(150, 150)] * 2 + [(150, None)] * 2
 
 
 def test_no_bootstrap_member_misses_a_class_that_has_a_row_to_give():
@@ -211,9 +170,7 @@ def test_bootstrap_members_without_probabilities_vote_and_regressors_give_values
     assert set(np.unique(draws)) == {0.0, 1.0}
     np.testing.assert_array_equal(draws.sum(-1), 1)
     assert (draws.mean(0).argmax(-1) == codes).mean() > 0.7
-    draws = bootstrap(LinearRegression().fit(X, codes), X, codes, 4, rng())(X)
-    assert draws.shape == (4, 150)
-    assert draws.std(0).max() > 0
+    assert bootstrap(LinearRegression().fit(X, codes), X, codes, 4, rng())(X).shape == (4, 150)
 
 
 def test_bootstrap_columns_are_those_of_the_estimator_also_for_classes_it_never_saw():
