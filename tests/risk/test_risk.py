@@ -168,7 +168,7 @@ def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(loss, b
     estimates, naive = [], []
     for _ in range(n_times):
         left, bought, log_proba = np.arange(len(losses)), [], []
-        for _ in range(5):  # rounds from a shrinking pool, its scores new in each
+        for _ in range(5):  # from a shrinking pool, its scores new in every round
             batch, of_picks = mixed(
                 entropy[left] * rng.uniform(0.7, 1.3, size=len(left)), 20, rng, beta=beta, epsilon=0.1
             )
