@@ -71,15 +71,6 @@ def test_scores_equal_their_formulas_in_exact_fractions(name, data):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_nothing_over_nothing_is_nothing_and_something_over_nothing_is_finite():
-    # Draws agree on both outcomes; on the one that cannot be bought; on the effect.
-    draws = np.array([[[1.0, 3.0], [1.0, 3.0], [1.0, 3.0]], [[1.0, 3.0], [1.0, 5.0], [2.0, 4.0]]])
-    treated, untreated = (scores.rho(draws, treatment=np.full(3, t)) for t in (1, 0))
-    np.testing.assert_array_equal(treated, [0.0, 2.0**52, 0.0])
-    np.testing.assert_array_equal(untreated, [0.0, 1.0, 0.0])
-    assert np.isfinite(scores.mu_rho(draws * 1e100, treatment=np.ones(3))).all()
-
-
 def test_an_offset_of_all_outcomes_costs_no_digits_and_tensors_stay_tensors():
     rng = np.random.default_rng(0)
     draws, treatment = rng.integers(-64, 64, size=(8, 50, 2)) / 64, rng.integers(2, size=50)  # sums with 2^27 are exact

@@ -245,11 +245,9 @@ def test_losses_of_probabilities_are_those_of_their_formulas_and_unknown_labels_
 
 
 def test_a_learner_of_modal_is_tested_by_its_estimator():
-    learner = ActiveLearner(RandomForestClassifier(20, random_state=0), X_training=X_TRAIN, y_training=Y_TRAIN)
-    tester = a_tester()
+    learner, tester = ActiveLearner(RandomForestClassifier(20), X_training=X_TRAIN, y_training=Y_TRAIN), a_tester()
     tester.tell(LABELS[tester.ask(learner, 40)])
     assert tester.risk(learner, "brier") == tester.risk(learner.estimator, "brier")
-    assert tester.measure(learner, "accuracy", n_resamples=10).value > 0
     assert tester.difference(learner, learner.estimator).value == 0
 
 
@@ -354,10 +352,6 @@ def test_labels_of_a_kind_that_the_model_does_not_know_are_refused(model):
     for loss in ("zero_one", "log_loss"):
         with pytest.raises(ValueError, match="`labels` must be of the kind that the model knows"):
             tester.risk(other, loss)
-    tester.ask(other, 2)
-    with pytest.raises(ValueError, match="`labels` must"):
-        tester.tell(["1", "2"])  # of the kind of this model, but not of the labels there are
-    np.testing.assert_array_equal(tester.labels_, LABELS[rows])
 
 
 def test_losses_that_do_not_go_with_model_or_labels_are_refused(model, regressor):
