@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -23,19 +22,15 @@ from killed_experiment import experiment, keep_records, records_of
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
-from skactive.experiment import _checkpoint, _experiment
+from skactive.experiment import _experiment
 
 ROOT = Path(__file__).parents[2]
 
 
 def numbers(result):
     """Everything that must be equal; seconds are what they were."""
-    if isinstance(result, str):
-        result = ExperimentResult.from_json(result)
+    result = ExperimentResult.from_json(result) if isinstance(result, str) else result
     return [(r.trial, r.query, r.round, r.n_labelled, r.indices, r.scores) for r in result.rounds]
-
-
-# --- experiments ----------------------------------------------------------------------------------
 
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -54,10 +49,6 @@ class CountingTree(DecisionTreeClassifier):
         return super().fit(X, y)
 
 
-def first_rows(learner, X_pool, n_instances):
-    return np.arange(n_instances)
-
-
 QUERIES = {"power": StochasticBatchQuery("entropy", "softmax"), "mine": killed_experiment.global_numpy}
 
 
@@ -72,10 +63,7 @@ def small(checkpoint, **changes):
 @pytest.mark.slow
 def test_kill_9_at_any_moment_and_a_new_start_give_the_result_of_an_undisturbed_run(tmp_path):
     command = [sys.executable, killed_experiment.__file__, str(tmp_path), "22", "0"]
-    run = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    found = json.loads(run.stdout)
+    found = json.loads(subprocess.check_output(command, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}))
     assert len(found["records_at_kill"]) >= 22
     assert len(set(found["records_at_kill"])) > 5  # kills were all over the run, not at its start alone
     for resumed in found["resumed"]:
@@ -90,13 +78,9 @@ def test_kill_9_of_a_run_in_several_processes_and_a_new_start_in_one_give_the_sa
     process = subprocess.Popen([sys.executable, "-c", code], env=env, start_new_session=True)
     while process.poll() is None and records_of(path) <= 20:
         time.sleep(0.01)
-    process.kill()
+    os.killpg(process.pid, signal.SIGKILL)  # with its workers
     assert process.wait() == -signal.SIGKILL
-    try:
-        assert numbers(experiment(path)) == numbers(experiment())
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its workers, which would wait for work for some minutes
+    assert numbers(experiment(path)) == numbers(experiment())
 
 
 @pytest.mark.parametrize("n_records", [1, 9, 15])
@@ -122,6 +106,9 @@ def test_queries_and_trials_can_be_added_and_the_rest_stands(tmp_path):
     assert CountingTree.n_fits == 0
 
 
+OTHER = {"n_initial": 6, "test_size": 0.3, "batch_size": 3, "stratify": False, "random_state": 1}
+
+
 def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(tmp_path):
     path = tmp_path / "run.sqlite"
     small(path)
@@ -133,28 +120,13 @@ def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(tmp_pat
         ("queries['power']", {"queries": {"power": StochasticBatchQuery("entropy", "softmax", beta=2)}}),
         ("queries['mine']", {"queries": {"mine": lambda learner, X_pool, n_instances: np.arange(n_instances)}}),
         ("scoring", {"scoring": ["accuracy"]}),
-        ("n_initial", {"n_initial": 6}),
-        ("test_size", {"test_size": 0.3}),
-        ("batch_size", {"batch_size": 3}),
         ("budget", {"budget": 8, "n_rounds": None}),
-        ("stratify", {"stratify": False}),
-        ("random_state", {"random_state": 1}),
         ("X_test", {"X_test": X, "y_test": Y}),
+        *[(name, {name: value}) for name, value in OTHER.items()],
     ]:
         with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}` was not the same"):
             small(path, **changes)
         assert path.read_bytes() == before
-
-
-def test_equal_data_in_another_layout_and_another_random_state_of_an_estimator_make_no_other_experiment(tmp_path):
-    first = small(tmp_path / "run.sqlite")
-    same = {
-        "X": np.asfortranarray(X),
-        "y": np.repeat(Y, 2)[::2],
-        "estimator": CountingTree(max_features=2, random_state=9),
-    }
-    assert small(tmp_path / "run.sqlite", **same).rounds == first.rounds
-    assert CountingTree.n_fits == 0
 
 
 def test_an_experiment_without_a_seed_goes_on_with_the_seeds_of_its_checkpoint(tmp_path):
@@ -164,32 +136,19 @@ def test_an_experiment_without_a_seed_goes_on_with_the_seeds_of_its_checkpoint(t
     assert numbers(small(None, random_state=None)) != numbers(first)
 
 
-def test_other_versions_are_said_and_are_no_error(tmp_path, monkeypatch):
-    path = tmp_path / "run.sqlite"
-    with monkeypatch.context() as then:
-        now = _checkpoint.versions()
-        then.setattr(_checkpoint, "versions", lambda: {**now, "numpy": "0.1"})
-        first = small(path)
-    with pytest.warns(UserWarning, match=r"begun with numpy 0.1 \(now"):
-        assert small(path).rounds == first.rounds
-
-
-@pytest.mark.parametrize(
-    "other", [None, {"random_state": 1}, {"queries": {"replaces": first_rows}}], ids=["removed", "seed", "query"]
-)
-def test_a_checkpoint_that_was_removed_or_replaced_by_that_of_another_experiment_gets_no_record(other, tmp_path):
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_checkpoint_that_was_removed_or_replaced_by_that_of_another_experiment_gets_no_record(removed, tmp_path):
     path, elsewhere = tmp_path / "run.sqlite", tmp_path / "elsewhere.sqlite"
 
     def replaces(learner, X_pool, n_instances):
         if path.exists():
-            shutil.move(path, tmp_path / "away") if other is None else shutil.copy(elsewhere, path)
+            shutil.move(path, tmp_path / "away") if removed else shutil.copy(elsewhere, path)
         return np.arange(n_instances)
 
-    small(elsewhere, **{"queries": {"replaces": replaces}, **(other or {})}, n_trials=1)
-    before = elsewhere.read_bytes()
+    small(elsewhere, queries={"replaces": replaces}, random_state=1, n_trials=1)
     with pytest.raises(ValueError, match=r"`checkpoint`.* was removed or replaced while an experiment wrote to it"):
         small(path, queries={"replaces": replaces}, n_trials=1)
-    assert not path.exists() if other is None else path.read_bytes() == before
+    assert not path.exists() if removed else path.read_bytes() == elsewhere.read_bytes()
 
 
 @pytest.mark.parametrize("broken", ["fails", "interrupted"])
@@ -200,9 +159,6 @@ def test_the_same_call_goes_on_after_a_failure_or_an_interruption(broken, tmp_pa
         small(path)
     monkeypatch.delenv("BROKEN")
     assert numbers(small(path)) == numbers(small(None))
-
-
-# --- more rounds, interruptions, and what queries remember ----------------------------------------
 
 
 def test_more_rounds_go_on_and_fewer_show_what_is_there(tmp_path):
@@ -220,7 +176,7 @@ class Remembers:
         self.rng = np.random.default_rng(5)
 
     def __call__(self, learner, X_pool, n_instances):
-        asked(len(X_pool))
+        os.environ["ASKED"] += f" {len(X_pool)}"  # where no checksum looks
         return self.rng.choice(len(X_pool), n_instances, replace=False)
 
 
@@ -229,13 +185,8 @@ class RemembersScores(Remembers):
 
     def __call__(self, draws):
         if draws.shape[1] > 2:  # not a row that is drawn to look at its shape
-            asked(draws.shape[1])
+            os.environ["ASKED"] += f" {draws.shape[1]}"
         return self.rng.random(draws.shape[1])
-
-
-def asked(n):
-    """How many rows the pool had, noted where no checksum looks."""
-    os.environ["ASKED"] = f"{os.environ.get('ASKED', '')} {n}"
 
 
 @pytest.mark.parametrize(
@@ -251,6 +202,7 @@ def test_a_killed_run_goes_on_after_its_last_round_or_begins_anew_if_the_query_m
 ):
     path = tmp_path / "run.sqlite"
     options = {"queries": {"query": query}, "n_rounds": 3, "n_trials": 1}
+    monkeypatch.setenv("ASKED", "")
     first = small(path, **options)
     keep_records(path, 2 + 3)
     monkeypatch.setenv("ASKED", "")
@@ -283,16 +235,8 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(tmp_path):
     assert not (tmp_path / "run.sqlite").exists()
 
 
-# --- one file, several experiments ----------------------------------------------------------------
-
-
-def unseeded(checkpoint, **changes):
-    tree = DecisionTreeClassifier(max_features=2)  # a class that counts would not be the same in the next call
-    return small(checkpoint, **{"estimator": tree, "random_state": None, "n_rounds": 1, **changes})
-
-
 def begun_meanwhile(monkeypatch, path, **changes):
-    """Let another process begin the file just before this one does."""
+    """Let another process begin the file just before the next call does."""
     Real = _experiment.Checkpoint
 
     class Late:
@@ -300,78 +244,34 @@ def begun_meanwhile(monkeypatch, path, **changes):
         def begin(*args, **options):
             with monkeypatch.context() as undone:
                 undone.setattr(_experiment, "Checkpoint", Real)
-                unseeded(path, **changes)
+                small(path, **changes)
             return Real.begin(*args, **options)
 
     monkeypatch.setattr(_experiment, "Checkpoint", Late)
 
 
-def test_who_comes_second_with_the_same_call_takes_over_the_seeds_of_the_first(tmp_path, monkeypatch):
+def test_who_comes_second_takes_over_the_seeds_of_the_first_or_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "run.sqlite"
-    begun_meanwhile(monkeypatch, path)
-    second = unseeded(path)
+    # a class that counts would not be the same in the next call
+    options = {"estimator": DecisionTreeClassifier(max_features=2), "random_state": None, "n_rounds": 1}
+    begun_meanwhile(monkeypatch, path, **options)
+    second = small(path, **options)
     monkeypatch.undo()
-    assert unseeded(path) == second
+    assert small(path, **options) == second
     assert n_records(path) == 3 + 8
-
-
-def test_who_comes_second_with_another_call_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "run.sqlite"
-    begun_meanwhile(monkeypatch, path)
+    begun_meanwhile(monkeypatch, other := tmp_path / "other.sqlite", **options)
     for changes in ({"batch_size": 3}, {"random_state": 1}):
         with pytest.raises(ValueError, match=f"is of another experiment: its `{next(iter(changes))}` was not the same"):
-            unseeded(path, **changes)
+            small(other, **{**options, **changes})
 
 
-RACER = """
-import sys
-sys.path[:0] = sys.argv[3:]
-from test_checkpoint import unseeded
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    print(unseeded(sys.argv[1], batch_size=int(sys.argv[2])).to_json())
-except ValueError as error:
-    print(f"refused: {error}")
-"""
-
-
-def race(path, sizes):
-    """What processes print that begin one file at the same moment."""
-    command = [sys.executable, "-c", RACER, str(path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-    folders = str(Path(__file__).parent), str(ROOT / "tests"), str(ROOT)
-    racers = [subprocess.Popen([*command, str(size), *folders], **pipes) for size in sizes]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    return [racer.communicate()[0] for racer in racers]
-
-
-@pytest.mark.slow
-def test_processes_that_begin_one_file_at_the_same_moment_join_or_are_refused(tmp_path):
-    same = race(tmp_path / "same", (4, 4))
-    assert ExperimentResult.from_json(same[0]).rounds == ExperimentResult.from_json(same[1]).rounds
-    assert unseeded(tmp_path / "same").rounds == ExperimentResult.from_json(same[0]).rounds
-    other = race(tmp_path / "other", (4, 3))
-    (refused,) = [text for text in other if text.startswith("refused")]
-    (finished,) = [ExperimentResult.from_json(text) for text in other if text != refused]
-    assert "is of another experiment: its `batch_size` was" in refused
-    assert n_records(tmp_path / "other") == 3 + len(finished.rounds)
-
-
-def changed(path, statement):
-    """The file after a statement of SQL."""
+def execute(path, *statements):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(statement)
-    return path
+        return [connection.execute(statement).fetchone() for statement in statements]
 
 
 def n_records(path):
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT count(*) FROM records").fetchone()[0]
+    return execute(path, "SELECT count(*) FROM records")[0][0]
 
 
 LAST = "WHERE rowid = (SELECT max(rowid) FROM records)"
@@ -388,7 +288,8 @@ def test_a_changed_record_is_refused_and_the_file_left_alone(tmp_path):
         "UPDATE records SET content = replace(content, '3', '4') WHERE rowid = 2",
     ):
         path.write_bytes(whole)
-        before = changed(path, statement).read_bytes()
+        execute(path, statement)
+        before = path.read_bytes()
         with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
             small(path, n_rounds=3, n_trials=1)
         assert path.read_bytes() == before, statement
@@ -411,16 +312,14 @@ def test_no_changed_byte_is_taken_for_another_result(tmp_path):
 def test_rounds_of_another_experiment_in_a_file_are_refused(tmp_path):
     small(path := tmp_path / "one.sqlite")
     small(other := tmp_path / "two.sqlite", random_state=1)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("ATTACH ? AS other", (str(other),))
-        connection.execute(f"DELETE FROM records {LAST}")
-        connection.execute("INSERT INTO records SELECT * FROM other.records WHERE key NOT IN (SELECT key FROM records)")
+    missing = "SELECT * FROM other.records WHERE key NOT IN (SELECT key FROM records)"
+    execute(path, f"ATTACH '{other}' AS other", f"DELETE FROM records {LAST}", f"INSERT INTO records {missing}")
     with pytest.raises(ValueError, match=r"`checkpoint`.* is damaged: the checksum of record"):
         small(path)
 
 
 def test_a_round_that_is_lost_is_run_again(tmp_path):
     first = small(path := tmp_path / "run.sqlite")
-    changed(path, "DELETE FROM records WHERE rowid = 4")
+    execute(path, "DELETE FROM records WHERE rowid = 4")
     assert small(path) == first
     assert n_records(path) == 3 + 12

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -15,11 +14,9 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
-from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
@@ -61,17 +58,6 @@ def by_run(result):
     return runs
 
 
-def random_state_of(estimator, X, y):
-    return estimator.random_state
-
-
-def first_row(estimator, X, y):
-    return X[0, 0]
-
-
-# --- rounds ---------------------------------------------------------------------------------------
-
-
 # asreview/asreview #14, modAL-python/modAL #191: the last batch is smaller, and nothing breaks or is lost
 @pytest.mark.parametrize(
     ("n_rows", "n_initial", "batch_size", "end", "n_labelled"),
@@ -107,35 +93,20 @@ def test_a_round_is_what_its_record_says():
         assert len(set(labelled)) == len(labelled)
 
 
-def test_a_strategy_may_answer_as_any_version_of_modal_has_them_answer():
-    def pairs(learner, X_pool, n_instances):
-        return list(range(n_instances)), X_pool[:n_instances]
-
-    assert numbers(run({"q": pairs})) == numbers(run({"q": first_rows}))
-
-
-# --- paired trials --------------------------------------------------------------------------------
-
-
 def test_queries_share_first_labels_and_the_seeds_of_a_trial_and_no_two_rounds_have_the_same():
-    tree, scoring = DecisionTreeClassifier(random_state=7), [random_state_of, "accuracy"]
-    result = run({"a": uniform, "b": first_rows}, tree, scoring=scoring)
+    model = make_pipeline(BaggingClassifier(DecisionTreeClassifier(max_features=1), 2, random_state=7))
+    parts = {"outer": lambda e, X, y: e[-1].random_state, "inner": lambda e, X, y: e[-1].estimator.random_state}
+    result = run({"a": uniform, "b": first_rows}, model, scoring={**parts, "accuracy": "accuracy"})
     runs, seeds = by_run(result), {}
     for trial in range(2):
         a, b = runs["a", trial][0], runs["b", trial][0]
         assert (a.indices, a.scores) == (b.indices, b.scores)
     assert runs["a", 0][0].indices != runs["a", 1][0].indices
     for r in result.rounds:
-        seeds.setdefault((r.trial, r.round), set()).add(r.scores["random_state_of"])
+        seeds.setdefault((r.trial, r.round), set()).add(r.scores["outer"])
+        assert r.scores["outer"] != r.scores["inner"]  # of every part of a model
     assert all(len(of) == 1 for of in seeds.values())
     assert len(set.union(*seeds.values())) == 6
-
-
-def test_seeds_reach_every_part_of_a_model():
-    bagging = BaggingClassifier(DecisionTreeClassifier(max_features=1), 2)
-    parts = {"outer": lambda e, X, y: e[-1].random_state, "inner": lambda e, X, y: e[-1].estimator.random_state}
-    (*_, r) = run(estimator=make_pipeline(StandardScaler(), bagging), scoring=parts).rounds
-    assert r.scores["outer"] != r.scores["inner"]
 
 
 def test_equal_queries_find_the_same_under_any_name_and_with_other_queries_beside_them():
@@ -155,10 +126,32 @@ def test_a_seed_gives_the_same_numbers_again_and_another_gives_others():
     assert numbers(run(estimator=tree, random_state=5)) == first
     assert numbers(run(estimator=tree, random_state=6)) != first
     rng = np.random.default_rng(5)
-    assert numbers(run(estimator=tree, random_state=rng)) != numbers(
-        run(estimator=tree, random_state=rng)
-    )  # it goes on
+    goes_on = [numbers(run(estimator=tree, random_state=rng)) for _ in range(2)]
+    assert goes_on[0] != goes_on[1]
     assert numbers(run(random_state=None)) != numbers(run(random_state=None))
+
+
+def test_a_strategy_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
+    calls = []
+
+    def strategy(learner, X_pool, n_instances=1):
+        calls.append(1)
+        return np.arange(n_instances) + len(calls)
+
+    for initial, first, second in by_run(run({"counting": strategy}, X_test=X, y_test=LABELS)).values():
+        left = np.setdiff1d(np.arange(len(X)), initial.indices)
+        assert first.indices == tuple(left[1:5])
+        assert second.indices == tuple(np.setdiff1d(left, first.indices)[2:6])
+    assert calls == []
+
+
+def test_each_batch_of_a_run_is_chosen_with_a_seed_of_its_own():
+    # the same seed in every round would give the same positions, as pools differ by four rows only
+    query = StochasticBatchQuery("entropy", "uniform")
+    initial, first, second = by_run(run({"uniform": query}, X_test=X, y_test=LABELS))["uniform", 0]
+    left = np.setdiff1d(np.arange(len(X)), initial.indices)
+    after = np.setdiff1d(left, first.indices)
+    assert [np.flatnonzero(left == i) for i in first.indices] != [np.flatnonzero(after == i) for i in second.indices]
 
 
 class Net(nn.Sequential):
@@ -176,48 +169,6 @@ def test_global_generators_are_neither_a_source_nor_touched():
         assert numbers(run(estimator=net, X=X.astype(np.float32), y=Y, n_trials=1)) == numbers(first)
 
 
-def counting():
-    """A strategy that remembers in a closure how often it was asked."""
-    calls = []
-
-    def strategy(learner, X_pool, n_instances=1):
-        calls.append(1)
-        return np.arange(n_instances) + len(calls)
-
-    return strategy, calls
-
-
-def test_a_strategy_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
-    strategy, calls = counting()
-    for initial, first, second in by_run(run({"counting": strategy}, X_test=X, y_test=LABELS)).values():
-        left = np.setdiff1d(np.arange(len(X)), initial.indices)
-        assert first.indices == tuple(left[1:5])
-        assert second.indices == tuple(np.setdiff1d(left, first.indices)[2:6])
-    assert calls == []
-
-
-class CountingQuery(StochasticBatchQuery):
-    """Would count its calls, if it were not cloned for each."""
-
-    def __call__(self, learner, X_pool, n_instances=1):
-        self.n_calls = vars(self).get("n_calls", 0) + 1
-        return np.arange(n_instances) + self.n_calls
-
-
-def test_each_batch_is_chosen_by_a_clone_of_the_query_with_a_seed_of_its_own():
-    queries = {"counting": CountingQuery(), "uniform": StochasticBatchQuery("entropy", "uniform")}
-    runs = by_run(run(queries, X_test=X, y_test=LABELS))
-    initial, *batches = runs["counting", 0]
-    left = np.setdiff1d(np.arange(len(X)), initial.indices)
-    assert batches[0].indices == tuple(left[1:5])
-    assert batches[1].indices == tuple(np.setdiff1d(left, batches[0].indices)[1:5])
-    # the same seed in every round would give the same positions, as pools differ by four rows only
-    initial, first, second = runs["uniform", 0]
-    left = np.setdiff1d(np.arange(len(X)), initial.indices)
-    after = np.setdiff1d(left, first.indices)
-    assert [np.flatnonzero(left == i) for i in first.indices] != [np.flatnonzero(after == i) for i in second.indices]
-
-
 def test_what_was_passed_in_is_as_it_was():
     forest, query = RandomForestClassifier(3, random_state=1), StochasticBatchQuery("entropy", random_state=2)
     frame, labels = pd.DataFrame(X, columns=list("abcd")), pd.Series(LABELS)
@@ -227,9 +178,6 @@ def test_what_was_passed_in_is_as_it_was():
     assert vars(query).keys() == vars(StochasticBatchQuery()).keys()
     pd.testing.assert_frame_equal(frame, pd.DataFrame(X, columns=list("abcd")))
     pd.testing.assert_series_equal(labels, pd.Series(LABELS))
-
-
-# --- splits and first labels ----------------------------------------------------------------------
 
 
 def trials_of(n_points=100, strata=None, n_trials=3, **arguments):
@@ -263,20 +211,13 @@ def test_given_splits_and_first_labels_are_taken_as_they_are():
         np.testing.assert_array_equal(trial.initial, start)
 
 
-def test_given_first_labels_are_never_tested_on():
+def test_given_first_labels_are_never_tested_on_and_splits_have_the_proportions_of_the_classes():
     initial = [np.arange(t, 70 + t) for t in range(3)]
     for trial, start in zip(trials_of(initial=initial, test_size=25), initial, strict=True):
         assert len(trial.test) == 25
         assert not set(trial.test) & set(start)
-
-
-def test_splits_have_the_proportions_of_the_classes_as_far_as_that_goes():
     strata = np.repeat(["many", "few"], [80, 20])
-    for trial in trials_of(strata=strata):
-        assert (strata[trial.test] == "few").sum() == 5
-        assert (strata[trial.initial] == "few").sum() == 1
-    with_a_rare_one = np.array(["rare", *strata[1:]])
-    assert [len(trial.test) for trial in trials_of(strata=with_a_rare_one)] == [25, 25, 25]
+    assert [(strata[trial.test] == "few").sum() for trial in trials_of(strata=strata)] == [5, 5, 5]
 
 
 @given(st.data())
@@ -296,9 +237,6 @@ def test_stratified_first_labels_have_every_class_and_its_share(data):
     assert (chosen > share - 1 - rare).all()
 
 
-# --- data -----------------------------------------------------------------------------------------
-
-
 def test_the_containers_of_features_and_labels_change_nothing():
     same = numbers(run({"q": first_rows}, DecisionTreeClassifier()))
     for features in (sparse.csc_matrix(X), X.tolist(), pd.DataFrame(X)):
@@ -307,40 +245,12 @@ def test_the_containers_of_features_and_labels_change_nothing():
         assert numbers(run({"q": first_rows}, DecisionTreeClassifier(), y=labels)) == same, type(labels)
 
 
-def test_a_class_may_be_missing_at_first_if_the_model_can_do_without():
-    start = [np.arange(5), np.arange(5)]  # all of one class
-    result = run({"first": first_rows}, n_initial=None, initial=start)
-    assert len(result.rounds) == 6
-    assert len(run(n_initial=2, stratify=False).rounds) == 6
-
-
-# --- scores ---------------------------------------------------------------------------------------
-
-
-def test_scorers_come_by_name_as_functions_in_lists_and_dicts():
-    error = make_scorer(mean_absolute_error, greater_is_better=False)
-    for scoring, names in [
-        (None, ["score"]),
-        ("r2", ["r2"]),
-        (["r2", first_row], ["r2", "first_row"]),
-        ({"a": error, "b": lambda e, X, y: 1}, ["a", "b"]),
-        (error, ["score"]),
-    ]:
-        result = run(estimator=KNeighborsRegressor(1), y=Y.astype(float), scoring=scoring, n_trials=1, n_rounds=1)
-        assert result.score_names == names
-        assert all(isinstance(value, float) for r in result.rounds for value in r.scores.values())
-    assert result.rounds[0].scores["score"] < 0
-
-
 def test_a_scorer_that_asks_for_rows_gets_their_positions_in_the_callers_data():
     def agrees(estimator, X_test, y_test, *, rows):
         return float(np.array_equal(X[rows], X_test) and np.array_equal(LABELS[rows], y_test))
 
     assert {r.scores["agrees"] for r in run(scoring=agrees).rounds} == {1.0}
     assert {r.scores["agrees"] for r in run(scoring=agrees, X_test=X, y_test=LABELS).rounds} == {1.0}
-
-
-# --- failures -------------------------------------------------------------------------------------
 
 
 class FailsWhenTold(KNeighborsClassifier):
@@ -362,13 +272,11 @@ def test_a_run_that_fails_is_marked_and_the_others_are_as_they_would_be():
     with pytest.warns(UserWarning, match=r"2 of 4 runs failed.*trial 1, round 1: ArithmeticError: row 0"):
         result = run(queries, FailsWhenTold(1), **arguments)
     undisturbed = run(queries, KNeighborsClassifier(1), **arguments)
-    assert [(f.trial, f.query, f.round, f.type, f.message) for f in result.failures] == [
-        (1, "uniform", 1, "ArithmeticError", "row 0"),
-        (1, "last", 1, "ArithmeticError", "row 0"),
+    assert [(f.trial, f.query, f.round, f.message) for f in result.failures] == [
+        (1, "uniform", 1, "row 0"),
+        (1, "last", 1, "row 0"),
     ]
-    assert "in fit" in result.failures[0].traceback
     assert numbers(result) == [n for n in numbers(undisturbed) if n[0] == 0 or n[2] == 0]
-    assert "2 runs failed" in repr(result)
     assert [row["n_trials"] for row in result.summary().rows] == [1, 1]
     assert ExperimentResult.from_json(result.to_json()) == result
 
@@ -379,9 +287,6 @@ def test_an_experiment_of_which_nothing_is_left_raises_the_first_error():
 
     with pytest.raises(RuntimeError, match=r"(?s)Every run failed.*LookupError: no idea"):
         run({"fails": fails})
-
-
-# --- results --------------------------------------------------------------------------------------
 
 
 def made_up(curves, n_labelled=(10, 20, 30)):
@@ -395,34 +300,12 @@ def made_up(curves, n_labelled=(10, 20, 30)):
     return ExperimentResult(tuple(rounds))
 
 
-def test_a_frame_has_one_row_a_round():
-    result = run({"a": uniform, "b": first_rows}, scoring=["accuracy", "f1_macro"])
-    frame = result.to_frame()
-    columns = ["trial", "query", "round", "n_labelled", "indices", "accuracy", "f1_macro"]
-    assert frame.columns.tolist() == [*columns, "query_seconds", "fit_seconds"]
-    assert len(frame) == len(result.rounds) == 12
-    assert frame["query_seconds"].isna().tolist() == (frame["round"] == 0).tolist()
-    for row, r in zip(frame.itertuples(), result.rounds, strict=True):
-        assert (row.trial, row.query, row.round, row.n_labelled) == (r.trial, r.query, r.round, r.n_labelled)
-        assert (row.indices, row.accuracy, row.fit_seconds) == (r.indices, r.scores["accuracy"], r.fit_seconds)
-
-
 def test_json_gives_the_same_result_back_to_the_last_bit():
     result = run({"a": uniform}, scoring=["accuracy", "neg_log_loss"])
+    assert result.to_frame()["accuracy"].tolist() == [r.scores["accuracy"] for r in result.rounds]
     failed = ExperimentResult(result.rounds, (Failure(0, "a", 1, "E", "m", "t"),), {"x": [1]})
     for one in (result, failed, made_up({"a": [[0.1, np.inf, -np.inf]]})):
         assert ExperimentResult.from_json(one.to_json()) == one
-
-
-def test_settings_say_what_was_run():
-    query = StochasticBatchQuery("entropy", "softmax", beta=2)
-    settings = run({"power": query}, scoring="accuracy", n_trials=np.int64(2)).settings
-    assert settings["estimator"] == "KNeighborsClassifier(n_neighbors=1)"
-    assert "beta=2" in settings["queries"]["power"]
-    names = ("batch_size", "n_initial", "n_trials", "scoring")
-    assert [settings[name] for name in names] == [4, 6, 2, {"accuracy": "accuracy"}]
-    assert settings["versions"]["numpy"] == np.__version__
-    assert json.loads(json.dumps(settings)) == settings
 
 
 def test_a_summary_leaves_the_first_labels_out_and_has_students_numbers():
@@ -455,7 +338,6 @@ def test_labels_to_a_level_are_where_the_lines_between_evaluations_reach_it():
     assert a["labels"].mean == pytest.approx(((10 + 10 * 0.6 / 0.7) + (20 + 10 * 0.3 / 0.5)) / 2)
     assert a["reached"] == 2
     assert (b["labels"].mean, b["reached"], b["n_trials"]) == (10.0, 1, 2)
-    assert "(1 of 2)" in str(made_up(curves).summary(level=0.7))
     a, b = made_up(curves).summary().rows
     assert a["level"] == b["level"] == 0.3  # the highest that every run reaches
     assert a["reached"] == b["reached"] == 2
@@ -492,10 +374,8 @@ def test_a_trial_in_which_one_run_failed_is_left_out_for_all_and_a_query_that_al
 )
 def test_verdicts_say_better_worse_within_the_margin_or_that_it_cannot_be_told(differences, verdict):
     curves = {"a": [[0.5, 0.7 + d] for d in differences], "uniform": [[0.5, 0.7]] * 3}
-    summary = made_up(curves).summary()
-    (row,) = (row for row in summary.rows if row["query"] == "a")
+    (row,) = (row for row in made_up(curves).summary().rows if row["query"] == "a")
     assert row["verdict"] == verdict
-    assert verdict in str(summary)
     if np.ptp(differences) > 1e-9:
         times = (1.959964 + 0.841621) * np.std(differences, ddof=1) / np.mean(differences)
         assert row["trials_to_tell"] == max(2, np.ceil(times**2))
@@ -506,30 +386,8 @@ def test_one_trial_has_means_and_no_intervals():
     row = result.summary().rows[0]
     assert (row["mean"].mean, row["difference"].mean) == (0.25, pytest.approx(0.05))
     assert np.isnan([row["mean"].low, row["difference"].high, row["p_value"], row["p_holm"]]).all()
-    assert "0.250" in str(result.summary())
     assert "nan" not in str(result.summary()) + str(result.label_savings())
     assert np.isnan(made_up({"a": [[0.1]]}).summary().rows[0]["mean"].mean)  # of first labels alone
-
-
-def test_a_bar_counts_runs(capfd):
-    run(verbose=1)
-    assert "2/2" in capfd.readouterr().err
-
-
-# --- statistics -----------------------------------------------------------------------------------
-
-
-@given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=8))
-def test_holm_is_the_step_down_rule(p_values):
-    np.testing.assert_allclose(statistics.holm(p_values), reference.holm(p_values))
-
-
-def test_values_without_variance_have_no_interval_and_a_p_value_if_they_are_0():
-    assert statistics.paired_p_value([0.0, 0.0, 0.0]) == 1.0
-    assert np.isnan([statistics.paired_p_value(differences) for differences in ([0.1, 0.1, 0.1], [0.1])]).all()
-    equal = statistics.estimate([10.0, 10.0, 10.0])
-    assert equal.mean == 10
-    assert np.isnan([equal.low, equal.high]).all()
 
 
 @given(st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=8))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import matplotlib as mpl
 
 mpl.use("agg")
@@ -22,7 +20,6 @@ from sklearn.naive_bayes import GaussianNB
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive.experiment._results import Failure, Round
 from skactive.plotting import BatchDisplay, LearningCurveDisplay, PairedDifferenceDisplay
-from skactive.plotting._drawing import styles
 
 X, Y = load_iris(return_X_y=True)
 QUERIES = ["power, beta = 4", "topk", "uniform"]
@@ -70,9 +67,6 @@ def band_at(band):
     return {x: (vertices[vertices[:, 0] == x, 1].min(), vertices[vertices[:, 0] == x, 1].max()) for x in vertices[:, 0]}
 
 
-# --- learning curves ------------------------------------------------------------------------------
-
-
 def test_a_learning_curve_is_the_mean_over_trials_in_students_interval(runs):
     display = LearningCurveDisplay.from_result(result_of(runs))
     assert list(display.lines_) == QUERIES
@@ -86,18 +80,8 @@ def test_a_learning_curve_is_the_mean_over_trials_in_students_interval(runs):
     assert display.ax_.get_xlabel() == "labels bought, the first included"
     assert display.ax_.get_ylabel() == "accuracy on test rows"
     assert display.legend_.get_title().get_text() == "mean over 5 trials, 95 % interval"
-
-
-def test_one_trial_has_a_line_and_no_band_and_keywords_go_to_the_artists(runs):
-    one = result_of({query: scores[:1] for query, scores in runs.items()})
-    display = LearningCurveDisplay.from_result(one, linewidth=5)
-    assert set(display.bands_.values()) == {None}
-    assert display.legend_.get_title().get_text() == "one trial"
-    assert display.lines_["topk"].get_linewidth() == 5
-    _, ax = plt.subplots()
-    batch = BatchDisplay.from_batches(X, {"a": [0]}, ax=ax, marker="s", color="green")
-    assert batch.axes_[0] is ax
-    assert to_rgb(batch.batches_["a"].get_facecolor()[0]) == to_rgb("green")
+    one = LearningCurveDisplay.from_result(result_of({query: scores[:1] for query, scores in runs.items()}))
+    assert set(one.bands_.values()) == {None}
 
 
 def test_a_score_and_queries_can_be_chosen_and_a_query_looks_alike_in_every_figure_of_a_result(runs):
@@ -127,20 +111,6 @@ def test_failed_runs_and_labels_that_not_all_trials_reached_are_left_out(runs):
     np.testing.assert_allclose(display.lines_["topk"].get_ydata(), np.mean(differences, axis=0), atol=1e-15)
 
 
-def test_bands_of_few_trials_do_not_flatten_the_lines_and_zero_is_in_sight():
-    runs = {"topk": [[0.2, 0.5, 0.6, 0.9], [0.6, 0.7, 0.8, 0.8]]}  # Student's factor of two trials is 12.7
-    display = LearningCurveDisplay.from_result(result_of(runs, queries=["topk"]))
-    y, (low, high) = display.lines_["topk"].get_ydata(), display.ax_.get_ylim()
-    assert high - low <= 3 * np.ptp(y) + 1e-12
-    assert low < y.min() < y.max() < high
-    far = {"uniform": [[0.1, 0.1, 0.1, 0.1]] * 2, "topk": [[0.5, 0.5, 0.5, 0.51], [0.5, 0.5, 0.51, 0.51]]}
-    low, high = PairedDifferenceDisplay.from_result(result_of(far, queries=list(far))).ax_.get_ylim()
-    assert low < 0 < 0.41 < high
-
-
-# --- paired differences ---------------------------------------------------------------------------
-
-
 def test_differences_are_taken_within_trials(runs):
     display = PairedDifferenceDisplay.from_result(result_of(runs))
     assert display.reference == "uniform"
@@ -155,9 +125,6 @@ def test_differences_are_taken_within_trials(runs):
     assert display.ax_.get_ylabel() == "accuracy minus that of uniform"
 
 
-# --- batches --------------------------------------------------------------------------------------
-
-
 def offsets(points):
     return np.asarray(points.get_offsets())
 
@@ -170,14 +137,12 @@ def test_rows_of_a_batch_are_drawn_where_principal_components_or_the_user_put_th
         np.testing.assert_array_equal(offsets(display.labelled_[query]), where[[0, 50]])
         np.testing.assert_array_equal(offsets(display.batches_[query]), where[rows])
     assert [ax.get_title() for ax in display.axes_] == ["a", "b"]
-    assert display.figure_.get_supxlabel() == "PC 1 (92 % of variance)"
     for pool in (X.reshape(150, 2, 2), sparse.csr_array(X), X.tolist()):
         projected = BatchDisplay.from_batches(pool, {"a": [0]}).coordinates
         np.testing.assert_allclose(np.abs(projected), np.abs(where), atol=1e-8)  # up to the sign
     words = pd.DataFrame({"name": ["x"] * 150})  # which cannot be projected
     display = BatchDisplay.from_batches(words, {"a": [4]}, coordinates=where)
     np.testing.assert_array_equal(offsets(display.batches_["a"]), where[[4]])
-    assert display.axes_[0].get_ylabel() == "second coordinate"
 
 
 def test_scores_are_shades_of_the_pool():
@@ -187,7 +152,6 @@ def test_scores_are_shades_of_the_pool():
     shades = np.ma.filled(display.pools_["a"].get_array(), np.nan)
     np.testing.assert_array_equal(shades, scores)
     assert display.colorbar_.ax.get_ylabel() == "BALD (nats)"
-    assert [text.get_text() for text in display.legend_.get_texts()] == ["labelled", "batch"]
 
 
 def test_a_batch_of_an_experiment_is_that_of_the_round_and_the_rows_before_it_are_labelled(result):
@@ -196,43 +160,37 @@ def test_a_batch_of_an_experiment_is_that_of_the_round_and_the_rows_before_it_ar
         rounds = {r.round: list(r.indices) for r in result.rounds if r.query == query and r.trial == 1}
         assert list(display.batches[query]) == rounds[2]
         assert list(display.labelled[query]) == rounds[0] + rounds[1]
+    for trial, number in [(0, 0), (0, 4), (7, 1)]:
+        with pytest.raises(ValueError, match=rf"`trial` and `round` must be those of a batch.*Got {trial}, {number}"):
+            BatchDisplay.from_result(result, X, trial=trial, round=number)
+    with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
+        BatchDisplay.from_result(result, X[:20], trial=0, round=1)
+    with pytest.raises(ValueError, match=r"`batches\['a'\]` must be distinct positions from 0 to 149"):
+        BatchDisplay.from_batches(X, {"a": [150]})
 
 
-# --- manners --------------------------------------------------------------------------------------
-
-
-def displays(ax):
-    """Each display with many long names, in a figure of its own or on axes of the user."""
+def displays():
+    """Each display with many long names."""
     rng = np.random.default_rng(0)
     runs = result_of(random_runs(rng, queries=[f"query {i}, beta = {i}" for i in range(7)]), queries=[])
     two = result_of(random_runs(rng), queries=QUERIES)
     batches = {name: rng.choice(150, 10, replace=False) for name in ("power", "softmax", "topk", "uniform", "BADGE")}
     three, scores = dict(list(batches.items())[:3]), rng.gamma(1.0, size=150)
-
-    def axes(*shape):
-        return plt.subplots(*shape, figsize=(9, 7), layout="constrained")[1] if ax else None
-
     return {
-        "curves": lambda: LearningCurveDisplay.from_result(runs, ax=axes()),
-        "differences": lambda: PairedDifferenceDisplay.from_result(two, ax=axes()),
-        "batches": lambda: BatchDisplay.from_batches(X, batches, labelled=[0, 60], ax=axes(1, 5)),
-        "shades": lambda: BatchDisplay.from_batches(X, three, labelled=[0], scores=scores, ax=axes(1, 3)),
+        "curves": lambda: LearningCurveDisplay.from_result(runs),
+        "differences": lambda: PairedDifferenceDisplay.from_result(two),
+        "batches": lambda: BatchDisplay.from_batches(X, batches, labelled=[0, 60]),
+        "shades": lambda: BatchDisplay.from_batches(X, three, labelled=[0], scores=scores),
     }
-
-
-def drawn(name, ax):
-    """A display, drawn, with the renderer that knows the texts; every axis has a name."""
-    display = displays(ax)[name]()
-    recorder = pictures.drawn(display.figure_)
-    for panel in display.axes_ if hasattr(display, "axes_") else [display.ax_]:
-        assert panel.get_xlabel() or display.figure_.get_supxlabel()
-        assert panel.get_ylabel() or display.figure_.get_supylabel()
-    return display, recorder
 
 
 @pytest.mark.parametrize("name", ["curves", "differences", "batches", "shades"])
 def test_every_display_can_be_read_in_a_figure_of_its_own_and_holds_the_colours_of_what_it_shows(name):
-    display, recorder = drawn(name, False)
+    display = displays()[name]()
+    recorder = pictures.drawn(display.figure_)
+    for panel in display.figure_.axes:
+        assert panel.get_xlabel() or display.figure_.get_supxlabel()
+        assert panel.get_ylabel() or display.figure_.get_supylabel()
     assert display.figure_.get_figwidth() == 6  # inches, in which a page shows it
     assert list(pictures.faults(display.figure_, recorder=recorder)) == []
     box = display.legend_.get_window_extent(recorder)
@@ -245,72 +203,21 @@ def test_every_display_can_be_read_in_a_figure_of_its_own_and_holds_the_colours_
         assert (np.abs(pixels - to_rgb(colour)).max(axis=1) < 0.02).sum() > 20
 
 
-@pytest.mark.parametrize("name", ["curves", "batches"])
-def test_every_display_draws_on_the_axes_of_the_user_and_lays_no_legend_on_a_curve(name):
-    display, recorder = drawn(name, True)
-    box = display.legend_.get_window_extent(recorder)
-    for line in getattr(display, "lines_", {}).values():
-        assert not any(box.contains(*pixel) for pixel in display.ax_.transData.transform(line.get_xydata()))
-    figure, axes = plt.subplots(1, len(getattr(display, "axes_", [None])))
-    n_figures = len(plt.get_fignums())
-    assert display.plot(axes) is display
-    assert display.figure_ is figure
-    assert len(plt.get_fignums()) == n_figures
-    assert display.plot().figure_ is not figure
-
-
-def test_no_two_of_many_curves_look_alike():
-    for what in (("color", "linestyle"), ("marker", "linestyle")):
-        assert len({tuple(look[name] for name in what) for look in styles(28)}) == 28
-
-
-# --- matplotlib comes last ------------------------------------------------------------------------
-
-
-def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    display = LearningCurveDisplay(n_labelled={"a": [1, 2]}, scores={"a": [[0.1, 0.2]]})
-    with pytest.raises(ImportError, match="`plot` needs matplotlib: python -m pip install matplotlib"):
-        display.plot()
-
-
-# --- bad input ------------------------------------------------------------------------------------
-
-
 def test_bad_input_of_curves_is_named(runs):
     display, result = LearningCurveDisplay, result_of(runs)
     with pytest.raises(ValueError, match=r"`scoring` must be one of.*\['accuracy', 'error'\].*Got 'f1'"):
         display.from_result(result, scoring="f1")
     with pytest.raises(ValueError, match=r"`queries` must be among those of the result.*Got \['badge'\]"):
         display.from_result(result, queries=["badge"])
-    with pytest.raises(ValueError, match=r"`ax` must be 1 axes, one for each panel. Got 2"):
-        display.from_result(result, ax=plt.subplots(1, 2)[1])
     failures = [Failure(t, "topk", 1, "ValueError", "no", "no") for t in range(5)]
     with pytest.raises(ValueError, match=r"`result` must hold a finished run of each query.*Got none of 'topk'"):
         display.from_result(result_of(runs, failures=failures))
-    with pytest.raises(ValueError, match="`result` must hold trials with numbers of labels in common"):
-        display.from_result(made_of_other_labels())
     with pytest.raises(ValueError, match=r"`reference` must be one of.*Got 'random'"):
         PairedDifferenceDisplay.from_result(result, reference="random")
 
 
-def made_of_other_labels():
-    return ExperimentResult(tuple(Round(t, "a", 0, n, (0,), {"a": 0.5}, None, 0.1) for t, n in enumerate((5, 6))))
-
-
-def test_bad_input_of_batches_is_named():
-    for arguments, message in [
-        ({"batches": {"a": [150]}}, r"`batches\['a'\]` must be distinct positions from 0 to 149"),
-        ({"labelled": [-1]}, "`labelled` must be distinct positions"),
-        ({"coordinates": np.zeros((150, 3))}, r"`coordinates` must have shape \(n_points, 2\)"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            BatchDisplay.from_batches(**{"X": X, "batches": {"a": [0]}, **arguments})
-
-
-@pytest.mark.parametrize(("trial", "number"), [(0, 0), (0, 4), (7, 1)])
-def test_a_round_or_trial_that_is_no_batch_is_refused(trial, number, result):
-    with pytest.raises(ValueError, match=rf"`trial` and `round` must be those of a batch.*Got {trial}, {number}"):
-        BatchDisplay.from_result(result, X, trial=trial, round=number)
-    with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
-        BatchDisplay.from_result(result, X[:20])
+def test_a_display_draws_on_the_axes_of_the_user_and_again_in_a_new_figure(runs):
+    figure, axes = plt.subplots()
+    display = LearningCurveDisplay.from_result(result_of(runs), ax=axes)
+    assert display.figure_ is figure
+    assert display.plot().figure_ is not figure

@@ -18,7 +18,7 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, ma
 from small_models import first_law
 
 from skactive import StochasticBatchQuery
-from skactive.risk import ActiveTester, RiskEstimate, estimate_risk, lure_weights
+from skactive.risk import ActiveTester, estimate_risk, lure_weights
 from skactive.risk._estimates import at_every_look, estimate_difference, gamma_end
 from skactive.risk._weights import largest_of
 
@@ -108,12 +108,9 @@ def test_no_interval_goes_beyond_what_the_labels_seen_leave_possible():
     assert 0.3 <= low <= high <= 0.35
     assert of_uniform(np.zeros(5), 1000).interval(0.999999)[1] <= 1
     assert of_uniform([0.5, 1.5], 10, largest_loss=2).limits == (0.2, 1.8)
-
-
-def test_a_single_label_has_no_standard_error_and_says_no_more_than_the_range_of_the_loss():
-    estimate = of_uniform([1.0], 10)
-    assert math.isnan(estimate.standard_error)
-    assert estimate.interval() == (0.1, 1.0)
+    single = of_uniform([1.0], 10)
+    assert math.isnan(single.standard_error)
+    assert single.interval() == (0.1, 1.0)
     assert math.isnan(of_uniform([0.7], 10).interval()[1])  # a loss without a bound
 
 
@@ -124,9 +121,6 @@ def test_a_loss_without_a_bound_has_the_weighted_root_mean_square_for_the_larges
     assert found.step == pytest.approx(weights.max() / 3 * math.sqrt(np.mean(weights * losses**2)))
     assert found.limits == (pytest.approx(0.26), math.inf)
     assert estimate_risk(losses, log_proba, 10, largest_loss=2, largest_weight=9).step == 9 / 3 * 2
-
-
-# --- weights --------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.floats(-30, 0), min_size=1, max_size=40), st.integers(1, 100))
@@ -148,9 +142,6 @@ def test_a_tester_hands_the_querys_weights_over_which_are_those_of_its_law():
     expected, seen = largest_of(by_law, 40), lure_weights(query.log_proba_, len(X) - 300).max()
     assert expected > 1.5
     assert tester.risk(model, "zero_one").step == pytest.approx(max(expected, seen) / 40, rel=0.02)
-
-
-# --- coverage -------------------------------------------------------------------------------------
 
 
 def held(losses, scores, beta, epsilon, n_labelled, n_repetitions):
@@ -184,9 +175,6 @@ def test_intervals_at_every_look_share_the_chance_of_a_miss_out(models):
         assert estimate.n_looks == look
         assert estimate.interval(every_look=True) == estimate.interval(at_every_look(0.95, look))
         tester.tell(y[100:][tester.ask(models[0], 20)])
-
-
-# --- differences ----------------------------------------------------------------------------------
 
 
 def test_a_difference_is_that_of_both_risks_with_a_smaller_error_than_apart(models):
@@ -227,26 +215,17 @@ def test_one_side_of_a_difference_is_open():
     assert low < found.interval(side="lower")[0] < found.value < found.interval(side="upper")[1] < high
 
 
-# --- measures -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scoring", ["balanced_accuracy", "average_precision"])
-def test_measures_are_the_weighted_ones_with_an_interval_around_them(scoring):
-    labels = (y == 8).astype(int)
+def test_measures_are_the_weighted_ones_with_an_interval_around_them():
+    labels, measure = (y == 8).astype(int), average_precision_score
     model = LogisticRegression(max_iter=500).fit(X[:100], labels[:100])
-    tester = told(model, 300, labels)
-    found, again = (tester.measure(model, scoring, n_resamples=50, random_state=0) for _ in range(2))
-    if scoring == "balanced_accuracy":
-        measure, answers = balanced_accuracy_score, model.predict(X[100:])
-    else:
-        measure, answers = average_precision_score, model.decision_function(X[100:])
+    tester, answers = told(model, 300, labels), model.decision_function(X[100:])
+    found, again = (tester.measure(model, "average_precision", n_resamples=50, random_state=0) for _ in range(2))
     weights = lure_weights(tester.log_proba_, len(X) - 100)
     assert found.value == pytest.approx(measure(tester.labels_, answers[tester.indices_], sample_weight=weights))
     low, high = found.interval()
     assert low <= measure(labels[100:], answers) <= high
     assert (low, high) == pytest.approx(tuple(np.quantile(found.resampled, [0.025, 0.975])))
     np.testing.assert_array_equal(found.resampled, again.resampled)
-    assert "not unbiased" in str(found)
 
 
 def test_a_measure_that_no_resampling_changes_has_no_interval_and_that_of_the_whole_pool_no_width(recwarn):
@@ -260,25 +239,15 @@ def test_a_measure_that_no_resampling_changes_has_no_interval_and_that_of_the_wh
     measured = tester.measure(weak, "balanced_accuracy")
     assert measured.interval() == (measured.value, measured.value)
     assert measured.value == pytest.approx(balanced_accuracy_score(y[:60], weak.predict(X[:60])))
-    one_class = told(
-        model := DummyClassifier().fit(X[:20], np.zeros(20)), 100, (y == 8).astype(float), sampler="uniform"
-    )
-    assert one_class.measure(model, "balanced_accuracy", n_resamples=20, random_state=0).value == pytest.approx(0.5)
+    one_class = DummyClassifier().fit(X[:20], np.zeros(20))
+    tester = told(one_class, 100, (y == 8).astype(float), sampler="uniform")
+    assert tester.measure(one_class, "balanced_accuracy", n_resamples=20, random_state=0).value == pytest.approx(0.5)
 
 
-# --- refusals -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("largest_loss", 0.5), ("largest_loss", 0), ("largest_loss", "one"), ("largest_weight", 0.5), ("n_looks", 0)],
-)
-def test_options_of_an_estimate_are_checked(option, value):
-    with pytest.raises(ValueError, match=f"`{option}` must be"):
-        of_uniform([0.0, 0.0] if value == 0 else [0.0, 1.0], 10, **{option: value})
-
-
-@pytest.mark.parametrize(("option", "value"), [("level", 1), ("level", 95), ("side", "left"), ("every_look", 1)])
-def test_options_of_an_interval_are_checked(option, value):
-    with pytest.raises(ValueError, match=f"`{option}` must be"):
-        RiskEstimate(0.1, 0.01, 10, 100).interval(**{option: value})
+def test_options_are_checked():
+    for option, value in [("largest_loss", 0.5), ("largest_weight", 0.5), ("n_looks", 0)]:
+        with pytest.raises(ValueError, match=f"`{option}` must be"):
+            of_uniform([0.0, 1.0], 10, **{option: value})
+    for option, value in [("level", 1), ("level", 95), ("side", "left"), ("every_look", 1)]:
+        with pytest.raises(ValueError, match=f"`{option}` must be"):
+            of_uniform([0.0, 1.0], 10).interval(**{option: value})

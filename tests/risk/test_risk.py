@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
-from small_models import first_rows, n_unreachable
+from small_models import first_rows
 
 from skactive import BADGEQuery, StochasticBatchQuery
 from skactive.risk import LOSSES, ActiveTester, RiskEstimate, estimate_risk, lure_weights
@@ -116,7 +115,7 @@ def test_intervals_without_a_step_are_those_of_a_gamma_law():
         assert estimate.interval(level) == pytest.approx(law.interval(level))
     assert estimate.interval(every_look=True) == pytest.approx(law.interval(0.975))  # of one look
     assert estimate.interval(0.4, side="upper")[1] >= estimate.value
-    assert str(estimate) == "1 ± 0.5 (95 % interval 0.272 to 2.19), from 11 labels, for a pool of 100 rows"
+    assert "1 ± 0.5 (95 % interval 0.272 to 2.19)" in str(estimate)
 
 
 # --- mixture with uniform -------------------------------------------------------------------------
@@ -132,9 +131,10 @@ LAWS = {
 }
 
 
-def mixed(scores, k, rng, *, sampler="power", beta=2.0, epsilon=0.25):
-    indices, law = draw_batch(sampler, np.asarray(scores, dtype=float), k, rng, beta=beta, epsilon=epsilon)
-    return SimpleNamespace(indices=indices, log_proba=law.log_proba)
+def mixed(scores, k, rng, sampler="power", beta=2.0, epsilon=0.25):
+    """Rows of a batch, and the log-probability of each pick."""
+    indices, law = draw_batch(sampler, scores, k, rng, beta=beta, epsilon=epsilon)
+    return indices, law.log_proba()
 
 
 @pytest.mark.parametrize("sampler", ["power", "softrank", "topk"])
@@ -142,8 +142,8 @@ def test_mixed_batches_follow_their_law(sampler):
     law = reference.mixed_batches(LAWS[sampler], 3, 0.25)
     law = {batch: p for batch, p in law.items() if p > Fraction(1, 10**30)}
     rng = np.random.default_rng(11)
-    draws = [mixed(SCORES, 3, rng, sampler=sampler) for _ in range(1500)]
-    reference.assert_counts_fit(Counter(tuple(b.indices.tolist()) for b in draws), law, 1500)
+    drawn = Counter(tuple(mixed(SCORES, 3, rng, sampler)[0].tolist()) for _ in range(1500))
+    reference.assert_counts_fit(drawn, law, 1500)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -151,58 +151,32 @@ def test_mixed_batches_know_the_probability_of_each_pick(sampler, rng):
     for k in (1, 3, 4):
         law = reference.mixed_batches(LAWS[sampler], k, 0.25)
         for _ in range(10):
-            batch = mixed(SCORES, k, rng, sampler=sampler)
-            expected = np.log(floats(steps(law, tuple(batch.indices.tolist()))))
-            np.testing.assert_allclose(batch.log_proba(), expected, rtol=0, atol=1e-12)
-
-
-def test_rows_without_probability_are_counted_and_epsilon_leaves_none(forest):
-    query = StochasticBatchQuery("bald", random_state=0)
-    query.select(forest, POOL, 5)
-    assert n_unreachable(query) == np.count_nonzero(query.scores_ == 0) > 0
-    query.set_params(sampler="topk").select(forest, POOL, 5)
-    assert n_unreachable(query) == np.count_nonzero(query.scores_ < query.scores_.max())
-    for sampler in SAMPLERS:
-        query.set_params(sampler=sampler, epsilon=0.1).select(forest, POOL, 30)
-        assert n_unreachable(query) == 0
-        assert (query.log_proba_ >= math.log(0.1 / len(POOL)) - 1e-9).all()
+            batch, log_proba = mixed(SCORES, k, rng, sampler)
+            expected = np.log(floats(steps(law, tuple(batch.tolist()))))
+            np.testing.assert_allclose(log_proba, expected, rtol=0, atol=1e-12)
 
 
 # --- simulated acquisitions -----------------------------------------------------------------------
 
 
-def acquisitions(losses, scores, *, beta, n_times):
-    """Estimates and naive means over purchases in five rounds from a shrinking pool, its scores new in every round."""
-    rng = np.random.default_rng(2)
+@pytest.mark.parametrize(("loss", "beta"), [("zero_one", 1.0), ("log_loss", 0.5)])
+def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(loss, beta):
+    rng, n_times = np.random.default_rng(1), 120
+    p = rng.uniform(0.5, 0.98, size=1500)  # a model that is right about itself
+    wrong, entropy = rng.random(1500) > p, -p * np.log(p) - (1 - p) * np.log(1 - p)
+    losses = wrong.astype(float) if loss == "zero_one" else -np.log(np.where(wrong, 1 - p, p))
     estimates, naive = [], []
     for _ in range(n_times):
-        left, picks, log_proba = np.arange(len(losses)), [], []
-        for _ in range(5):
-            now = scores[left] * rng.uniform(0.7, 1.3, size=len(left))
-            batch = mixed(now, 20, rng, beta=beta, epsilon=0.1)
-            picks.append(left[batch.indices])
-            log_proba.append(batch.log_proba())
-            left = np.delete(left, batch.indices)
-        bought = losses[np.concatenate(picks)]
-        estimates.append(estimate_risk(bought, np.concatenate(log_proba), len(losses)))
+        left, bought, log_proba = np.arange(len(losses)), [], []
+        for _ in range(5):  # from a shrinking pool, its scores new in every round
+            batch, of_picks = mixed(
+                entropy[left] * rng.uniform(0.7, 1.3, size=len(left)), 20, rng, beta=beta, epsilon=0.1
+            )
+            bought, log_proba = np.r_[bought, losses[left[batch]]], np.r_[log_proba, of_picks]
+            left = np.delete(left, batch)
+        estimates.append(estimate_risk(bought, log_proba, len(losses)))
         naive.append(bought.mean())
-    return estimates, np.array(naive)
-
-
-def pool_of_losses():
-    """Zero-one and log losses on 1,500 rows of a model that is right about itself, and its uncertainty of each row."""
-    rng = np.random.default_rng(1)
-    p = rng.uniform(0.5, 0.98, size=1500)
-    wrong = rng.random(1500) > p
-    entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
-    return wrong.astype(float), -np.log(np.where(wrong, 1 - p, p)), entropy
-
-
-@pytest.mark.parametrize(("kind", "beta"), [(0, 1.0), (1, 0.5)], ids=["zero-one", "log loss"])
-def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(kind, beta):
-    losses, scores, n_times = pool_of_losses()[kind], pool_of_losses()[2], 120
-    estimates, naive = acquisitions(losses, scores, beta=beta, n_times=n_times)
-    values = np.array([estimate.value for estimate in estimates])
+    values, naive = np.array([estimate.value for estimate in estimates]), np.array(naive)
     risk, error = losses.mean(), values.std(ddof=1) / math.sqrt(n_times)
     assert abs(values.mean() - risk) < 4 * error
     assert abs(naive.mean() - risk) > 5 * naive.std(ddof=1) / math.sqrt(n_times)
@@ -271,11 +245,9 @@ def test_losses_of_probabilities_are_those_of_their_formulas_and_unknown_labels_
 
 
 def test_a_learner_of_modal_is_tested_by_its_estimator():
-    learner = ActiveLearner(RandomForestClassifier(20, random_state=0), X_training=X_TRAIN, y_training=Y_TRAIN)
-    tester = a_tester()
+    learner, tester = ActiveLearner(RandomForestClassifier(20), X_training=X_TRAIN, y_training=Y_TRAIN), a_tester()
     tester.tell(LABELS[tester.ask(learner, 40)])
     assert tester.risk(learner, "brier") == tester.risk(learner.estimator, "brier")
-    assert tester.measure(learner, "accuracy", n_resamples=10).value > 0
     assert tester.difference(learner, learner.estimator).value == 0
 
 
@@ -322,21 +294,6 @@ def test_an_estimate_is_refused_while_a_pick_before_others_is_open(model):
     assert tester.accuracy(model).n_labelled == 10
 
 
-def test_rows_that_are_not_open_are_refused(model):
-    tester = a_tester()
-    rows = tester.ask(model, 5)
-    tester.tell(LABELS[rows[:2]], rows=rows[:2])
-    other = np.setdiff1d(np.arange(20), rows)[:1]
-    for wrong, message in [
-        (rows[1:3], f"Got {rows[1]}, and 1 such"),
-        (other, f"Got {other[0]}, and 1 such"),
-        (rows[[2, 2]], "distinct positions"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            tester.tell(LABELS[:1].repeat(len(wrong)), rows=wrong)
-    np.testing.assert_array_equal(tester.open_, rows[2:])
-
-
 def test_labels_with_an_index_go_by_that_of_the_pool():
     frame = pd.DataFrame(POOL, index=np.arange(len(POOL)) * 3 + 1000)
     model = LogisticRegression(max_iter=1000).fit(frame[:100], LABELS[:100])
@@ -368,13 +325,20 @@ def test_labels_by_position_are_put_in_the_order_of_asking_and_those_without_an_
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gaps", [[1.0, math.nan, 2.0], pd.array(["a", None, "b"], dtype="str")], ids=["nan", "text"])
-def test_missing_labels_are_refused_by_name_and_the_rows_stay_open(model, gaps):
+def test_missing_labels_and_rows_that_are_not_open_are_refused_and_the_rows_stay_open(model):
     tester = a_tester()
-    rows = tester.ask(model, 3)
-    with pytest.raises(ValueError, match=r"`labels` must have a finite label for every row.*in row 1, and 1 such"):
-        tester.tell(gaps)
-    np.testing.assert_array_equal(tester.open_, rows)
+    rows = tester.ask(model, 5)
+    tester.tell(LABELS[rows[:2]], rows=rows[:2])
+    other = np.setdiff1d(np.arange(20), rows)[:1]
+    for of, labels, message in [
+        (rows[1:3], [1, 1], f"Got {rows[1]}, and 1 such"),
+        (other, [1], f"Got {other[0]}, and 1 such"),
+        (rows[[2, 2]], [1, 1], "distinct positions"),
+        (None, [1.0, math.nan, 2.0], "`labels` must have a finite label for every row.*in row 1, and 1 such"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tester.tell(labels, rows=of)
+    np.testing.assert_array_equal(tester.open_, rows[2:])
 
 
 def test_labels_of_a_kind_that_the_model_does_not_know_are_refused(model):
@@ -388,30 +352,21 @@ def test_labels_of_a_kind_that_the_model_does_not_know_are_refused(model):
     for loss in ("zero_one", "log_loss"):
         with pytest.raises(ValueError, match="`labels` must be of the kind that the model knows"):
             tester.risk(other, loss)
-    tester.ask(other, 2)
-    with pytest.raises(ValueError, match="`labels` must"):
-        tester.tell(["1", "2"])  # of the kind of this model, but not of the labels there are
-    np.testing.assert_array_equal(tester.labels_, LABELS[rows])
 
 
 def test_losses_that_do_not_go_with_model_or_labels_are_refused(model, regressor):
     tester = a_tester()
     forest = RandomForestClassifier(5, random_state=0).fit(X_TRAIN, Y_TRAIN.astype(str))
-    with pytest.raises(ValueError, match="It was not called"):
-        tester.tell(["1"])
     with pytest.raises(ValueError, match="The tester has no labels yet"):
         tester.risk(forest)
     rows = tester.ask(forest, 5)
-    for wrong in (["1", "2"], [["1", "2"]] * 5):
-        with pytest.raises(ValueError, match="labels of the 5 rows"):
-            tester.tell(wrong)
+    with pytest.raises(ValueError, match="labels of the 5 rows"):
+        tester.tell(["1", "2"])
     tester.tell(LABELS[rows].astype(str))
     with pytest.raises(TypeError, match=r"`estimator` must be a classifier.*squared_error"):
         tester.accuracy(regressor)
     with pytest.raises(TypeError, match="`labels` must give numbers"):
         tester.risk(regressor, "squared_error")
-    with pytest.raises(ValueError, match=r"`loss` must be a callable or one of 'absolute_error', .*'log_loss'"):
-        tester.risk(forest, "accuracy")
     with pytest.raises(TypeError, match="RidgeClassifier has none"):
         tester.risk(RidgeClassifier().fit(X_TRAIN, LABELS[:100].astype(str)))
 
@@ -431,29 +386,16 @@ def test_a_tester_needs_a_query_that_knows_its_probabilities_and_leaves_no_rows_
         a_tester().ask(forest, 5, candidates=[1])
 
 
-@pytest.mark.parametrize(
-    ("log_proba", "error", "message"),
-    [
-        (None, TypeError, "`log_proba` must be .*Got None"),
-        ([], ValueError, r"`log_proba` must have shape"),
-        ([-1.0, -math.inf], ValueError, r"-inf for pick 1, and 1 such .*epsilon"),
-        ([-1.0, -800.0], ValueError, r"-800\.0 for pick 1.*epsilon"),
-        ([0.5, -1.0], ValueError, r"`log_proba` must be natural logarithms .* Got 0\.5 for pick 0"),
-        ([math.nan], ValueError, "nan for pick 0"),
-    ],
-)
-def test_log_probabilities_that_give_no_weights_are_refused(log_proba, error, message):
-    with pytest.raises(error, match=message):
-        lure_weights(log_proba, 10)
-
-
-@pytest.mark.parametrize("n_pool", [1, 10.0])
-def test_a_pool_smaller_than_the_picks_is_refused(n_pool):
-    with pytest.raises(ValueError, match="`n_pool` must be"):
-        lure_weights([-1.0, -1.0], n_pool)
-
-
-@pytest.mark.parametrize("losses", [[1.0], [math.inf, 0.0], [1.0, -0.5]])
-def test_losses_that_do_not_fit_the_picks_are_refused(losses):
-    with pytest.raises(ValueError, match="`losses` must be"):
-        estimate_risk(losses, [-1.0, -1.0], 10)
+def test_purchases_that_give_no_weights_are_refused():
+    for losses, log_proba, n_pool, message in [
+        ([1.0, 0.0], [-1.0, -math.inf], 10, r"-inf for pick 1, and 1 such .*epsilon"),
+        ([1.0, 0.0], [-1.0, -800.0], 10, r"-800\.0 for pick 1.*epsilon"),
+        ([1.0, 0.0], [0.5, -1.0], 10, r"`log_proba` must be natural logarithms .* Got 0\.5 for pick 0"),
+        ([1.0], [math.nan], 10, "nan for pick 0"),
+        ([1.0, 0.0], [-1.0, -1.0], 1, "`n_pool` must be"),
+        ([1.0], [-1.0, -1.0], 10, "`losses` must be"),
+        ([math.inf, 0.0], [-1.0, -1.0], 10, "`losses` must be"),
+        ([1.0, -0.5], [-1.0, -1.0], 10, "`losses` must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            estimate_risk(losses, log_proba, n_pool)

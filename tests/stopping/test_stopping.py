@@ -117,32 +117,12 @@ def test_where_no_row_is_left_to_compare_the_gain_is_unknown_and_not_nothing():
     assert "points of accuracy" not in str(found)
 
 
-def test_accuracy_on_these_rows_cannot_change_by_more_than_the_part_of_predictions_that_changed():
-    pool, labels = X[300:1300], Y[300:1300]  # all of which are looked at
-    before, found = report(30, pool=pool), report(100, report(30, pool=pool), pool=pool)
-    right = [np.mean(fitted(n).predict(pool) == labels) for n in (30, 100)]
-    assert (before.n_rows, found.n_rows, found.whole_pool) == (0, len(pool), True)
-    assert abs(right[1] - right[0]) <= found.changed + 1e-12
-
-
-def test_a_class_that_appears_counts_as_any_other():
-    two = np.flatnonzero(Y[:300] < 2)[:40]
-    model = LogisticRegression().fit(X[two], Y[two])
-    first = StoppingReport.from_learner(model, POOL, X_training=X[two], y_training=Y[two], random_state=0)
-    second = report(300, first)
-    assert second.changed > 0.6  # rows of the other eight classes
-    then, later = second._past
-    assert 0.3 < then.judged(later, fitted(310), "accuracy") < second.changed
-    assert second.measure == "probabilities"
-
-
 @pytest.mark.parametrize("estimator", [LinearSVC(), FixedThresholdClassifier(GaussianNB(), threshold=0.05)])
 def test_where_predictions_are_not_the_most_probable_labels_the_gain_is_the_part_that_changed(estimator):
     found = chain(estimator, X, Y % 2, (30, 60))
     assert found.gains == (found.changed,)
     assert found.changed > 0
     assert found.measure == "changes"
-    assert "points of accuracy, since no more predictions changed" in str(found)
 
 
 def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_labels():
@@ -155,7 +135,6 @@ def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_
     assert found.ceiling == np.inf
     assert found.best_score > found.mean_score > 0
     assert "of the variance of the labels" in str(found)
-    assert "times as uncertain" in str(found)
     assert chain(LinearRegression(), X, np.ones(400), (20, 60), X[100:]).gains == (0.0,)  # of labels without a spread
 
 
@@ -164,8 +143,7 @@ def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_
 
 def test_best_rows_are_chosen_by_one_half_of_the_draws_and_scored_by_the_other():
     draws = random_draws(2, n_draws=10, n_points=100)
-    even, odd = bald(draws[::2]), bald(draws[1::2])
-    n_best = round(BEST * 100)
+    even, odd, n_best = bald(draws[::2]), bald(draws[1::2]), round(BEST * 100)
     expected = (odd[np.argsort(-even)[:n_best]].mean() + even[np.argsort(-odd)[:n_best]].mean()) / 2
     found = of_draws(draws)
     assert found.best_score == pytest.approx(expected, rel=1e-12)
@@ -179,17 +157,13 @@ def test_rows_that_the_model_does_not_know_are_above_the_floor():
     draws[:, 40:] = draws[:1, 40:]  # on all others the draws agree
     found = of_draws(draws)
     assert found.best_score > found.floor > found.mean_score
-    assert "the best tenth of the pool is" in str(found)
 
 
 def test_draws_that_disagree_as_much_as_they_can_are_at_the_ceiling():
-    draws = np.zeros((6, 50, 6))
-    draws[np.arange(6), :, np.arange(6)] = 1.0  # each is sure of another class
-    found = of_draws(draws)
+    found = of_draws(np.repeat(np.eye(6)[:, None], 50, axis=1))  # each is sure of another class
     assert found.ceiling == pytest.approx(np.log(3))  # of three draws, a half
     assert found.best_score == pytest.approx(found.ceiling)
     assert found.mean_score == pytest.approx(np.log(6))
-    assert "The draws disagree as much as they can" in str(found)
 
 
 # ------------------------------------------------------------------------------------------------------------- verdicts
@@ -209,14 +183,9 @@ def sequence(gains, n_labels=10, **options):
         n = n_labels if found is None else n_labels + found.labels[-1]
         taught = np.concatenate([np.arange(1000, 1000 + (n + 1) // 2), np.arange(1200, 1200 + n // 2)])[:, None]
         given = {"X_training": taught, "y_training": labels[taught[:, 0]], "random_state": 0}
-        found = StoppingReport.from_learner(Draws(_sure(labels)), np.arange(1000)[:, None], found, **given, **options)
+        sure = np.tile(np.eye(3)[labels], (4, 1, 1))
+        found = StoppingReport.from_learner(Draws(sure), np.arange(1000)[:, None], found, **given, **options)
     return found
-
-
-def _sure(labels):
-    draws = np.zeros((4, len(labels), 3))
-    draws[:, np.arange(len(labels)), labels] = 1.0
-    return draws
 
 
 @pytest.mark.parametrize(
@@ -239,23 +208,18 @@ def test_the_verdict_follows_from_the_last_gains(gains, verdict):
 
 def test_gains_are_reckoned_by_the_label_whatever_the_batches():
     assert sequence([0.02], n_labels=30).rate == pytest.approx(0.02 / 0.3)
-    small = sequence([0.0, 0.005, 0.0] * 2, n_labels=5)
-    assert small.rate == pytest.approx(0.01 / 0.3)
-    assert small.verdict == "stop"
-    assert sequence([0.0, 0.005, 0.005] * 2, n_labels=5).verdict == "go on"
+    assert sequence([0.0, 0.005, 0.0] * 2, n_labels=5).rate == pytest.approx(0.01 / 0.3)
     assert sequence([0.0, 0.005, 0.0, 0.0, 0.0], n_labels=5).verdict == "too early"  # of 25 labels
     assert sequence([0.04], n_labels=100).verdict == "stop"
+    assert sequence([0.06], n_labels=100).verdict == "go on"
     assert sequence([0.02, 0.02], patience=20).verdict == "go on"
     assert sequence([0.02, 0.02], patience=20, tolerance=0.3).verdict == "stop"
-    assert sequence([0.06], n_labels=100).verdict == "go on"
 
 
 def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
     low = RiskEstimate(0.02, 0.005, n_labelled=100, n_pool=1000)
     reached, open_ = (sequence([0.2], risk=low, target_risk=target) for target in (0.05, 0.025))
     assert (reached.verdict, open_.verdict) == ("stop", "go on")  # the latter is within its interval
-    assert "The risk has reached its target of 0.05" in str(reached)
-    assert "not known to have reached its target of 0.025" in str(open_)
     assert sequence([0.2], risk=low).verdict == "go on"
     # later, the more often one has looked, and without an error seen only when all labels are known
     for risk, verdict in [
@@ -268,59 +232,34 @@ def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
         assert sequence([0.2], risk=risk, target_risk=0.045).verdict == verdict, risk
 
 
+HIGH = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
+
+
 def test_an_accuracy_reaches_its_target_from_below():
-    high = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
-    reached = sequence([0.2], risk=high, target_risk=0.85)
-    assert reached.verdict == "stop"
-    assert "The accuracy has reached" in str(reached)
-    assert sequence([0.2], risk=high, target_risk=0.99).verdict == "go on"
-    missed = sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.95)
+    assert sequence([0.2], risk=HIGH, target_risk=0.85).verdict == "stop"
+    assert sequence([0.2], risk=HIGH, target_risk=0.99).verdict == "go on"
+    missed = sequence([0.0, 0.0, 0.0], risk=HIGH, target_risk=0.95)
     assert missed.verdict == "stop"
     assert "The accuracy misses its target" in str(missed)
-    assert "Another model, or other columns, may help" in str(missed)
-    with pytest.raises(ValueError, match=r"`target_risk` must be a number from 0 to 1 .* give 0\.85 for 85 %"):
-        report(40, risk=high, target_risk=85)
 
 
-@pytest.mark.parametrize("empty", [POOL[:0], sparse.csr_array(POOL)[:0]], ids=["array", "sparse"])
-def test_a_pool_that_is_used_up_stops(empty):
+def test_a_pool_that_is_used_up_stops_and_labels_of_one_class_are_too_few():
     for previous in (None, report(40, pool=POOL[:100])):
-        found = report(60, previous if isinstance(empty, np.ndarray) else None, pool=empty)
+        found = report(60, previous, pool=POOL[:0])
         assert (found.verdict, found.n_pool) == ("stop", 0)
-        assert "No rows are left." in str(found)
+    assert chain(DecisionTreeClassifier(), X[Y == 1], np.ones(100), (10, 30, 60)).verdict == "too early"
 
 
-def test_labels_of_one_class_are_too_few():
-    found = chain(DecisionTreeClassifier(), X[Y == 1], np.ones(100), (10, 30, 60))
-    assert found.verdict == "too early"
-    assert "They are all of one class" in str(found)
-
-
-# ------------------------------------------------------------------------------------------------------------ sentences
-
-
-def test_sentences_name_labels_points_and_bounds():
-    found = chain(GaussianNB(), X, Y, (20, 60, 70), tolerance=0.01)
+def test_of_a_pool_that_was_looked_at_in_part_there_is_an_interval_and_as_a_whole_none():
+    found = chain(GaussianNB(), X, Y, (20, 60, 70))
     low, high = found.changed_interval(0.9)
     assert low < found.changed < high
-    text = str(found)
-    assert text.startswith(f"70 labels: {found.verdict}. The last 40 brought ")
-    assert f"{100 * found.rate:.2g} points per 100 labels; `tolerance` asks for 1." in text
-    assert f"The last batch changed {100 * found.changed:.2g} % of the predictions on 1000 rows; below " in text
-    assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in text
-    few = chain(GaussianNB(), X, Y, (60, 61, 62))
-    assert few.verdict == "too early"
-    assert "`tolerance` asks for 5, over at least 30 labels (`patience`)." in str(few)
+    assert f"{100 * found.rate:.2g} points per 100 labels; `tolerance` asks for 5." in str(found)
+    assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in str(found)
     with pytest.raises(ValueError, match="`level` must be a number between 0 and 1"):
         found.changed_interval(95)
-
-
-def test_of_a_pool_that_was_looked_at_as_a_whole_there_is_no_bound():
-    first = report(20, pool=POOL[:500])
-    assert str(first).startswith("20 labels: too early. Pass this report as `previous` after the next batch.")
-    found = report(60, first, pool=POOL[:500])
-    assert found.changed_interval() == (found.changed, found.changed)
-    assert "confidence" not in str(found)
+    whole = report(60, report(20, pool=POOL[:500]), pool=POOL[:500])
+    assert whole.changed_interval() == (whole.changed, whole.changed)
 
 
 # ---------------------------------------------------------------------------------------------- learners and containers
@@ -332,9 +271,8 @@ GAPS = np.where(IMAGES == 5, np.nan, IMAGES)
 
 def report_of_a_loop(first, pool, teach=lambda rows: rows):
     """A report on 50 first rows and 200 bought, where 150 of the pool are left."""
-    learner = ActiveLearner(
-        RandomForestClassifier(5, random_state=0), StochasticBatchQuery("entropy", random_state=0), first, Y[:50]
-    )
+    query = StochasticBatchQuery("entropy", random_state=0)
+    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), query, first, Y[:50])
     before = StoppingReport.from_learner(learner, pool, random_state=0)
     rows, batch = learner.query(pool, n_instances=200)
     learner.teach(teach(batch), Y[50:400][rows])
@@ -348,19 +286,14 @@ def expected_loop():
     return report_of_a_loop(IMAGES[:50], IMAGES[50:])
 
 
-def frame(values, dtypes):
-    return pd.DataFrame(values).astype(dict(enumerate(dtypes)))
-
-
 @pytest.mark.parametrize(
     ("first", "pool"),
     [
-        (IMAGES[:50], IMAGES[50:].astype(np.float32)),
         (np.where(IMAGES[:50] == 0, -0.0, IMAGES[:50]), IMAGES[50:].astype(np.float16)),
-        (frame(GAPS[:50], ["float64"] * 64), frame(GAPS[50:], ["float32", "Float64"] * 32)),
+        (pd.DataFrame(GAPS[:50]), pd.DataFrame(GAPS[50:]).astype(dict(enumerate(["float32", "Float64"] * 32)))),
         (IMAGES[:50], sparse.csr_array(IMAGES[50:].astype(np.int8))),
     ],
-    ids=["float32", "-0.0", "nullable columns with gaps", "pool sparse"],
+    ids=["-0.0", "nullable columns with gaps", "pool sparse"],
 )
 def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool, expected_loop):
     found = report_of_a_loop(first, pool)
@@ -372,12 +305,6 @@ def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_anoth
 def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refused():
     with pytest.raises(ValueError, match=r"`X_training` must hold .* Got none of the 350 rows .* though 200 have left"):
         report_of_a_loop(IMAGES[:50], IMAGES[50:], teach=lambda rows: rows / 16)
-
-
-def test_labels_may_be_text():
-    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
-    found, numbers = (chain(GaussianNB(), X, labels, (40, 80, 100)) for labels in (names, Y))
-    assert found.gains == pytest.approx(numbers.gains, rel=1e-3)
 
 
 def test_a_large_pool_is_looked_at_in_part_each_time_in_the_one_that_was_given():
@@ -407,38 +334,21 @@ def test_nothing_is_changed():
     assert first.gains == gains == ()
 
 
-def test_models_without_draws_are_bootstrapped_on_demand_only():
-    found = report(60, estimator=DecisionTreeClassifier(random_state=0))
-    assert np.isnan([found.best_score, found.mean_score, found.floor, found.ceiling]).all()
-    assert "tenth" not in str(found)
-    found = report(60, estimator=DecisionTreeClassifier(random_state=0), posterior="bootstrap")
-    assert found.mean_score > 0
-
-
 # ------------------------------------------------------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_bad_input_is_refused():
+    for options, words in [
         ({"tolerance": 5}, "`tolerance` must be between 0 and 1: the accuracy gain .* 0.05 is five points"),
-        ({"tolerance": "5 %"}, "`tolerance` must be between 0 and 1"),
-        ({"patience": 0}, "`patience`"),
-        ({"risk": 0.1}, "`risk` must be None or a RiskEstimate"),
-        (
-            {"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)},
-            "`target_risk` must be None or a finite number",
-        ),
-        ({"test": X}, "`test` must be None or an ActiveTester"),
-        ({"previous": "report"}, "`previous` must be the StoppingReport"),
-        ({"pool": POOL[:, :5]}, "5 "),
+        ({"target_risk": 85, "risk": HIGH}, "`target_risk` must be a number from 0 to 1 .* give 0.85 for 85 %"),
+        ({"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)}, "`target_risk` must be .* a finite number"),
         ({"X_training": None}, "`X_training` and `y_training` must be given"),
-        ({"n_draws": 1}, "two draws"),
-    ],
-)
-def test_bad_input_is_named(options, words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        report(50, **{"estimator": RandomForestClassifier(5, random_state=0), **options})
+    ]:
+        with pytest.raises((ValueError, TypeError), match=words):
+            report(50, **{"estimator": GaussianNB(), **options})
+    model = LinearRegression().fit(X[:50], X[:50, :2])
+    with pytest.raises(ValueError, match="one target"):
+        StoppingReport.from_learner(model, POOL, X_training=X[:50], y_training=X[:50, :2])
 
 
 def test_a_report_on_other_rows_other_labels_or_no_fewer_ones_is_refused():
@@ -450,14 +360,6 @@ def test_a_report_on_other_rows_other_labels_or_no_fewer_ones_is_refused():
     model = GaussianNB().fit(X[:60], Y[:60].astype(str))
     with pytest.raises(ValueError, match="`previous` must be a report on the same kind of labels"):
         StoppingReport.from_learner(model, POOL, first, X_training=X[:60], y_training=Y[:60].astype(str))
-
-
-def test_a_model_that_is_not_fitted_or_has_several_targets_is_refused():
-    with pytest.raises(ValueError, match="fit"):
-        StoppingReport.from_learner(LogisticRegression(), POOL, X_training=X[:5], y_training=Y[:5])
-    model = LinearRegression().fit(X[:50], X[:50, :2])
-    with pytest.raises(ValueError, match="one target"):
-        StoppingReport.from_learner(model, POOL, X_training=X[:50], y_training=X[:50, :2])
 
 
 # ------------------------------------------------------------------------------------------ what a model says of itself
@@ -472,27 +374,18 @@ def loop(make_model, X, y, n_first=20, n_last=270):
     return found[1:]
 
 
-MODELS = {
-    "logistic": lambda n: LogisticRegression(),
-    "naive Bayes": lambda n: GaussianNB(),
-    "tree": lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n),
-}
-
-
-@pytest.mark.parametrize("name", ["naive Bayes", "tree"])
-def test_coin_tosses_never_say_go_on_and_bring_little(name):
+def test_coin_tosses_never_say_go_on_and_bring_little():
     rng = np.random.default_rng(5)
     rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
-    found = loop(MODELS[name], rows, tosses)
+    found = loop(lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n), rows, tosses)
     assert {report.verdict for report in found} <= {"too early", "cannot be told", "stop"}
     assert found[-1].trust.slope < 0.5
     assert sum(report.recent for report in found[4::3]) < 0.25  # 23 to 496 points when a model judged itself
     assert sum(found[-1].gains) <= 0.5
-    if name == "tree":
-        trust = found[-1].trust
-        assert trust.n_labels == 100
-        assert trust.confidence > trust.right + 0.1
-        assert "The model is overconfident: on the last 100 labels it was " in str(found[-1])
+    trust = found[-1].trust
+    assert trust.n_labels == 100
+    assert trust.confidence > trust.right + 0.1
+    assert "The model is overconfident: on the last 100 labels it was " in str(found[-1])
 
 
 def test_trust_is_the_slope_of_right_against_sure_on_labels_not_taught():
@@ -519,7 +412,6 @@ def test_a_class_with_five_labels_lets_nobody_stop():
         found = StoppingReport.from_learner(model, np.full((500, 1), 0.5), found, random_state=0, **given)
     assert found.rate < found.tolerance
     assert found.verdict == "cannot be told"
-    assert "A class has 5 labels only" in str(found)
 
 
 def test_where_a_class_is_rare_average_precision_counts_and_a_hundred_of_it_are_asked_for():
@@ -527,10 +419,9 @@ def test_where_a_class_is_rare_average_precision_counts_and_a_hundred_of_it_are_
     order = np.r_[np.flatnonzero(labels == 0)[:38], np.flatnonzero(labels == 1)[:2]]
     order = np.r_[order, np.setdiff1d(np.arange(3000), order)]
     rows, labels = rows[order], labels[order]
-    found = loop(MODELS["logistic"], rows, labels, n_first=40, n_last=110)
+    found = loop(lambda n: LogisticRegression(), rows, labels, n_first=40, n_last=110)
     assert {report.scoring for report in found} == {"average_precision"}
     assert "stop" not in {report.verdict for report in found}  # accuracy alone stops at 70
-    assert "of average precision" in str(found[-1])
 
 
 def test_two_models_that_are_alike_gain_nothing_in_any_measure():
@@ -560,17 +451,4 @@ def test_test_labels_decide_where_they_can_tell():
     assert found.tested.interval(every_look=True) == pytest.approx((low, high))
     assert 100 * low / 80 >= 0.02
     assert found.verdict == "go on"
-    assert "On 800 test labels these brought +" in str(found)
     assert chain(model, X, Y, (100, 200, 300), X[1300:], test=tester, tolerance=0.9).verdict == "stop"
-
-
-class Locked(LogisticRegression):
-    def __deepcopy__(self, memo):
-        raise TypeError("cannot be copied")
-
-
-def test_what_cannot_be_copied_gives_a_bound_and_no_verdict_to_go_on():
-    found = chain(Locked(), X, Y, (20, 60, 100))
-    assert found.measure == "changes"
-    assert found.verdict == "cannot be told"
-    assert "This is only an upper bound" in str(found)
