@@ -1,10 +1,38 @@
-"""Draws of modules, as tests ask for them."""
+"""Nets written short, and draws of modules, as tests ask for them."""
+
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from skactive._dropout import BLOCK, FixedDraws, InBlocks, TensorRows
+
+
+def layer(part: Any) -> Any:
+    """Pairs of numbers are linear layers, single ones rates of dropout; what makes a module is called."""
+    if isinstance(part, tuple):
+        return nn.Linear(*part)
+    if isinstance(part, float):
+        return nn.Dropout(part)
+    return part() if callable(part) and not isinstance(part, nn.Module) else part
+
+
+def sequential(*parts: Any) -> nn.Sequential:
+    return nn.Sequential(*map(layer, parts))
+
+
+class Net(nn.Module):
+    """A module made of its parts, given as for `layer`, and of a function of (module, rows)."""
+
+    def __init__(self, function: Any, **parts: Any) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, layer(part))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self, x)
 
 
 class Residual(nn.Module):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from architectures import DropPath, Net
+from architectures import DropPath
 from devices import META, Device, MixedDevicesError
 from nets import Functions, Residual
 from sklearn.datasets import load_iris

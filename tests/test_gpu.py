@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from architectures import DropPath, Net
+from architectures import DropPath
 from nets import Functions, Residual
 from torch import nn
 

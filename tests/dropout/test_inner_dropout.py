@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from architectures import Net
+from nets import Net
 from nets import Functions, mask
 from torch import nn
 from torch.nn import functional as F

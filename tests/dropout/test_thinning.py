@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from architectures import Net
+from nets import Net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nets import Functions, draw, mask, slow_draws

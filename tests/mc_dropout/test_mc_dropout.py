@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from architectures import Net
+from nets import Net
 from architectures import make as make_architecture
 from scipy import sparse
 from sklearn.base import clone
