@@ -635,7 +635,7 @@ REFUSED: dict[str, Factory] = {
     ),
     "vmap over members of an ensemble": of(mapped_over_nets, table, nets=lambda: nn.ModuleList([mlp(), mlp()])),
     "noise by numpy": functional(noise_of_numpy),
-    "calls that are remembered": chain(table, Remembers),
+    "calls that are remembered": lambda: (Remembers(), table()),
     "no dropout": chain(table, (6, 3)),
     "several outputs": of(lambda m, x: (m.b(m.drop(m.a(x))), x), table, **TWO_LINEAR),
 }
