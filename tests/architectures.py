@@ -173,16 +173,14 @@ def folded(row_major: bool) -> Factory:
     return of(forward, sequences, **OF_SEQUENCES | {"drop": 0.4})
 
 
-def windows(x: Tensor, size: int) -> Tensor:
-    """(n_rows, height, width, units) as (n_rows * n_windows, size * size, units)."""
-    x = x.unflatten(2, (-1, size)).unflatten(1, (-1, size))
-    return x.transpose(2, 3).reshape(-1, size * size, x.shape[-1])
+def windows(x: Tensor) -> Tensor:
+    """(n_rows, height, width, units) as (n_rows * n_windows, 4, units)."""
+    return x.unflatten(2, (-1, 2)).unflatten(1, (-1, 2)).transpose(2, 3).reshape(-1, 4, x.shape[-1])
 
 
-def from_windows(x: Tensor, size: int, shape: torch.Size) -> Tensor:
+def from_windows(x: Tensor, shape: torch.Size) -> Tensor:
     n, height, width, units = shape
-    x = x.reshape(n, height // size, width // size, size, size, units)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(n, height, width, units)
+    return x.reshape(n, height // 2, width // 2, 2, 2, units).transpose(2, 3).reshape(shape)
 
 
 class DropPath(nn.Module):
@@ -229,10 +227,10 @@ def swin(m: Any, x: Tensor) -> Tensor:
     """Windows of an image, each with attention of its own; branches are left out for rows."""
     h = m.embed(x).permute(0, 2, 3, 1)
     for shift in (0, 1):
-        w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)), 2)
+        w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)))
         q, k, v = m.qkv(w).chunk(3, -1)
         attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
-        back = from_windows(m.drop(m.proj(attended)), 2, h.shape)
+        back = from_windows(m.drop(m.proj(attended)), h.shape)
         h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
         h = h + m.path(m.drop(F.gelu(m.mlp(h))))
     return m.out(h.mean((1, 2)))

@@ -83,3 +83,9 @@ def slow_draws(module, x, n_draws=6, seed=0, **options):
 def mask(functions, position, k):
     """What draw k keeps at a dropout call, in the shape of one row."""
     return functions.draws._sites.numbers(position, k, torch.device("cpu"))
+
+
+def assert_near(ours, theirs):
+    """Equal but for rounding: a hundred units in the last place of the largest number, ten times what was seen."""
+    scale = float(theirs.detach().abs().max())
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=100 * torch.finfo(theirs.dtype).eps * scale)

@@ -6,23 +6,22 @@ import architectures
 import pytest
 import torch
 from architectures import ALL, HUGGING_FACE, REFUSED, SIGMAS, compared, draws_of, make, quiet
-from nets import Functions, Net, mask, sequential
+from nets import Functions, Net, assert_near, mask, sequential
 from torch.nn import functional as F
 
 QUICK = {  # one of each kind; the others are as right or wrong, and take a second or more each
     *("dropout in place, value ignored", "dropout always on", "Gaussian dropout", "alpha dropout"),
     *("1-d CNN, Dropout1d", "drop path by rand", "layers left out by control flow", "dropout of weights"),
-    *("multi-head attention, rows second", "GRU, rows second", "tokens folded into rows, token by token"),
+    *(
+        "multi-head attention, rows second",
+        "multi-head attention, keys of its own",
+        "GRU, rows second",
+        "tokens folded into rows, token by token",
+    ),
     *("weight norm, old", "bfloat16", "another head in training", "data parallel", "compiled"),
 }
 OF_TRANSFORMERS = [f"{name} (transformers)" for name in HUGGING_FACE]
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ALL]
-
-
-def assert_near(ours, theirs):
-    """Equal but for rounding: a hundred units in the last place of the largest number."""
-    scale = float(theirs.abs().max())
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=100 * torch.finfo(theirs.dtype).eps * scale)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,10 +33,6 @@ class Masked:
     def kept(self, position, draw):
         return self.sites.numbers(position, draw, torch.device("cpu"))
 
-    @property
-    def made(self):
-        return [site.shape for site in self.sites.at]
-
 
 def slow_attention(layer, query, key, value, kept, p):
     """Multi-head attention of one row, head by head: softmax, dropout, weighted sum."""
@@ -69,18 +65,6 @@ def test_attention_is_softmax_dropout_and_weighted_sum(other_sizes, average):
             slow, slow_weights = slow_attention(layer, *(x[i] for x in given), masks.kept(0, 1)[0], 0.4)
             np.testing.assert_allclose(outputs[i], slow, atol=1e-6)
             np.testing.assert_allclose(weights[i], slow_weights.mean(0) if average else slow_weights, atol=1e-6)
-
-
-@pytest.mark.parametrize("needs_weights", [True, False])
-def test_attention_to_keys_of_its_own_without_anything_dropped_is_that_of_torch(needs_weights):
-    torch.manual_seed(0)
-    layer = nn.MultiheadAttention(6, 2, dropout=1e-9, batch_first=True, add_bias_kv=True, add_zero_attn=True)
-    x, masks = rows(4, 3, 6), Masked()
-    found = masks.run(0, lambda n: layer.train()(x[:n], x[:n], x[:n], need_weights=needs_weights), 4)
-    expected = layer.eval()(x, x, x, need_weights=needs_weights)
-    assert len(masks.made) == 1
-    np.testing.assert_allclose(found[0], expected[0].detach(), atol=1e-6)
-    assert (found[1] is None) == (expected[1] is None) == (not needs_weights)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -128,7 +112,9 @@ def test_recurrent_layers_drop_what_one_passes_on_to_the_next(kind, options):
     np.testing.assert_allclose(outputs, h, atol=1e-6)
     for ours, parts in zip(state if isinstance(state, tuple) else (state,), zip(*states, strict=True), strict=True):
         np.testing.assert_allclose(ours, torch.cat(parts), atol=1e-6)
-    assert masks.made == [(1, 5, h.shape[-1]) if rows_axis == 0 else (7, 1, h.shape[-1])] * 2
+    assert [site.shape for site in masks.sites.at] == [
+        (1, 5, h.shape[-1]) if rows_axis == 0 else (7, 1, h.shape[-1])
+    ] * 2
 
 
 @pytest.mark.filterwarnings("ignore:dropout option adds dropout")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from nets import Functions, Net, draw, mask, sequential, slow_draws
+from nets import Functions, Net, assert_near, draw, mask, sequential, slow_draws
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
@@ -24,12 +24,6 @@ def calls_left(module, x):
         chain = record(draws.outputs, x, held, Pass(draws._sites, 0, len(x), in_place=False)).chain()
     letters = prunable(chain, draws._sites)
     return len(chain) - len(letters) if letters else None
-
-
-def assert_near(ours, theirs):
-    """Equal but for rounding: a hundred units in the last place of the largest number, ten times what was seen."""
-    scale = float(theirs.detach().abs().max())
-    np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=0, atol=100 * torch.finfo(theirs.dtype).eps * scale)
 
 
 def assert_as_whole_passes(module, x, n_draws=7, **options):
@@ -118,23 +112,16 @@ def test_numbers_that_a_layer_draws_follow_the_law_that_it_asks_for(global_state
         np.testing.assert_allclose(noise_of(fill, 20), expected, rtol=0, atol=1e-6, err_msg=name)
 
 
-def test_rows_of_another_shape_at_a_dropout_layer_are_refused():
-    functions = Functions(nn.Dropout(0.5), 2)
-    functions(torch.ones(3, 4))
-    with pytest.raises(ValueError, match="one shape"):
-        functions(torch.ones(3, 5))
-
-
 class Hostile(nn.Module):
     """Answers by the number of rows beside a row and by its place among them, as no net should, but rounding does."""
 
-    def __init__(self, size=1e-6):
+    def __init__(self):
         super().__init__()
-        self.a, self.drop, self.b, self.size = nn.Linear(5, 16), nn.Dropout(0.5), nn.Linear(16, 3), size
+        self.a, self.drop, self.b = nn.Linear(5, 16), nn.Dropout(0.5), nn.Linear(16, 3)
 
     def forward(self, x):
         place = torch.arange(len(x), device=x.device)[:, None] * torch.tensor([1.0, -2.0, 3.0])
-        return self.b(self.drop(torch.relu(self.a(x)))) + self.size * (place + len(x) ** 1.5)
+        return self.b(self.drop(torch.relu(self.a(x)))) + 1e-6 * (place + len(x) ** 1.5)
 
 
 @pytest.mark.arithmetic
@@ -193,15 +180,6 @@ def test_the_module_and_the_global_generators_are_left_alone(global_state_untouc
     assert all(torch.equal(before[k], v) for k, v in module.state_dict().items())
     assert all(torch.equal(g, p.grad) and p.requires_grad for g, p in zip(grads, module.parameters(), strict=True))
     assert modes == [m.training for m in module.modules()]
-
-
-def test_draws_stay_the_same_functions_when_the_module_is_trained_on():
-    module, x = sequential((2, 8), 0.5, (8, 1)), torch.ones(1, 2)
-    functions = Functions(module, 2)
-    before = functions(x)
-    with torch.no_grad():
-        module[0].weight.add_(1)
-    assert torch.equal(functions(x), before)
 
 
 def paper_net(drop):
@@ -385,11 +363,6 @@ def test_graphs_equal_a_forward_pass_under_the_same_masks_and_leave_nothing_behi
     with torch.inference_mode():
         inside = Functions(module, 8)(x)
     assert_near(inside.clone(), draws)
-
-
-@pytest.mark.parametrize("name", ["trunk before a chain", "number_of_rows"])
-def test_a_chain_behind_a_trunk_of_another_kind_is_pruned(name):
-    assert calls_left(graph(name), torch.ones(3, 6)) == 0
 
 
 def test_what_a_hook_on_a_layer_returns_counts():
