@@ -72,6 +72,10 @@ class Functions:
         return self.blocks.joined(draws, TensorRows(x), axis=1)
 
 
+def normal_rows(*shape, seed=1):
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32))
+
+
 def draw(module, x, n_draws=6, seed=0, **options):
     return Functions(module, n_draws, seed, **options)(x)
 

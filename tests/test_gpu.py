@@ -28,8 +28,7 @@ def full_precision():
 def coin_on_the_host(m, x):
     h = torch.relu(m.a(x))
     if m.training:
-        order = torch.randperm(12, device="cpu").to(h.device)
-        h = h[:, order] if float(torch.rand((), device="cpu")) < 0.1 else h
+        h = h * (2.0 if float(torch.rand((), device="cpu")) < 0.1 else 1.0)
         h = h + 0.01 * torch.randn_like(h)
     return m.b(m.drop(h))
 
@@ -106,7 +105,7 @@ def test_estimators_train_and_answer_on_the_gpu(kind):
     np.testing.assert_allclose(draws.cpu(), on_cpu, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["coin", *OTHERS[1:]])
+@pytest.mark.parametrize("name", ["coin", *OTHERS[1:5]])
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_training_on_the_gpu_neither_reads_nor_moves_a_generator_of_torch(name, device):
     if device == "cuda:1" and torch.cuda.device_count() < 2:

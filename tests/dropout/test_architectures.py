@@ -5,28 +5,23 @@ import csv
 import architectures
 import pytest
 import torch
-from architectures import ALL, HUGGING_FACE, REFUSED, SIGMAS, compared, draws_of, make, quiet
+from architectures import ALL, ARCHITECTURES, REFUSED, SIGMAS, compared, draws_of, make, quiet
 from nets import Functions, Net, assert_near, mask, sequential
 from torch.nn import functional as F
 
 QUICK = {  # one of each kind; the others are as right or wrong, and take a second or more each
     *("dropout in place, value ignored", "dropout always on", "Gaussian dropout", "alpha dropout"),
     *("1-d CNN, Dropout1d", "drop path by rand", "layers left out by control flow", "dropout of weights"),
-    *(
-        "multi-head attention, rows second",
-        "multi-head attention, keys of its own",
-        "GRU, rows second",
-        "tokens folded into rows, token by token",
-    ),
-    *("weight norm, old", "bfloat16", "another head in training", "data parallel", "compiled"),
+    *("multi-head attention, rows second", "multi-head attention, keys of its own", "GRU, rows second"),
+    *("tokens folded into rows, token by token", "weight norm, old", "bfloat16"),
+    *("another head in training", "data parallel", "compiled"),
 }
-OF_TRANSFORMERS = [f"{name} (transformers)" for name in HUGGING_FACE]
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ALL]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_draws_are_functions_of_a_row_with_the_moments_of_dropout_left_on(name):
-    if name in OF_TRANSFORMERS:
+    if name not in ARCHITECTURES:
         pytest.importorskip("transformers", reason="the extra `test-hf` brings transformers")
     module, x = make(name)
     functions = draws_of(name, module, n_draws=12)  # two coins at 0.3 fall alike in all: 2e-4

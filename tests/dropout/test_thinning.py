@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from nets import Functions, Net, assert_near, draw, mask, sequential, slow_draws
+from nets import Functions, Net, assert_near, draw, mask, normal_rows, sequential, slow_draws
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
@@ -30,10 +30,6 @@ def assert_as_whole_passes(module, x, n_draws=7, **options):
     np.testing.assert_allclose(
         draw(module, x, n_draws, **options), slow_draws(module, x, n_draws, **options), rtol=0, atol=1e-5
     )
-
-
-def normal_rows(*shape, seed=1):
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32))
 
 
 def randomise(module, rng):

@@ -170,7 +170,6 @@ CONTAINERS = {
     "float16": BASE.astype(np.float16),
     "object": BASE.astype(object),
     "list": BASE.tolist(),
-    "big endian": BASE.astype(">f8"),
     "data frame": pd.DataFrame(BASE, columns=["a", "b", "c"], index=[7, 7, 3, 1]),
     "sparse": sparse.csr_matrix(BASE),
     "tensor": torch.tensor(BASE),
