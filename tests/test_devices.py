@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from architectures import DropPath, Net
-from devices import META, Device, MixedDevicesError
-from nets import Functions, Residual
+from architectures import TWO_LINEAR, make
+from devices import META, Device
+from nets import Functions, Net, sequential
 from sklearn.datasets import load_iris
 from skorch import NeuralNetClassifier
 from torch import nn
@@ -27,104 +27,19 @@ from skactive import (
     sample_posterior,
     scores,
 )
-from skactive._dropout import TrainingRandom, _dropout_calls
-from skactive._utils import devices as _devices
+from skactive._dropout import TrainingRandom
 from skactive.mc_dropout import _training
-from skactive.posterior import _nets
-from skactive.posterior._embeddings import RepresentedNet
 
 N_DRAWS, BATCH = 3, 4
 
 
-def over_tokens(layer, rows_first=True):
-    """Three tokens of four numbers through a layer, tokens or rows first, and a linear layer for the first token."""
-
-    def forward(m, x):
-        h = m.embed(x.unflatten(1, (3, 4)))
-        h = h if rows_first else h.transpose(0, 1)
-        h = m.layer(h, h, h) if isinstance(m.layer, nn.MultiheadAttention) else m.layer(h)
-        h = h[0] if isinstance(h, tuple) else h
-        return m.last(h[:, 0] if rows_first else h[0])
-
-    return Net(forward, layer=layer, last=nn.Linear(8, 3), embed=nn.Linear(4, 8))
-
-
-def noisy(m, x):
-    """A layer that asks for numbers of its own, on the default device and on the one of its rows."""
-    h = m.a(x)
-    if m.training:
-        h = h + 0.1 * torch.randn_like(h[:1]) + 0.1 * torch.rand(16, device=h.device)
-    return m.last(h)
-
-
-def u_net(m, x):
-    h = torch.relu(m.down(x))
-    g = m.up(m.drop(torch.relu(m.inner(F.max_pool2d(h, 2)))))
-    return m.last(torch.cat([h, g], 1).mean((2, 3)))
-
-
-def mlp(*between):
-    return nn.Sequential(nn.Linear(12, 16), *between, nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
-
-
-def convolutional():
-    first = nn.Conv2d(1, 6, 3), nn.Dropout2d(0.5), nn.MaxPool2d(2), nn.ReLU()
-    second = nn.Conv2d(6, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout2d(0.5)
-    return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(72, 3))
-
-
-def encoder():
-    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
-    return over_tokens(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False))
-
-
-VECTORS = {
-    "MLP": lambda: mlp(nn.BatchNorm1d(16)),
-    "residual": Residual,
-    "attention, tokens first": lambda: over_tokens(nn.MultiheadAttention(8, 2, dropout=0.5), False),
-    "LSTM": lambda: over_tokens(nn.LSTM(8, 8, num_layers=2, dropout=0.5, batch_first=True)),
-    "encoder": encoder,
-    "paths": lambda: nn.Sequential(nn.Linear(12, 16), DropPath(0.2, "bernoulli_"), nn.Linear(16, 3)),
-    "numbers of its own": lambda: Net(noisy, a=nn.Linear(12, 16), last=nn.Linear(16, 3)),
-}
-IMAGES = {
-    "thinned convolutions": convolutional,
-    "U-Net": lambda: Net(
-        u_net,
-        **{"down": nn.Conv2d(1, 4, 3, padding=1), "inner": nn.Conv2d(4, 4, 3, padding=1)},
-        **{"up": nn.ConvTranspose2d(4, 4, 2, stride=2), "drop": nn.Dropout2d(0.5), "last": nn.Linear(8, 3)},
-    ),
-}
-NETS = VECTORS | IMAGES
+NETS = ["MLP", "multi-head attention, rows second", "LSTM, rows first", "transformer encoder, rows first"]
+NETS += ["drop path by bernoulli_", "Gaussian dropout", "CNN, batch norm, Dropout2d", "U-Net-like"]
 
 
 def net_and_rows(name, n_rows=2 * BATCH, device=META):
-    torch.manual_seed(0)
-    shape = (1, 12, 12) if name in IMAGES else (12,)
-    x = np.random.default_rng(0).standard_normal((n_rows, *shape), dtype=np.float32)
-    return NETS[name]().eval().to(device), torch.from_numpy(x).to(device)
-
-
-def test_the_watched_device_counts_waits_and_refuses_what_lies_elsewhere():
-    x, there = torch.ones(3, 4, device=META), torch.ones(3, 4)
-    with Device() as device:
-        assert bool((x > 0).any())
-        assert float(x.sum()) == 1.0
-        assert torch.equal(x, x)
-        assert x.cpu().tolist() == there.tolist()
-        assert x[x > 0].shape == (12,)
-        assert device.n_waits == 5
-        _ = x.to(META) + 1.0 + torch.tensor(2.0)
-        assert (device.n_waits, device.sent) == (5, 0)
-        there.to(META)
-        assert device.sent == 1
-        with pytest.raises(MixedDevicesError, match="different devices"):
-            _ = x + there
-    with Device(has_float64=False), pytest.raises(AssertionError, match="float64"):
-        x.double()
-
-
-# Draws
+    module, x = make(name)
+    return module.to(device), x[torch.arange(n_rows) % len(x)].to(device)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -137,44 +52,6 @@ def test_draws_stay_on_the_device_and_never_wait_for_it_once_it_is_known(name):
         draws = functions(x)
     assert draws.shape == (N_DRAWS, len(x), 3)
     assert (device.n_waits, device.sent) == before
-
-
-@pytest.mark.parametrize("of_device", [2**40, 2**15, 0])
-def test_all_draws_go_through_one_product_where_the_device_has_memory(monkeypatch, of_device):
-    monkeypatch.setattr(_devices, "memory", lambda device: of_device)
-    module, x = net_and_rows("MLP")
-    with torch.no_grad(), Device():
-        functions = Functions(module, 20, batch_size=BATCH)
-        functions(x)
-    (networks,) = functions.draws._pruned.values()
-    assert len(networks._networks) >= 1
-    assert (len(networks._blocks) == 1) == (of_device != 2**15)  # 0: it does not say, and 64 MiB are enough
-
-
-def test_memory_of_draws_does_not_grow_with_their_number(monkeypatch):
-    monkeypatch.setattr(_dropout_calls, "MAX_KEPT", 2**18)
-    layer = nn.TransformerEncoderLayer(48, 12, 48, dropout=0.1, batch_first=True)
-    module = nn.Sequential(layer, nn.Flatten(), nn.Linear(48 * 256, 3))
-    peaks = []
-    for n_draws in (2, 5):
-        with torch.no_grad(), Device() as device:
-            Functions(module.to(META), n_draws, batch_size=1)(torch.ones(2, 256, 48, device=META))
-        peaks.append(device.peak)
-    assert peaks[1] < 1.05 * peaks[0]
-    assert device.largest == 4 * 12 * 256 * 256  # weights of attention
-
-
-def test_a_pass_is_written_down_in_the_memory_that_it_takes():
-    """What later calls of the net do not need is let go, as in a pass that nobody writes down."""
-    layers = [layer for _ in range(30) for layer in (nn.Linear(64, 64), nn.Tanh())]
-    module = nn.Sequential(nn.Dropout(0.5), nn.LayerNorm(64), *layers, nn.Linear(64, 3)).to(META)
-    x = torch.ones(20_000, 64, device=META)
-    with torch.no_grad(), Device() as device:
-        Functions(module, 1, batch_size=20_000)(x)
-    assert device.peak < 10 * x.nbytes
-
-
-# What is made of draws
 
 
 def test_scores_losses_and_probabilities_are_made_on_the_device():
@@ -193,18 +70,6 @@ def test_scores_losses_and_probabilities_are_made_on_the_device():
         assert (device.n_waits, device.sent) == (0, 0), output
 
 
-def test_embeddings_come_to_the_host_once_however_many_blocks():
-    module, x = net_and_rows("MLP", 3 * BATCH)
-    with Device() as device:
-        tapped = RepresentedNet(_nets.TorchModule(module)).with_batch_size(BATCH)
-        tapped(x)
-        before = device.n_waits
-        probabilities, embeddings = tapped(x)
-    assert probabilities.shape == (len(x), 3)
-    assert len(embeddings) == len(x)
-    assert device.n_waits - before == 1
-
-
 @pytest.mark.filterwarnings("ignore")  # a device without values tells the queries nothing
 @pytest.mark.parametrize("query", [StochasticBatchQuery, ACSFWQuery, BatchBALDQuery])
 def test_a_query_waits_for_the_device_three_times_a_chunk(query):
@@ -217,9 +82,6 @@ def test_a_query_waits_for_the_device_three_times_a_chunk(query):
             query(**options).select(module, np.ones(x.shape, dtype=np.float32), 2)
         waits.append(device.n_waits)
     assert waits[1] - waits[0] <= 2 * 3
-
-
-# Training
 
 
 @pytest.fixture
@@ -239,17 +101,21 @@ def draws_on_the_host(m, x):
     """Dropout on the device, and a coin that is tossed on the host, as layer drop does."""
     h = torch.relu(m.a(x))
     if m.training:
-        order = torch.randperm(16, device="cpu")
+        order = torch.randperm(12, device="cpu")
         h = h * (1 + float(torch.rand((), device="cpu") < 0.5)) + torch.randn_like(h) + order[0]
         h = h + F.rrelu(h, training=True) + torch.empty_like(h).exponential_()
-    return m.last(m.alpha(m.drop(h)))
+    return m.b(m.alpha(m.drop(h)))
 
 
-@pytest.mark.parametrize("name", ["on the host, too", "encoder", "LSTM"])
+@pytest.mark.parametrize("name", ["on the host, too", *NETS[2:4]])
 def test_training_draws_from_one_generator_a_device_without_a_wait(name, generators_anywhere):
-    parts = {"a": nn.Linear(12, 16), "drop": nn.Dropout(), "alpha": nn.AlphaDropout(), "last": nn.Linear(16, 3)}
-    module = NETS.get(name, lambda: Net(draws_on_the_host, **parts))().to(META).train()
-    x, own = torch.ones(8, 12, device=META), TrainingRandom(np.random.default_rng(0))
+    if name in NETS:
+        module, x = net_and_rows(name)
+    else:
+        x = torch.ones(8, 6, device=META)
+        module = Net(draws_on_the_host, **TWO_LINEAR, alpha=nn.AlphaDropout).to(META)
+    own = TrainingRandom(np.random.default_rng(0))
+    module.train()
     with Device(has_float64=False) as device:
         for _ in range(2):
             with own:
@@ -260,9 +126,6 @@ def test_training_draws_from_one_generator_a_device_without_a_wait(name, generat
     assert all(len(seeds) == 1 for seeds in device.seeds.values())
     assert len(set.union(*device.seeds.values())) == len(places)
     assert (device.n_waits, device.sent) == (0, 0)
-
-
-# Another default device
 
 
 @pytest.fixture
@@ -279,10 +142,7 @@ def iris():
 
 
 def plain_module(n_features_in=4, n_outputs=3):
-    def forward(m, X):
-        return m.b(F.dropout(torch.relu(m.a(X)), 0.5, m.training))
-
-    return Net(forward, a=nn.Linear(n_features_in, 8), b=nn.Linear(8, n_outputs))
+    return sequential((n_features_in, 8), nn.ReLU, 0.5, (8, n_outputs))
 
 
 @pytest.mark.parametrize(
@@ -352,20 +212,16 @@ def test_a_device_that_is_not_there_is_named(device):
         MCDropoutClassifier(max_epochs=1, device=device).fit(*iris())
 
 
-# Shorter floats, and modes of the caller
-
-
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("MLP", torch.float16), ("encoder", torch.bfloat16), ("thinned convolutions", torch.float16)]
+    ("name", "dtype"), [("MLP", torch.float16), (NETS[3], torch.bfloat16), (NETS[6], torch.float16)]
 )
 def test_modules_of_short_floats_are_drawn_from_and_queried(name, dtype):
     module, x = net_and_rows(name, 20, device="cpu")
-    short = copy.deepcopy(module).to(dtype)
-    draws = sample_posterior(short, 5, np.random.default_rng(0))(x.numpy())
-    assert draws.dtype == dtype
     wanted = sample_posterior(module, 5, np.random.default_rng(0))(x.numpy())
+    draws = sample_posterior(module.to(dtype), 5, np.random.default_rng(0))(x.numpy())
+    assert draws.dtype == dtype
     np.testing.assert_allclose(draws.float(), wanted, rtol=0, atol=0.03)
-    assert len(set(StochasticBatchQuery(n_draws=5, random_state=0).select(short, x.numpy(), 5))) == 5
+    assert len(set(StochasticBatchQuery(n_draws=5, random_state=0).select(module, x.numpy(), 5))) == 5
 
 
 @pytest.mark.parametrize("kind", [MCDropoutClassifier, MCDropoutRegressor])

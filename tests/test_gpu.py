@@ -5,8 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from architectures import DropPath, Net
-from nets import Functions, Residual
+from architectures import TWO_LINEAR, make
+from nets import Functions, Net, Residual, sequential
 from torch import nn
 
 from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery
@@ -25,58 +25,36 @@ def full_precision():
     torch.backends.cudnn.allow_tf32 = before
 
 
-def sequences(rows_first=True):
-    def forward(m, x):
-        h = x.unflatten(1, (3, 4))
-        h = m.recur(h if rows_first else h.transpose(0, 1))[0]
-        h = m.encode(m.attend(h, h, h)[0])
-        return m.last(h[:, 0] if rows_first else h[0])
-
-    return Net(
-        forward,
-        recur=nn.GRU(4, 8, num_layers=2, dropout=0.5, batch_first=rows_first),
-        attend=nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=rows_first),
-        encode=nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=rows_first),
-        last=nn.Linear(8, 3),
-    )
-
-
 def coin_on_the_host(m, x):
     h = torch.relu(m.a(x))
     if m.training:
-        order = torch.randperm(16, device="cpu").to(h.device)
-        h = h[:, order] if float(torch.rand((), device="cpu")) < 0.1 else h
+        h = h * (2.0 if float(torch.rand((), device="cpu")) < 0.1 else 1.0)
         h = h + 0.01 * torch.randn_like(h)
-    return m.last(m.drop(h))
-
-
-def convolutional(drop):
-    blocks = [nn.Conv2d(1, 6, 3), drop, nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.BatchNorm2d(8), drop]
-    head = [nn.Flatten(), nn.Linear(128, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3)]
-    return nn.Sequential(*blocks, nn.ReLU(), *head)
+    return m.b(m.drop(h))
 
 
 MODULES = {
-    "thinned": lambda: nn.Sequential(
-        *(nn.Linear(12, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 32), nn.BatchNorm1d(32), nn.Tanh()),
-        *(nn.Dropout(0.3), nn.Linear(32, 3)),
+    "thinned": lambda: sequential((12, 64), nn.ReLU, 0.5, (64, 32), nn.BatchNorm1d(32), nn.Tanh, 0.3, (32, 3)),
+    "thinned convolutions": lambda: sequential(
+        *(nn.Conv2d(1, 6, 3), nn.Dropout2d(0.5), nn.MaxPool2d(2), nn.ReLU, nn.Conv2d(6, 8, 3), nn.BatchNorm2d(8)),
+        *(nn.Dropout2d(0.5), nn.ReLU, nn.Flatten, (128, 16), nn.ReLU, 0.5, (16, 3)),
     ),
-    "thinned convolutions": lambda: convolutional(nn.Dropout2d(0.5)),
-    "masked convolutions": lambda: convolutional(nn.Dropout(0.5)),
     "residual": Residual,
-    "inner dropout": sequences,
-    "inner dropout, tokens first": lambda: sequences(rows_first=False),
-    "paths": lambda: nn.Sequential(nn.Linear(12, 16), DropPath(0.2, "bernoulli_"), nn.Linear(16, 3)),
 }
+OTHERS = ["CNN, dropout of pixels", "GRU, rows first", "GRU, rows second", "multi-head attention, rows first"]
+OTHERS += ["multi-head attention, rows second", "transformer encoder, rows second", "drop path by bernoulli_"]
 
 
 def module_and_rows(name, n_rows=300):
+    if name in OTHERS:
+        module, x = make(name)
+        return module, x[torch.arange(n_rows) % len(x)].numpy()
     torch.manual_seed(0)
     shape = (1, 14, 14) if "convolutions" in name else (12,)
     return MODULES[name]().eval(), np.random.default_rng(1).standard_normal((n_rows, *shape), dtype=np.float32)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [*MODULES, *OTHERS])
 def test_draws_on_the_gpu_are_those_of_the_cpu_and_do_not_wait_once_it_is_known(name):
     module, X = module_and_rows(name)
     x = torch.from_numpy(X)
@@ -85,8 +63,8 @@ def test_draws_on_the_gpu_are_those_of_the_cpu_and_do_not_wait_once_it_is_known(
     on_gpu = functions(x)
     assert on_gpu.device.type == DEVICE
     np.testing.assert_allclose(on_gpu.cpu(), on_cpu, rtol=0, atol=1e-4)
-    # Kernels that add in any order are near enough for the quick way, which paths by `bernoulli_` have not.
-    assert name == "paths" or None not in functions.draws._plans.values()
+    # Kernels that add in any order are near enough for the quick way, which drop path has not.
+    assert name == OTHERS[-1] or None not in functions.draws._plans.values()
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -127,15 +105,13 @@ def test_estimators_train_and_answer_on_the_gpu(kind):
     np.testing.assert_allclose(draws.cpu(), on_cpu, rtol=0, atol=1e-4)
 
 
-PARTS = {"a": nn.Linear(12, 16), "drop": nn.Dropout(0.2), "last": nn.Linear(16, 3)}
-
-
-@pytest.mark.parametrize("module", [lambda: Net(coin_on_the_host, **copy.deepcopy(PARTS)), sequences])
+@pytest.mark.parametrize("name", ["coin", *OTHERS[1:5]])
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_training_on_the_gpu_neither_reads_nor_moves_a_generator_of_torch(module, device):
+def test_training_on_the_gpu_neither_reads_nor_moves_a_generator_of_torch(name, device):
     if device == "cuda:1" and torch.cuda.device_count() < 2:
         pytest.skip("needs two CUDA devices")
-    X, y = np.random.default_rng(0).standard_normal((60, 12)), np.arange(60) % 3
+    module, X = (Net(coin_on_the_host, **TWO_LINEAR), make("MLP")[1]) if name == "coin" else make(name)
+    X, y = X[torch.arange(60) % 5].numpy(), np.arange(60) % 3
     net = MCDropoutClassifier(module=module, max_epochs=3, device=device, random_state=0)
     before = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
     first = net.fit(X, y).predict_proba(X)

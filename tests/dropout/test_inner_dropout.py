@@ -5,19 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from architectures import Net
-from nets import Functions, mask
+from nets import Net, draw
+from nets import normal_rows as rows
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from skactive import MCDropoutClassifier
 from skactive._dropout import Pass
 from skactive._dropout._dropout_calls import Sites
-
-
-def rows(*shape, seed=0):
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32))
 
 
 class Masked:
@@ -35,18 +29,6 @@ class Masked:
 
     def kept(self, position, draw):
         return self.sites.numbers(position, draw, torch.device("cpu"))
-
-    @property
-    def made(self):
-        return [site.shape for site in self.sites.at]
-
-
-def run(layer, *inputs, draw=0, rows_axis=0):
-    """What a layer in training mode returns under the masks of a draw, and those masks."""
-    masks = Masked()
-    layer.train()
-    outputs = masks.run(draw, lambda n: layer(*(x.narrow(rows_axis, 0, n) for x in inputs)), inputs[0].shape[rows_axis])
-    return outputs, masks
 
 
 def slow_attention(layer, query, key, value, kept, p):
@@ -82,35 +64,10 @@ def test_attention_is_softmax_dropout_and_weighted_sum(other_sizes, average):
             np.testing.assert_allclose(weights[i], slow_weights.mean(0) if average else slow_weights, atol=1e-6)
 
 
-def test_attention_without_dropout_is_that_of_torch_and_rows_may_come_second():
-    torch.manual_seed(0)
-    layer, x = nn.MultiheadAttention(6, 2).eval(), rows(5, 4, 6)
-    found, masks = run(layer, x, x, x, rows_axis=1)
-    assert not masks.made
-    for ours, theirs in zip(found, layer(x, x, x), strict=True):
-        np.testing.assert_allclose(ours, theirs.detach(), atol=1e-6)
-    layer.dropout = 0.5
-    (outputs, _), masks = run(layer, x, x, x, rows_axis=1)
-    by_rows = [slow_attention(layer, *[x[:, i]] * 3, masks.kept(0, 0)[0], 0.5)[0].detach() for i in range(4)]
-    np.testing.assert_allclose(outputs, torch.stack(by_rows, 1), atol=1e-6)
-
-
-@pytest.mark.parametrize("needs_weights", [True, False])
-def test_attention_to_keys_of_its_own_without_anything_dropped_is_that_of_torch(needs_weights):
-    torch.manual_seed(0)
-    layer = nn.MultiheadAttention(6, 2, dropout=1e-9, batch_first=True, add_bias_kv=True, add_zero_attn=True)
-    x, masks = rows(4, 3, 6), Masked()
-    found = masks.run(0, lambda n: layer.train()(x[:n], x[:n], x[:n], need_weights=needs_weights), 4)
-    expected = layer.eval()(x, x, x, need_weights=needs_weights)
-    assert len(masks.made) == 1
-    np.testing.assert_allclose(found[0], expected[0].detach(), atol=1e-6)
-    assert (found[1] is None) == (expected[1] is None) == (not needs_weights)
-
-
 @pytest.mark.parametrize("grouped", [False, True])
 def test_scaled_dot_product_attention_is_masked_after_its_softmax(grouped):
-    q, k, v = rows(3, 4, 5, 2), rows(3, 2 if grouped else 4, 6, 2, seed=1), rows(3, 2 if grouped else 4, 6, 2, seed=2)
-    bias, masks = rows(5, 6, seed=3), Masked()
+    q, k, v = rows(3, 4, 5, 2), rows(3, 2 if grouped else 4, 6, 2, seed=2), rows(3, 2 if grouped else 4, 6, 2, seed=3)
+    bias, masks = rows(5, 6, seed=4), Masked()
     options = {"enable_gqa": True} if grouped else {}
 
     def attend(n):
@@ -142,7 +99,8 @@ def test_recurrent_layers_drop_what_one_passes_on_to_the_next(kind, options):
     torch.manual_seed(0)
     layer, x = kind(4, 3, num_layers=3, dropout=0.4, **options), rows(7, 5, 4)
     rows_axis, h, states = 0 if layer.batch_first else 1, x, []
-    (outputs, state), masks = run(layer, x, draw=2, rows_axis=rows_axis)
+    masks = Masked()
+    outputs, state = masks.run(2, lambda n: layer.train()(x.narrow(rows_axis, 0, n)), x.shape[rows_axis])
     with torch.no_grad():
         for i, single in enumerate(single_layers(layer, 4)):
             h = h if i == 0 else h * masks.kept(i - 1, 2) / 0.6
@@ -151,38 +109,17 @@ def test_recurrent_layers_drop_what_one_passes_on_to_the_next(kind, options):
     np.testing.assert_allclose(outputs, h, atol=1e-6)
     for ours, parts in zip(state if isinstance(state, tuple) else (state,), zip(*states, strict=True), strict=True):
         np.testing.assert_allclose(ours, torch.cat(parts), atol=1e-6)
-    assert masks.made == [(1, 5, h.shape[-1]) if rows_axis == 0 else (7, 1, h.shape[-1])] * 2
-
-
-def test_packed_sequences_of_one_length_are_drawn_as_unpacked_ones():
-    def packed(m, x):
-        sequences = pack_padded_sequence(x.transpose(0, 1), torch.full((len(x),), x.shape[1]))
-        return pad_packed_sequence(m.layer(sequences)[0])[0].transpose(0, 1)
-
-    torch.manual_seed(0)
-    x, functions = rows(6, 5, 4), Functions(Net(packed, layer=nn.LSTM(4, 3, num_layers=2, dropout=0.4)), 3)
-    draws = functions(x)
-    first, second = single_layers(functions.draws.module.layer, 4)
-    for k in range(3):
-        kept = mask(functions, 0, k).unsqueeze(1)  # (steps, 1, units)
-        with torch.no_grad():
-            slow = second(first(x.transpose(0, 1))[0] * kept / 0.6)[0]
-        np.testing.assert_allclose(draws[k], slow.transpose(0, 1), atol=1e-6)
+    assert [site.shape for site in masks.sites.at] == [
+        (1, 5, h.shape[-1]) if rows_axis == 0 else (7, 1, h.shape[-1])
+    ] * 2
 
 
 @pytest.mark.filterwarnings("ignore:dropout option adds dropout")
 def test_a_net_has_dropout_where_inner_dropout_drops_something():
-    X, y = rows(30, 12).numpy(), np.arange(30) % 3
-
-    def last_step(m, x):
-        return m.last(m.layer(x.unflatten(1, (3, 4)))[0][:, -1])
-
     for n_layers, p in ((1, 0.5), (2, 0.0), (2, 0.5)):  # one layer has none to pass anything on to
-        layer = nn.LSTM(4, 4, n_layers, dropout=p, batch_first=True)
-        module = Net(last_step, layer=layer, last=nn.Linear(4, 3))
-        net = MCDropoutClassifier(module=module, max_epochs=1, random_state=0).fit(X, y)
+        module = Net(lambda m, x: m.layer(x)[0][:, -1], layer=nn.LSTM(4, 4, n_layers, dropout=p, batch_first=True))
         if (n_layers, p) == (2, 0.5):
-            assert net.sample_proba(X, 8).std(axis=0).max() > 0
+            assert draw(module, rows(9, 3, 4)).std(0).max() > 0
         else:
             with pytest.raises(ValueError, match="dropout layer with a rate above 0"):
-                net.sample_proba(X, 8)
+                draw(module, rows(9, 3, 4))

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from architectures import Net
 from architectures import make as make_architecture
+from nets import Net, sequential
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, load_iris
@@ -30,8 +30,7 @@ from skactive.mc_dropout._training import rows_to_hold_out
 SEEDED = {"random_state": 0, "max_epochs": 5, "hidden_layer_sizes": (16,)}
 # Weights of k and k copies of a row make different minibatches; scikit-learn excuses its own MLPs from these as well.
 EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "minibatches and dropout masks differ",
-    "check_sample_weight_equivalence_on_sparse_data": "minibatches and dropout masks differ",
+    f"check_sample_weight_equivalence_on_{kind}_data": "minibatches and masks differ" for kind in ("dense", "sparse")
 }
 
 
@@ -41,14 +40,9 @@ def iris(n_rows=150):
     return X[order], y[order]
 
 
-def small_classifier(**params):
-    return MCDropoutClassifier(**{**SEEDED, **params})
-
-
-def small_regressor(**params):
-    return MCDropoutRegressor(**{**SEEDED, **params})
-
-
+X, y = iris()
+small_classifier = partial(MCDropoutClassifier, **SEEDED)
+small_regressor = partial(MCDropoutRegressor, **SEEDED)
 BOTH = pytest.mark.parametrize("make", [small_classifier, small_regressor])
 
 
@@ -60,9 +54,7 @@ def net_of(n_features=4, n_outputs=3, last=(), batch_norm=False):
     middle = [nn.BatchNorm1d(8)] if batch_norm else []
     with torch.random.fork_rng():  # an instance made here has the same weights in every run
         torch.manual_seed(0)
-        return nn.Sequential(
-            nn.Linear(n_features, 8), *middle, nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, n_outputs), *last
-        )
+        return sequential((n_features, 8), *middle, nn.ReLU, 0.5, (8, n_outputs), *last)
 
 
 @BOTH
@@ -70,14 +62,10 @@ def net_of(n_features=4, n_outputs=3, last=(), batch_norm=False):
 @pytest.mark.slow
 def test_every_check_of_scikit_learn_passes(make):
     # 30 epochs are enough for the checks on quality; with the default 200 they pass as well, in a minute
-    net = type(make())(max_epochs=30)
+    net = make.func(max_epochs=30)
     results = check_estimator(net, expected_failed_checks=EXPECTED_FAILURES, on_skip=None, on_fail=None)
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
-    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
     assert Counter(result["status"] for result in results)["passed"] > 50
-
-
-# Randomness
 
 
 @pytest.mark.arithmetic
@@ -85,7 +73,6 @@ def test_every_check_of_scikit_learn_passes(make):
     ("make", "seed"), [(small_classifier, np.random.RandomState(3)), (small_regressor, np.random.default_rng(3))]
 )
 def test_equal_seeds_give_equal_bits_and_other_seeds_other_nets(make, seed):
-    X, y = iris()
     first = make(random_state=copy.deepcopy(seed), early_stopping=True).fit(X, y)
     torch.rand(3)  # what the global generator has done in between is of no account
     second = make(random_state=copy.deepcopy(seed), early_stopping=True).fit(X, y)
@@ -95,7 +82,6 @@ def test_equal_seeds_give_equal_bits_and_other_seeds_other_nets(make, seed):
 
 
 def test_fits_in_threads_are_those_of_one_thread_and_leave_the_number_of_threads(global_state_untouched):
-    X, y = iris()
     one_by_one = [small_classifier(random_state=seed).fit(X, y) for seed in range(3)]
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -111,7 +97,6 @@ def test_fits_in_threads_are_those_of_one_thread_and_leave_the_number_of_threads
 
 
 def test_torch_settings_of_the_caller_do_not_matter():
-    X, y = iris()
     plain = small_classifier().fit(X, y)
     torch.set_default_dtype(torch.float64)
     try:
@@ -123,15 +108,13 @@ def test_torch_settings_of_the_caller_do_not_matter():
     np.testing.assert_allclose(other.predict_proba(X), plain.predict_proba(X), atol=0.2)
 
 
-RANDOM = ["LSTM, packed sequences of one length", "multi-head attention, rows second", "randomised leaky ReLU"]
-RANDOM += ["Gaussian noise", "GRU, rows first", "dropout of torch below its layers", "lazy layers"]
+RANDOM = ["LSTM, packed sequences of one length", "multi-head attention, rows second", "randomised leaky ReLU", "lazy"]
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_all_that_is_random_in_training_comes_from_the_random_state(name, global_state_untouched):
-    module, X = make_architecture("MLP" if name == "lazy layers" else name)
-    if name == "lazy layers":
-        module = nn.Sequential(nn.LazyLinear(8), nn.Dropout(0.5), nn.LazyLinear(3))
+    module, X = make_architecture("MLP" if name == "lazy" else name)
+    module = sequential(nn.LazyLinear(8), 0.5, nn.LazyLinear(3)) if name == "lazy" else module
     nets = [small_classifier(module=module, early_stopping=True, max_epochs=2) for _ in range(2)]
     X, y = X.repeat(4, *[1] * (X.ndim - 1)).numpy(), np.arange(20) % 3
     first, second = (net.fit(X, y).partial_fit(X, y) for net in nets)
@@ -151,8 +134,7 @@ def test_training_masks_differ_by_row_and_keep_the_mean_also_in_place():
             seen.append(kept)
         return m.head(kept * x.mean())
 
-    X, y = iris()
-    small_classifier(module=lambda: Net(remembered, head=nn.Linear(1000, 2)), max_epochs=3, batch_size=-1).fit(X, y % 2)
+    small_classifier(module=lambda: Net(remembered, head=(1000, 2)), max_epochs=3, batch_size=-1).fit(X, y % 2)
     kept = torch.cat(seen)
     assert set(kept.unique().tolist()) == {0.0, 1.25}
     # 450,000 numbers of mean 1 and standard deviation 0.5: five standard errors are 0.004
@@ -171,12 +153,8 @@ def test_training_masks_of_other_dropout_layers_are_those_of_torch(layer):
     assert abs(float((ours == ours.max()).double().mean()) - 0.7) < 0.02
 
 
-# Copies
-
-
 @pytest.mark.parametrize(("make", "early_stopping"), [(small_classifier, True), (small_regressor, False)])
 def test_copies_predict_the_same_bits(make, early_stopping, tmp_path):
-    X, y = iris()
     net = make(early_stopping=early_stopping).fit(X, y)
     joblib.dump(net, tmp_path / "net.joblib")
     copies = [pickle.loads(pickle.dumps(net)), joblib.load(tmp_path / "net.joblib"), copy.deepcopy(net)]
@@ -187,23 +165,13 @@ def test_copies_predict_the_same_bits(make, early_stopping, tmp_path):
     np.testing.assert_array_equal(weights(copies[0]), weights(net.partial_fit(X, y)))
 
 
-def test_a_pickle_holds_the_weights_once():
-    net = small_classifier(hidden_layer_sizes=(1000,), optimizer="sgd", max_epochs=1, weight_decay=0.1).fit(*iris())
-    assert len(pickle.dumps(net)) < 2.5 * 4 * len(weights(net))  # weights and momentum
-
-
-# Rows
-
 BASE = np.array([[0.5, -1.25, 2.0], [1.0, 0.0, -0.75], [3.5, 2.25, -2.0], [0.0, 4.0, 1.5]])
 CONTAINERS = {
     "float16": BASE.astype(np.float16),
     "object": BASE.astype(object),
-    "negative stride": BASE[::-1].copy()[::-1],
     "list": BASE.tolist(),
-    "big endian": BASE.astype(">f8"),
     "data frame": pd.DataFrame(BASE, columns=["a", "b", "c"], index=[7, 7, 3, 1]),
     "sparse": sparse.csr_matrix(BASE),
-    "sparse array": sparse.coo_array(BASE),
     "tensor": torch.tensor(BASE),
 }
 
@@ -230,34 +198,26 @@ def test_images_go_to_a_module_and_only_there():
     X, y = (X / 16).reshape(-1, 1, 8, 8)[:200], y[:200]
 
     def small_images(n_features_in, n_outputs, width):
-        layers = nn.Conv2d(n_features_in, width, 3), nn.Dropout2d(0.3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-        return nn.Sequential(*layers, nn.Linear(width, n_outputs))
+        layers = nn.Conv2d(n_features_in, width, 3), nn.Dropout2d(0.3), nn.AdaptiveAvgPool2d(1), nn.Flatten
+        return sequential(*layers, (width, n_outputs))
 
     net = small_classifier(module=small_images, module_params={"width": 6}).fit(X, y)
-    assert net.predict_proba(X).shape == (200, 10)
-    assert net.embed(X).shape == (200, 6)
-    assert net.n_features_in_ == 1
-    with pytest.raises(ValueError, match=r"`X` must be 2-dimensional.*`module`"):
+    assert (net.predict_proba(X).shape, net.embed(X).shape, net.n_features_in_) == ((200, 10), (200, 6), 1)
+    with pytest.raises(ValueError, match=r"`X` must be 2-dimensional"):
         small_classifier().fit(X, y)
 
 
-# Labels
-
-
 def test_labels_of_any_kind_come_back():
-    X, y = iris()
     expected = small_classifier().fit(X, y).predict(X)
-    kinds = (np.array(["p", "q", "r"]), np.array([-1, 7, 30]), np.array(["a", "b", "c"], dtype=object))
-    for names in kinds:  # sorted, so that class i is names[i]
-        net = small_classifier().fit(X, names[y])
-        np.testing.assert_array_equal(net.predict(X), names[expected])
-        assert net.predict(X).dtype == names.dtype
-    assert list(small_classifier().fit(X, pd.Series(kinds[0][y], dtype="string")).classes_) == ["p", "q", "r"]
+    for names in (np.array([-1, 7, 30]), np.array(["a", "b", "c"], dtype=object)):  # sorted: class i is names[i]
+        predicted = small_classifier().fit(X, names[y]).predict(X)
+        np.testing.assert_array_equal(predicted, names[expected])
+        assert predicted.dtype == names.dtype
+    assert list(small_classifier().fit(X, pd.Series(names[y], dtype="string")).classes_) == ["a", "b", "c"]
     assert small_classifier().fit(X, y == 0).predict(X).dtype == bool
 
 
-def test_declared_classes_get_columns_and_others_are_refused():
-    X, y = iris()
+def test_declared_classes_get_columns_and_one_class_or_others_are_refused():
     known = y < 2
     net = small_classifier(classes=[3, 0, 1, 2], max_epochs=60).fit(X[known], y[known])
     np.testing.assert_array_equal(net.classes_, [0, 1, 2, 3])
@@ -265,20 +225,12 @@ def test_declared_classes_get_columns_and_others_are_refused():
     assert set(net.predict(X[known])) == {0, 1}
     with pytest.raises(ValueError, match=r"`classes` must list every label.*lacks \[2\]"):
         small_classifier(classes=[0, 1]).fit(X, y)
-
-
-def test_one_class_is_refused_unless_others_are_declared():
-    X, _ = iris()
     with pytest.raises(ValueError, match="one class"):
         small_classifier().fit(X, np.zeros(150))
     assert small_classifier(classes=[0, 1]).fit(X, np.zeros(150)).predict_proba(X).shape == (150, 2)
 
 
-# Going on from the weights
-
-
 def test_warm_start_goes_on_with_the_classes_it_knows_and_a_cold_start_does_not():
-    X, y = iris()
     warm, cold = (small_classifier(warm_start=warm_start).fit(X, y) for warm_start in (True, False))
     first = warm.net_.history[-1]["train_loss"]
     np.testing.assert_array_equal(weights(cold), weights(cold.fit(X, y)))
@@ -289,7 +241,6 @@ def test_warm_start_goes_on_with_the_classes_it_knows_and_a_cold_start_does_not(
 
 
 def test_a_new_class_under_warm_start_is_refused_and_the_net_stays_fitted():
-    X, y = iris()
     net = small_classifier(warm_start=True).fit(X[y < 2], y[y < 2])
     before = net.predict_proba(X)
     with pytest.raises(ValueError, match="`classes` must list every label"):
@@ -299,33 +250,24 @@ def test_a_new_class_under_warm_start_is_refused_and_the_net_stays_fitted():
 
 @BOTH
 def test_partial_fit_trains_one_epoch_goes_on_with_the_history_and_learns(make):
-    X, y = iris()
-    net = make(lr=1e-2, classes=[0, 1, 2]) if make is small_classifier else make(lr=1e-2)
+    net = make(lr=1e-2, **{"classes": [0, 1, 2]} if make is small_classifier else {})
     for _ in range(40):
         net.partial_fit(X, y)
-    assert net.n_iter_ == 40
     assert net.net_.history[:, "epoch"] == list(range(1, 41))
     assert net.score(X, y) > 0.8
     assert make(early_stopping=True, max_epochs=3).fit(X, y).partial_fit(X[:1], y[:1]).n_iter_ == 4
 
 
 def test_partial_fit_checks_classes():
-    X, y = iris()
     with pytest.raises(ValueError, match=r"`classes` must list all labels.*first call to partial_fit"):
         small_classifier().partial_fit(X, y)
     net = small_classifier().partial_fit(X[y < 2], y[y < 2], classes=[0, 1])
     with pytest.raises(ValueError, match=r"`classes` must list every label.*lacks \[2\]"):
         net.partial_fit(X, y)
-    with pytest.raises(ValueError, match="`classes` must be the same"):
-        net.partial_fit(X, y, classes=[0, 1, 2])
-
-
-# Weights of rows and classes
 
 
 @BOTH
 def test_rows_of_weight_zero_are_as_good_as_absent_and_only_proportions_count(make):
-    X, y = iris()
     keep = np.arange(150) % 3 > 0
     weighted = make().fit(X, y, sample_weight=keep.astype(float))
     np.testing.assert_array_equal(weights(weighted), weights(make().fit(X[keep], y[keep])))
@@ -356,9 +298,6 @@ def test_class_weights_are_sample_weights():
         np.testing.assert_allclose(weights(by_class), weights(by_row), rtol=0, atol=1e-5)
 
 
-# Regression
-
-
 def test_targets_of_any_size_are_learned_alike():
     X, y = load_diabetes(return_X_y=True)
     plain = small_regressor().fit(X, y).predict(X)
@@ -370,7 +309,6 @@ def test_targets_of_any_size_are_learned_alike():
 
 
 def test_targets_near_1e8_keep_their_digits():
-    X, y = iris()
     net = small_regressor(max_epochs=60, lr=2e-2).fit(X, y + 1e8)
     assert net.score(X, y + 1e8) > 0.7
     draws = net.sample_posterior(5, np.random.default_rng(0))(X)
@@ -379,16 +317,12 @@ def test_targets_near_1e8_keep_their_digits():
 
 
 def test_a_regression_module_may_return_a_column_or_a_vector_and_no_two_columns():
-    X, y = iris()
     ends = (), (nn.Flatten(0),)
     column, vector = (small_regressor(module=net_of(n_outputs=1, last=last)).fit(X, y) for last in ends)
     assert column.sample_y(X, 3).shape == (3, 150)
     np.testing.assert_allclose(column.predict(X), vector.predict(X), rtol=1e-4)
     with pytest.raises(ValueError, match="`module` must return one number"):
         small_regressor(module=net_of(n_outputs=2)).fit(X, y)
-
-
-# Early stopping and small training sets
 
 
 def test_early_stopping_stops_and_keeps_the_best_weights():
@@ -412,15 +346,6 @@ def test_validation_rows_are_a_share_of_each_class_and_never_its_last_row():
         assert rows_to_hold_out(np.arange(30), np.random.default_rng(0)) is None  # each is its class's last row
 
 
-def test_early_stopping_without_rows_to_spare_warns_once_at_the_caller():
-    X, y = np.eye(3)[np.arange(9) % 3], np.arange(9) % 3
-    with pytest.warns(UserWarning, match="`early_stopping` needs validation rows") as caught:
-        net = small_classifier(early_stopping=True).fit(X, y)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert net.n_iter_ == 5
-
-
 @pytest.mark.parametrize(
     ("n_rows", "batch_size", "batch_norm", "early_stopping"),
     [(5, 1, False, False), (65, 64, True, False), (17, 16, True, True), (3, -1, True, False)],
@@ -431,42 +356,34 @@ def test_tiny_training_sets_train(n_rows, batch_size, batch_norm, early_stopping
     X = np.eye(3)[y] * 3 + 0.3 * np.random.default_rng(n_rows).normal(size=(n_rows, 3))
     module = net_of(n_features=3, batch_norm=batch_norm)
     net = small_classifier(module=module, batch_size=batch_size, early_stopping=early_stopping).fit(X, y)
-    proba = net.predict_proba(X)
-    assert proba.shape == (n_rows, 3)
-    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-12)
-
-
-# Modules, and what they return
+    np.testing.assert_allclose(net.predict_proba(X) @ np.ones(3), 1, rtol=1e-12)
 
 
 def test_logits_probabilities_and_log_probabilities_train_the_same_net():
-    X, y = iris()
-    ends = {"logits": (), "probabilities": (nn.Softmax(-1),), "log_probabilities": (nn.LogSoftmax(-1),)}
-    nets = {
-        output: small_classifier(module=net_of, module_params={"last": last}, output=output).fit(X, y)
-        for output, last in ends.items()
-    }
-    for output in ("probabilities", "log_probabilities"):
-        np.testing.assert_allclose(nets[output].predict_proba(X), nets["logits"].predict_proba(X), atol=1e-5)
+    expected = small_classifier(module=net_of).fit(X, y).predict_proba(X)
+    for output, last in (("probabilities", nn.Softmax(-1)), ("log_probabilities", nn.LogSoftmax(-1))):
+        net = small_classifier(module=net_of, module_params={"last": (last,)}, output=output).fit(X, y)
+        np.testing.assert_allclose(net.predict_proba(X), expected, atol=1e-5, err_msg=output)
 
 
 @pytest.mark.parametrize(
-    ("output", "last"),
-    [("logits", ()), ("probabilities", (nn.Sigmoid(), nn.Flatten(0))), ("log_probabilities", (nn.LogSigmoid(),))],
+    ("output", "last", "probability"),
+    [
+        ("logits", (), torch.sigmoid),
+        ("probabilities", (nn.Sigmoid(), nn.Flatten(0)), torch.clone),
+        ("log_probabilities", (nn.LogSigmoid(),), torch.exp),
+    ],
 )
-def test_one_column_is_the_second_class(output, last):
-    X, y = iris()
+def test_one_column_is_the_second_class(output, last, probability):
     labels, module = np.where(y == 0, "no", "yes"), net_of(n_outputs=1, last=last)
     net = small_classifier(module=module, output=output, lr=1e-2, max_epochs=30).fit(X, labels)
-    assert net.predict_proba(X).shape == (150, 2)
     assert net.score(X, labels) > 0.95
     module = copy.deepcopy(net.net_.module_)
     for layer in module.modules():
         layer.p = 0.0
     plain = small_classifier(module=module, output=output, lr=1e-12, max_epochs=1).fit(X, labels)
     answer = module(torch.tensor(X, dtype=torch.float32)).detach().flatten()
-    p1 = {"logits": torch.sigmoid, "probabilities": torch.clone, "log_probabilities": torch.exp}[output](answer)
-    np.testing.assert_allclose(plain.predict_proba(X)[:, 1], p1, atol=1e-6)
+    np.testing.assert_allclose(plain.predict_proba(X)[:, 1], probability(answer), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -474,29 +391,25 @@ def test_one_column_is_the_second_class(output, last):
 )
 def test_a_module_that_returns_something_else_than_declared_is_refused(output, last):
     with pytest.raises(ValueError, match=f"`output`='{output}' declares"):
-        small_classifier(module=net_of(last=last), output=output).fit(*iris())
+        small_classifier(module=net_of(last=last), output=output).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"module": net_of(n_outputs=2)}, r"`module` must return one column for each of the 3 classes.*Got"),
-        ({"module": net_of(n_outputs=1)}, r"`module` must return one column for each of the 3 classes.*Got"),
+        ({"module": net_of(n_outputs=1)}, "`module` must return one column for each of the 3 classes"),
         ({"module": net_of(n_features=7)}, r"`module` failed on float32 rows of shape \(4,\)"),
-        ({"module": lambda: 3}, "`module` must make"),
-        ({"module": net_of(), "module_params": {"n_outputs": 3}}, "`module_params` must be None"),
-        ({"hidden_layer_sizes": (0,)}, "`hidden_layer_sizes` must.*Got"),
+        ({"module_params": {"n_outputs": 3}, "module": net_of()}, "`module_params` must be None"),
         ({"dropout": 1.0}, "`dropout` must.*Got"),
         ({"optimizer": "sgd", "lr": 1e20, "max_epochs": 20}, "diverged"),
     ],
 )
 def test_modules_and_parameters_that_do_not_do_are_refused_by_name(params, message):
     with pytest.raises(ValueError, match=message):
-        small_classifier(**params).fit(*iris())
+        small_classifier(**params).fit(X, y)
 
 
 def test_an_instance_is_copied_and_trained_on_from_its_weights_but_for_frozen_layers():
-    X, y = iris()
     module = net_of()
     before = copy.deepcopy(module.state_dict())
     net = small_classifier(module=module, lr=1e-9, max_epochs=1).fit(X, y)
@@ -512,7 +425,6 @@ def test_an_instance_is_copied_and_trained_on_from_its_weights_but_for_frozen_la
 
 
 def test_classes_and_functions_are_called_with_the_dimensions_they_name():
-    X, y = iris()
     for module in (net_of, lambda: net_of(), lambda n_outputs: net_of(4, n_outputs)):
         assert small_classifier(module=module).fit(X, y).predict_proba(X).shape == (150, 3)
     net = small_classifier(module=net_of, module_params={"n_outputs": 3, "batch_norm": True}).fit(X, y)
@@ -520,20 +432,14 @@ def test_classes_and_functions_are_called_with_the_dimensions_they_name():
 
 
 def test_the_net_inside_is_a_skorch_net():
-    X, y = iris()
-    net = small_classifier(max_epochs=40, lr=1e-2).fit(X, np.array(["a", "b", "c"])[y])
-    assert isinstance(net.net_, NeuralNetClassifier)
-    assert not net.net_.module_.training
-    assert (net.net_.predict(X.astype(np.float32)) == y).mean() > 0.9
-    np.testing.assert_allclose(net.net_.predict_proba(X.astype(np.float32)).sum(1), 1, rtol=1e-5)
+    net = small_classifier(max_epochs=40, lr=1e-2).fit(X, np.array(["a", "b", "c"])[y]).net_
+    assert isinstance(net, NeuralNetClassifier)
+    assert not net.module_.training
+    assert (net.predict(X.astype(np.float32)) == y).mean() > 0.9
     assert isinstance(small_regressor().fit(X, y).net_, NeuralNetRegressor)
 
 
-# Draws
-
-
 def test_a_prediction_is_the_mean_of_the_models_own_draws():
-    X, y = iris()
     net = small_classifier(n_draws=7).fit(X, y)
     draws = net.sample_proba(X)
     assert (draws.shape, draws.dtype) == ((7, 150, 3), np.float32)
@@ -543,15 +449,12 @@ def test_a_prediction_is_the_mean_of_the_models_own_draws():
     np.testing.assert_allclose(net.sample_proba(X, 9)[:7], draws, rtol=0, atol=2e-6)
     regressor = small_regressor(n_draws=7).fit(X, y)
     np.testing.assert_allclose(regressor.sample_y(X).mean(0), regressor.predict(X), rtol=1e-12)
-    many = net.sample_posterior(None, np.random.default_rng(0))(X)
-    assert len(many) == 100
-    assert len(many[:, 0].unique(dim=0)) > 50
+    assert len(net.sample_posterior(None, np.random.default_rng(0))(X)[:, 0].unique(dim=0)) > 50
 
 
 @pytest.mark.arithmetic
 @BOTH
 def test_posterior_draws_are_the_same_functions_for_every_chunking_and_outlive_another_fit(make):
-    X, y = iris()
     net, rows = make(hidden_layer_sizes=(100, 100), max_epochs=1).fit(X, y), np.tile(X, (3, 1))
     predict_draws = net.sample_posterior(6, np.random.default_rng(0))
     whole = predict_draws(rows)
@@ -569,7 +472,6 @@ def test_posterior_draws_are_the_same_functions_for_every_chunking_and_outlive_a
 
 @pytest.mark.parametrize("module", [nn.Linear(4, 3), None])
 def test_a_net_without_dropout_predicts_but_cannot_be_drawn_from(module):
-    X, y = iris()
     net = small_classifier(module=module, dropout=0.0, max_epochs=60, lr=2e-2).fit(X, y)
     assert net.score(X, y) > 0.9
     logits = net.net_.module_(torch.tensor(X, dtype=torch.float32))
@@ -580,58 +482,29 @@ def test_a_net_without_dropout_predicts_but_cannot_be_drawn_from(module):
 
 
 def test_an_embedding_is_what_enters_the_last_linear_layer():
-    X, y = iris()
     net = small_classifier().fit(X, y)
     expected = net.net_.module_[:2](torch.tensor(X, dtype=torch.float32)).detach()
     assert net.embed(X).dtype == np.float32
     np.testing.assert_allclose(net.embed(X), expected, atol=1e-6)
-    without = nn.Sequential(nn.Unflatten(1, (4, 1)), nn.Dropout(), nn.Conv1d(4, 3, 1), nn.Flatten())
+    without = sequential(nn.Unflatten(1, (4, 1)), 0.5, nn.Conv1d(4, 3, 1), nn.Flatten)
     with pytest.raises(ValueError, match=r"no such layer ran"):
         small_classifier(module=without).fit(X, y).embed(X)
 
 
-# Training
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "activation", "lr", "n_epochs"),
-    [
-        ("adamw", "tanh", 0.01, 30),
-        ("sgd", "gelu", 0.05, 30),
-        (torch.optim.LBFGS, nn.SELU, 0.3, 5),
-        (partial(torch.optim.Adam, betas=(0.8, 0.99)), "silu", 0.01, 30),
-    ],
-)
-def test_optimizers_and_activations_learn(optimizer, activation, lr, n_epochs):
+def test_optimizers_and_activations_learn():
     X, y = iris()
-    X = StandardScaler().fit_transform(X)
-    net = small_classifier(optimizer=optimizer, activation=activation, lr=lr, max_epochs=n_epochs, dropout=0.1)
-    assert net.fit(X, y).score(X, y) > 0.9
-
-
-def test_nothing_is_printed_unless_asked(capfd):
-    X, y = iris()
-    small_classifier(early_stopping=True, max_epochs=30, lr=0.1).fit(X, y).predict(X)
-    assert capfd.readouterr() == ("", "")
-    small_classifier(early_stopping=True, verbose=1).fit(X, y)
-    assert "train_loss" in capfd.readouterr().out
+    X, adam = StandardScaler().fit_transform(X), partial(torch.optim.Adam, betas=(0.8, 0.99))
+    ways = [("adamw", "tanh", 0.01, 30), ("sgd", "gelu", 0.05, 30), (adam, "silu", 0.01, 30)]
+    for optimizer, activation, lr, n_epochs in [*ways, (torch.optim.LBFGS, nn.SELU, 0.3, 5)]:
+        net = small_classifier(optimizer=optimizer, activation=activation, lr=lr, max_epochs=n_epochs, dropout=0.1)
+        assert net.fit(X, y).score(X, y) > 0.9, optimizer
 
 
 class CountEpochs(Callback):
-    def __init__(self):
-        self.epochs = 0
+    epochs = 0
 
     def on_epoch_end(self, net, **kwargs):
         self.epochs += 1
-
-
-def test_callbacks_see_every_epoch_and_may_stop_the_training():
-    X, y = iris()
-    count = CountEpochs()
-    small_classifier(callbacks=[count], max_epochs=6).fit(X, y)
-    assert count.epochs == 6
-    stop = EarlyStopping(monitor="train_loss", threshold=1e9, threshold_mode="abs", patience=2)
-    assert small_classifier(callbacks=[stop], max_epochs=50).fit(X, y).n_iter_ < 5
 
 
 @pytest.mark.parametrize(
@@ -643,16 +516,15 @@ def test_callbacks_see_every_epoch_and_may_stop_the_training():
     ],
     ids=["weighted", "several losses a step", "regressor"],
 )
-def test_a_callback_that_only_watches_changes_nothing(make, params, fit_params):
-    X, y = iris()
-    watched = make(callbacks=[CountEpochs()], **params).fit(X, y, **fit_params)
-    alone = make(**params).fit(X, y, **fit_params)
+def test_a_callback_that_only_watches_sees_every_epoch_and_changes_nothing(make, params, fit_params):
+    count = CountEpochs()
+    watched, alone = (make(callbacks=callbacks, **params).fit(X, y, **fit_params) for callbacks in ([count], None))
     np.testing.assert_array_equal(weights(watched), weights(alone))
-    assert len(watched.net_.history) == len(alone.net_.history) == alone.n_iter_
-    for seen, kept in zip(watched.net_.history, alone.net_.history, strict=True):
-        assert seen["train_loss"] == pytest.approx(kept["train_loss"], rel=1e-12)
-        for key in ("batches", "epoch", "train_batch_count"):
-            assert seen[key] == kept[key]
+    assert count.epochs == len(watched.net_.history) == len(alone.net_.history) == alone.n_iter_
+    losses = [net.net_.history[:, "train_loss"] for net in (watched, alone)]
+    np.testing.assert_allclose(*losses, rtol=1e-12)
+    stop = EarlyStopping(monitor="train_loss", threshold=1e9, threshold_mode="abs", patience=2)
+    assert make(**params | {"callbacks": [stop], "max_epochs": 50}).fit(X, y).n_iter_ < 5
 
 
 def test_an_interrupt_from_the_keyboard_is_not_swallowed():
@@ -662,4 +534,4 @@ def test_an_interrupt_from_the_keyboard_is_not_swallowed():
         return m.net(x)
 
     with pytest.raises(KeyboardInterrupt):
-        small_classifier(module=Net(interrupted, net=net_of())).fit(*iris())
+        small_classifier(module=Net(interrupted, net=net_of())).fit(X, y)
