@@ -8,14 +8,12 @@ import math
 import numpy as np
 import pytest
 import reference
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from skactive import StochasticBatchQuery
 from skactive.posterior import sample_posterior
-from skactive.query import score_pool
 from skactive.scores import bald, epig
 
 
@@ -33,9 +31,6 @@ def draws_and_targets(draw):
     n_draws, n_classes = draw(st.integers(1, 6)), draw(st.integers(1, 4))
     rng = np.random.default_rng(seed)
     return tuple(random_draws(rng, n_draws, draw(st.integers(2, 4)), n_classes) for _ in range(2))
-
-
-# ---------------------------------------------------------------------------------------------------------- the formula
 
 
 @given(both=draws_and_targets())
@@ -77,9 +72,6 @@ def test_small_information_keeps_its_digits(rng):
     np.testing.assert_allclose(epig(draws, target_draws=draws), expected, rtol=1e-9)
 
 
-# -------------------------------------------------------------------------------------------------------- what it means
-
-
 @given(both=draws_and_targets())
 def test_epig_lies_between_zero_and_the_information_of_both_labels_about_the_model(both):
     draws, targets = both
@@ -89,26 +81,12 @@ def test_epig_lies_between_zero_and_the_information_of_both_labels_about_the_mod
     assert (scores <= bald(targets).mean() + 1e-12).all()
 
 
-def test_epig_is_symmetric_in_a_point_and_a_target(rng):
-    draws, targets = random_draws(rng), random_draws(rng)
-    for i in range(9):
-        for j in range(9):
-            there = epig(draws[:, [i]], target_draws=targets[:, [j]])
-            back = epig(targets[:, [j]], target_draws=draws[:, [i]])
-            np.testing.assert_allclose(there, back, rtol=1e-9, atol=1e-15)
-
-
 def test_epig_is_exactly_zero_where_draws_agree_on_the_point_or_on_all_targets(rng):
     for dtype in (np.float32, np.float64):
         draws = random_draws(rng, 7, 40, 5).astype(dtype)
         agreeing = np.repeat(random_draws(rng, 1, 40, 5), 7, axis=0).astype(dtype)
         np.testing.assert_array_equal(epig(agreeing, target_draws=draws), 0)
         np.testing.assert_array_equal(epig(draws, target_draws=agreeing), 0)
-
-
-def test_a_label_that_tells_the_label_of_the_target_reaches_the_bound():
-    certain = np.eye(4)[:, None]
-    np.testing.assert_allclose(epig(certain, target_draws=certain), [math.log(4)], rtol=1e-12)
 
 
 def test_a_label_that_tells_of_the_model_but_not_of_the_target_is_worth_nothing():
@@ -127,9 +105,6 @@ def test_target_draws_and_weights_that_do_not_do_are_refused_by_name():
     for weights in ([1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, math.nan, 1.0]):
         with pytest.raises(ValueError, match="`target_weights`"):
             epig(draws, target_draws=draws, target_weights=weights)
-
-
-# -------------------------------------------------------------------------------------------------- equal for any block
 
 
 def rounding(n_draws, n_classes):
@@ -154,9 +129,6 @@ def test_twins_have_the_same_score_to_rounding_wherever_they_stand(n_classes, dt
         assert_same(np.concatenate(parts), whole)
     order = rng.permutation(70)
     assert_same(epig(draws[:, order], target_draws=targets), whole[order])
-
-
-# -------------------------------------------------------------------------------------------------------------- queries
 
 
 def table(n_rows, seed):
@@ -186,22 +158,6 @@ def test_a_query_by_epig_is_the_score_of_the_draws_for_every_chunk_size(forest):
     assert len(batches) == 1
 
 
-def test_epig_likes_rows_that_tell_of_the_target(forest):
-    # Classes meet at -0.5 and 0.5, targets lie above 0: rows near -0.5 are as uncertain, and tell them nothing.
-    columns = score_pool(forest, POOL, ["bald", "epig"], X_target=X_TARGET)
-    lower, upper = (np.abs(POOL[:, 0] - boundary) < 0.25 for boundary in (-0.5, 0.5))
-    ratio = {name: column[upper].mean() / column[lower].mean() for name, column in columns.items()}
-    assert ratio["epig"] > 1.3 * ratio["bald"]
-
-
-def test_target_weights_can_be_fixed_in_a_query(forest):
-    only_last = functools.partial(epig, target_weights=np.eye(len(X_TARGET))[-1])
-    last = score_pool(forest, POOL, {"last": only_last}, X_target=X_TARGET)["last"]
-    alone = score_pool(forest, POOL, "epig", X_target=X_TARGET[-1:])["epig"]
-    np.testing.assert_allclose(last, alone, rtol=0, atol=1e-12)
-    assert not np.allclose(last, score_pool(forest, POOL, "epig", X_target=X_TARGET)["epig"])
-
-
 def test_a_mask_for_each_row_is_refused_since_epig_looks_at_rows_together():
     class Restless(RandomForestClassifier):
         def sample_posterior(self, n_draws, rng):
@@ -210,12 +166,3 @@ def test_a_mask_for_each_row_is_refused_since_epig_looks_at_rows_together():
     restless = Restless(5, random_state=0).fit(*table(40, 0))
     with pytest.raises(ValueError, match="same values"):
         StochasticBatchQuery("epig", X_target=X_TARGET).select(restless, POOL, 3)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_epig_of_tensors_stays_on_the_gpu(rng):
-    draws, targets = (torch.from_numpy(random_draws(rng)) for _ in range(2))
-    scores = epig(draws.cuda(), target_draws=targets.cuda())
-    assert scores.device.type == "cuda"
-    np.testing.assert_allclose(scores.cpu(), epig(draws.numpy(), target_draws=targets.numpy()), rtol=0, atol=1e-12)
