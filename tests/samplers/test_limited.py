@@ -12,6 +12,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from skactive import Limits
 from skactive.badge import _seed
@@ -263,23 +264,18 @@ def test_limited_batches_of_badge_follow_k_means_plus_plus_among_the_rows_allowe
 )
 def test_large_pools_follow_the_law_while_groups_fill_up(name, epsilon, order):
     """Picks of a class of rows less their conditional probabilities: a martingale, bounded by Freedman."""
-    rng = np.random.default_rng(1)
+    rng, n = np.random.default_rng(1), 20_000
     level = np.repeat(np.arange(4), [200, 1800, 5000, 13_000])
     if order == "shuffled":
         rng.shuffle(level)
-    n = len(level)
-    groups, costs = rng.integers(200, size=n), rng.random(n)
+    limits = {"groups": rng.integers(200, size=n), "max_per_group": 1, "at_least": {3: 1, 7: 1}}
+    limits |= {"costs": rng.random(n), "budget": 20.0}
     scores = np.array([1.6, 0.8, 0.4, 0.1])[level] + 1e-9 * rng.random(n)
-    weights = {
-        "power": scores**2,
-        "softmax": np.exp(2 * scores),
-        "softrank": 1.0 / (1 + np.argsort(np.argsort(-scores))),
-    }
-    weights, beta = weights[name], 1.0 if name == "softrank" else 2.0
+    by_rank = 1.0 / stats.rankdata(-scores)
+    weights, beta = {"power": (scores**2, 2), "softmax": (np.exp(2 * scores), 2), "softrank": (by_rank, 1)}[name]
     classes = 2 * level + 2 * np.arange(n) // n
     picked, expected, variance = np.zeros((3, 8))
     for _ in range(25):
-        limits = {"groups": groups, "max_per_group": 1, "at_least": {3: 1, 7: 1}, "costs": costs, "budget": 20.0}
         batch = draw_limited(name, scores, allowance_of(n, 60, **limits), rng, beta, epsilon)[0]
         replay = allowance_of(n, 60, **limits)
         for row in batch.tolist():
