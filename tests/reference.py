@@ -137,16 +137,16 @@ def all_batches(step, k):
     return law
 
 
+def in_proportion(weights, epsilon=0):
+    """Probabilities of rows by their weights, uniform with probability epsilon or where no row has a weight."""
+    total, epsilon = sum(weights.values()), Fraction(epsilon)
+    by_law = {i: Fraction(w) / total if total else Fraction(1, len(weights)) for i, w in weights.items()}
+    return {i: (1 - epsilon) * p + epsilon / len(weights) for i, p in by_law.items()}
+
+
 def step_of_weights(weights, epsilon=0):
-    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
-    epsilon = Fraction(epsilon)
-
-    def step(batch, allowed):
-        total = sum(weights[i] for i in allowed)
-        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
-        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
-
-    return step
+    """Steps by the weights of the rows allowed."""
+    return lambda batch, allowed: in_proportion({i: weights[i] for i in allowed}, epsilon)
 
 
 def ordered_batches(weights, k, epsilon=0):
@@ -317,20 +317,21 @@ def squared_distance(a, b):
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
 
-def next_centre_law(vectors, chosen):
-    """k-means++: the probability of each row to be the next centre (Arthur and Vassilvitskii 2007).
+def next_centre(vectors, chosen, allowed):
+    """k-means++: the probability of each row allowed to be the next centre (Arthur and Vassilvitskii 2007).
 
-    The first one is the longest vector (BADGE: Ash 2020). Where all distances are 0, rows left are as probable.
+    The first one is the longest vector (BADGE: Ash 2020). Where all distances are 0, all are as probable.
     """
-    n = len(vectors)
-    if not chosen:
-        lengths = [sum(x * x for x in vector) for vector in vectors]
-        weights = [Fraction(length == max(lengths)) for length in lengths]
-    else:
-        weights = [min(squared_distance(vector, vectors[c]) for c in chosen) for vector in vectors]
-        if not any(weights):
-            weights = [Fraction(i not in chosen) for i in range(n)]
-    return [w / sum(weights) for w in weights]
+    if chosen:
+        return in_proportion({i: min(squared_distance(vectors[i], vectors[c]) for c in chosen) for i in allowed})
+    lengths = {i: inner(vectors[i], vectors[i]) for i in allowed}
+    return in_proportion({i: length == max(lengths.values()) for i, length in lengths.items()})
+
+
+def next_centre_law(vectors, chosen):
+    """The probability of each row, where all that are left are allowed."""
+    law = next_centre(vectors, chosen, [i for i in range(len(vectors)) if i not in chosen])
+    return [law.get(i, Fraction(0)) for i in range(len(vectors))]
 
 
 def badge_law(vectors, k):

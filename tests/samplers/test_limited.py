@@ -234,26 +234,14 @@ def test_limited_batches_that_keep_apart_follow_their_law(diversity, epsilon, ro
         assert np.exp(of_batch.log_proba().sum()) == pytest.approx(float(law[batch]))
 
 
-def step_of_badge(vectors):
-    def step(batch, allowed):
-        if not batch:
-            lengths = {i: sum(x * x for x in vectors[i]) for i in allowed}
-            weights = {i: int(length == max(lengths.values())) for i, length in lengths.items()}
-        else:
-            weights = {i: min(reference.squared_distance(vectors[i], vectors[c]) for c in batch) for i in allowed}
-        total = sum(weights.values())
-        return {i: w / total if total else 1 / len(allowed) for i, w in weights.items()}
-
-    return step
-
-
 @quietly
 @pytest.mark.parametrize(
     ("rows", "limit"),
     [(range(6), "all"), ([1, 1, 2, 1, 1, 2], "a budget and needs"), ([1, 1, 2, 1, 1, 2], "a row that must be in")],
 )
 def test_limited_batches_of_badge_follow_k_means_plus_plus_among_the_rows_allowed(rows, limit):
-    law = oracle_of(6, 3, **LIMITS[limit]).law(step_of_badge(reference.exactly(PLACES[rows])))
+    step = functools.partial(reference.next_centre, reference.exactly(PLACES[rows]))
+    law = oracle_of(6, 3, **LIMITS[limit]).law(step)
     points = points_at(rows)
     assert_follows(lambda allowance, rng: _seed(points, allowance, rng), law, LIMITS[limit], 400)
 
