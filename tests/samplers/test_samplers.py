@@ -169,7 +169,8 @@ def test_softmax_of_scores_as_large_as_floats_can_be_has_the_law_of_small_ones()
 
 
 def test_softmax_keeps_the_law_within_each_of_far_apart_groups():
-    scores = np.array([0.0, 1e9, 2.0, 1e9 + 1, 1.0, -1e20])
+    beta = 2.0**-20
+    scores = np.array([0.0, 1e9, 2.0, 1e9 + 1, 1.0, -1e20]) / beta
     upper = reference.ordered_batches(reference.softmax_weights([0, 1], 1), 2)
     lower = reference.ordered_batches(reference.softmax_weights([0, 2, 1], 1), 3)
     law = {
@@ -177,8 +178,8 @@ def test_softmax_keeps_the_law_within_each_of_far_apart_groups():
         for first, p in upper.items()
         for second, q in lower.items()
     }
-    reference.assert_batches_fit(batches(softmax, scores, 5, 1.0, 1500, seed=30), law)
-    assert {batch[4] for batch in batches(softmax, scores, 6, 1.0, 50, seed=31)} <= {0, 2, 4}
+    reference.assert_batches_fit(batches(softmax, scores, 5, beta, 1500, seed=30), law)
+    assert {batch[4] for batch in batches(softmax, scores, 6, beta, 50, seed=31)} <= {0, 2, 4}
 
 
 BETAS = st.one_of(
