@@ -30,64 +30,57 @@ def _xlogy(x, y):
     return x * y.ln() if x else Decimal(0)
 
 
-def _per_point(formula, draws):
-    """``formula(members)`` for each point, where ``members[k][c]`` is the probability of class c under draw k."""
-    with decimal.localcontext(prec=DIGITS):
-        members = list(zip(*_exact(draws), strict=True))
-        return np.array([float(formula(member)) for member in members])
+def _per_point(formula):
+    """A score of draws by its formula for a point, of ``members[k][c]``: the probability of class c under draw k."""
+
+    def score(draws):
+        with decimal.localcontext(prec=DIGITS):
+            return np.array([float(formula(members)) for members in zip(*_exact(draws), strict=True)])
+
+    return score
 
 
 def _mean(members):
     return [sum(column) / len(members) for column in zip(*members, strict=True)]
 
 
-def bald(draws):
+@_per_point
+def bald(members):
     """1/K Σ_k KL(p_k ‖ p̄): Houlsby 2011."""
-
-    def formula(members):
-        mean = _mean(members)
-        terms = [_xlogy(p, p) - _xlogy(p, q) for member in members for p, q in zip(member, mean, strict=True)]
-        return sum(terms) / len(members)
-
-    return _per_point(formula, draws)
+    mean = _mean(members)
+    terms = [_xlogy(p, p) - _xlogy(p, q) for member in members for p, q in zip(member, mean, strict=True)]
+    return sum(terms) / len(members)
 
 
-def entropy(draws):
+@_per_point
+def entropy(members):
     """H[p̄]: Gal 2017."""
-    return _per_point(lambda members: -sum(_xlogy(q, q) for q in _mean(members)), draws)
+    return -sum(_xlogy(q, q) for q in _mean(members))
 
 
-def variation_ratio(draws):
+@_per_point
+def variation_ratio(members):
     """1 − max_y p̄(y)."""
-    return _per_point(lambda members: 1 - max(_mean(members)), draws)
+    return 1 - max(_mean(members))
 
 
-def std_dev(draws):
+@_per_point
+def std_dev(members):
     """Σ_y sqrt(1/K Σ_k (p_k(y) − p̄(y))²); for regression draws the one standard deviation."""
-
-    def formula(members):
-        variances = [
-            sum((p - q) ** 2 for p in column) / len(members)
-            for column, q in zip(zip(*members, strict=True), _mean(members), strict=True)
-        ]
-        return sum(variance.sqrt() for variance in variances)
-
-    return _per_point(formula, draws)
+    return sum(_population_variance(column).sqrt() for column in zip(*members, strict=True))
 
 
-def margin(draws):
+@_per_point
+def margin(members):
     """1 − (p̄_(1) − p̄_(2)); one class has no second probability: 0 stands for it."""
-
-    def formula(members):
-        first, second = sorted([*_mean(members), Decimal(0)], reverse=True)[:2]
-        return 1 - (first - second)
-
-    return _per_point(formula, draws)
+    first, second = sorted([*_mean(members), Decimal(0)], reverse=True)[:2]
+    return 1 - (first - second)
 
 
-def variance(draws):
+@_per_point
+def variance(members):
     """1/K Σ_k (μ_k − μ̄)² of regression draws."""
-    return _per_point(lambda members: _population_variance([Decimal(mu) for (mu,) in members]), draws)
+    return _population_variance([mu for (mu,) in members])
 
 
 def gaussian_bald(draws, noise_variance):
@@ -102,10 +95,9 @@ def gaussian_bald(draws, noise_variance):
     return np.array(result)
 
 
-def random_draws(rng, n_draws, n_points, n_classes, dtype=np.float64, concentration=0.5):
+def random_draws(rng, n_draws, n_points, n_classes, dtype=np.float64):
     """Dirichlet rows; in float64 they sum to 1 within rounding."""
-    draws = rng.dirichlet(np.full(n_classes, concentration), size=(n_draws, n_points))
-    return draws.astype(dtype)
+    return rng.dirichlet(np.full(n_classes, 0.5), size=(n_draws, n_points)).astype(dtype)
 
 
 def power_weights(scores, beta):
@@ -145,16 +137,16 @@ def all_batches(step, k):
     return law
 
 
+def in_proportion(weights, epsilon=0):
+    """Probabilities of rows by their weights, uniform with probability epsilon or where no row has a weight."""
+    total, epsilon = sum(weights.values()), Fraction(epsilon)
+    by_law = {i: Fraction(w) / total if total else Fraction(1, len(weights)) for i, w in weights.items()}
+    return {i: (1 - epsilon) * p + epsilon / len(weights) for i, p in by_law.items()}
+
+
 def step_of_weights(weights, epsilon=0):
-    """Steps in proportion to the weights of the rows allowed, uniform with probability epsilon or without weights."""
-    epsilon = Fraction(epsilon)
-
-    def step(batch, allowed):
-        total = sum(weights[i] for i in allowed)
-        by_law = {i: Fraction(weights[i]) / total if total else Fraction(1, len(allowed)) for i in allowed}
-        return {i: (1 - epsilon) * p + epsilon / len(allowed) for i, p in by_law.items()}
-
-    return step
+    """Steps by the weights of the rows allowed."""
+    return lambda batch, allowed: in_proportion({i: weights[i] for i in allowed}, epsilon)
 
 
 def ordered_batches(weights, k, epsilon=0):
@@ -166,29 +158,22 @@ def ordered_batches(weights, k, epsilon=0):
     return all_batches(lambda batch: step(batch, [i for i in rows if i not in batch]), k)
 
 
-mixed_batches = ordered_batches
-
-
 def mixture(laws):
     """The law that is one of these, each as likely."""
-    laws = list(laws)
-    mixed = {}
+    laws, mixed = list(laws), collections.defaultdict(Fraction)
     for law in laws:
         for batch, probability in law.items():
-            mixed[batch] = mixed.get(batch, Fraction(0)) + probability / len(laws)
+            mixed[batch] += probability / len(laws)
     return mixed
 
 
 def batch_law(sampler, scores, k, beta):
     """The law of the ordered batch of a sampler, by its name."""
-    scores = [float(s) for s in scores]
     if sampler == "power":
         return ordered_batches(power_weights(scores, beta), k)
     if sampler == "softmax":
         return ordered_batches(softmax_weights(scores, beta), k)
     if sampler == "softrank":
-        if beta == 0:
-            return ordered_batches([1] * len(scores), k)
         possible = [s > -math.inf for s in scores]
         # Rows of score −inf come last in every ranking and have no mass.
         laws = [
@@ -207,9 +192,9 @@ def batch_law(sampler, scores, k, beta):
 
 def prefixes(law, length):
     """The law of the first picks."""
-    marginal = {}
+    marginal = collections.Counter()
     for batch, probability in law.items():
-        marginal[batch[:length]] = marginal.get(batch[:length], 0) + probability
+        marginal[batch[:length]] += probability
     return marginal
 
 
@@ -251,10 +236,7 @@ def exact_log_weights(sampler, scores, beta, ranks=None):
 def tail(count, n_trials, probability):
     """The smaller exact binomial tail that holds the count: small where the count does not fit."""
     probability = min(1.0, float(probability))
-    return min(
-        stats.binom.cdf(count, n_trials, probability),
-        stats.binom.sf(count - 1, n_trials, probability),
-    )
+    return min(stats.binom.cdf(count, n_trials, probability), stats.binom.sf(count - 1, n_trials, probability))
 
 
 def assert_counts_fit(counts, law, n_trials, level=1e-6):
@@ -293,24 +275,11 @@ def martingale_bound(variance, level=1e-6):
     return log_level / 3 + math.sqrt(log_level**2 / 9 + 2 * variance * log_level)
 
 
-# --- experiments ----------------------------------------------------------------------------------
-
-
 def holm(p_values):
     """Holm (1979): the smallest level at which the step-down rule rejects a hypothesis; NaN are no hypotheses."""
     tested = [p for p in p_values if p == p]
-    adjusted = []
-    for p in p_values:
-        worst = p
-        for q in tested:
-            if q <= p:
-                not_rejected_before = sum(other >= q for other in tested)
-                worst = max(worst, min(1.0, not_rejected_before * q))
-        adjusted.append(worst)
-    return adjusted
-
-
-# --- BatchBALD ------------------------------------------------------------------------------------
+    not_rejected_before = {q: sum(other >= q for other in tested) for q in tested}
+    return [max([p, *(min(1.0, n * q) for q, n in not_rejected_before.items() if q <= p)]) for p in p_values]
 
 
 def joint_information(draws, batch):
@@ -333,9 +302,6 @@ def next_gains(draws, batch):
     return [None if x in batch else joint_information(draws, [*batch, x]) - before for x in rows]
 
 
-# --- BADGE and ACS-FW -----------------------------------------------------------------------------
-
-
 def gradient_embeddings(probabilities, embeddings):
     """g_i = (p_i − e_ŷ) ⊗ h_i written out, class by class, in fractions; ŷ is the first most probable class."""
     vectors = []
@@ -351,20 +317,21 @@ def squared_distance(a, b):
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
 
-def next_centre_law(vectors, chosen):
-    """k-means++: the probability of each row to be the next centre (Arthur and Vassilvitskii 2007).
+def next_centre(vectors, chosen, allowed):
+    """k-means++: the probability of each row allowed to be the next centre (Arthur and Vassilvitskii 2007).
 
-    The first one is the longest vector (BADGE: Ash 2020). Where all distances are 0, rows left are as probable.
+    The first one is the longest vector (BADGE: Ash 2020). Where all distances are 0, all are as probable.
     """
-    n = len(vectors)
-    if not chosen:
-        lengths = [sum(x * x for x in vector) for vector in vectors]
-        weights = [Fraction(length == max(lengths)) for length in lengths]
-    else:
-        weights = [min(squared_distance(vector, vectors[c]) for c in chosen) for vector in vectors]
-        if not any(weights):
-            weights = [Fraction(i not in chosen) for i in range(n)]
-    return [w / sum(weights) for w in weights]
+    if chosen:
+        return in_proportion({i: min(squared_distance(vectors[i], vectors[c]) for c in chosen) for i in allowed})
+    lengths = {i: inner(vectors[i], vectors[i]) for i in allowed}
+    return in_proportion({i: length == max(lengths.values()) for i, length in lengths.items()})
+
+
+def next_centre_law(vectors, chosen):
+    """The probability of each row, where all that are left are allowed."""
+    law = next_centre(vectors, chosen, [i for i in range(len(vectors)) if i not in chosen])
+    return [law.get(i, Fraction(0)) for i in range(len(vectors))]
 
 
 def badge_law(vectors, k):
@@ -408,9 +375,6 @@ def frank_wolfe(vectors, n_steps):
         w[f] += gamma * total / sigma[f]
         steps.append((f, list(w)))
     return steps
-
-
-# --- power sampling with repulsion ----------------------------------------------------------------
 
 
 def exactly(rows):
@@ -514,9 +478,6 @@ def repulsive_law(scores, points, k, beta, gamma, epsilon=0, pending=(), distanc
         return all_batches(rule.next, k)
 
 
-# --- risk -----------------------------------------------------------------------------------------
-
-
 def lure(losses, q, n_pool):
     """1/M Σ_m v_m L_m with v_m = 1 + (N − M)/(N − m) · (1/((N − m + 1) q_m) − 1): Farquhar 2021."""
     n_labelled = len(losses)
@@ -540,9 +501,6 @@ def lure_standard_error(losses, q, n_pool):
     return math.sqrt(sum((c * (a - value)) ** 2 for c, a in parts) / (n_labelled * (n_labelled - 1)))
 
 
-# --- EPIG -----------------------------------------------------------------------------------------
-
-
 def epig(draws, target_draws, target_weights=None):
     """Σ_t w_t KL(1/K Σ_k p_k(y|x) p_k(y*|x*_t) ‖ p̄(y|x) p̄(y*|x*_t)), weights summing to 1: Bickford Smith 2023."""
     with decimal.localcontext(prec=DIGITS):
@@ -559,13 +517,11 @@ def epig(draws, target_draws, target_weights=None):
                     result += _xlogy(joint, joint) - (_xlogy(joint, p_bar * q_bar) if joint else 0)
             return result
 
-    def formula(members):
+    @_per_point
+    def score(members):
         return sum(w * information(members, t) for w, t in zip(weights, targets, strict=True)) / total
 
-    return _per_point(formula, draws)
-
-
-# --- potential outcomes ---------------------------------------------------------------------------
+    return score(draws)
 
 
 def _population_variance(values):
@@ -615,9 +571,6 @@ def sqrt_pehe(true_effects, effects):
     return math.sqrt(sum((b - a) ** 2 for a, b in zip(true_effects, effects, strict=True)) / len(effects))
 
 
-# Normal laws of weights
-
-
 class UnitNoise:
     """Stands in for a generator: its noise is, draw by draw, one unit vector of all the noise that is asked for.
 
@@ -641,9 +594,6 @@ def laplace_covariance(X, probabilities):
     for x, p in zip(X, probabilities, strict=True):
         precision += np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
     return np.linalg.inv(precision)
-
-
-# --- limits ---------------------------------------------------------------------------------------
 
 
 class Limited:

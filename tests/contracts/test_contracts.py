@@ -1,8 +1,4 @@
-"""What every score and every sampler of the registries must keep. A new entry is tested here without a new test.
-
-A score is given the draws it takes (class probabilities, regression means or potential outcomes) and whatever its
-signature asks for by name.
-"""
+"""What every score and every sampler of the registries must keep. A new entry is tested here without a new test."""
 
 from __future__ import annotations
 
@@ -18,10 +14,7 @@ import pytest
 import reference
 import torch
 from scipy import special
-from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from skactive import StochasticBatchQuery
 from skactive.samplers import SAMPLERS
 from skactive.samplers._law import draw_batch
 from skactive.scores import SCORES
@@ -48,9 +41,6 @@ def every(registry):
 
 
 every_score, every_sampler = every(SCORES), every(SAMPLERS)
-
-
-# -------------------------------------------------------------------------------------------------------------- scores
 
 
 def draws_of_kind(kind, n_points=N_POINTS, seed=0):
@@ -111,57 +101,38 @@ def test_every_score_equals_its_slow_twin_in_the_reference(name):
     np.testing.assert_allclose(scored(name, draws), expected, rtol=1e-9, atol=1e-9)
 
 
-@every_score
-def test_a_score_is_pickled_and_cloned_by_its_public_name(name):
-    score = SCORES[name]
-    assert pickle.loads(pickle.dumps(score)) is score
-    assert f"skactive.scores.{name}" == f"{score.__module__}.{score.__qualname__}"
-    partial = functools.partial(score, **asked_for(score))
-    copied = clone(StochasticBatchQuery(partial)).score
-    assert (copied.func, copied.keywords.keys()) == (score, partial.keywords.keys())
+def test_scores_and_samplers_are_pickled_by_their_public_names():
+    for module, registry in (("scores", SCORES), ("samplers", SAMPLERS)):
+        for name, function in registry.items():
+            assert pickle.loads(pickle.dumps(function)) is function
+            assert f"skactive.{module}.{name}" == f"{function.__module__}.{function.__qualname__}"
 
 
 @every_score
-def test_keywords_that_a_score_does_not_know_or_that_it_misses_are_type_errors(name):
-    draws, asked = draws_of_kind(kind_of(name)), asked_for(SCORES[name])
-    with pytest.raises(TypeError, match="unexpected keyword argument 'weather'"):
-        SCORES[name](draws, **asked, weather=None)
+def test_a_score_without_what_it_asks_for_is_a_type_error(name):
+    asked = asked_for(SCORES[name])
     for missing in asked:
-        for rest in ({}, {missing: None}):
-            with pytest.raises(TypeError, match=f"missing .*'{missing}'"):
-                SCORES[name](draws, **{key: value for key, value in asked.items() if key != missing} | rest)
+        with pytest.raises(TypeError, match=f"missing .*'{missing}'"):
+            SCORES[name](draws_of_kind(kind_of(name)), **asked | {missing: None})
 
 
 @every_score
-def test_scores_are_one_finite_float64_per_point(name):
-    values = scored(name, draws_of_kind(kind_of(name)))
-    assert isinstance(values, np.ndarray)
-    assert (values.dtype, values.shape) == (np.float64, (N_POINTS,))
-    assert np.isfinite(values).all()
-    assert len(set(values.tolist())) > 1
-
-
-@every_score
-def test_tensors_give_tensors_of_the_same_numbers_and_are_left_alone(name):
+def test_tensors_give_tensors_of_the_same_numbers_in_float64(name):
     for dtype in (torch.float32, torch.float64):
         draws = torch.from_numpy(draws_of_kind(kind_of(name))).to(dtype).requires_grad_()
-        values = scored(name, draws)
-        assert isinstance(values, torch.Tensor)
-        assert (values.dtype, values.shape, values.device) == (torch.float64, (N_POINTS,), draws.device)
-        np.testing.assert_array_equal(values.detach().numpy(), scored(name, draws.detach().numpy()))
-        assert draws.requires_grad
+        values, expected = scored(name, draws), scored(name, draws.detach().numpy())
+        assert (values.dtype, values.shape, expected.dtype) == (torch.float64, (N_POINTS,), np.float64)
+        np.testing.assert_array_equal(values.detach().numpy(), expected)
         assert draws.grad is None
 
 
 @every_score
 def test_half_precision_is_taken(name):
-    exact = draws_of_kind(kind_of(name))
-    draws = exact.astype(np.float16)
     # float16 rounds probabilities by up to 2^-11 of themselves, bfloat16 by 2^-8.
-    for values in (scored(name, draws), scored(name, torch.from_numpy(draws)).numpy()):
-        np.testing.assert_allclose(values, scored(name, exact), rtol=0.02, atol=0.02)
-    rounded = scored(name, torch.from_numpy(exact).to(torch.bfloat16)).numpy()
-    np.testing.assert_allclose(rounded, scored(name, exact), rtol=0.1, atol=0.1)
+    exact = torch.from_numpy(draws_of_kind(kind_of(name)))
+    for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.1)):
+        values = scored(name, exact.to(dtype))
+        np.testing.assert_allclose(values, scored(name, exact), rtol=tolerance, atol=tolerance)
 
 
 LAYOUTS = {
@@ -170,15 +141,8 @@ LAYOUTS = {
     "negative strides": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
     "points last": lambda a: np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1),
     "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
-    "read-only and unaligned": lambda a: _read_only_and_unaligned(a),
+    "unaligned": lambda a: np.frombuffer(b"." + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
 }
-
-
-def _read_only_and_unaligned(array):
-    buffer = np.zeros(array.nbytes + 1, dtype=np.uint8)[1:].view(array.dtype).reshape(array.shape)
-    buffer[...] = array
-    buffer.flags.writeable = False
-    return buffer
 
 
 @every_score
@@ -190,26 +154,17 @@ def test_the_layout_of_draws_does_not_matter(name):
         atol = 1e-12 if dtype == np.float64 else 1e-6
         np.testing.assert_allclose(values, scored(name, draws), rtol=0, atol=atol, err_msg=f"{layout}, {dtype}")
     draws = torch.from_numpy(draws_of_kind(kind_of(name)))
-    for strided in (draws.transpose(0, 1).contiguous().transpose(0, 1), draws.repeat_interleave(2, dim=1)[:, ::2]):
-        np.testing.assert_allclose(scored(name, strided), scored(name, draws), rtol=0, atol=1e-12)
+    strided = draws.repeat_interleave(2, dim=1)[:, ::2]
+    np.testing.assert_allclose(scored(name, strided), scored(name, draws), rtol=0, atol=1e-12)
 
 
 @pytest.mark.usefixtures("global_state_untouched")
 @every_score
 def test_scores_leave_their_draws_and_global_random_state_as_they_were(name):
-    draws, before = draws_of_kind(kind_of(name)), draws_of_kind(kind_of(name))
-    tensor = torch.from_numpy(draws.copy())
-    scored(name, draws)
-    scored(name, tensor)
-    np.testing.assert_array_equal(draws, before)
-    np.testing.assert_array_equal(tensor.numpy(), before)
-
-
-@every_score
-def test_no_points_give_no_scores(name):
-    draws = draws_of_kind(kind_of(name))[:, :0]
-    for values in (scored(name, draws, slice(0, 0)), scored(name, torch.from_numpy(draws), slice(0, 0)).numpy()):
-        assert (values.shape, values.dtype) == ((0,), np.float64)
+    draws = draws_of_kind(kind_of(name))
+    for held in (draws, torch.from_numpy(draws)):
+        scored(name, held)
+        np.testing.assert_array_equal(draws, draws_of_kind(kind_of(name)))
 
 
 @every_score
@@ -218,9 +173,9 @@ def test_scores_are_equal_for_every_chunking_to_the_bit_but_for_epig(name):
     atol = N_DRAWS * N_CLASSES * np.finfo(float).eps if name == "epig" else 0
     for size, dtype in itertools.product([1, 2, 7], [np.float32, np.float64]):
         draws = draws_of_kind(kind_of(name)).astype(dtype)
-        chunks = [slice(start, min(start + size, N_POINTS)) for start in range(0, N_POINTS, size)]
-        for parts in ([draws[:, rows] for rows in chunks], [draws[:, rows].copy() for rows in chunks]):
-            values = np.concatenate([scored(name, part, rows) for part, rows in zip(parts, chunks, strict=True)])
+        chunks = [slice(start, start + size) for start in range(0, N_POINTS, size)]
+        for copied in (np.asarray, np.copy):
+            values = np.concatenate([scored(name, copied(draws[:, rows]), rows) for rows in chunks])
             np.testing.assert_allclose(values, scored(name, draws), rtol=0, atol=atol)
 
 
@@ -261,30 +216,18 @@ def test_draws_of_other_or_empty_axes_are_refused_with_their_shape(name):
             SCORES[name](bad, **asked_for(SCORES[name]))
 
 
-# ------------------------------------------------------------------------------------------------------------ samplers
-
 POSITIVE = np.array([0.125, 1.5, 0.5, 0.25, 1.0, 0.75, 0.375])
-
-
-@every_sampler
-def test_a_sampler_is_pickled_by_its_public_name(name):
-    sampler = SAMPLERS[name]
-    assert pickle.loads(pickle.dumps(sampler)) is sampler
-    assert f"skactive.samplers.{name}" == f"{sampler.__module__}.{sampler.__qualname__}"
-    assert list(inspect.signature(sampler).parameters) == ["scores", "k", "rng", "beta"]
 
 
 @every_sampler
 def test_batches_are_distinct_rows_as_int64(name):
     rng = np.random.default_rng(0)
-    for n_rows in (1, 2, 50, 5000):
-        scores = rng.random(n_rows) + 0.01
-        for k in (1, (n_rows + 1) // 2, n_rows):
-            batch = SAMPLERS[name](scores, np.int32(k), rng)
-            assert isinstance(batch, np.ndarray)
-            assert (batch.dtype, batch.shape, np.unique(batch).size) == (np.int64, (k,), k)
-            assert batch.min() >= 0
-            assert batch.max() < n_rows
+    for n_rows, share in itertools.product([1, 2, 50, 5000], [1, 2, 50]):
+        k = math.ceil(n_rows / share)
+        batch = SAMPLERS[name](rng.random(n_rows) + 0.01, np.int32(k), rng)
+        assert (batch.dtype, batch.shape, np.unique(batch).size) == (np.int64, (k,), k)
+        assert (batch >= 0).all()
+        assert (batch < n_rows).all()
 
 
 @every_sampler
@@ -303,11 +246,9 @@ def test_a_batch_depends_on_scores_size_beta_and_generator_alone(name):
 @every_sampler
 def test_the_container_of_scores_does_not_matter(name):
     expected = SAMPLERS[name](POSITIVE, 7, np.random.default_rng(2)).tolist()
-    dtypes = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-    others = [torch.tensor(POSITIVE, dtype=dtype) for dtype in dtypes]  # the numbers are exact in every format
+    others = [torch.tensor(POSITIVE, dtype=dtype) for dtype in (torch.float16, torch.bfloat16)]  # the numbers are exact
     others += [torch.tensor(POSITIVE).repeat_interleave(2)[::2], torch.tensor(POSITIVE).requires_grad_()]
-    for layout, dtype in itertools.product(LAYOUTS.values(), [np.float16, np.float32, np.float64]):
-        others.append(layout(POSITIVE.astype(dtype)[:, None])[:, 0])
+    others += [layout(POSITIVE.astype(np.float32)[:, None])[:, 0] for layout in LAYOUTS.values()]
     for other in others:
         assert SAMPLERS[name](other, 7, np.random.default_rng(2)).tolist() == expected, other
 
@@ -316,12 +257,11 @@ def test_the_container_of_scores_does_not_matter(name):
 @every_sampler
 def test_samplers_leave_their_scores_and_global_random_state_as_they_were(name):
     rng = np.random.default_rng(0)
-    for scores in (np.zeros(7), np.array([0.5, -1e-12, 0.0, 1.0, 1.0, 2.0, 0.1]), rng.random(5000)):
-        before, tensor = scores.copy(), torch.from_numpy(scores.copy())
-        SAMPLERS[name](scores, 2, rng, beta=float(scores.any()))
-        SAMPLERS[name](tensor, 2, rng, beta=0)
-        np.testing.assert_array_equal(scores, before)
-        np.testing.assert_array_equal(tensor.numpy(), before)
+    for scores in (np.array([0.5, -1e-12, 0.0, 1.0, 1.0, 2.0, 0.1]), rng.random(5000)):
+        before = scores.copy()
+        for held, beta in ((scores, 1), (torch.from_numpy(scores), 0)):
+            SAMPLERS[name](held, 2, rng, beta=beta)
+            np.testing.assert_array_equal(scores, before)
 
 
 LAWS = {
@@ -353,13 +293,11 @@ def test_a_draw_is_the_batch_of_the_sampler_with_a_probability_for_each_pick(nam
         scores = np.random.default_rng(5).random(n_rows) + 0.01
         batch, law = draw_batch(name, scores, k, np.random.default_rng(6), beta=2.0)
         np.testing.assert_array_equal(batch, SAMPLERS[name](scores, k, np.random.default_rng(6), beta=2.0))
-        log_proba = law.log_proba()
-        assert (log_proba.shape, log_proba.dtype) == ((k,), np.float64)
-        assert (log_proba <= 1e-12).all()
-        assert np.isfinite(log_proba).all()
-        for again in (law, pickle.loads(pickle.dumps(law))):
-            np.testing.assert_array_equal(again.log_proba(), log_proba)
-            np.testing.assert_array_equal(again.first_log_proba(), law.first_log_proba())
+        log_proba, again = law.log_proba(), pickle.loads(pickle.dumps(law))
+        assert log_proba.shape == (k,)
+        assert ((log_proba > -math.inf) & (log_proba <= 1e-12)).all()
+        np.testing.assert_array_equal(again.log_proba(), log_proba)
+        np.testing.assert_array_equal(again.first_log_proba(), law.first_log_proba())
 
 
 @every_sampler
@@ -369,61 +307,14 @@ def test_what_a_sampler_cannot_take_is_refused_with_what_was_seen(name):
     for parameter, bad, error, seen in [
         ("k", 0, ValueError, "`k`.* 7.* 0"),
         ("k", 8, ValueError, "`k`.* 7.* 8"),
-        ("k", True, TypeError, "`k`"),
         ("k", 2.0, TypeError, "`k`"),
         ("scores", np.array([]), ValueError, "0 scores"),  # ntucllab/libact #14: the loop that runs one round too far
         ("scores", with_nan, ValueError, r"nan.*\b5\b"),
         ("scores", torch.from_numpy(infinite), ValueError, r"inf.*\b5\b"),
-        ("scores", np.float64(0.5), ValueError, r"\(\)"),
         ("scores", POSITIVE[:, None], ValueError, r"\(7, 1"),
         ("beta", -1e-9, ValueError, "`beta`.*-1e-09"),
         ("beta", math.nan, ValueError, "`beta`.*nan"),
         ("beta", math.inf, ValueError, "`beta`.*inf"),
-        ("beta", True, TypeError, "`beta`"),
-        ("beta", "1", TypeError, "`beta`"),
     ]:
         with pytest.raises(error, match=f"(?s){seen}"):
             SAMPLERS[name](**good | {parameter: bad})
-
-
-@every_sampler
-def test_any_real_number_from_zero_up_is_a_beta(name):
-    for beta in (0, 2, np.float32(0.5), np.int64(3), np.float64(1e300)):
-        batch, same = (SAMPLERS[name](POSITIVE, 3, np.random.default_rng(7), beta=b) for b in (beta, float(beta)))
-        np.testing.assert_array_equal(batch, same)
-
-
-# --------------------------------------------------------------------------------------------------- both, in a query
-
-
-@functools.cache
-def forests():
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(60, 4))
-    labels = np.array(["ash", "elm", "oak"])[np.digitize(X[:, 0] + rng.normal(scale=0.5, size=60), [-0.5, 0.5])]
-    return {
-        "classes": RandomForestClassifier(10, random_state=0).fit(X, labels),
-        "means": RandomForestRegressor(10, random_state=0).fit(X, X[:, 0]),
-    }
-
-
-POOL = np.random.default_rng(9).normal(size=(40, 4))
-
-
-@every_score
-def test_every_score_can_be_named_in_a_query(name):
-    if kind_of(name) in forests() and not asked_for(SCORES[name]):
-        query = StochasticBatchQuery(score=name, sampler="topk", random_state=0)
-        indices = query.select(forests()[kind_of(name)], POOL, 5)
-        assert query.scores_.shape == (40,)
-        np.testing.assert_array_equal(query.scores_[indices], np.sort(query.scores_)[::-1][:5])
-
-
-@every_sampler
-def test_every_sampler_can_be_named_in_a_query(name):
-    query = StochasticBatchQuery(score="entropy", sampler=name, random_state=0)
-    indices = query.select(forests()["classes"], POOL, 5)
-    assert np.unique(indices).size == 5
-    np.testing.assert_array_equal(query.indices_, indices)
-    assert query.log_proba_.shape == (5,)
-    assert (query.log_proba_ <= 1e-12).all()

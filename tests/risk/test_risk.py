@@ -80,11 +80,11 @@ def test_estimates_are_unbiased_in_fractions_over_all_batches(k):
     # Two rounds of different weights, the second going by what was bought in the first; some rows all but impossible.
     losses = [Fraction(1), Fraction(5), Fraction(0), Fraction(2), Fraction(7)]
     weights = [Fraction(1), Fraction(4), Fraction(0), Fraction(2), Fraction(1, 9)]
-    first = reference.mixed_batches(weights, 2, 0.25)
+    first = reference.ordered_batches(weights, 2, 0.25)
     expected = Fraction(0)
     for batch, probability in first.items():
         left = [i for i in range(5) if i not in batch]
-        second = reference.mixed_batches([losses[i] + losses[batch[0]] for i in left], k - 2, 0.5)
+        second = reference.ordered_batches([losses[i] + losses[batch[0]] for i in left], k - 2, 0.5)
         for more, p_more in second.items():
             picks = [*batch, *(left[i] for i in more)]
             q = [*steps(first, batch), *steps(second, more)]
@@ -139,7 +139,7 @@ def mixed(scores, k, rng, sampler="power", beta=2.0, epsilon=0.25):
 
 @pytest.mark.parametrize("sampler", ["power", "softrank", "topk"])
 def test_mixed_batches_follow_their_law(sampler):
-    law = reference.mixed_batches(LAWS[sampler], 3, 0.25)
+    law = reference.ordered_batches(LAWS[sampler], 3, 0.25)
     law = {batch: p for batch, p in law.items() if p > Fraction(1, 10**30)}
     rng = np.random.default_rng(11)
     drawn = Counter(tuple(mixed(SCORES, 3, rng, sampler)[0].tolist()) for _ in range(1500))
@@ -149,7 +149,7 @@ def test_mixed_batches_follow_their_law(sampler):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_mixed_batches_know_the_probability_of_each_pick(sampler, rng):
     for k in (1, 3, 4):
-        law = reference.mixed_batches(LAWS[sampler], k, 0.25)
+        law = reference.ordered_batches(LAWS[sampler], k, 0.25)
         for _ in range(10):
             batch, log_proba = mixed(SCORES, k, rng, sampler)
             expected = np.log(floats(steps(law, tuple(batch.tolist()))))

@@ -1,9 +1,4 @@
-"""Samplers against the exact law of their batches (Plackett–Luce), and the log-probabilities of those batches.
-
-Frequencies are compared with the law cell by cell, by exact binomial tails: with a fixed seed a count outside the
-1e-6 tail means a wrong law, not bad luck. For pools too large to enumerate, the picks of a group of rows minus their
-conditional probabilities are a martingale, whose excess Freedman's inequality bounds at the same level.
-"""
+"""Samplers against the exact law of their batches (Plackett–Luce), and the log-probabilities of those batches."""
 
 from __future__ import annotations
 
@@ -15,12 +10,12 @@ from collections import Counter
 import numpy as np
 import pytest
 import reference
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from skactive import samplers
-from skactive.samplers import power, softmax, softrank, topk
+from skactive.samplers import power, softmax, softrank
 from skactive.samplers._law import draw_batch
 
 NAMES = ["power", "softmax", "softrank", "topk", "uniform"]
@@ -33,8 +28,6 @@ def batches(sampler, scores, k, beta, n_trials, seed):
     rng = np.random.default_rng(seed)
     return Counter(tuple(int(i) for i in sampler(scores, k, rng, beta=beta)) for _ in range(n_trials))
 
-
-# ------------------------------------------------------------------------------------------- laws of small pools, exact
 
 DISTINCT, TIED = [0.1, 0.4, 0.2, 0.3], [0.3, 0.9, 0.3, 0.05, 0.9]
 
@@ -55,14 +48,12 @@ DISTINCT, TIED = [0.1, 0.4, 0.2, 0.3], [0.3, 0.9, 0.3, 0.05, 0.9]
         ("softrank", [3e5, -7.0, 0.0, 3e9], 3, 0.5),
         ("softrank", DISTINCT, 2, 4),
         ("softrank", TIED, 2, 1),
-        ("topk", DISTINCT, 3, 1),
         ("topk", TIED, 4, 1),
         ("uniform", TIED, 2, 1),
         # At beta 0 every row counts, by definition: google/uncertainty-baselines PR #913, 0 log 0 became NaN.
         ("power", [0.0, 0.6, 0.2, 0.5], 2, 0),
         ("softmax", [0.0, 0.6, 0.2, 0.5], 2, 0),
         ("softrank", [0.0, 0.6, 0.2, 0.5], 2, 5e-324),
-        ("power", DISTINCT, 2, 1e-12),
         # Rows without mass come last, and then uniformly.
         ("power", [0.0, 0.6, 0.2, 0.0, 0.5], 2, 0.5),
         ("power", [0.0, 0.7, 0.0, 0.0], 3, 1),
@@ -70,7 +61,6 @@ DISTINCT, TIED = [0.1, 0.4, 0.2, 0.3], [0.3, 0.9, 0.3, 0.05, 0.9]
         ("softmax", [-INF, 0.6, -INF, -INF, 0.5], 4, 1),
         ("softrank", [-INF, 0.6, -INF, -INF, 0.5], 4, 1),
         ("softmax", [-INF] * 4, 2, 1),
-        ("softrank", [-INF] * 4, 2, 1),
         # Scores of any unit, and of six hundred orders of magnitude.
         ("power", [1e300, 4e300, 2e300, 3e300], 2, 1),
         ("power", [1e-310, 4e-310, 2e-310, 3e-310], 2, 0.5),
@@ -97,9 +87,6 @@ def test_no_row_is_preferred_by_its_position_when_all_scores_are_equal(name):
     assert reference.tail((picks < 2500).sum(), picks.size, 1 / 2) > 1e-6
     assert reference.tail((picks % 4 == 0).sum(), picks.size, 1 / 4) > 1e-6
     assert reference.tail((picks % 64 < 16).sum(), picks.size, 1256 / 5000) > 1e-6
-
-
-# ------------------------------------------------------------------------------------------------- laws of large pools
 
 
 def assert_groups_follow(sampler, scores, weights, groups, k, beta, n_trials, seed):
@@ -159,9 +146,6 @@ def test_large_pools_follow_the_law_under_softrank(beta):
     assert_groups_follow(softrank, scores, ranks**-beta, groups, k=60, beta=beta, n_trials=40, seed=11)
 
 
-# -------------------------------------------------------------------------------------------- extreme betas and scores
-
-
 @pytest.mark.parametrize("n_rows", [5, 3000])
 @pytest.mark.parametrize("name", RANDOM)
 def test_a_very_large_beta_is_top_k(name, n_rows, rng):
@@ -175,34 +159,18 @@ def test_a_very_large_beta_is_top_k(name, n_rows, rng):
         np.testing.assert_array_equal(samplers.SAMPLERS[name](scores, 5, rng, beta=beta), expected, err_msg=str(beta))
 
 
-def test_softmax_of_the_largest_floats_takes_the_best_first(rng):
-    # The difference of two scores, and beta times a score, may both be beyond the largest float.
-    pools = [0.0, 1.7e308, -1.7e308, 1e300, -1e300], [-1.7e308, 1.6e308, 1.7e308, 1.5e308]
-    for scores, beta in itertools.product(pools, [1.0, 1e200, 1e300]):
-        batch = softmax(np.array(scores), len(scores), rng, beta=beta)
-        assert batch.tolist() == np.argsort(-np.array(scores)).tolist()
-
-
-@pytest.mark.parametrize("beta", [0.25, 1.0, 8.0])
-def test_softmax_of_scores_as_large_as_floats_can_be_has_the_law_of_small_ones(beta):
+def test_softmax_of_scores_as_large_as_floats_can_be_has_the_law_of_small_ones():
     small = np.array([-1.5, 1.5, 1.0, 0.25, 0.0, -np.inf])
     large = small * 2.0**1023  # near 1.3e308: their differences are no floats
-    ours, ours_law = draw_batch("softmax", large, 4, np.random.default_rng(0), beta=beta * 2.0**-1023)
-    theirs, theirs_law = draw_batch("softmax", small, 4, np.random.default_rng(0), beta=beta)
+    ours, ours_law = draw_batch("softmax", large, 4, np.random.default_rng(0), beta=2.0**-1023)
+    theirs, theirs_law = draw_batch("softmax", small, 4, np.random.default_rng(0), beta=1.0)
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_allclose(ours_law.log_proba(), theirs_law.log_proba(), rtol=1e-12)
 
 
-def test_softmax_keeps_the_law_when_the_batch_reaches_a_far_lower_score():
-    # Such as a large negative number that stands for "never": centred there, the others would lose their digits.
-    for low in (-1e6, -1e30):
-        rest = reference.ordered_batches(reference.softmax_weights([0, 2, 1], 1), 3)
-        law = {(*((0, 2, 3)[i] for i in batch), 1): probability for batch, probability in rest.items()}
-        reference.assert_batches_fit(batches(softmax, np.array([0.0, low, 2.0, 1.0]), 4, 1.0, 1000, seed=29), law)
-
-
 def test_softmax_keeps_the_law_within_each_of_far_apart_groups():
-    scores = np.array([0.0, 1e9, 2.0, 1e9 + 1, 1.0, -1e20])
+    beta = 2.0**-20
+    scores = np.array([0.0, 1e9, 2.0, 1e9 + 1, 1.0, -1e20]) / beta
     upper = reference.ordered_batches(reference.softmax_weights([0, 1], 1), 2)
     lower = reference.ordered_batches(reference.softmax_weights([0, 2, 1], 1), 3)
     law = {
@@ -210,11 +178,9 @@ def test_softmax_keeps_the_law_within_each_of_far_apart_groups():
         for first, p in upper.items()
         for second, q in lower.items()
     }
-    reference.assert_batches_fit(batches(softmax, scores, 5, 1.0, 1500, seed=30), law)
-    assert {batch[4] for batch in batches(softmax, scores, 6, 1.0, 50, seed=31)} <= {0, 2, 4}
+    reference.assert_batches_fit(batches(softmax, scores, 5, beta, 1500, seed=30), law)
+    assert {batch[4] for batch in batches(softmax, scores, 6, beta, 50, seed=31)} <= {0, 2, 4}
 
-
-# ------------------------------------------------------------------------------------------- any scores, any β, any k
 
 BETAS = st.one_of(
     st.sampled_from([0, 1, 1e-300, 1e300]), st.floats(0, 100, allow_nan=False), st.floats(0, 1e308, allow_nan=False)
@@ -249,38 +215,15 @@ def test_any_scores_give_distinct_rows_those_without_mass_last_and_their_log_pro
     assert ((log_proba > -INF) & (log_proba <= 1e-12)).all()
 
 
-def test_a_pool_of_minus_infinity_alone_is_a_pool_of_equal_rows_whatever_its_size(rng):
-    for n_rows, sampler in itertools.product([5, 3000, 20_000], [softmax, softrank, topk]):
-        assert len(set(sampler(np.full(n_rows, -INF), 3, rng).tolist())) == 3
-
-
-def test_a_mixture_names_the_row_of_a_score_that_a_sampler_of_the_users_refuses(rng):
-    def own(scores, k, rng, *, beta=1.0):
-        return power(scores, k, rng, beta=beta)
-
-    own.log_weights = power.log_weights  # which sees the rows in random order
-    with pytest.raises(ValueError, match=r"Got -1\.0 in row 7\b"):
-        draw_batch(own, np.where(np.arange(50) == 7, -1.0, 1.0), 3, rng, epsilon=0.1)
-
-
-# ---------------------------------------------------------------------------------------- log-probabilities of batches
-
-
-@st.composite
-def weighted_batches(draw):
-    """(values, positions, beta): any values with −∞ among them, any ordered batch."""
-    values = draw(
-        st.lists(st.one_of(st.floats(-800, 800), st.sampled_from([-INF, 0.0, 0.0, 690.0])), min_size=1, max_size=10)
-    )
-    positions = draw(st.permutations(range(len(values))))
+@given(
+    values=st.lists(st.floats(-800, 800) | st.sampled_from([-INF, 0.0, 0.0, 690.0]), min_size=1, max_size=10),
+    beta=st.sampled_from([0.0, 0.1, 1.0, 7.0, 1000.0]),
+    random=st.randoms(use_true_random=False),
+)
+def test_log_proba_equals_its_formula_in_fifty_digits(values, beta, random):
     # The rows of mass 0 go to the end: before it such a batch cannot be drawn.
-    positions = sorted(positions, key=lambda i: values[i] == -INF)[: draw(st.integers(1, len(values)))]
-    return np.array(values), np.array(positions), draw(st.sampled_from([0.0, 0.1, 1.0, 7.0, 1000.0]))
-
-
-@given(task=weighted_batches())
-def test_log_proba_equals_its_formula_in_fifty_digits(task):
-    values, positions, beta = task
+    positions = sorted(random.sample(range(len(values)), len(values)), key=lambda i: values[i] == -INF)
+    positions = np.array(positions[: random.randint(1, len(values))])
     expected = reference.log_proba(reference.exact_log_weights("softmax", values, beta), positions)
     # Values times β reach 8e5: an ulp of them is 1e-10.
     np.testing.assert_allclose(samplers.log_proba(values, positions, beta=beta), expected, rtol=1e-12, atol=1e-9)
@@ -295,22 +238,14 @@ def test_probabilities_of_all_ordered_batches_sum_to_one(values):
 
 def test_log_proba_of_the_rest_after_one_overwhelming_row():
     # One 1e300 among 1e-300s: with the global maximum subtracted, or by subtracting from the total, the rest is lost.
-    values = np.log(np.full(100_001, 1e-300))
-    values[0] = math.log(1e300)
-    expected = [0, -math.log(100_000), -math.log(99_999)]
-    np.testing.assert_allclose(samplers.log_proba(values, np.array([0, 5, 99_999])), expected, rtol=1e-12, atol=1e-12)
-    expected = [-600 * math.log(10), 0]
-    np.testing.assert_allclose(samplers.log_proba(values, np.array([5, 0])), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_log_proba_beyond_the_largest_float():
-    values = np.array([0.0, 1.7e308, -1.7e308, 1e300])
-    np.testing.assert_allclose(
-        samplers.log_proba(values, np.array([1, 3, 0, 2]), beta=1e200), np.zeros(4), rtol=0, atol=1e-12
-    )
-
-
-# -------------------------------------------------------------------------------------- log-probabilities of a draw
+    values = np.log([1e300, *[1e-300] * 100_000])
+    for batch, expected in [
+        ([0, 5, 99_999], [0, -math.log(100_000), -math.log(99_999)]),
+        ([5, 0], [-600 * math.log(10), 0]),
+    ]:
+        np.testing.assert_allclose(samplers.log_proba(values, np.array(batch)), expected, rtol=1e-12, atol=1e-12)
+    beyond_floats = samplers.log_proba([0.0, 1.7e308, -1.7e308, 1e300], np.array([1, 3, 0, 2]), beta=1e200)
+    np.testing.assert_allclose(beyond_floats, 0, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", RANDOM)
@@ -365,18 +300,10 @@ def test_log_proba_of_a_draw_keeps_to_the_scores_it_was_drawn_from(rng):
 def test_log_proba_of_a_large_pool_equals_its_formula(name, rng):
     scores = rng.random(200_000)
     batch, said = draw_batch(name, scores, 100, rng, beta=2.0)
-    if name == "softrank":
-        ranks = np.empty(200_000)
-        ranks[np.argsort(-scores)] = np.arange(1, 200_001)
-        weights = ranks**-2.0
-    else:
-        weights = scores**2.0 if name == "power" else np.exp(2 * scores)
+    weights = {"power": scores**2, "softmax": np.exp(2 * scores), "softrank": stats.rankdata(-scores) ** -2.0}[name]
     picked = weights[batch]
     rest = math.fsum(weights) - np.concatenate([[0], np.cumsum(picked)[:-1]])
     np.testing.assert_allclose(said.log_proba(), np.log(picked / rest), rtol=0, atol=1e-9)
-
-
-# ------------------------------------------------------------------------------------------------------------ bad input
 
 
 def test_negative_scores_are_refused_by_power(rng):
@@ -392,19 +319,3 @@ def test_rounding_below_zero_counts_as_zero_under_power(rng):
         with pytest.warns(UserWarning, match="Only 2 rows"):
             assert set(power(scores, 3, rng)[:2].tolist()) == {0, 2}
         assert scores[1] == value
-
-
-@pytest.mark.parametrize("scores", [[0.0, 0.4, 0.0, 0.0, 0.3], [0.0] * 5], ids=["two", "none"])
-def test_power_says_once_how_many_scores_were_positive(scores, rng):
-    n_positive = np.count_nonzero(scores)
-    with pytest.warns(UserWarning, match=f"Only {n_positive} rows have a positive score .* 4 were") as caught:
-        power(np.array(scores), 4, rng)
-    assert len(caught) == 1
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_scores_on_the_gpu_give_the_same_batch(rng):
-    scores = rng.random(1000)
-    batch = power(torch.from_numpy(scores).cuda(), 10, np.random.default_rng(0))
-    np.testing.assert_array_equal(batch, power(scores, 10, np.random.default_rng(0)))
