@@ -34,7 +34,6 @@ runpy.run_path(sys.argv[1])
 print(json.dumps(figures))
 """
 SENTENCE = r"[+-][\d.]+ points of .*accuracy.*, 95 % interval [+-][\d.]+ to [+-][\d.]+, [3-9] paired trials\.$"
-SETTINGS = {"image_srcset": [], "matplotlib_animations": (False, "mp4"), "compress_images": (), "src_dir": "."}
 
 
 @pytest.mark.slow
@@ -60,14 +59,6 @@ def test_the_first_examples_compare_queries_in_paired_trials_with_the_displays_o
         code = path.read_text(encoding="utf-8")
         assert "run_experiment(" in code
         assert "Display.from_result(result" in code
-
-
-def test_a_picture_that_is_not_told_stops_the_build():
-    pytest.importorskip("sphinx_gallery", reason="the extra `docs` is not installed")
-    block = ("code", "# Picture: one,\n# over two lines.\nplt.show()", 12)
-    assert gallery.told(block[1]) == ["one, over two lines."]
-    with pytest.raises(ValueError, match="the block of line 12 draws 0 figures and tells 1 of them"):
-        gallery.pictures(block, {"src_file": "a.py", "image_path_iterator": iter(())}, SETTINGS)
 
 
 OTHER_MODELS = {  # programs of examples/other_models, and the package that each needs

@@ -9,7 +9,7 @@ import pytest
 import torch
 from modAL.models import ActiveLearner
 from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery, StoppingReport, run_experiment
@@ -226,15 +226,6 @@ def test_labels_of_another_kind_leave_a_learner_as_it_was(first):
         learner.teach(X[:2], [1, 2])
     assert learner.y_training is first
     assert learner.X_training.shape == (40, 64)
-
-
-@pytest.mark.filterwarnings("ignore:A column-vector y")
-def test_a_column_of_labels_stays_one_when_an_array_or_another_column_is_added():
-    frame = pd.DataFrame({"label": CODES[:40]})
-    learner = ActiveLearner(RandomForestRegressor(3), StochasticBatchQuery(), X[:40], frame)
-    learner.teach(X[40:43], CODES[40:43])
-    learner.teach(X[43:45], pd.DataFrame({"another name": CODES[43:45]}))
-    np.testing.assert_array_equal(learner.y_training, CODES[:45, np.newaxis])
 
 
 def test_no_learner_of_a_committee_keeps_what_another_refuses():

@@ -128,30 +128,3 @@ def test_old_scores_are_compared_with_later_ones_among_the_rows_that_were_the_to
     np.testing.assert_allclose(ageing.rank_correlation(history, 0), [1.0, 0.8, -0.4])
     np.testing.assert_allclose(ageing.rank_correlation(history, 0, top=0.5), [1.0, 1.0, -1.0])
     np.testing.assert_allclose(ageing.auroc(history, 0, top=0.5), [1.0, 0.75, 0.25])
-
-
-def test_the_mean_field_is_stationary_and_narrower_than_the_prior(lib):
-    head = lib("mean_field")
-    rng = np.random.default_rng(0)
-    features, labels = np.column_stack([rng.normal(size=(60, 3)), np.ones(60)]), rng.integers(3, size=60)
-    precision = head.prior_precision(features)
-    mode = head.most_probable(features, labels, 3, precision)
-    mean, std = head.mean_field(features, labels, mode, precision, np.random.default_rng(1))
-    assert (std < 1 / np.sqrt(precision)).all()
-    noise = head.stratified_noise((60, 3), np.random.default_rng(1))
-    _, by_mean, by_std = head.negative_elbo(mean, std, features, labels, precision, noise)
-    np.testing.assert_allclose([by_mean, by_std], 0, atol=1e-3)
-
-
-def test_images_and_intents_are_read_as_their_authors_write_them(lib, tmp_path):
-    files = lib("files")
-    images = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(
-        bytes([0, 0, 8, 3, 0, 0, 0, 2, *[0, 0, 0, 3] * 2]) + images.tobytes()
-    )
-    (tmp_path / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 1]))
-    found, labels = files.load_idx(tmp_path, "train")
-    np.testing.assert_array_equal(found, images)
-    assert labels.tolist() == [7, 1]
-    (tmp_path / "full.json").write_text('{"val": [["where am i", "location"], ["null", "oos"]]}')
-    assert files.load_clinc150(tmp_path / "full.json", "val") == (["where am i", "null"], ["location", "oos"])
