@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from modAL.models import ActiveLearner
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GridSearchCV
@@ -31,17 +30,6 @@ def net():
     return NeuralNetRegressor(nn.Sequential(*layers), train_split=None, verbose=0, **options)
 
 
-class Seeing(RegressorMixin, BaseEstimator):
-    """Notes the shape of its labels."""
-
-    def fit(self, X, y):
-        self.shape_, self.mean_ = y.shape, np.mean(y, axis=0)
-        return self
-
-    def predict(self, X):
-        return np.full((len(X), *self.shape_[1:]), self.mean_)
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -53,19 +41,6 @@ class Seeing(RegressorMixin, BaseEstimator):
 def test_a_net_learns_from_the_labels_of_its_shape_in_an_experiment(model):
     result = run_experiment(model, {"query": QUERY}, X, Y, n_initial=150, **ONE_TRIAL)
     assert result.to_frame()["score"].min() >= 0.95
-
-
-def test_scorers_get_labels_of_the_shape_that_the_model_was_fitted_to():
-    shapes = []
-
-    def scorer(estimator, X, y):
-        shapes.append((y.shape, np.shape(estimator.predict(X))))
-        return -float(np.mean((estimator.predict(X) - y) ** 2))
-
-    test = {"X_test": X[:50], "y_test": Y[:50]}
-    for estimator in (Seeing(), RandomForestRegressor(3)):
-        run_experiment(estimator, {"q": QUERY}, X, Y, n_initial=20, scoring=scorer, **test, **ONE_TRIAL)
-    assert shapes == [((50, 1), (50, 1))] * 2 + [((50,), (50,))] * 2
 
 
 def test_a_bootstrap_of_nets_has_draws_without_the_axis_and_members_that_learned():

@@ -83,11 +83,6 @@ def test_draws_of_a_model_of_another_package_pass_the_check(name):
     assert all(accuracy > 0.5 for accuracy in accuracies)  # of ten classes: it has learned
     errors = [float(number) for number in re.findall(r"off by (\S+) g", run.stdout)]
     assert all(error < 600 for error in errors)  # the weights scatter by 800 g
-    if name == "gpytorch_process":
-        # 2,000 draws: a deviation is off by 1.6 %, and the features of the prior by 2 %.
-        off, ratio = re.search(r"draws: (\S+) standard errors off; deviations: (\S+) of", run.stdout).groups()
-        assert float(off) < 2
-        assert 0.9 < float(ratio) < 1.1
 
 
 def test_every_program_of_another_package_is_run_calls_the_check_and_is_in_the_guide():
