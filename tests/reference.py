@@ -95,9 +95,9 @@ def gaussian_bald(draws, noise_variance):
     return np.array(result)
 
 
-def random_draws(rng, n_draws, n_points, n_classes, dtype=np.float64):
+def random_draws(rng, n_draws, n_points, n_classes, dtype=np.float64, concentration=0.5):
     """Dirichlet rows; in float64 they sum to 1 within rounding."""
-    return rng.dirichlet(np.full(n_classes, 0.5), size=(n_draws, n_points)).astype(dtype)
+    return rng.dirichlet(np.full(n_classes, concentration), size=(n_draws, n_points)).astype(dtype)
 
 
 def power_weights(scores, beta):
