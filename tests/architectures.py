@@ -10,21 +10,22 @@ names as arguments it prints the lines of these architectures only.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import csv
 import math
 import re
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from nets import Functions
+from nets import Functions, Net, sequential
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
@@ -36,83 +37,53 @@ N_DRAWS = 1000
 SIGMAS = 5.0
 
 Factory = Callable[[], tuple[nn.Module, Tensor]]
+Function = Callable[[Any, Tensor], Any]
+Rows = Callable[[], Tensor]
 
 
-class Net(nn.Module):
-    """A module made of its parts and of a function of (module, rows)."""
-
-    def __init__(self, function: Callable[[Any, Tensor], Any], **parts: Any) -> None:
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(self, x)
+table = partial(torch.randn, 5, 6)
+sequences = partial(torch.randn, 5, 4, 8)
+images = partial(torch.randn, 5, 2, 6, 6)
+words = partial(torch.randint, 1, 20, (5, 6))
+patches = partial(nn.Conv2d, 2, 8, 2, 2)
 
 
-def table(n_units: int = 6) -> Tensor:
-    return torch.randn(5, n_units)
+def mlp(drop: Any = 0.3) -> nn.Sequential:
+    return sequential((6, 12), nn.ReLU, drop, (12, 3))
 
 
-def sequences() -> Tensor:
-    return torch.randn(5, 4, 8)
+def head() -> nn.Sequential:
+    return sequential(nn.ReLU, 0.3, (12, 3))
 
 
-def images(n_channels: int = 2, size: int = 6) -> Tensor:
-    return torch.randn(5, n_channels, size, size)
+TWO_LINEAR: dict[str, Any] = {"a": (6, 12), "b": (12, 3), "drop": 0.3}
+OF_SEQUENCES = TWO_LINEAR | {"a": (8, 12)}
 
 
-def words() -> Tensor:
-    return torch.randint(1, 20, (5, 6))
+def of(function: Function, rows: Rows, **parts: Any) -> Factory:
+    return lambda: (Net(function, **parts), rows())
 
 
-def mlp(drop: nn.Module | None = None) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(6, 12), nn.ReLU(), drop or nn.Dropout(0.3), nn.Linear(12, 3))
+def chain(rows: Rows, *parts: Any) -> Factory:
+    return lambda: (with_statistics(sequential(*parts)), rows())
 
 
-def head(p: float = 0.3, n_units: int = 12) -> nn.Sequential:
-    return nn.Sequential(nn.ReLU(), nn.Dropout(p), nn.Linear(n_units, 3))
+def conv(n_in: int, n_out: int, size: int = 3, *, padded: bool = True, **options: Any) -> Callable[[], nn.Module]:
+    return lambda: nn.Conv2d(n_in, n_out, size, padding=size // 2 if padded else 0, **options)
 
 
-# Dropout, in all the ways that it is written
+def learned(*shape: int) -> Callable[[], nn.Parameter]:
+    return lambda: nn.Parameter(torch.randn(shape))
 
 
-def functional(function: Callable[[Any, Tensor], Tensor]) -> Factory:
+def functional(function: Function) -> Factory:
     """A net of two linear layers with a function of (module, units) between them."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        return m.b(function(m, torch.relu(m.a(x))))
-
-    return lambda: (Net(forward, a=nn.Linear(6, 12), b=nn.Linear(12, 3), drop=nn.Dropout(0.3)), table())
+    return of(lambda m, x: m.b(function(m, torch.relu(m.a(x)))), table, **TWO_LINEAR)
 
 
 def ignores_value(m: Any, h: Tensor) -> Tensor:
     F.dropout(h, 0.4, m.training, inplace=True)
     return h
-
-
-def only_in_training(m: Any, h: Tensor) -> Tensor:
-    return m.drop(F.dropout(h, 0.5) if m.training else h)
-
-
-def gaussian(m: Any, h: Tensor) -> Tensor:
-    return h * (1 + 0.5 * torch.randn_like(h)) if m.training else h
-
-
-def added_noise(m: Any, h: Tensor) -> Tensor:
-    return h + torch.zeros_like(h).normal_(0.0, 0.3) if m.training else h
-
-
-def used_twice(m: Any, h: Tensor) -> Tensor:
-    return m.drop(torch.tanh(m.drop(h)))
-
-
-def two_heads(m: Any, h: Tensor) -> Tensor:
-    return m.drop(h) * m.drop(h).sigmoid()
-
-
-# Rows that are sequences, on either axis
 
 
 def on_axis(x: Tensor, rows_first: bool) -> Tensor:
@@ -124,63 +95,40 @@ def attention(rows_first: bool = True, **options: Any) -> Factory:
         h = on_axis(x, rows_first)
         return m.out(on_axis(m.attend(h, h, h)[0], rows_first).mean(1))
 
-    def make() -> tuple[nn.Module, Tensor]:
-        attend = nn.MultiheadAttention(8, 2, dropout=0.4, batch_first=rows_first, **options)
-        return Net(forward, attend=attend, out=nn.Linear(8, 3)), sequences()
-
-    return make
+    options |= {"dropout": 0.4, "batch_first": rows_first}
+    return of(forward, sequences, attend=lambda: nn.MultiheadAttention(8, 2, **options), out=(8, 3))
 
 
-def scaled_attention(p: float = 0.3, grouped: bool = False, **options: Any) -> Factory:
+def scaled_attention(n_key: int = 16, **options: Any) -> Factory:
     def forward(m: Any, x: Tensor) -> Tensor:
         q, k, v = (part(x).unflatten(-1, (-1, 4)).transpose(1, 2) for part in (m.q, m.k, m.v))
-        h = F.scaled_dot_product_attention(q, k, v, dropout_p=p if m.training else 0.0, enable_gqa=grouped, **options)
+        h = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3 if m.training else 0.0, **options)
         return m.out(h.transpose(1, 2).flatten(2)).mean(1)
 
-    def make() -> tuple[nn.Module, Tensor]:
-        n_key = 8 if grouped else 16
-        parts = {"q": nn.Linear(8, 16), "k": nn.Linear(8, n_key), "v": nn.Linear(8, n_key), "out": nn.Linear(16, 3)}
-        return Net(forward, **parts), sequences()
-
-    return make
+    return of(forward, sequences, q=(8, 16), k=(8, n_key), v=(8, n_key), out=(16, 3))
 
 
-def encoder(rows_first: bool = True, **options: Any) -> Factory:
+def encoder(rows_first: bool = True, masks: bool = False, **options: Any) -> Factory:
     def forward(m: Any, x: Tensor) -> Tensor:
         h = m.drop(on_axis(m.embed(x), rows_first))
-        mask = None if not m.masks else x == 1
+        mask = x == 1 if masks else None
         return m.out(on_axis(m.encode(h, src_key_padding_mask=mask), rows_first).mean(1))
 
-    def make() -> tuple[nn.Module, Tensor]:
-        masks = options.pop("masks", False)
+    def encode() -> nn.Module:
         layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=rows_first, **options)
-        encode = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
-        parts = {"embed": nn.Embedding(20, 8), "drop": nn.Dropout(0.2), "encode": encode, "out": nn.Linear(8, 3)}
+        return nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+    def begun() -> Tensor:
         x = words()
         x[:, 0] = 2  # one word at least is none that is masked
-        return Net(forward, masks=masks, **parts), x
+        return x
 
-    return make
-
-
-def decoder() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        return m.out(m.decode(m.asked.expand(len(x), -1, -1), x)).flatten(1)
-
-    layer = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
-    return Net(forward, decode=layer, asked=nn.Parameter(torch.randn(1, 2, 8)), out=nn.Linear(8, 2)), sequences()
+    return of(forward, begun, encode=encode, embed=lambda: nn.Embedding(20, 8), drop=0.2, out=(8, 3))
 
 
-def perceiver() -> tuple[nn.Module, Tensor]:
-    """Learned latents that attend to the row."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        latents = m.drop(m.latents).expand(len(x), -1, -1)
-        return m.out(m.attend(latents, x, x)[0]).mean(1)
-
-    attend = nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True)
-    parts = {"attend": attend, "latents": nn.Parameter(torch.randn(1, 3, 8)), "drop": nn.Dropout(0.3)}
-    return Net(forward, out=nn.Linear(8, 3), **parts), sequences()
+def perceiver(m: Any, x: Tensor) -> Tensor:
+    latents = m.drop(m.latents).expand(len(x), -1, -1)
+    return m.out(m.attend(latents, x, x)[0]).mean(1)
 
 
 def recurrent(kind: type[nn.RNNBase], rows_first: bool = True, packed: str = "", **options: Any) -> Factory:
@@ -195,24 +143,16 @@ def recurrent(kind: type[nn.RNNBase], rows_first: bool = True, packed: str = "",
             h = m.layer(h)[0]
         return m.out(on_axis(h, rows_first).mean(1))
 
-    def make() -> tuple[nn.Module, Tensor]:
-        layer = kind(8, 6, num_layers=2, dropout=0.4, batch_first=rows_first, **options)
-        n_units = options.get("proj_size", 6) * (2 if options.get("bidirectional") else 1)
-        return Net(forward, layer=layer, out=nn.Linear(n_units, 3)), sequences()
-
-    return make
+    options |= {"num_layers": 2, "dropout": 0.4, "batch_first": rows_first}
+    n_units = options.get("proj_size", 6) * (2 if options.get("bidirectional") else 1)
+    return of(forward, sequences, layer=lambda: kind(8, 6, **options), out=(n_units, 3))
 
 
-def cells() -> tuple[nn.Module, Tensor]:
-    """A recurrent layer by its cells, with dropout at each step."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = x.new_zeros(len(x), 6)
-        for step in x.unbind(1):
-            h = m.drop(m.cell(step, h))
-        return m.out(h)
-
-    return Net(forward, cell=nn.GRUCell(8, 6), drop=nn.Dropout(0.3), out=nn.Linear(6, 3)), sequences()
+def cells(m: Any, x: Tensor) -> Tensor:
+    h = x.new_zeros(len(x), 6)
+    for step in x.unbind(1):
+        h = m.drop(m.cell(step, h))
+    return m.out(h)
 
 
 def locked(m: Any, x: Tensor) -> Tensor:
@@ -224,29 +164,23 @@ def locked(m: Any, x: Tensor) -> Tensor:
     return m.out(m.layer(h)[0][-1])
 
 
-# Rows folded into more rows, and dropout of what no row owns
-
-
 def folded(row_major: bool) -> Factory:
     def forward(m: Any, x: Tensor) -> Tensor:
         h = m.a(x) if row_major else m.a(x).transpose(0, 1)
         h = m.drop(torch.relu(h.reshape(-1, 12))).reshape(*h.shape[:2], 12)
         return m.b(h if row_major else h.transpose(0, 1)).mean(1)
 
-    return lambda: (Net(forward, a=nn.Linear(8, 12), b=nn.Linear(12, 3), drop=nn.Dropout(0.4)), sequences())
+    return of(forward, sequences, **OF_SEQUENCES | {"drop": 0.4})
 
 
-def windows(x: Tensor, size: int) -> Tensor:
-    """(n_rows, height, width, units) as (n_rows * n_windows, size * size, units)."""
-    n, height, width, units = x.shape
-    x = x.view(n, height // size, size, width // size, size, units)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, size * size, units)
+def windows(x: Tensor) -> Tensor:
+    """(n_rows, height, width, units) as (n_rows * n_windows, 4, units)."""
+    return x.unflatten(2, (-1, 2)).unflatten(1, (-1, 2)).transpose(2, 3).reshape(-1, 4, x.shape[-1])
 
 
-def from_windows(x: Tensor, size: int, shape: torch.Size) -> Tensor:
+def from_windows(x: Tensor, shape: torch.Size) -> Tensor:
     n, height, width, units = shape
-    x = x.reshape(n, height // size, width // size, size, size, units)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(n, height, width, units)
+    return x.reshape(n, height // 2, width // 2, 2, 2, units).transpose(2, 3).reshape(shape)
 
 
 class DropPath(nn.Module):
@@ -276,11 +210,7 @@ def stochastic_depth(way: str, **options: Any) -> Factory:
         h = torch.relu(m.a(x))
         return m.c(h + m.path(torch.tanh(m.b(h))))
 
-    def make() -> tuple[nn.Module, Tensor]:
-        parts = {"a": nn.Linear(6, 12), "b": nn.Linear(12, 12), "c": nn.Linear(12, 3)}
-        return Net(forward, path=DropPath(0.4, way, **options), **parts), table()
-
-    return make
+    return of(forward, table, path=lambda: DropPath(0.4, way, **options), a=(6, 12), b=(12, 12), c=(12, 3))
 
 
 def layer_drop(m: Any, x: Tensor) -> Tensor:
@@ -293,86 +223,46 @@ def layer_drop(m: Any, x: Tensor) -> Tensor:
     return m.out(m.last(h.unflatten(1, (3, 4))).flatten(1))
 
 
-def swin() -> tuple[nn.Module, Tensor]:
+def swin(m: Any, x: Tensor) -> Tensor:
     """Windows of an image, each with attention of its own; branches are left out for rows."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = m.embed(x).permute(0, 2, 3, 1)
-        for shift in (0, 1):
-            w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)), 2)
-            q, k, v = m.qkv(w).chunk(3, -1)
-            attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
-            back = from_windows(m.drop(m.proj(attended)), 2, h.shape)
-            h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
-            h = h + m.path(m.drop(F.gelu(m.mlp(h))))
-        return m.out(h.mean((1, 2)))
-
-    parts = {"embed": nn.Conv2d(2, 8, 2, 2), "norm": nn.LayerNorm(8), "qkv": nn.Linear(8, 24), "proj": nn.Linear(8, 8)}
-    parts |= {"mlp": nn.Linear(8, 8), "path": DropPath(0.2, "rand"), "drop": nn.Dropout(0.1), "out": nn.Linear(8, 3)}
-    return Net(forward, **parts), images(size=8)
+    h = m.embed(x).permute(0, 2, 3, 1)
+    for shift in (0, 1):
+        w = windows(torch.roll(m.norm(h), (-shift, -shift), (1, 2)))
+        q, k, v = m.qkv(w).chunk(3, -1)
+        attended = m.drop((q @ k.mT / math.sqrt(8)).softmax(-1)) @ v
+        back = from_windows(m.drop(m.proj(attended)), h.shape)
+        h = h + m.path(torch.roll(back, (shift, shift), (1, 2)))
+        h = h + m.path(m.drop(F.gelu(m.mlp(h))))
+    return m.out(h.mean((1, 2)))
 
 
-def convnext() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = m.stem(x)
-        for _ in range(2):
-            y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
-            h = h + m.path((m.gamma * m.down(F.gelu(m.up(y)))).permute(0, 3, 1, 2))
-        return m.out(h.mean((2, 3)))
-
-    parts = {
-        "stem": nn.Conv2d(2, 8, 2, 2),
-        "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8),
-        "up": nn.Linear(8, 16),
-    }
-    parts |= {"down": nn.Linear(16, 8), "norm": nn.LayerNorm(8), "gamma": nn.Parameter(torch.ones(8))}
-    return Net(forward, path=DropPath(0.3, "bernoulli_"), out=nn.Linear(8, 3), **parts), images()
+def convnext(m: Any, x: Tensor) -> Tensor:
+    h = m.stem(x)
+    for _ in range(2):
+        y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
+        h = h + m.path((m.gamma * m.down(F.gelu(m.up(y)))).permute(0, 3, 1, 2))
+    return m.out(h.mean((2, 3)))
 
 
-def vit() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        patches = m.embed(x).flatten(2).transpose(1, 2)
-        h = torch.cat([m.token.expand(len(x), -1, -1), patches], 1) + m.places
-        return m.out(m.encode(m.drop(h))[:, 0])
-
-    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.1, "gelu", batch_first=True, norm_first=True)
-    parts = {"token": nn.Parameter(torch.randn(1, 1, 8)), "places": nn.Parameter(torch.randn(1, 10, 8))}
-    parts |= {"embed": nn.Conv2d(2, 8, 2, 2), "drop": nn.Dropout(0.2), "encode": layer, "out": nn.Linear(8, 3)}
-    return Net(forward, **parts), images()
+def vit(m: Any, x: Tensor) -> Tensor:
+    patches = m.embed(x).flatten(2).transpose(1, 2)
+    h = torch.cat([m.token.expand(len(x), -1, -1), patches], 1) + m.places
+    return m.out(m.encode(m.drop(h))[:, 0])
 
 
-def mixer() -> tuple[nn.Module, Tensor]:
-    def forward(m: Any, x: Tensor) -> Tensor:
-        h = x + m.tokens(x.transpose(1, 2)).transpose(1, 2)
-        return m.out(h + m.units(h)).mean(1)
-
-    def block(n: int) -> nn.Sequential:
-        return nn.Sequential(nn.Linear(n, 12), nn.GELU(), nn.Dropout(0.3), nn.Linear(12, n), nn.Dropout(0.3))
-
-    return Net(forward, tokens=block(4), units=block(8), out=nn.Linear(8, 3)), sequences()
+def mixer(m: Any, x: Tensor) -> Tensor:
+    h = x + m.tokens(x.transpose(1, 2)).transpose(1, 2)
+    return m.out(h + m.units(h)).mean(1)
 
 
-def time_distributed() -> tuple[nn.Module, Tensor]:
+def mixer_block(n: int) -> nn.Sequential:
+    return sequential((n, 12), nn.GELU, 0.3, (12, n), 0.3)
+
+
+def time_distributed(m: Any, x: Tensor) -> Tensor:
     """A convolutional net on each frame of a film, then a recurrent layer."""
-
-    def forward(m: Any, x: Tensor) -> Tensor:
-        frames = m.cnn(x.flatten(0, 1)).flatten(1)
-        return m.out(m.layer(frames.unflatten(0, (len(x), -1)))[0][:, -1])
-
-    cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout2d(0.4), nn.AvgPool2d(2))
-    return Net(forward, cnn=cnn, layer=nn.GRU(16, 6, batch_first=True), out=nn.Linear(6, 3)), torch.randn(4, 3, 1, 6, 6)
-
-
-def drop_connect(m: Any, x: Tensor) -> Tensor:
-    weight = F.dropout(m.a.weight, 0.5, m.training)
-    return m.b(torch.relu(F.linear(x, weight, m.a.bias)))
-
-
-def learned_places(m: Any, x: Tensor) -> Tensor:
-    return m.out(torch.relu(m.a(x + m.drop(m.places)))).mean(1)
-
-
-# Convolutional nets
+    frames = m.cnn(x.flatten(0, 1)).flatten(1)
+    return m.out(m.layer(frames.unflatten(0, (len(x), -1)))[0][:, -1])
 
 
 class ResidualBlock(nn.Module):
@@ -396,21 +286,13 @@ def with_statistics(module: nn.Module) -> nn.Module:
 
 
 def resnet(norm: Callable[[], nn.Module]) -> Factory:
-    def make() -> tuple[nn.Module, Tensor]:
-        blocks = nn.Sequential(nn.Conv2d(2, 6, 3), ResidualBlock(norm), ResidualBlock(norm))
-        net = nn.Sequential(blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
-        return with_statistics(net), images()
-
-    return make
+    blocks = [conv(2, 6, padded=False), lambda: ResidualBlock(norm), lambda: ResidualBlock(norm)]
+    return chain(images, *blocks, lambda: nn.AdaptiveAvgPool2d(1), nn.Flatten, (6, 3))
 
 
 def cnn(drop: nn.Module) -> Factory:
-    def make() -> tuple[nn.Module, Tensor]:
-        first = nn.Sequential(nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), drop, nn.MaxPool2d(2))
-        net = nn.Sequential(*first, nn.Conv2d(6, 4, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(4, 3))
-        return with_statistics(net), images()
-
-    return make
+    first = conv(2, 6, padded=False), lambda: nn.BatchNorm2d(6), nn.ReLU, drop, nn.MaxPool2d(2)
+    return chain(images, *first, lambda: nn.Conv2d(6, 4, 2), nn.ReLU, nn.Flatten, 0.3, (4, 3))
 
 
 def own_batch_norm(m: Any, x: Tensor) -> Tensor:
@@ -468,9 +350,6 @@ def dense_experts(m: Any, x: Tensor) -> Tensor:
     return best * torch.stack([expert(h) for expert in m.experts]).mean(0)
 
 
-# Weights that are computed
-
-
 class DropWeights(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         return F.dropout(weight, 0.4, self.training)
@@ -478,7 +357,7 @@ class DropWeights(nn.Module):
 
 def parametrized(parametrization: nn.Module, *, drop: float = 0.3) -> Factory:
     def make() -> tuple[nn.Module, Tensor]:
-        net = mlp(nn.Dropout(drop))
+        net = mlp(drop)
         parametrize.register_parametrization(net[0], "weight", parametrization)
         return net, table()
 
@@ -487,29 +366,21 @@ def parametrized(parametrization: nn.Module, *, drop: float = 0.3) -> Factory:
 
 def normed(norm: Callable[[nn.Module], nn.Module]) -> Factory:
     def make() -> tuple[nn.Module, Tensor]:
-        net = nn.Sequential(norm(nn.Linear(6, 12)), nn.ReLU(), nn.Dropout(0.3), norm(nn.Linear(12, 3)))
+        net = sequential(norm(nn.Linear(6, 12)), nn.ReLU, 0.3, norm(nn.Linear(12, 3)))
         net(table()).sum().backward()  # old weight norm leaves tensors with a history
         return net, table()
 
     return make
 
 
-def temporal() -> tuple[nn.Module, Tensor]:
-    """Dilated causal convolutions with weight norm."""
-    conv = [parametrizations.weight_norm(nn.Conv1d(8, 8, 2, dilation=d, padding=d)) for d in (1, 2)]
-    layers = [part for layer in conv for part in (layer, nn.ReLU(), nn.Dropout(0.2))]
-    return nn.Sequential(nn.Unflatten(1, (8, 4)), *layers, nn.Flatten(), nn.Linear(56, 3)), torch.randn(5, 32)
-
-
-# What is wrapped around, types and layouts
+def causal(dilation: int) -> nn.Module:
+    """A dilated causal convolution with weight norm, and dropout."""
+    layer = nn.Conv1d(8, 8, 2, dilation=dilation, padding=dilation)
+    return sequential(parametrizations.weight_norm(layer), nn.ReLU, 0.2)
 
 
 def of_type(dtype: torch.dtype) -> Factory:
     return lambda: (mlp().to(dtype), table().to(dtype))
-
-
-def checkpointed(m: Any, x: Tensor) -> Tensor:
-    return m.out(checkpoint(m.body, x, use_reentrant=False))
 
 
 class Noisy(torch.autograd.Function):
@@ -520,14 +391,6 @@ class Noisy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         return grad
-
-
-def own_function(m: Any, h: Tensor) -> Tensor:
-    return Noisy.apply(h) if m.training else h
-
-
-def mapped_over(m: Any, x: Tensor) -> Tensor:
-    return m.b(m.drop(torch.vmap(lambda row: torch.relu(m.a(row)))(x)))
 
 
 def dropout_mapped_over(m: Any, x: Tensor) -> Tensor:
@@ -558,116 +421,86 @@ def auxiliary(m: Any, x: Tensor) -> Any:
     return {"auxiliary": other, "main": m.b(other)} if m.training else m.b(other)
 
 
-def bag(m: Any, x: Tensor) -> Tensor:
-    return m.out(m.drop(m.bag(x)))
-
-
-def tied(m: Any, x: Tensor) -> Tensor:
-    return F.linear(m.drop(m.embed(x)).mean(1), m.embed.weight)
-
-
-def two_linear(n_in: int = 6, **parts: Any) -> dict[str, Any]:
-    return {"a": nn.Linear(n_in, 12), "b": nn.Linear(12, 3), "drop": nn.Dropout(0.3)} | parts
-
-
-def of(
-    function: Callable[[Any, Tensor], Any], parts: Callable[[], dict[str, Any]], rows: Callable[[], Tensor]
-) -> Factory:
-    return lambda: (Net(function, **parts()), rows())
-
-
-def conv(n_in: int, n_out: int, size: int = 3, **options: Any) -> nn.Conv2d:
-    return nn.Conv2d(n_in, n_out, size, padding=size // 2, **options)
-
-
-def experts_parts() -> dict[str, Any]:
-    return two_linear(experts=nn.ModuleList([nn.Linear(12, 3), nn.Linear(12, 3)]), gate=nn.Linear(12, 2))
-
-
+EXPERTS: dict[str, Any] = {
+    "experts": lambda: nn.ModuleList([nn.Linear(12, 3), nn.Linear(12, 3)]),
+    **{"gate": (12, 2), **TWO_LINEAR},
+}
+CHANNELS_LAST = {"memory_format": torch.channels_last}
 ARCHITECTURES: dict[str, Factory] = {
-    # dropout
-    "MLP": lambda: (nn.Sequential(*mlp()[:3], nn.Linear(12, 12), *head()), table()),
-    "dropout of inputs": lambda: (nn.Sequential(nn.Dropout(0.3), *mlp()), table()),
+    "MLP": chain(table, lambda: mlp()[:3], (12, 12), head),
+    "dropout of inputs": chain(table, 0.3, mlp),
     "functional dropout": functional(lambda m, h: F.dropout(h, 0.4, m.training)),
-    "dropout in place": lambda: (mlp(nn.Dropout(0.3, inplace=True)), table()),
+    "dropout in place": chain(table, lambda: mlp(nn.Dropout(0.3, inplace=True))),
     "dropout in place, value ignored": functional(ignores_value),
     "dropout switched off by training=False": functional(lambda m, h: m.drop(F.dropout(h, 0.5, training=False))),
     "dropout always on": functional(lambda m, h: F.dropout(h, 0.5, training=True)),
     "dropout switched by its rate": functional(lambda m, h: m.drop(F.dropout(h, 0.5 if m.training else 0.0))),
-    "dropout if self.training": functional(only_in_training),
+    "dropout if self.training": functional(lambda m, h: m.drop(F.dropout(h, 0.5) if m.training else h)),
     "dropout of torch below its layers": functional(lambda m, h: torch.dropout(h, 0.4, m.training)),
-    "Gaussian dropout": functional(gaussian),
-    "Gaussian noise": functional(added_noise),
+    "Gaussian dropout": functional(lambda m, h: h * (1 + 0.5 * torch.randn_like(h)) if m.training else h),
+    "Gaussian noise": functional(lambda m, h: h + torch.zeros_like(h).normal_(0.0, 0.3) if m.training else h),
     "randomised leaky ReLU": functional(lambda m, h: m.drop(F.rrelu(h - 0.3, 0.1, 0.9, m.training))),
-    "randomised leaky ReLU, a layer": lambda: (nn.Sequential(nn.Linear(6, 12), nn.RReLU(0.1, 0.9), *head()), table()),
-    "one dropout layer used twice": functional(used_twice),
-    "two masks on the same units": functional(two_heads),
-    "alpha dropout": lambda: (
-        nn.Sequential(nn.Linear(6, 12), nn.SELU(), nn.AlphaDropout(0.3), nn.Linear(12, 3)),
-        table(),
-    ),
-    "batch norm after dropout": lambda: (
-        with_statistics(nn.Sequential(*mlp()[:3], nn.BatchNorm1d(12), nn.Linear(12, 3))),
-        table(),
-    ),
+    "randomised leaky ReLU, a layer": chain(table, (6, 12), lambda: nn.RReLU(0.1, 0.9), head),
+    "one dropout layer used twice": functional(lambda m, h: m.drop(torch.tanh(m.drop(h)))),
+    "two masks on the same units": functional(lambda m, h: m.drop(h) * m.drop(h).sigmoid()),
+    "alpha dropout": chain(table, (6, 12), nn.SELU, lambda: nn.AlphaDropout(0.3), (12, 3)),
+    "batch norm after dropout": chain(table, lambda: mlp()[:3], lambda: nn.BatchNorm1d(12), (12, 3)),
     "batch norm of its own": of(
         own_batch_norm,
-        lambda: two_linear(mean=torch.randn(12), variance=torch.rand(12) + 0.5, counts_batches=True),
         table,
+        mean=lambda: torch.randn(12),
+        variance=lambda: torch.rand(12) + 0.5,
+        **{"counts_batches": True, **TWO_LINEAR},
     ),
     "dropout always on, beside a layer": functional(lambda m, h: m.drop(F.dropout(h, 0.4))),
-    # images
     "CNN, batch norm, Dropout2d": cnn(nn.Dropout2d(0.3)),
     "CNN, dropout of pixels": cnn(nn.Dropout(0.3)),
     "CNN, feature alpha dropout": cnn(nn.FeatureAlphaDropout(0.3)),
-    "CNN, group convolutions": lambda: (
-        nn.Sequential(
-            nn.Conv2d(2, 6, 3), nn.Dropout2d(0.3), nn.Conv2d(6, 6, 3, groups=3), nn.Flatten(), nn.Linear(24, 3)
-        ),
-        images(),
+    "CNN, group convolutions": chain(
+        images, *(conv(2, 6, padded=False), nn.Dropout2d(0.3), conv(6, 6, padded=False, groups=3), nn.Flatten, (24, 3))
     ),
-    "CNN, channels last": lambda: (
-        cnn(nn.Dropout2d(0.3))()[0].to(memory_format=torch.channels_last),
-        images().to(memory_format=torch.channels_last),
+    "CNN, channels last": lambda: (cnn(nn.Dropout2d(0.3))()[0].to(**CHANNELS_LAST), images().to(**CHANNELS_LAST)),
+    "1-d CNN, Dropout1d": chain(
+        sequences, lambda: nn.Conv1d(4, 6, 3), nn.ReLU, lambda: nn.Dropout1d(0.4), nn.Flatten, (36, 3)
     ),
-    "1-d CNN, Dropout1d": lambda: (
-        nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Dropout1d(0.4), nn.Flatten(), nn.Linear(36, 3)),
-        sequences(),
-    ),
-    "3-d CNN, Dropout3d": lambda: (
-        nn.Sequential(nn.Conv3d(1, 4, 2), nn.ReLU(), nn.Dropout3d(0.4), nn.Flatten(), nn.Linear(32, 3)),
-        torch.randn(4, 1, 3, 3, 3),
+    "3-d CNN, Dropout3d": chain(
+        lambda: torch.randn(4, 1, 3, 3, 3),
+        *(lambda: nn.Conv3d(1, 4, 2), nn.ReLU, nn.Dropout3d(0.4), nn.Flatten, (32, 3)),
     ),
     "ResNet-like, batch norm": resnet(lambda: nn.BatchNorm2d(6)),
     "ResNet-like, group norm": resnet(lambda: nn.GroupNorm(2, 6)),
     "ResNet-like, instance norm with statistics": resnet(lambda: nn.InstanceNorm2d(6, track_running_stats=True)),
-    "U-Net-like": of(
-        u_net,
-        lambda: {"down": conv(2, 4), "low": conv(4, 4), "drop": nn.Dropout2d(0.3), "out": conv(8, 3, 1)},
+    "U-Net-like": of(u_net, images, down=conv(2, 4), low=conv(4, 4), drop=lambda: nn.Dropout2d(0.3), out=conv(8, 3, 1)),
+    "DenseNet-like": of(dense_net, images, a=conv(2, 3), b=conv(5, 3), c=conv(8, 3), drop=0.3, out=(11, 3)),
+    "squeeze and excite": of(squeeze_excite, images, a=conv(2, 8), down=(8, 4), up=(4, 8), drop=0.3, out=(8, 3)),
+    "ConvNeXt-like, drop path": of(
+        convnext,
         images,
+        **{"stem": patches, "depthwise": conv(8, 8, groups=8), "up": (8, 16), "down": (16, 8)},
+        **{"norm": lambda: nn.LayerNorm(8), "gamma": lambda: nn.Parameter(torch.ones(8))},
+        **{"path": lambda: DropPath(0.3, "bernoulli_"), "out": (8, 3)},
     ),
-    "DenseNet-like": of(
-        dense_net,
-        lambda: {"a": conv(2, 3), "b": conv(5, 3), "c": conv(8, 3), "drop": nn.Dropout(0.3), "out": nn.Linear(11, 3)},
+    "ViT-like": of(
+        vit,
         images,
+        encode=lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.1, "gelu", batch_first=True, norm_first=True),
+        token=learned(1, 1, 8),
+        **{"places": learned(1, 10, 8), "embed": patches, "drop": 0.2, "out": (8, 3)},
     ),
-    "squeeze and excite": of(
-        squeeze_excite,
-        lambda: {
-            "a": conv(2, 8),
-            "down": nn.Linear(8, 4),
-            "up": nn.Linear(4, 8),
-            "drop": nn.Dropout(0.3),
-            "out": nn.Linear(8, 3),
-        },
-        images,
+    "Swin-like, windows and drop path": of(
+        swin,
+        lambda: torch.randn(5, 2, 8, 8),
+        **{"embed": patches, "norm": lambda: nn.LayerNorm(8), "qkv": (8, 24), "proj": (8, 8), "mlp": (8, 8)},
+        **{"path": lambda: DropPath(0.2, "rand"), "drop": 0.1, "out": (8, 3)},
     ),
-    "ConvNeXt-like, drop path": convnext,
-    "ViT-like": vit,
-    "Swin-like, windows and drop path": swin,
-    "MLP mixer": mixer,
-    "CNN of each frame, then GRU": time_distributed,
-    # stochastic depth
+    "MLP mixer": of(mixer, sequences, tokens=lambda: mixer_block(4), units=lambda: mixer_block(8), out=(8, 3)),
+    "CNN of each frame, then GRU": of(
+        time_distributed,
+        lambda: torch.randn(4, 3, 1, 6, 6),
+        cnn=lambda: sequential(nn.Conv2d(1, 4, 3), nn.ReLU, nn.Dropout2d(0.4), nn.AvgPool2d(2)),
+        layer=lambda: nn.GRU(16, 6, batch_first=True),
+        out=(6, 3),
+    ),
     "drop path by bernoulli_": stochastic_depth("bernoulli_"),
     "drop path by rand": stochastic_depth("rand"),
     "drop path by torch.bernoulli": stochastic_depth("bernoulli"),
@@ -676,28 +509,32 @@ ARCHITECTURES: dict[str, Factory] = {
     "drop path by control flow": stochastic_depth("if"),
     "layers left out by control flow": of(
         layer_drop,
-        lambda: {
-            "a": nn.Linear(6, 12),
-            "b": nn.Sequential(nn.Linear(12, 12), *head()[:2]),
-            "c": nn.Sequential(nn.Linear(12, 12), *head()[:2]),
-            "last": nn.Dropout1d(0.3),
-            "out": nn.Linear(12, 3),
-        },
         table,
+        a=(6, 12),
+        **{name: lambda: nn.Sequential(nn.Linear(12, 12), *head()[:2]) for name in "bc"},
+        **{"last": lambda: nn.Dropout1d(0.3), "out": (12, 3)},
     ),
-    # attention
     "scaled dot product attention": scaled_attention(),
     "scaled dot product attention, causal": scaled_attention(is_causal=True),
-    "scaled dot product attention, grouped queries": scaled_attention(grouped=True),
+    "scaled dot product attention, grouped queries": scaled_attention(8, enable_gqa=True),
     "multi-head attention, rows first": attention(),
     "multi-head attention, rows second": attention(rows_first=False),
     "multi-head attention, keys of its own": attention(add_bias_kv=True, add_zero_attn=True),
     "transformer encoder, rows first": encoder(),
     "transformer encoder, rows second": encoder(rows_first=False),
     "transformer encoder, norm first, padding mask": encoder(norm_first=True, masks=True),
-    "transformer decoder": decoder,
-    "latents that attend to the row": perceiver,
-    # recurrent
+    "transformer decoder": of(
+        lambda m, x: m.out(m.decode(m.asked.expand(len(x), -1, -1), x)).flatten(1),
+        sequences,
+        decode=lambda: nn.TransformerDecoderLayer(8, 2, 16, dropout=0.2, batch_first=True),
+        **{"asked": learned(1, 2, 8), "out": (8, 2)},
+    ),
+    "latents that attend to the row": of(
+        perceiver,
+        sequences,
+        attend=lambda: nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True),
+        **{"latents": learned(1, 3, 8), "drop": 0.3, "out": (8, 3)},
+    ),
     "LSTM, rows first": recurrent(nn.LSTM),
     "LSTM, rows second": recurrent(nn.LSTM, rows_first=False),
     "LSTM, both directions": recurrent(nn.LSTM, bidirectional=True),
@@ -707,32 +544,28 @@ ARCHITECTURES: dict[str, Factory] = {
     "GRU, rows first": recurrent(nn.GRU),
     "GRU, rows second": recurrent(nn.GRU, rows_first=False),
     "RNN, rows first": recurrent(nn.RNN),
-    "GRU cells": cells,
-    "LSTM, one mask for all steps": of(locked, lambda: {"layer": nn.LSTM(8, 6), "out": nn.Linear(6, 3)}, sequences),
-    # words
-    "embedding bag": of(
-        bag, lambda: {"bag": nn.EmbeddingBag(20, 8), "drop": nn.Dropout(0.3), "out": nn.Linear(8, 3)}, words
+    "GRU cells": of(cells, sequences, cell=lambda: nn.GRUCell(8, 6), drop=0.3, out=(6, 3)),
+    "LSTM, one mask for all steps": of(locked, sequences, layer=lambda: nn.LSTM(8, 6), out=(6, 3)),
+    "embedding bag": chain(words, lambda: nn.EmbeddingBag(20, 8), 0.3, (8, 3)),
+    "tied weights": of(
+        lambda m, x: F.linear(m.drop(m.embed(x)).mean(1), m.embed.weight),
+        words,
+        **{"embed": lambda: nn.Embedding(20, 8), "drop": 0.3},
     ),
-    "tied weights": of(tied, lambda: {"embed": nn.Embedding(20, 8), "drop": nn.Dropout(0.3)}, words),
-    # rows in parts, and what no row owns
     "tokens folded into rows, row by row": folded(row_major=True),
     "tokens folded into rows, token by token": folded(row_major=False),
-    "dropout of weights": of(drop_connect, two_linear, table),
-    "dropout of learned places": of(
-        learned_places,
-        lambda: {
-            "a": nn.Linear(8, 12),
-            "out": nn.Linear(12, 3),
-            "drop": nn.Dropout(0.3),
-            "places": nn.Parameter(torch.randn(4, 8)),
-        },
-        sequences,
+    "dropout of weights": of(
+        lambda m, x: m.b(torch.relu(F.linear(x, F.dropout(m.a.weight, 0.5, m.training), m.a.bias))), table, **TWO_LINEAR
     ),
-    "experts that rows are sent to": of(experts, experts_parts, table),
-    "experts that rows are sent to, dropout in each, row by row": of(dropout_in_experts, experts_parts, table),
-    "rows that are looked for": of(looked_for, two_linear, table),
-    "experts that are all asked": of(dense_experts, experts_parts, table),
-    # weights that are computed
+    "dropout of learned places": of(
+        lambda m, x: m.b(torch.relu(m.a(x + m.drop(m.places)))).mean(1),
+        sequences,
+        **OF_SEQUENCES | {"places": learned(4, 8)},
+    ),
+    "experts that rows are sent to": of(experts, table, **EXPERTS),
+    "experts that rows are sent to, dropout in each, row by row": of(dropout_in_experts, table, **EXPERTS),
+    "rows that are looked for": of(looked_for, table, **TWO_LINEAR),
+    "experts that are all asked": of(dense_experts, table, **EXPERTS),
     "weight norm": normed(parametrizations.weight_norm),
     "weight norm, old": normed(nn.utils.weight_norm),
     "spectral norm": normed(parametrizations.spectral_norm),
@@ -740,25 +573,26 @@ ARCHITECTURES: dict[str, Factory] = {
     "parametrised weights": parametrized(nn.Tanh()),
     "dropout in a parametrisation": parametrized(DropWeights()),
     "dropout layer as a parametrisation": parametrized(nn.Dropout(0.4), drop=0.0),
-    "temporal convolutions, weight norm": temporal,
-    # wrappers and types
+    "temporal convolutions, weight norm": chain(
+        lambda: torch.randn(5, 32),
+        *(lambda: nn.Unflatten(1, (8, 4)), lambda: causal(1), lambda: causal(2), nn.Flatten, (56, 3)),
+    ),
     "compiled": lambda: (torch.compile(mlp(), backend="eager"), table()),
     "data parallel": lambda: (nn.DataParallel(mlp()), table()),
-    "activation checkpoints": of(checkpointed, lambda: {"body": mlp()[:3], "out": nn.Linear(12, 3)}, table),
+    "activation checkpoints": of(
+        lambda m, x: m.out(checkpoint(m.body, x, use_reentrant=False)), table, body=lambda: mlp()[:3], out=(12, 3)
+    ),
     "bfloat16": of_type(torch.bfloat16),
     "float16": of_type(torch.float16),
     "float64": of_type(torch.float64),
-    "autograd function of its own": functional(own_function),
-    "vmap": of(mapped_over, two_linear, table),
-    "vmap over dropout": of(dropout_mapped_over, two_linear, table),
-    "gradients inside": of(gradient, lambda: {"net": mlp()}, table),
-    "another head in training": of(auxiliary, two_linear, table),
+    "autograd function of its own": functional(lambda m, h: Noisy.apply(h) if m.training else h),
+    "vmap": of(lambda m, x: m.b(m.drop(torch.vmap(lambda row: torch.relu(m.a(row)))(x))), table, **TWO_LINEAR),
+    "vmap over dropout": of(dropout_mapped_over, table, **TWO_LINEAR),
+    "gradients inside": of(gradient, table, net=mlp),
+    "another head in training": of(auxiliary, table, **TWO_LINEAR),
 }
 
 BATCH_SIZES = {"experts that rows are sent to, dropout in each, row by row": 1}
-
-
-# What cannot be right, with what is said
 
 
 class Remembers(nn.Module):
@@ -787,38 +621,22 @@ def noise_of_numpy(m: Any, h: Tensor) -> Tensor:
     return m.drop(h) + torch.from_numpy(np.random.standard_normal(12).astype("float32"))  # noqa: NPY002
 
 
-def noise_by_normal(m: Any, h: Tensor) -> Tensor:
-    return m.drop(h) + (torch.normal(0.0, 0.1, h.shape) if m.training else 0.0)
-
-
-def noise_in_evaluation(m: Any, h: Tensor) -> Tensor:
-    return m.drop(h) + 0.1 * torch.randn_like(h)
-
-
-def shifts_in_training(m: Any, h: Tensor) -> Tensor:
-    return F.dropout(h + 1.0, 0.5) if m.training else m.drop(h)
-
-
 REFUSED: dict[str, Factory] = {
-    "experts that rows are sent to, dropout in each": of(dropout_in_experts, experts_parts, table),
-    "sequences cut at the longest of a block": of(to_the_longest, lambda: two_linear(8), sequences),
-    "batch norm without statistics": lambda: (
-        nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12, track_running_stats=False), *head()),
-        table(),
+    "experts that rows are sent to, dropout in each": of(dropout_in_experts, table, **EXPERTS),
+    "sequences cut at the longest of a block": of(to_the_longest, sequences, **OF_SEQUENCES),
+    "batch norm without statistics": chain(table, (6, 12), lambda: nn.BatchNorm1d(12, track_running_stats=False), head),
+    "labels asked for in training": of(asks_for_labels, table, **TWO_LINEAR),
+    "another function in training": functional(lambda m, h: F.dropout(h + 1.0, 0.5) if m.training else m.drop(h)),
+    "noise in evaluation, too": functional(lambda m, h: m.drop(h) + 0.1 * torch.randn_like(h)),
+    "noise by torch.normal": functional(
+        lambda m, h: m.drop(h) + (torch.normal(0.0, 0.1, h.shape) if m.training else 0)
     ),
-    "labels asked for in training": of(asks_for_labels, two_linear, table),
-    "another function in training": functional(shifts_in_training),
-    "noise in evaluation, too": functional(noise_in_evaluation),
-    "noise by torch.normal": functional(noise_by_normal),
-    "vmap over members of an ensemble": of(mapped_over_nets, lambda: {"nets": nn.ModuleList([mlp(), mlp()])}, table),
+    "vmap over members of an ensemble": of(mapped_over_nets, table, nets=lambda: nn.ModuleList([mlp(), mlp()])),
     "noise by numpy": functional(noise_of_numpy),
     "calls that are remembered": lambda: (Remembers(), table()),
-    "no dropout": lambda: (nn.Sequential(nn.Linear(6, 3)), table()),
-    "several outputs": of(lambda m, x: (m.b(m.drop(m.a(x))), x), two_linear, table),
+    "no dropout": chain(table, (6, 3)),
+    "several outputs": of(lambda m, x: (m.b(m.drop(m.a(x))), x), table, **TWO_LINEAR),
 }
-
-
-# Nets of Hugging Face's transformers, small and with random weights
 
 
 def hugging_face(kind: str, **options: Any) -> Factory:
@@ -846,10 +664,7 @@ def hugging_face(kind: str, **options: Any) -> Factory:
         task = "ImageClassification" if is_picture else "SequenceClassification"
         net = getattr(transformers, f"{kind}For{task}")(config)
         rows = torch.randn(4, 2, 32, 32) if kind == "ConvNext" else torch.randn(4, 2, 8, 8)
-        for (
-            name,
-            parameter,
-        ) in net.named_parameters():  # weights as small as those at the start would leave little to see
+        for name, parameter in net.named_parameters():  # weights as small as at the start would leave little to see
             if parameter.ndim > 1:
                 parameter.data.mul_(4)
             elif name.endswith("layer_scale_parameter"):
@@ -893,9 +708,6 @@ def quiet() -> Iterator[None]:
         yield
 
 
-# The comparison
-
-
 @dataclass
 class Comparison:
     """Draws of a net beside passes with dropout left on."""
@@ -905,9 +717,6 @@ class Comparison:
     ratio: float  # of the sums of variances, draws over passes
     low: float
     high: float
-
-    def __str__(self) -> str:
-        return f"z {self.z_mean:.2f} {self.z_variance:.2f}, ratio {self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 def draws_of(name: str, module: nn.Module, n_draws: int = N_DRAWS) -> Functions:
@@ -942,16 +751,11 @@ def _first_output(outputs: Any) -> Tensor:
 
 
 def compare(draws: Tensor, answers: Tensor) -> Comparison:
-    """Differences of the first two moments, output by output, in standard errors.
+    """Differences of the first two moments, output by output, in standard errors; rounding is allowed for.
 
-    If draws and passes have one law, then for every k the difference of draw k and pass k is as likely as its
-    negative, whatever the law. A sum of n independent symmetric differences, over the root of the sum of their
-    squares, lies beyond t on either side with a probability of at most 2 exp(-t^2 / 2) (Hoeffding, given their
-    absolute values): 7.5e-6 for t = 5, and 5.7e-7 in the limit of the normal law. For variances the differences are of
-    squares about the mean of all, which stays the same if a draw and a pass change places. Their squares hold the
-    fourth moments of both. m outputs go wrong with a probability of at most 2 m 7.5e-6 in all.
-
-    What rounding to the type of the outputs may do to all draws alike is allowed for.
+    If draws and passes have one law, the difference of draw k and pass k is as likely as its negative, also of squares
+    about the mean of all. A sum of independent symmetric differences, over the root of the sum of their squares, lies
+    beyond t on either side with a probability of at most 2 exp(-t^2 / 2) (Hoeffding): 7.5e-6 for t = 5.
     """
     rounding = torch.finfo(draws.dtype).eps / 2 * float(answers.abs().double().max())
     a, b = draws.double().flatten(1), answers.double().flatten(1)
@@ -984,8 +788,6 @@ def compared(name: str) -> Comparison:
     return compare(draws, passes(name, module, x))
 
 
-# The table
-
 HEADER = ("architecture", "largest z of means", "largest z of variances", "ratio of variances", "its 95 % interval")
 
 
@@ -1003,21 +805,16 @@ def as_rst(message: str) -> str:
     return re.sub(r"(\w+)_(?=[\s.,;:)]|$)", r"\1\\_", re.sub("`([^`]+)`(=\\w+)?", r"``\1\2``", message))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare draws of nets with passes that leave dropout on.")
-    parser.add_argument(
-        "names", nargs="*", help="parts of names of architectures; by default all, and the table is written"
-    )
-    names = parser.parse_args().names
-    chosen = [name for name in [*ALL, *REFUSED] if not names or any(part in name for part in names)]
+def main(parts: list[str]) -> None:
     lines = []
-    for name in chosen:
-        lines.append(line(name))
-        print("  ".join(lines[-1]), flush=True)
-    if not names:
+    for name in [*ALL, *REFUSED]:
+        if not parts or any(part in name for part in parts):
+            lines.append(line(name))
+            print("  ".join(lines[-1]), flush=True)
+    if not parts:
         with TABLE.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([HEADER, *lines])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

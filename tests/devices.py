@@ -1,15 +1,13 @@
 """A device without a GPU: torch's meta device, watched as a GPU would have to be.
 
-Tensors on it have shapes and no values. `Device` lets the operations on them through and notes what would cost on a
-real device: how often the host waits for a value, how often it sends one, and how much memory is in use. It refuses
-what a real device would refuse: operands in different places, and, if it is said to have none, float64. Where the host
-asks for a value it is told 1, or True, so that code goes on.
+Tensors on it have shapes and no values. `Device` lets the operations on them through and notes how often the host would
+wait for a value and how often it would send one. It refuses what a real device would refuse: operands in different
+places, and, if it is said to have none, float64. Where the host asks for a value it is told 1, or True.
 """
 
 from __future__ import annotations
 
 import math
-import weakref
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -27,32 +25,15 @@ INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 WITHOUT_SCALARS = {aten.cat.default, aten.stack.default, aten.mm.default, aten.addmm.default, aten.index_select.default}
 
 
-class MixedDevicesError(AssertionError):
-    """Operands of one operation lie on different devices."""
-
-
 class Device(TorchDispatchMode):
-    """Watches one device, while it is active.
+    """Watches the device, while it is active."""
 
-    Attributes
-    ----------
-    waits : Counter
-        How often the host waited for the device, by operation.
-    sent : int
-        How often the host sent numbers to the device, and waited until they were there.
-    largest, peak : int
-        Bytes of the largest tensor, and of all that were alive at once, made on the device.
-    seeds : dict of str to set of int
-        Of the generators that numbers were drawn from, by type of the device that they were drawn on.
-    """
-
-    def __init__(self, device: torch.device = META, *, has_float64: bool = True) -> None:
+    def __init__(self, *, has_float64: bool = True) -> None:
         super().__init__()
-        self.device, self.has_float64 = device, has_float64
-        self.waits: Counter[str] = Counter()
-        self.sent = self.largest = self.alive = self.peak = self.n_operations = 0
-        self.seeds: dict[str, set[int]] = {}
-        self._seen: dict[int, weakref.ref[Any]] = {}
+        self.device, self.has_float64 = META, has_float64
+        self.waits: Counter[str] = Counter()  # of the host for the device, by operation
+        self.sent = 0  # how often the host sent numbers to the device, and waited until they were there
+        self.seeds: dict[str, set[int]] = {}  # of the generators that numbers came from, by type of their device
 
     @property
     def n_waits(self) -> int:
@@ -62,18 +43,14 @@ class Device(TorchDispatchMode):
         kwargs = kwargs or {}
         tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
         self._check_one_device(func, tensors)
-        self.n_operations += 1
         generator = kwargs.get("generator")
-        if self.device == META:  # which has no generators
-            kwargs = {name: None if name == "generator" else value for name, value in kwargs.items()}
+        kwargs = {name: None if name == "generator" else value for name, value in kwargs.items()}  # which it lacks
         value = self._answer(func, args, kwargs, tensors)
         made = [x for x in tree_leaves(value) if isinstance(x, Tensor)]
         if generator is not None:
             self.seeds.setdefault((made or tensors)[0].device.type, set()).add(generator.initial_seed())
-        self._note(func, made)
+        self._check_floats(func, made)
         return value
-
-    # What a real device would refuse
 
     def _check_one_device(self, func: Any, tensors: list[Tensor]) -> None:
         if func in COPIES:
@@ -86,37 +63,21 @@ class Device(TorchDispatchMode):
         places = {x.device for x in tensors if func in WITHOUT_SCALARS or x.ndim > 0 or x.device.type != "cpu"}
         if len(places) > 1:
             where = ", ".join(f"{tuple(x.shape)} on {x.device}" for x in tensors)
-            raise MixedDevicesError(f"{func} takes operands from different devices: {where}")
+            raise AssertionError(f"{func} takes operands from different devices: {where}")
 
-    def _note(self, func: Any, made: Iterable[Tensor]) -> None:
-        for x in made:
-            if not self._is_here(x):
-                continue
-            if not self.has_float64 and x.dtype in (torch.float64, torch.complex128):
-                raise AssertionError(f"{func} makes float64, which the device does not have")
-            storage = x.untyped_storage()
-            key = storage._cdata
-            if key in self._seen and self._seen[key]() is not None:
-                continue
-            n_bytes = storage.nbytes()
-            self.largest = max(self.largest, n_bytes)
-            self.alive += n_bytes
-            self.peak = max(self.peak, self.alive)
-            self._seen[key] = weakref.ref(storage, lambda _, n_bytes=n_bytes: self._freed(n_bytes))
-
-    def _freed(self, n_bytes: int) -> None:
-        self.alive -= n_bytes
+    def _check_floats(self, func: Any, made: Iterable[Tensor]) -> None:
+        floats = {x.dtype for x in made if self._is_here(x)}
+        if not self.has_float64 and floats & {torch.float64, torch.complex128}:
+            raise AssertionError(f"{func} makes float64, which the device does not have")
 
     def _is_here(self, x: Tensor) -> bool:
         return x.device == self.device
-
-    # Where the host asks
 
     def _answer(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         is_here = bool(tensors) and self._is_here(tensors[0])
         if func in COPIES:
             return self._copied(func, args, kwargs)
-        if not is_here or self.device != META:
+        if not is_here:
             return func(*args, **kwargs)
         if func in INDEXED:
             return self._indexed(func, args, kwargs)
@@ -138,7 +99,7 @@ class Device(TorchDispatchMode):
             self.sent += 1
         if comes and not stays:
             self.waits["copy to the host"] += 1
-            return into.fill_(1) if self.device == META else func(*args, **kwargs)
+            return into.fill_(1)
         return func(*args, **kwargs)
 
     def _indexed(self, func: Any, args: Any, kwargs: Any) -> Any:

@@ -1,9 +1,7 @@
-"""An experiment whose process is killed again and again, for tests/test_checkpoint.py.
+"""An experiment whose process is killed again and again, for tests/experiment/test_checkpoint.py.
 
-``python killed_experiment.py FOLDER N_KILLS SEED``: run it undisturbed; run it again with a checkpoint in a process
-that is killed at a random moment, again and again until one comes to its end; and all that until there were N_KILLS
-kills. Prints the results as JSON, and how many records were in the checkpoint at each kill. Processes are forked, so
-that the libraries are loaded once.
+``python killed_experiment.py FOLDER N_KILLS SEED`` runs it undisturbed, and in processes that are killed at random
+moments; it prints the results as JSON, and how many records were in the checkpoint at each kill.
 """
 
 import json
@@ -18,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
 
 from skactive import StochasticBatchQuery, run_experiment
 
@@ -36,22 +33,11 @@ class Learning:
         return self.rng.choice(len(X_pool), n_instances, replace=False, p=weights / weights.sum())
 
 
-def closure_with_a_generator():
-    rng = np.random.default_rng(7)
-    return lambda learner, X_pool, n_instances: rng.choice(len(X_pool), n_instances, replace=False)
-
-
 def global_numpy(learner, X_pool, n_instances=1):
     return np.random.permutation(len(X_pool))[:n_instances]  # noqa: NPY002 - as users do
 
 
-QUERIES = {
-    "power": StochasticBatchQuery("entropy"),
-    "surrogate": StochasticBatchQuery("entropy", posterior=DecisionTreeClassifier(max_features=2), sampler="softrank"),
-    "learning": Learning(),
-    "closure": closure_with_a_generator(),
-    "global": global_numpy,
-}
+QUERIES = {"power": StochasticBatchQuery("entropy"), "learning": Learning(), "global": global_numpy}
 
 
 def experiment(checkpoint=None, **more):

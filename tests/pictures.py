@@ -1,9 +1,4 @@
-"""What must hold of every picture that the project ships, asked of the figure that is drawn.
-
-`faults` says what is wrong: a text that is too small at the width at which a page shows the picture, one that is cut or
-lies on another, a colour that is neither grey nor of the palette or viridis, lines that only their colours tell apart,
-a legend that lies on a line.
-"""
+"""What must hold of every picture that the project ships, asked of the figure that is drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ PAGE = 7.5  # inches: at 96 pixels an inch the width at which a page shows a pic
 SMALLEST_TEXT = 8.0  # points, at that width
 MAPS = {"viridis", "Greys", drawing.colour_map().name, "orange to blue"}
 PALETTE = np.array([to_rgb(colour) for colour in drawing.COLOURS])
-VIRIDIS = np.asarray(colormaps["viridis"](np.linspace(0, 1, 256)))[:, :3]
+SAFE = np.concatenate([PALETTE, colormaps["viridis"](np.linspace(0, 1, 256))[:, :3]])  # and grey
 
 
 class Recorder(RendererAgg):
@@ -36,9 +31,8 @@ class Recorder(RendererAgg):
         self.sizes: list[tuple[str, float]] = []
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
-        self.texts.append(
-            (s, self._box(x, y, s, prop, angle, ismath) if mtext is None else mtext.get_window_extent(self))
-        )
+        box = self._box(x, y, s, prop, angle, ismath) if mtext is None else mtext.get_window_extent(self)
+        self.texts.append((s, box))
         self.sizes.append((s, prop.get_size_in_points()))
         super().draw_text(gc, x, y, s, prop, angle, ismath, mtext)
 
@@ -51,10 +45,15 @@ class Recorder(RendererAgg):
         return Bbox.from_bounds(x, y - descent, width, height)
 
 
-def faults(figure: Any, shown: float = PAGE) -> Iterator[str]:
-    """What is wrong with a figure that a page shows at this width in inches, or at its own if that is less."""
+def drawn(figure: Any) -> Recorder:
     recorder = Recorder(figure)
     figure.draw(recorder)
+    return recorder
+
+
+def faults(figure: Any, shown: float = PAGE, recorder: Recorder | None = None) -> Iterator[str]:
+    """What is wrong with a figure that a page shows at this width in inches, or at its own if that is less."""
+    recorder = recorder or drawn(figure)
     yield from _texts(figure, recorder, shown)
     yield from _colours(figure)
     for ax in figure.axes:
@@ -83,18 +82,11 @@ def _colours(figure: Any) -> Iterator[str]:
                 yield f"the map {artist.get_cmap().name!r} is none of {sorted(MAPS)}"
         used = [line.get_color() for line in ax.lines]
         used += [patch.get_facecolor() for patch in ax.patches]
-        used += [c for artist in ax.collections if artist.get_array() is None for c in artist.get_facecolor()]
-        used += [c for artist in ax.collections if artist.get_array() is None for c in artist.get_edgecolor()]
+        plain = [artist for artist in ax.collections if artist.get_array() is None]
+        used += [colour for artist in plain for colour in (*artist.get_facecolor(), *artist.get_edgecolor())]
         for colour in {to_rgb(colour) for colour in used}:
-            if not is_safe(colour):
+            if np.ptp(colour) > 0.02 and np.abs(SAFE - colour).max(axis=1).min() > 0.02:
                 yield f"the colour {np.round(colour, 2)} is not of the palette"
-
-
-def is_safe(colour: Any) -> bool:
-    """Grey, of the palette, or of viridis."""
-    rgb = np.array(to_rgb(colour))
-    near = [np.abs(known - rgb).max(axis=1).min() for known in (PALETTE, VIRIDIS)]
-    return bool(np.ptp(rgb) < 0.02 or min(near) < 0.02)
 
 
 def _lines(ax: Any, recorder: Recorder) -> Iterator[str]:
@@ -103,8 +95,7 @@ def _lines(ax: Any, recorder: Recorder) -> Iterator[str]:
     for (a, look), (b, other) in itertools.combinations(zip(named, looks, strict=True), 2):
         if look == other:
             yield f"{a.get_label()!r} and {b.get_label()!r} differ in colour only"
-    legends = [child for child in ax.get_children() if isinstance(child, Legend)]
-    for legend in legends:
+    for legend in (child for child in ax.get_children() if isinstance(child, Legend)):
         box = legend.get_window_extent(recorder)
         for line in named:
             xy = np.column_stack([line.get_xdata(orig=False), line.get_ydata(orig=False)])

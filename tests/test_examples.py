@@ -34,7 +34,6 @@ runpy.run_path(sys.argv[1])
 print(json.dumps(figures))
 """
 SENTENCE = r"[+-][\d.]+ points of .*accuracy.*, 95 % interval [+-][\d.]+ to [+-][\d.]+, [3-9] paired trials\.$"
-SETTINGS = {"image_srcset": [], "matplotlib_animations": (False, "mp4"), "compress_images": (), "src_dir": "."}
 
 
 @pytest.mark.slow
@@ -62,14 +61,6 @@ def test_the_first_examples_compare_queries_in_paired_trials_with_the_displays_o
         assert "Display.from_result(result" in code
 
 
-def test_a_picture_that_is_not_told_stops_the_build():
-    pytest.importorskip("sphinx_gallery", reason="the extra `docs` is not installed")
-    block = ("code", "# Picture: one,\n# over two lines.\nplt.show()", 12)
-    assert gallery.told(block[1]) == ["one, over two lines."]
-    with pytest.raises(ValueError, match="the block of line 12 draws 0 figures and tells 1 of them"):
-        gallery.pictures(block, {"src_file": "a.py", "image_path_iterator": iter(())}, SETTINGS)
-
-
 OTHER_MODELS = {  # programs of examples/other_models, and the package that each needs
     "gpytorch_process": "gpytorch",
     "hugging_face": "transformers",
@@ -92,11 +83,6 @@ def test_draws_of_a_model_of_another_package_pass_the_check(name):
     assert all(accuracy > 0.5 for accuracy in accuracies)  # of ten classes: it has learned
     errors = [float(number) for number in re.findall(r"off by (\S+) g", run.stdout)]
     assert all(error < 600 for error in errors)  # the weights scatter by 800 g
-    if name == "gpytorch_process":
-        # 2,000 draws: a deviation is off by 1.6 %, and the features of the prior by 2 %.
-        off, ratio = re.search(r"draws: (\S+) standard errors off; deviations: (\S+) of", run.stdout).groups()
-        assert float(off) < 2
-        assert 0.9 < float(ratio) < 1.1
 
 
 def test_every_program_of_another_package_is_run_calls_the_check_and_is_in_the_guide():

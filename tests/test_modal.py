@@ -1,8 +1,6 @@
 """The queries in modAL's own learner, on whatever versions of modAL, scikit-learn and pandas are installed."""
 
 import inspect
-import subprocess
-import sys
 
 import modAL.models
 import numpy as np
@@ -14,72 +12,20 @@ from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery, repair_modal
+from skactive import StochasticBatchQuery
 
 X, y = load_digits(return_X_y=True)
-X = X[:400] / 16
-y = y[:400]
+X, y = X[:400] / 16, y[:400]
 FIRST = 60
 RETURNS_PAIRS = "return_metrics" in inspect.signature(modAL.models.ActiveLearner.query).parameters
 
-CONTAINERS = {
-    "array": np.asarray,
-    "float32": lambda a: a.astype(np.float32),
-    "fortran": np.asfortranarray,
-    "frame": lambda a: pd.DataFrame(a, index=np.arange(len(a))[::-1] * 7),
-    "frame with one label for all rows": lambda a: pd.DataFrame(a, index=[3] * len(a)),
-    "list": lambda a: a.tolist(),
-    "csr": sparse.csr_matrix,
-    "csr_array": sparse.csr_array,
-    "csc": sparse.csc_matrix,
-    "coo": sparse.coo_matrix,
-}
 
-
-def count_rows(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
-def make_learner(wrap=np.asarray, estimator=None, **parameters):
-    forest = RandomForestClassifier(20, random_state=0)
-    query = StochasticBatchQuery(random_state=0, **parameters)
-    return ActiveLearner(
-        estimator=forest if estimator is None else estimator,
-        query_strategy=query,
-        X_training=wrap(X[:FIRST]),
-        y_training=y[:FIRST],
-    )
-
-
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_query_teach_and_fit_run_on_every_container_and_choose_the_same_rows(container):
-    wrap = CONTAINERS[container]
-    learner, plain = make_learner(wrap), make_learner()
-    for learner_, wrap_ in [(learner, wrap), (plain, np.asarray)]:
-        learner_.indices, batch = learner_.query(wrap_(X[FIRST:]), n_instances=5)
-        assert type(batch) is type(wrap_(X[:2])) or sparse.issparse(batch)
-        assert count_rows(batch) == 5
-        learner_.teach(batch, y[FIRST:][learner_.indices])
-        assert count_rows(learner_.X_training) == len(learner_.y_training) == FIRST + 5
-        learner_.second, _ = learner_.query(wrap_(X[FIRST:]), n_instances=5)
-    np.testing.assert_array_equal(learner.indices, plain.indices)
-    np.testing.assert_array_equal(learner.second, plain.second)
-    learner.fit(wrap(X), y)
-    assert learner.score(wrap(X), y) > 0.99
-
-
-def test_a_list_of_texts_is_a_pool():
-    texts = [f"{'odd' if label % 2 else 'even'} {'large' if label > 5 else 'small'}" for label in y]
-    pipe = make_pipeline(CountVectorizer(), RandomForestClassifier(10, random_state=0))
-    learner = ActiveLearner(pipe, StochasticBatchQuery(random_state=0), texts[:20], y[:20])
-    indices, batch = learner.query(texts[20:], n_instances=3)
-    assert batch == [texts[20 + i] for i in indices]
-    learner.teach(batch, y[20:][indices])
-    assert learner.X_training == texts[:20] + batch
+def make_learner(**parameters):
+    forest, query = RandomForestClassifier(20, random_state=0), StochasticBatchQuery(random_state=0, **parameters)
+    return ActiveLearner(forest, query, X_training=X[:FIRST], y_training=y[:FIRST])
 
 
 def test_a_frame_of_texts_numbers_and_gaps_keeps_its_columns():
@@ -88,17 +34,14 @@ def test_a_frame_of_texts_numbers_and_gaps_keeps_its_columns():
     labels = np.where(rng.random(200) < 0.5, "yes", "no")
     encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["city"]), (StandardScaler(), ["n"]))
     pipe = make_pipeline(encode, RandomForestClassifier(20, random_state=0))
-    query = StochasticBatchQuery(random_state=0)
-    learner = ActiveLearner(pipe, query, frame[:40], labels[:40])
+    learner = ActiveLearner(pipe, StochasticBatchQuery(random_state=0), frame[:40], labels[:40])
     indices, batch = learner.query(frame[40:], n_instances=5)
     pd.testing.assert_frame_equal(batch, frame[40:].iloc[indices])
     learner.teach(batch, labels[40:][indices])
     assert learner.X_training.dtypes.tolist() == frame.dtypes.tolist()
-    assert set(learner.predict(frame)) <= {"yes", "no"}
 
 
-@pytest.mark.parametrize("n_instances", [1, 2, 3])
-def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_strategy(n_instances):
+def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_strategy():
     calls = []
 
     class Counting(StochasticBatchQuery):
@@ -108,14 +51,10 @@ def test_modal_hands_back_as_many_rows_as_were_asked_for_in_one_call_of_the_stra
 
     learner = make_learner()
     learner.query_strategy = Counting(random_state=0)
-    indices, batch = learner.query(X[FIRST:], n_instances=n_instances)
-    assert indices.shape == (n_instances,)
-    assert batch.shape == (n_instances, 64)
-    assert calls == [n_instances]
-
-
-def test_the_number_of_instances_may_be_given_by_position():
-    assert len(make_learner().query(X[FIRST:], 4)[0]) == 4
+    for k in (1, 3):
+        indices, batch = learner.query(X[FIRST:], k)
+        assert (indices.shape, batch.shape) == ((k,), (k, 64))
+    assert calls == [1, 3]
 
 
 @pytest.mark.skipif(not RETURNS_PAIRS, reason="this modAL has no return_metrics (0.4.1)")
@@ -125,7 +64,7 @@ def test_return_metrics_gives_the_scores_of_the_batch():
     np.testing.assert_array_equal(metrics, learner.query_strategy.scores_[indices])
 
 
-def test_keywords_of_a_query_hold_for_that_call_only():
+def test_keywords_of_a_query_hold_for_that_call_only_and_an_unknown_one_is_named():
     learner = make_learner(sampler="power", beta=1.0)
     allowed = np.array([5, 17, 30, 31])
     indices, _ = learner.query(X[FIRST:], n_instances=2, sampler="topk", candidates=allowed)
@@ -133,83 +72,40 @@ def test_keywords_of_a_query_hold_for_that_call_only():
     assert set(indices) == set(allowed[np.argsort(-scores[allowed])[:2]])
     assert np.isnan(np.delete(scores, allowed)).all()
     assert learner.query_strategy.sampler == "power"
-
-
-def test_an_unknown_keyword_is_a_type_error_that_names_it():
     with pytest.raises(TypeError, match="`temperature`"):
-        make_learner().query(X[FIRST:], temperature=2)
+        learner.query(X[FIRST:], temperature=2)
 
 
-def test_a_learner_without_data_gets_a_uniform_batch_and_one_warning():
-    learner = ActiveLearner(RandomForestClassifier(), StochasticBatchQuery(random_state=0))
-    with pytest.warns(UserWarning, match="not fitted") as caught:
-        indices, batch = learner.query(X, n_instances=4)
-    assert len(caught) == 1
-    assert batch.shape == (4, 64)
-    np.testing.assert_allclose(learner.query_strategy.log_proba_, -np.log(len(X) - np.arange(4)))
-    learner.teach(batch, y[indices])
-    assert learner.X_training.shape == (4, 64)
-
-
-def test_a_learner_of_a_net_buys_images():
-    images = X.reshape(-1, 1, 8, 8).astype(np.float32)
-    module = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 4, 3), torch.nn.Dropout2d(0.3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 10)
-    )
-    net = MCDropoutClassifier(module=module, max_epochs=5, random_state=0)
-    learner = ActiveLearner(net, StochasticBatchQuery(n_draws=10, random_state=0), images[:FIRST], y[:FIRST])
-    indices, batch = learner.query(images[FIRST:], n_instances=3)
-    assert batch.shape == (3, 1, 8, 8)
-    learner.teach(batch, y[FIRST:][indices])
-    assert learner.X_training.shape == (FIRST + 3, 1, 8, 8)
-
-
-TEACH = {  # modAL-python/modAL issues 15, 71 and 115: one row and its label come in many shapes
-    "one row": ((1, 3), (1,), 6),
-    "two rows": ((2, 3), (2,), 7),
-    "a column of labels": ((1, 3), (1, 1), None),
-    "a row without its axis": ((3,), (1,), None),
-    "more labels than rows": ((2, 3), (3,), None),
-    "another number of columns": ((1, 4), (1,), None),
-    "no rows": ((0, 3), (0,), None),
-}
-
-
-@pytest.mark.parametrize("case", TEACH)
-def test_teach_stores_rows_with_their_labels_or_raises_and_stores_nothing(case):
-    shape_X, shape_y, n_stored = TEACH[case]
+@pytest.mark.parametrize(
+    ("shape_X", "shape_y"), [((1, 3), (1, 1)), ((3,), (1,)), ((2, 3), (3,)), ((1, 4), (1,)), ((0, 3), (0,))], ids=str
+)
+def test_teach_stores_rows_with_their_labels_or_raises_and_stores_nothing(shape_X, shape_y):
+    # modAL-python/modAL issues 15, 71 and 115: one row and its label come in many shapes.
     X0, y0 = np.arange(15.0).reshape(5, 3), np.array([0, 1, 0, 1, 1])
     learner = ActiveLearner(RandomForestClassifier(3, random_state=0), StochasticBatchQuery(), X0, y0)
-    new = np.ones(shape_X), np.zeros(shape_y, dtype=int)
-    if n_stored is not None:
-        learner.teach(*new)
-        assert learner.X_training.shape == (n_stored, 3)
-        assert learner.y_training.shape == (n_stored,)
-    else:
-        with pytest.raises(ValueError):
-            learner.teach(*new)
-        np.testing.assert_array_equal(learner.X_training, X0)
-        np.testing.assert_array_equal(learner.y_training, y0)
+    with pytest.raises(ValueError):
+        learner.teach(np.ones(shape_X), np.zeros(shape_y, dtype=int))
+    np.testing.assert_array_equal(learner.X_training, X0)
+    np.testing.assert_array_equal(learner.y_training, y0)
+    learner.teach(np.ones((1, 3)), [0])
+    assert (learner.X_training.shape, learner.y_training.shape) == ((6, 3), (6,))
 
 
 FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+TEXTS = [["1", "2"], ["3", "4"]]
 UNLIKE = {  # rows that a learner has, and rows that it is taught
     "a frame and an array": (FRAME, FRAME.to_numpy(), "pandas.DataFrame.* Got numpy.ndarray of numbers"),
     "a frame and other columns": (FRAME, FRAME.rename(columns={"b": "c"}), r"\['a', 'b'\]. Got .* with \['a', 'c'\]"),
-    "a frame and fewer columns": (FRAME, FRAME[["a"]], r"\['a', 'b'\]. Got .* with \['a'\]"),
-    "a list and a frame": (FRAME.to_numpy().tolist(), FRAME, "list. Got pandas.DataFrame"),
     "a tensor and an array": (torch.ones(2, 2), np.ones((2, 2)), "torch.Tensor.* Got numpy.ndarray"),
-    "numbers and texts": (np.ones((2, 2)), np.array([["1", "2"], ["3", "4"]]), "of numbers. Got numpy.ndarray of text"),
-    "numbers and a list of texts": (np.ones((2, 2)), [["1", "2"], ["3", "4"]], "of numbers. Got list"),
-    "sparse rows and texts": (sparse.csr_array(np.eye(2)), [["1", "2"], ["3", "4"]], "csr_array of numbers. Got list"),
-    "a Series and a list": (pd.Series(["1", "2"]), ["3", "4"], "Series. Got list"),
+    "numbers and a list of texts": (np.ones((2, 2)), TEXTS, "of numbers. Got list"),
+    "sparse rows and texts": (sparse.csr_array(np.eye(2)), TEXTS, "csr_array of numbers. Got list"),
 }
 
 
 @pytest.mark.parametrize("case", UNLIKE)
 def test_rows_that_cannot_be_stored_together_are_refused_with_both_named_and_nothing_is_stored(case):
     known, new, message = UNLIKE[case]
-    as_rows = FunctionTransformer(lambda X: np.zeros((count_rows(X), 2)))
+    as_rows = FunctionTransformer(lambda X: np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), 2)))
     learner = ActiveLearner(make_pipeline(as_rows, RandomForestClassifier(2)), StochasticBatchQuery(), known, [0, 1])
     with pytest.raises(TypeError, match="^`teach` must be given rows.*" + message):
         learner.teach(new, [1, 0])
@@ -220,59 +116,25 @@ def test_rows_that_cannot_be_stored_together_are_refused_with_both_named_and_not
 LIKE = {
     "an array and a list": (np.ones((2, 2)), [[2, 3], [4, 5]], np.ndarray),
     "an array and a frame": (np.ones((2, 2)), FRAME, np.ndarray),
-    "a list and an array": ([[1.0, 1.0], [1.0, 1.0]], FRAME.to_numpy(), list),
-    "a tuple and a list": (((1.0, 1.0), (1.0, 1.0)), [[2, 3], [4, 5]], list),
     "an array and sparse rows": (np.ones((2, 2)), sparse.csr_matrix(FRAME.to_numpy()), sparse.csr_matrix),
-    "sparse rows and an array": (sparse.coo_array(np.eye(2)), FRAME.to_numpy(), sparse.csr_array),
     "frames with columns in another order": (FRAME, FRAME[["b", "a"]], pd.DataFrame),
-    "dask and an array": (np.ones((2, 2)), FRAME.to_numpy(), np.ndarray),
 }
 
 
 @pytest.mark.parametrize("case", LIKE)
 def test_rows_of_two_containers_are_stored_in_one_that_holds_both(case):
     known, new, kind = LIKE[case]
-    if case.startswith("dask"):
-        known = pytest.importorskip("dask.array").from_array(known)
     learner = ActiveLearner(RandomForestClassifier(2), StochasticBatchQuery(), known, [0, 1])
     learner.teach(new, [1, 0])
-    # Old versions of SciPy stack sparse arrays and matrices to matrices.
-    assert type(learner.X_training) is kind or (sparse.issparse(learner.X_training) and sparse.issparse(known))
-    together = [block.toarray() if sparse.issparse(block) else np.asarray(block) for block in (known, new)]
-    together[1] = FRAME.to_numpy() if "order" in case else together[1]
-    stored = learner.X_training.toarray() if sparse.issparse(learner.X_training) else np.asarray(learner.X_training)
-    np.testing.assert_array_equal(stored, np.concatenate(together))
+    stored = learner.X_training
+    assert type(stored) is kind
+    below = new.toarray() if sparse.issparse(new) else FRAME.to_numpy() if "order" in case else np.asarray(new)
+    stored = stored.toarray() if sparse.issparse(stored) else np.asarray(stored)
+    np.testing.assert_array_equal(stored, np.concatenate([np.asarray(known), below]))
 
 
 def test_numbers_stay_numbers_where_rows_of_objects_are_taught_as_lists():
-    learner = ActiveLearner(
-        make_pipeline(OneHotEncoder(handle_unknown="ignore"), RandomForestClassifier(2)),
-        StochasticBatchQuery(),
-        np.array([[1, "a"], [2, "b"]], dtype=object),
-        [0, 1],
-    )
+    pipe = make_pipeline(OneHotEncoder(handle_unknown="ignore"), RandomForestClassifier(2))
+    learner = ActiveLearner(pipe, StochasticBatchQuery(), np.array([[1, "a"], [2, "b"]], dtype=object), [0, 1])
     learner.teach([[2, "c"], [3, "a"]], [1, 0])
     assert learner.X_training.tolist() == [[1, "a"], [2, "b"], [2, "c"], [3, "a"]]
-
-
-def test_a_learner_has_a_repr():
-    assert "ActiveLearner" in repr(make_learner())
-
-
-def test_repairing_twice_changes_nothing():
-    stack = modAL.models.learners.data_vstack if hasattr(modAL.models.learners, "data_vstack") else None
-    repair_modal()
-    assert getattr(modAL.models.learners, "data_vstack", None) is stack
-
-
-@pytest.mark.slow
-def test_only_modals_own_modules_are_changed():
-    code = (
-        "import sklearn.utils, sklearn.utils.validation as v, pandas, numpy\n"
-        "before = [dict(vars(m)) for m in (sklearn.utils, v, pandas, numpy)]\n"
-        "import skactive.query\n"
-        "after = [vars(m) for m in (sklearn.utils, v, pandas, numpy)]\n"
-        "print([k for b, a in zip(before, after) for k in b if b[k] is not a.get(k)])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

@@ -15,7 +15,6 @@ pytest.importorskip("ipywidgets", reason="the extra `test` brings it")
 ROOT = Path(__file__).parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGET_STATES = "application/vnd.jupyter.widget-state+json"
-WITHOUT_WIDGETS = "import sys\nsys.modules['ipywidgets'] = None"  # as if it were not installed
 EXPERIMENT = """
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -58,15 +57,3 @@ def test_bars_are_widgets_and_results_tables(outputs_of):
     assert [(bar["value"], bar["max"], bar["bar_style"]) for bar in bars] == [(2, 2, "success"), (150, 150, "success")]
     for (output,) in results:
         assert output.data["text/html"].startswith('<div class="tex2jax_ignore')
-
-
-@pytest.mark.slow
-def test_without_ipywidgets_bars_are_text_and_nothing_warns(outputs_of):
-    (_, shown), widgets = outputs_of(WITHOUT_WIDGETS, EXPERIMENT)
-    assert widgets == []
-    stderr = "".join(output.text for output in shown if output.output_type == "stream")
-    assert [output.output_type for output in shown if output.output_type != "stream"] == ["execute_result"]
-    assert "queries x trials: 100%|" in stderr
-    assert "scoring: 100%|" in stderr
-    assert "arning" not in stderr
-    assert "ipywidgets" not in stderr

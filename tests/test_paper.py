@@ -98,32 +98,10 @@ def test_every_study_has_a_place_among_the_claims(page):
     assert sorted(placed) == sorted(path.stem for path in STUDIES.glob("*.py") if "\nSIZES" in path.read_text("utf-8"))
 
 
-def test_results_of_a_study_without_a_place_are_refused(page, tmp_path):
-    (tmp_path / "new.json").write_text('{"claims": []}')
-    with pytest.raises(ValueError, match=r"`PARTS` must name every study .* It lacks \['new'\]"):
-        page.read(tmp_path)
-
-
 def test_the_table_of_claims_has_a_row_for_each(page):
     lines = (RESULTS / "claims.inc").read_text(encoding="utf-8").splitlines()
     n_claims = sum(len(json.loads(path.read_text(encoding="utf-8"))["claims"]) for path in RESULTS.glob("*.json"))
     assert sum(line.startswith("     - :ref:`") for line in lines) == n_claims
-
-
-def test_claims_that_say_the_same_are_told_apart_by_their_settings(page):
-    settings = ["net, ten tables; 10 a batch", "net, digits; 10 a batch", "net, digits; 40 a batch", "forest"]
-    claims = [{"statement": "same", "setting": setting} for setting in settings[:3]]
-    assert [page._in_words(claim, claims) for claim in claims] == [
-        "same (ten tables, 10 a batch)",
-        "same (digits, 10 a batch)",
-        "same (digits, 40 a batch)",
-    ]
-    alone = {"statement": "other", "setting": settings[3]}
-    assert page._in_words(alone, [*claims, alone]) == "other"
-
-
-def test_intervals_are_not_parted_by_line_breaks(page):
-    assert page._unbroken("a − b: +0.1 [-0.2, +0.4] points") == "a − b: +0.1\xa0[-0.2,\xa0+0.4] points"
 
 
 def test_random_effects_are_those_of_two_cases_known_by_hand(page):
@@ -144,65 +122,9 @@ def lib(monkeypatch):
     return lambda name: importlib.import_module(f"lib.{name}")
 
 
-def test_letters_have_the_flaw_of_their_setting(lib):
-    make = lib("characters").make_characters
-    images, letters, groups = make(400, "spurious", np.random.default_rng(0), p=0.9, size=16)
-    assert (images.shape, images.dtype) == ((400, 3, 16, 16), np.uint8)
-    assert abs(np.mean(groups[letters == "a"] == "blue") - 0.9) < 0.1  # 5 sigma of 200 rows
-    assert abs(np.mean(groups[letters == "d"] == "blue") - 0.1) < 0.1
-    hidden, letters, groups = make(400, "missing", np.random.default_rng(0), p=0.5, size=16)
-    seen, _, _ = make(400, "missing", np.random.default_rng(0), p=0, size=16)
-    np.testing.assert_array_equal((hidden == seen).all(axis=(1, 2, 3)), groups == "visible")
-
-
 def test_old_scores_are_compared_with_later_ones_among_the_rows_that_were_the_top(lib):
     ageing = lib("ageing")
     history = np.array([[4.0, 3, 2, 1], [4, 2, 3, 1], [1, 3, 4, 2]])
     np.testing.assert_allclose(ageing.rank_correlation(history, 0), [1.0, 0.8, -0.4])
     np.testing.assert_allclose(ageing.rank_correlation(history, 0, top=0.5), [1.0, 1.0, -1.0])
     np.testing.assert_allclose(ageing.auroc(history, 0, top=0.5), [1.0, 0.75, 0.25])
-
-
-def test_the_mean_field_is_stationary_and_narrower_than_the_prior(lib):
-    head = lib("mean_field")
-    rng = np.random.default_rng(0)
-    features, labels = np.column_stack([rng.normal(size=(60, 3)), np.ones(60)]), rng.integers(3, size=60)
-    precision = head.prior_precision(features)
-    mode = head.most_probable(features, labels, 3, precision)
-    mean, std = head.mean_field(features, labels, mode, precision, np.random.default_rng(1))
-    assert (std < 1 / np.sqrt(precision)).all()
-    noise = head.stratified_noise((60, 3), np.random.default_rng(1))
-    _, by_mean, by_std = head.negative_elbo(mean, std, features, labels, precision, noise)
-    np.testing.assert_allclose([by_mean, by_std], 0, atol=1e-3)
-
-
-def test_images_and_intents_are_read_as_their_authors_write_them(lib, tmp_path):
-    files = lib("files")
-    images = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(
-        bytes([0, 0, 8, 3, 0, 0, 0, 2, *[0, 0, 0, 3] * 2]) + images.tobytes()
-    )
-    (tmp_path / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 1]))
-    found, labels = files.load_idx(tmp_path, "train")
-    np.testing.assert_array_equal(found, images)
-    assert labels.tolist() == [7, 1]
-    (tmp_path / "full.json").write_text('{"val": [["where am i", "location"], ["null", "oos"]]}')
-    assert files.load_clinc150(tmp_path / "full.json", "val") == (["where am i", "null"], ["location", "oos"])
-
-
-def test_ihdp_has_response_surface_b(lib, tmp_path):
-    files, rng = lib("files"), np.random.default_rng(0)
-    names = ["treat", "momwhite", *files.CONTINUOUS, *files.BINARY]
-    table = np.column_stack(
-        [rng.integers(2, size=(40, 2)), rng.normal(100, 20, (40, 6)), rng.integers(2, size=(40, 19))]
-    )
-    np.savetxt(tmp_path / "ihdp.csv", table, delimiter=",", header=",".join(names), comments="")
-    X, y, effects = files.make_ihdp(tmp_path / "ihdp.csv", np.random.default_rng(0))
-    assert len(X) == np.sum((table[:, 0] == 0) | (table[:, 1] == 1))
-    treated = X[:, -1] == 1
-    assert effects[treated].mean() == pytest.approx(4)
-    rng = np.random.default_rng(0)  # coefficients first, then noise
-    linear = (X[:, :-1] + 0.5) @ rng.choice([0, 0.1, 0.2, 0.3, 0.4], size=25, p=[0.6, 0.1, 0.1, 0.1, 0.1])
-    noise = rng.standard_normal(len(X))
-    np.testing.assert_allclose((y - noise)[~treated], np.exp(linear)[~treated])
-    np.testing.assert_allclose(effects - (linear - np.exp(linear)), (effects - (linear - np.exp(linear)))[0])

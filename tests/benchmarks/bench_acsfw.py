@@ -9,26 +9,18 @@ import functools
 import warnings
 
 import numpy as np
+from arrays import draws
 from common import bench
 
 from skactive.acsfw import _project, acs_fw
 
-N_POINTS, N_CLASSES, K = 10_000, 10, 500
+K = 500
 
 
-def some_draws(n_draws: int) -> np.ndarray:
-    """Probabilities like those of MC dropout, float32: logits of a point, and noise a draw."""
-    rng = np.random.default_rng(0)
-    logits = rng.standard_normal((n_draws, N_POINTS, N_CLASSES), dtype=np.float32)
-    logits += 2 * rng.standard_normal((N_POINTS, N_CLASSES), dtype=np.float32)
-    np.exp(logits, out=logits)
-    return logits / logits.sum(-1, keepdims=True)
-
-
-def quietly(draws: np.ndarray) -> None:
+def quietly(p: np.ndarray) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the residual is gone before there are 500 rows
-        acs_fw(draws, K)
+        acs_fw(p, K)
 
 
 def plain_steps(vectors: np.ndarray) -> np.ndarray:
@@ -50,11 +42,11 @@ def plain_steps(vectors: np.ndarray) -> np.ndarray:
 
 
 def ways(n_draws: int) -> dict:
-    draws = some_draws(n_draws)
+    p = draws(10_000, n_draws)
     return {
-        "skactive": functools.partial(quietly, draws),
-        "its projections": functools.partial(_project, draws),
-        "plain steps, without projections": functools.partial(plain_steps, _project(draws)),
+        "skactive": functools.partial(quietly, p),
+        "its projections": functools.partial(_project, p),
+        "plain steps, without projections": functools.partial(plain_steps, _project(p)),
     }
 
 

@@ -65,14 +65,3 @@ def every_limit() -> dict:
         "log-probabilities without limits": plain("power")[1].log_proba,
         "without limits": functools.partial(plain, "power"),
     }
-
-
-@bench("power, 100 of 1,000,000, where each group weighs ten times all that follow")
-def steep() -> dict:
-    _, groups, _ = pool_of()
-    scores = 10.0 ** -np.minimum(groups, 200).astype(np.float64)
-    pool = Pool.of(np.zeros((N, 1)), limits=Limits(groups, max_per_group=1))
-    return {
-        "skactive": lambda: draw_batch("power", scores, K, np.random.default_rng(0), allowance=pool.allowance(K)),
-        "without limits": lambda: draw_batch("power", scores, K, np.random.default_rng(0)),
-    }

@@ -63,14 +63,3 @@ def other_scores() -> dict:
     p = draws(200_000)
     names = ["bald", "entropy", "margin", "std_dev", "variation_ratio"]
     return {name: functools.partial(scores.SCORES[name], p) for name in names}
-
-
-def entropy_in_torch(p: torch.Tensor) -> torch.Tensor:
-    return torch.special.entr(p.mean(0)).sum(-1)
-
-
-@bench("entropy of (20, 200,000, 10)", targets={"torch.special.entr of the mean, float32": 0.67})
-def entropy() -> dict:
-    p = draws(200_000)
-    plain = functools.partial(entropy_in_torch, torch.from_numpy(p))
-    return {"skactive": functools.partial(scores.entropy, p), "torch.special.entr of the mean, float32": plain}

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import pickle
 
-import dask.array
 import numpy as np
 import pandas as pd
 import pytest
 import reference
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from modAL.models import ActiveLearner
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample_posterior, scores
-from skactive._containers import drop_column, set_column, take_column
+from skactive._containers import set_column
 from skactive._utils.fingerprint import digest
-from skactive.causal import estimate_effects, predict_effects, sqrt_pehe, sqrt_pehe_scorer
+from skactive.causal import estimate_effects, predict_effects, sqrt_pehe_scorer
 from skactive.datasets import make_causal
 from skactive.samplers._law import draw_batch
 
@@ -42,17 +36,13 @@ T = POOL[:, 1].astype(int)
 MODELS = {
     "forest": RandomForestRegressor(20, random_state=0),
     "process": GaussianProcessRegressor(RBF([1.0, 1.0]) + WhiteKernel(1.0), optimizer=None, normalize_y=True),
-    "net": MCDropoutRegressor((16,), max_epochs=30, batch_size=-1, n_draws=10, device="cpu", random_state=0),
-    "pipe": make_pipeline(StandardScaler(), RandomForestRegressor(20, random_state=0)),
+    "net": MCDropoutRegressor((16,), max_epochs=5, batch_size=-1, n_draws=10, device="cpu", random_state=0),
 }
 
 
 @pytest.fixture(scope="module")
 def models():
     return {name: clone(model).fit(X[:N_LABELLED], Y[:N_LABELLED]) for name, model in MODELS.items()}
-
-
-every_model = pytest.mark.parametrize("model", MODELS)
 
 
 def query(**parameters):
@@ -62,16 +52,13 @@ def query(**parameters):
 # ------------------------------------------------------------------------------------------------------------- scores
 
 
-def test_the_scores_of_outcomes_are_those_of_the_paper():
-    assert sorted(CAUSAL_SCORES) == ["mu", "mu_pi", "mu_rho", "rho", "tau"]
-
-
 def asked_for(name, treatment, propensity):
     given = {"tau": {}, "mu_pi": {"treatment": treatment, "propensity": propensity}}
     return given.get(name, {"treatment": treatment})
 
 
 @pytest.mark.parametrize("name", CAUSAL_SCORES)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_scores_equal_their_formulas_in_exact_fractions(name, data):
     # Few values, so that variances are exactly 0 at times, and rounding is far from the cut at 4.5e15
@@ -84,98 +71,51 @@ def test_scores_equal_their_formulas_in_exact_fractions(name, data):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_nothing_over_nothing_is_nothing_and_something_over_nothing_is_finite():
-    # Draws agree on both outcomes; on the one that cannot be bought; on the effect.
-    draws = np.array([[[1.0, 3.0], [1.0, 3.0], [1.0, 3.0]], [[1.0, 3.0], [1.0, 5.0], [2.0, 4.0]]])
-    treated, untreated = (scores.rho(draws, treatment=np.full(3, t)) for t in (1, 0))
-    np.testing.assert_array_equal(treated, [0.0, 2.0**52, 0.0])
-    np.testing.assert_array_equal(untreated, [0.0, 1.0, 0.0])
-    assert np.isfinite(scores.mu_rho(draws * 1e100, treatment=np.ones(3))).all()
-
-
-def test_an_offset_of_all_outcomes_costs_no_digits():
+def test_an_offset_of_all_outcomes_costs_no_digits_and_tensors_stay_tensors():
     rng = np.random.default_rng(0)
-    draws = rng.integers(-64, 64, size=(8, 50, 2)) / 64  # sums with 2^27 are exact
-    treatment = rng.integers(2, size=50)
+    draws, treatment = rng.integers(-64, 64, size=(8, 50, 2)) / 64, rng.integers(2, size=50)  # sums with 2^27 are exact
     for name in ("mu", "tau", "rho", "mu_rho"):
         keywords = asked_for(name, treatment, None)
-        moved = scores.SCORES[name](draws + 2.0**27, **keywords)
+        moved = scores.SCORES[name](torch.from_numpy(draws + 2.0**27), **keywords)
+        assert moved.dtype == torch.float64
         np.testing.assert_allclose(moved, scores.SCORES[name](draws, **keywords), rtol=1e-12)
-
-
-def test_scores_of_outcomes_stay_on_the_device_of_tensors():
-    draws = torch.rand(5, 7, 2, generator=torch.Generator().manual_seed(0))
-    values = scores.mu_pi(draws, treatment=np.arange(7) % 2, propensity=torch.full((7,), 0.25))
-    assert isinstance(values, torch.Tensor)
-    assert values.dtype == torch.float64
-
-
-# ----------------------------------------------------------------------------------------------------------- outcomes
-
-
-CONTAINERS = {
-    "float32": lambda a: a.astype(np.float32),
-    "fortran": np.asfortranarray,
-    "object": lambda a: a.astype(object),
-    "list": lambda a: a.tolist(),
-    "frame": lambda a: pd.DataFrame(a, columns=["x", "t"], index=[5] * len(a)),
-    "frame of whole numbers": lambda a: pd.DataFrame({"x": a[:, 0], "t": a[:, 1].astype("int8")}),
-    "frame of booleans": lambda a: pd.DataFrame({"x": a[:, 0], "t": a[:, 1] == 1}),
-    "frame of categories": lambda a: pd.DataFrame({"x": a[:, 0], "t": pd.Categorical(a[:, 1].astype(int))}),
-    "csr": sparse.csr_matrix,
-    "csc array": sparse.csc_array,
-    "tensor": lambda a: torch.from_numpy(a.copy()),
-}
-
-
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_setting_the_treatment_changes_that_column_of_a_copy(container):
-    rows = CONTAINERS[container](POOL[:20])
-    rows = rows.tocsr() if sparse.issparse(rows) else rows
-    before = pickle.dumps(rows)
-    for value in (0, 1):
-        changed = set_column(rows, 1, value)
-        assert isinstance(changed, type(rows))
-        assert (np.asarray(take_column(changed, 1), dtype=float) == value).all()
-        np.testing.assert_array_equal(take_column(changed, 0), take_column(rows, 0))
-        if isinstance(rows, pd.DataFrame):
-            assert changed.dtypes.equals(rows.dtypes)
-            assert changed.index.equals(rows.index)
-    np.testing.assert_array_equal(take_column(drop_column(rows, 1), 0), take_column(rows, 0))
-    np.testing.assert_array_equal(take_column(drop_column(rows, 0), 0), take_column(rows, 1))
-    assert pickle.dumps(rows) == before
 
 
 # ------------------------------------------------------------------------------------------------------------ queries
 
 
-@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank", "topk", "uniform"])
-def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(sampler, models):
-    q = query(score="mu_rho", sampler=sampler, beta=2.0)
+CONTAINERS = {
+    "list": lambda a: a.tolist(),
+    "frame of categories": lambda a: pd.DataFrame({"x": a[:, 0], "t": a[:, 1].astype(int)}).astype({"t": "category"}),
+    "csr": sparse.csr_matrix,
+}
+
+
+def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(models):
+    q = query(score="mu_rho", beta=2.0)
     indices = q.select(models["forest"], POOL, 20)
     draws_rng, batch_rng = (np.random.default_rng(s) for s in np.random.default_rng(0).integers(2**63, size=(2, 4)))
     predict_draws = sample_posterior(models["forest"], 10, draws_rng)
     outcomes = np.stack([predict_draws(np.column_stack([POOL[:, 0], np.full(len(POOL), t)])) for t in (0, 1)], axis=-1)
     expected = reference.causal_score("mu_rho", outcomes, T)
     np.testing.assert_allclose(q.scores_, expected, rtol=1e-9, atol=1e-12)
-    batch, law = draw_batch(sampler, q.scores_, 20, batch_rng, beta=2.0)
+    batch, law = draw_batch("power", q.scores_, 20, batch_rng, beta=2.0)
     np.testing.assert_array_equal(indices, batch)
     np.testing.assert_array_equal(q.log_proba_, law.log_proba())
 
 
 @pytest.mark.arithmetic
-@every_model
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("score", ["mu_rho", "tau", "mu_pi"])
 def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, score, models):
     # Draws of a process are equal to rounding, which may order twins.
     pool = POOL if model == "process" else np.concatenate([POOL, POOL[:100]])
     parameters = {"score": score, "sampler": "softrank", "beta": 4.0, "propensity": LogisticRegression()}
-    batches = [query(chunk_size=size, **parameters).select(models[model], pool, 40) for size in (7, 100, None)]
-    for batch in batches[1:]:
-        np.testing.assert_array_equal(batch, batches[0])
+    batches = [query(chunk_size=size, **parameters).select(models[model], pool, 40) for size in (17, None)]
+    np.testing.assert_array_equal(*batches)
 
 
-@pytest.mark.parametrize("container", [name for name in CONTAINERS if name not in ("object", "float32", "tensor")])
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_the_batch_is_the_same_for_every_container(container, models):
     training = CONTAINERS[container](X[:N_LABELLED])
     forest = clone(MODELS["forest"]).fit(training, Y[:N_LABELLED])
@@ -184,42 +124,6 @@ def test_the_batch_is_the_same_for_every_container(container, models):
     expected = query(**parameters).select(models["forest"], POOL, 20)
     found = query(treatment=treatment, **parameters).select(forest, CONTAINERS[container](POOL), 20)
     np.testing.assert_array_equal(found, expected)
-
-
-def test_a_pool_on_the_disk_is_read_in_chunks(models, tmp_path):
-    np.save(tmp_path / "pool.npy", POOL)
-    on_disk = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    expected = query().select(models["forest"], POOL, 20)
-    np.testing.assert_array_equal(query(chunk_size=50).select(models["forest"], on_disk, 20), expected)
-    lazy = dask.array.from_array(POOL, chunks=(60, 2))
-    np.testing.assert_array_equal(query(chunk_size=50).select(models["forest"], lazy, 20), expected)
-
-
-def test_a_pipeline_finds_its_columns_by_name_and_type():
-    frame = pd.DataFrame({"drug": X[:, 1].astype(int), "age": X[:, 0]})
-    numbers = make_column_transformer((StandardScaler(), ["age"]), remainder="passthrough")
-    model = make_pipeline(numbers, RandomForestRegressor(20, random_state=0)).fit(frame[:60], Y[:60])
-    batch = query(treatment="drug").select(model, frame[60:], 10)
-    np.testing.assert_array_equal(batch, query(treatment=0).select(model, frame[60:], 10))
-
-
-def test_only_candidates_are_scored_and_bought(models):
-    q = query()
-    mask = T == 1
-    batch = q.select(models["forest"], POOL, 10, candidates=mask)
-    assert mask[batch].all()
-    np.testing.assert_array_equal(np.isnan(q.scores_), ~mask)
-
-
-def test_a_score_of_ones_own_gets_what_it_asks_for(models):
-    def other_arm(draws, *, treatment, propensity):
-        assert draws.shape[2] == 2
-        return np.where(treatment == 1, 1 - propensity, propensity)
-
-    q = query(score=other_arm, propensity=LogisticRegression())
-    q.select(models["forest"], POOL, 5)
-    by_hand = LogisticRegression().fit(POOL[:, :1], T).predict_proba(POOL[:, :1])
-    np.testing.assert_allclose(q.scores_, by_hand[np.arange(len(T)), 1 - T], rtol=1e-9)
 
 
 def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
@@ -233,66 +137,11 @@ def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
     np.testing.assert_allclose(q.scores_, mu.scores_ * weights, rtol=1e-9)
 
 
-def test_a_propensity_of_a_large_pool_is_fitted_to_some_of_its_rows(models, monkeypatch):
-    monkeypatch.setattr("skactive.causal._MOST_ROWS", 50)
-    rows = []
-
-    class Counting(LogisticRegression):
-        def fit(self, X, y):
-            rows.append(len(X))
-            return super().fit(X, y)
-
-    query(score="mu_pi", propensity=Counting()).select(models["forest"], POOL, 5)
-    assert rows == [50]
-
-
-@pytest.mark.parametrize("propensity", [None, LogisticRegression()])
-def test_the_propensity_is_left_alone_where_no_score_asks_for_it(propensity, models):
-    expected = query().select(models["forest"], POOL, 5)
-    np.testing.assert_array_equal(query(propensity=propensity).select(models["forest"], POOL, 5), expected)
-
-
-def test_it_works_in_a_modal_loop_with_keywords_for_a_call():
-    strategy = CausalBALDQuery(treatment=1, random_state=0)
-    learner = ActiveLearner(RandomForestRegressor(20, random_state=0), strategy, X[:20], Y[:20])
-    pool, outcomes = X[20:], Y[20:]
-    for keywords in ({}, {"beta": 4.0}, {"score": "tau", "sampler": "topk"}):
-        indices, rows = learner.query(pool, n_instances=5, **keywords)
-        learner.teach(rows, outcomes[indices])
-        pool, outcomes = np.delete(pool, indices, axis=0), np.delete(outcomes, indices)
-    assert learner.X_training.shape == (35, 2)
-    assert strategy.score == "mu_rho"
-
-
-def test_a_learner_that_is_not_fitted_gets_a_uniform_batch():
-    learner = ActiveLearner(RandomForestRegressor(5), CausalBALDQuery(treatment=1, random_state=0))
-    with pytest.warns(UserWarning, match="not fitted"):
-        assert len(learner.query(X, n_instances=4)[0]) == 4
-
-
-def test_models_without_draws_are_bootstrapped():
-    model = KNeighborsRegressor().fit(X[:60], Y[:60])
-    q = CausalBALDQuery(treatment=1, posterior="bootstrap", random_state=0)
-    batch = q.select(model, POOL, 5, X_training=X[:60], y_training=Y[:60])
-    assert len(set(batch.tolist())) == 5
-    assert (q.scores_ > 0).any()
-
-
-def test_a_query_survives_clone_and_pickle(models):
-    q = query(score="mu_pi", propensity=LogisticRegression(C=0.5), beta=3.0)
-    expected = clone(q).select(models["forest"], POOL, 5)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(q)).select(models["forest"], POOL, 5), expected)
-
-
-def test_a_pool_of_one_treatment_is_no_error_where_the_labelled_rows_have_both(models):
-    treated = POOL[T == 1]
-    batch = query().select(models["forest"], treated, 5, X_training=X[:60], y_training=Y[:60])
-    assert len(batch) == 5
-
-
 @pytest.mark.usefixtures("global_state_untouched")
-def test_it_consumes_no_global_random_state(models):
-    assert len(query(score="mu_pi", propensity=LogisticRegression()).select(models["net"], POOL, 5)) == 5
+def test_a_query_survives_clone_and_pickle_and_consumes_no_global_random_state(models):
+    q = query(score="mu_pi", propensity=RandomForestClassifier(20, min_samples_leaf=30, random_state=0), beta=3.0)
+    expected = clone(q).select(models["net"], POOL, 5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(q)).select(models["net"], POOL, 5), expected)
 
 
 # ------------------------------------------------------------------------------------------------------------ effects
@@ -301,12 +150,10 @@ def test_it_consumes_no_global_random_state(models):
 def test_predicted_effects_are_differences_of_predictions():
     frame = pd.DataFrame(X, columns=["x", "t"])
     model = LinearRegression().fit(frame, Y)
-    np.testing.assert_allclose(predict_effects(model, frame, "t"), model.coef_[1], rtol=1e-9)
-    assert predict_effects(model, frame, "t").shape == (len(X),)
+    np.testing.assert_allclose(predict_effects(model, frame, "t"), np.full(len(X), model.coef_[1]), rtol=1e-9)
 
 
-@every_model
-@pytest.mark.parametrize("chunk_size", [None, 7])
+@pytest.mark.parametrize(("model", "chunk_size"), [("forest", 7), ("process", None), ("net", 50)])
 def test_estimated_effects_are_mean_and_quantiles_over_draws(model, chunk_size, models):
     options = {"n_draws": 10, "random_state": 0, "level": 0.8, "chunk_size": chunk_size}
     found = estimate_effects(models[model], POOL, 1, **options)
@@ -314,50 +161,22 @@ def test_estimated_effects_are_mean_and_quantiles_over_draws(model, chunk_size, 
     predict_draws = sample_posterior(models[model], 10, draws_rng)
     untreated, treated = (np.asarray(predict_draws(set_column(POOL, 1, value)), dtype=np.float64) for value in (0, 1))
     effects = treated - untreated
-    np.testing.assert_allclose(found.mean, effects.mean(axis=0), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.low, np.quantile(effects, 0.1, axis=0), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.high, np.quantile(effects, 0.9, axis=0), rtol=1e-5, atol=1e-6)
-
-
-def test_intervals_of_a_model_that_is_right_cover_effects_as_often_as_they_say():
-    # Effects are those of functions from the prior that the model has; the noise is known to it.
-    rng = np.random.default_rng(0)
-    kernel = RBF([1.0, 1.0])
-    covered = []
-    for _ in range(40):
-        rows = np.column_stack([rng.normal(size=60), rng.integers(2, size=60)])
-        both = np.concatenate([set_column(rows, 1, 0), set_column(rows, 1, 1), rows])
-        f = rng.multivariate_normal(np.zeros(180), kernel(both), method="eigh")
-        noisy = f[120:] + 0.1**0.5 * rng.normal(size=60)
-        process = GaussianProcessRegressor(kernel + WhiteKernel(0.1), optimizer=None).fit(rows[:20], noisy[:20])
-        found = estimate_effects(process, rows, 1, level=0.9, n_draws=200, random_state=0)
-        effects = f[60:120] - f[:60]
-        covered.append(((found.low <= effects) & (effects <= found.high)).mean())
-    # Rows of one function err together, so that trials are what is counted.
-    error = np.std(covered, ddof=1) / np.sqrt(len(covered))
-    assert abs(np.mean(covered) - 0.9) < 5 * error < 0.15
-
-
-@given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 2), min_size=1, max_size=20))
-def test_sqrt_pehe_is_its_formula(pairs):
-    true_effects, effects = zip(*pairs, strict=True)
-    found = sqrt_pehe(true_effects, effects)
-    assert found == pytest.approx(reference.sqrt_pehe(true_effects, effects), rel=1e-9, abs=1e-9)
+    expected = effects.mean(axis=0), *np.quantile(effects, [0.1, 0.9], axis=0)
+    np.testing.assert_allclose([found.mean, found.low, found.high], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_an_experiment_scores_effects_of_its_test_rows():
     seen = []
 
     def remembering(estimator, X_test, y_test, *, rows):
-        seen.append((rows, sqrt_pehe(EFFECTS[rows], predict_effects(estimator, X_test, 1))))
+        seen.append((tuple(rows), -reference.sqrt_pehe(EFFECTS[rows], predict_effects(estimator, X_test, 1))))
         return 0.0
 
     scoring = {"pehe": sqrt_pehe_scorer(EFFECTS, 1), "seen": remembering}
-    queries = {"power": CausalBALDQuery(treatment=1), "uniform": CausalBALDQuery(treatment=1, sampler="uniform")}
-    options = {"n_initial": 20, "n_rounds": 2, "n_trials": 2, "random_state": 0, "scoring": scoring}
-    result = run_experiment(RandomForestRegressor(10), queries, X, Y, **options)
-    assert [record.scores["pehe"] for record in result.rounds] == [-value for _, value in seen]
-    assert len({tuple(rows) for rows, _ in seen}) == 2
+    options = {"n_initial": 20, "n_rounds": 1, "n_trials": 2, "random_state": 0, "scoring": scoring}
+    result = run_experiment(RandomForestRegressor(10), {"power": CausalBALDQuery(treatment=1)}, X, Y, **options)
+    np.testing.assert_allclose([record.scores["pehe"] for record in result.rounds], [value for _, value in seen])
+    assert len({rows for rows, _ in seen}) == 2
     others = sqrt_pehe_scorer(np.zeros_like(EFFECTS), 1)  # which make another experiment
     assert digest(scoring["pehe"]) == digest(sqrt_pehe_scorer(EFFECTS, 1)) != digest(others)
 
@@ -369,12 +188,10 @@ def test_the_synthetic_set_has_the_moments_of_its_formulas():
     n = 100_000
     X, y, effects = make_causal(n, np.random.default_rng(1))
     x, t = X.T
-    assert set(t) == {0.0, 1.0}
-    # E[2x + 2 - 4 sin 2x] = 2; Var = 4 + 8 (1 - e^-8) - 32 e^-2. Bounds are five standard errors.
-    variance = 4 + 8 * (1 - np.exp(-8)) - 32 * np.exp(-2)
-    assert abs(effects.mean() - 2) < 5 * np.sqrt(variance / n)
-    assert abs(effects.std() - np.sqrt(variance)) < 5 * effects.std() * np.sqrt(1 / n)
     np.testing.assert_allclose(effects, 2 * x + 2 - 4 * np.sin(2 * x))
+    # E[2x + 2 - 4 sin 2x] = 2; Var = 4 + 8 (1 - e^-8) - 32 e^-2. Bounds are five standard errors.
+    spread = np.sqrt(4 + 8 * (1 - np.exp(-8)) - 32 * np.exp(-2))
+    assert abs(effects.mean() - 2) < 5 * spread / np.sqrt(n)
     s = 2 * t - 1
     noise = y - (s * x + s - 2 * np.sin(2 * s * x) + 2 + x)
     assert abs(noise.mean()) < 5 / np.sqrt(n)
@@ -382,16 +199,3 @@ def test_the_synthetic_set_has_the_moments_of_its_formulas():
     propensity = 1 / (1 + np.exp(-(0.75 * x + 0.5)))
     for part in (x < -1, x > 1):
         assert abs((t - propensity)[part].mean()) < 5 * 0.5 / np.sqrt(part.sum())
-
-
-def test_the_synthetic_set_is_the_same_for_the_same_seed_only():
-    first, again, other = (make_causal(50, np.random.default_rng(seed)) for seed in (3, 3, 4))
-    for one, two in zip(first, again, strict=True):
-        np.testing.assert_array_equal(one, two)
-    assert (first[1] != other[1]).all()
-
-
-def test_a_forest_classifier_may_tell_the_propensity_if_it_is_never_sure(models):
-    unsure = RandomForestClassifier(50, min_samples_leaf=30, random_state=0)
-    batch = query(score="mu_pi", propensity=unsure).select(models["forest"], POOL, 5)
-    assert len(set(batch.tolist())) == 5

@@ -56,9 +56,9 @@ class Browser:
     def sees(self, selector: str, text: str) -> bool:
         """Whether the text is seen there within some seconds."""
         deadline = time.monotonic() + 5
-        while self.see(selector) != text and time.monotonic() < deadline:
+        while not (found := self.see(selector) == text) and time.monotonic() < deadline:
             time.sleep(0.02)
-        return self.see(selector) == text
+        return found
 
     def js(self, expression: str):
         return self.driver.execute_script(f"return {expression}")
@@ -89,7 +89,6 @@ def started(folder: Path) -> Iterator[Browser]:
     """A browser with a new profile in ``folder``, and its downloads there."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    # Without a sandbox: in containers there is no user but root.
     for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"):
         options.add_argument(flag)
     options.add_argument(f"--user-data-dir={folder / 'profile'}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import datetime
-import decimal
 import hashlib
 import io
 import json
@@ -36,267 +34,133 @@ def page_of(frame=TWO, *, id="id", target="y", title="week 1", **options):
     return labelling_page(frame, id=id, target=target, title=title, **options)
 
 
-class Elements(HTMLParser):
-    """Tags with their attributes, and the text inside scripts and styles."""
+def tags_of(page: str) -> list[tuple[str, dict]]:
+    found, parser = [], HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.append((tag, dict(attributes)))
+    parser.feed(page)
+    parser.close()
+    return found
 
-    def __init__(self, page: str):
-        super().__init__()
-        self.tags: list[tuple[str, dict]] = []
-        self.inside: list[tuple[str, str]] = []
-        self.is_inside = False
-        self.feed(page)
-        self.close()
 
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        if tag in {"script", "style"}:
-            self.inside.append((tag, ""))
-        self.is_inside = tag in {"script", "style"}
-
-    def handle_endtag(self, tag):
-        self.is_inside = False
-
-    def handle_data(self, data):
-        if self.is_inside:
-            tag, before = self.inside.pop()
-            self.inside.append((tag, before + data))
+def inside(page: str) -> list[str]:
+    """The style, the batch and the script."""
+    found = re.findall(r"<(style|script)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
+    assert [tag for tag, _ in found] == ["style", "script", "script"]
+    return [text for _, text in found]
 
 
 def batch_in(page: str) -> dict:
-    (style, _), (batch, content), (script, _) = Elements(page).inside
-    assert (style, batch, script) == ("style", "script", "script")
-    return json.loads(content)
+    return json.loads(inside(page)[1])
 
 
-# --- what the page holds --------------------------------------------------------------------------
-
-NASTY = [
-    "</script><script>alert(1)</script>",
-    "<!-- <script>",
-    "\u2028\u2029",
-    "\ud800",
-    "$title ${batch} $$",
-    "\0\r\n",
-]
+NASTY = ["</script><script>alert(1)</script>", "<!-- <script>", "\u2028", "\ud800", "$title ${batch} $$", "\0\r\n"]
 texts = st.one_of(st.text(st.characters(exclude_categories=())), st.sampled_from(NASTY))
+IDS = st.one_of(st.integers(), st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
 
 
-@given(cells=st.lists(texts, min_size=1, max_size=4), column=st.text(), title=texts)
-def test_any_text_comes_back_from_the_page_and_no_text_becomes_a_tag(cells, column, title):
-    frame = pd.DataFrame({column: pd.Series(cells, dtype=object)})
+@given(cells=st.lists(st.tuples(IDS, texts), min_size=1, max_size=4), column=st.text(), title=texts)
+def test_any_text_and_id_come_back_from_the_page_and_no_text_becomes_a_tag(cells, column, title):
+    ids, cells = map(list, zip(*cells, strict=True))
+    frame = pd.DataFrame({column: pd.Series(cells, dtype=object)}).set_axis(pd.Index(ids, dtype=object))
     page = page_of(frame, title=title)
     assert page.isascii()
-    assert [tag for tag, _ in Elements(page).tags] == [tag for tag, _ in Elements(page_of()).tags]
+    assert [tag for tag, _ in tags_of(page)] == [tag for tag, _ in tags_of(page_of())]
     batch = batch_in(page)
     assert batch["columns"] == [column]
+    assert [row["id"] for row in batch["rows"]] == [str(id) for id in ids]
     shown = [cell["text"] if isinstance(cell, dict) else cell for row in batch["rows"] for cell in row["cells"]]
     assert shown == cells
 
 
-IDS = st.one_of(st.integers(), st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
-
-
-@given(st.lists(IDS, min_size=1, max_size=5, unique_by=str))
-def test_ids_come_as_they_are_written(ids):
-    frame = pd.DataFrame({"a": range(len(ids))}, index=pd.Index(ids, dtype=object))
-    assert [row["id"] for row in batch_in(page_of(frame))["rows"]] == [str(one) for one in ids]
-
-
-def test_the_policy_allows_its_own_script_and_style_and_images_and_nothing_else():
-    page = Elements(page_of())
-    (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
-    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    digests = {
-        (tag, f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
-        for tag, text in page.inside
+def test_the_page_runs_its_own_script_and_style_names_nothing_else_and_makes_no_markup_of_text():
+    tags = tags_of(page_of())
+    (policy,) = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
+    style, script = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inside(page_of())[::2]
+    )
+    assert dict(rule.split(" ", 1) for rule in policy.split("; ")) == {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{script}'",
+        "style-src": f"'sha256-{style}'",
+        "img-src": "'self' file: data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
     }
-    assert rules["default-src"] == "'none'"
-    assert ("script", rules["script-src"]) in digests
-    assert ("style", rules["style-src"]) in digests
-    assert rules["img-src"] == "'self' file: data:"
-    assert rules.keys() == {
-        "default-src",
-        "script-src",
-        "style-src",
-        "img-src",
-        "base-uri",
-        "form-action",
-        "require-trusted-types-for",
-    }
-
-
-def test_the_page_names_no_other_file_and_no_address():
-    addresses = [value for _, a in Elements(page_of()).tags for key, value in a.items() if key in {"src", "href"}]
-    assert addresses == ["data:,"]
+    assert [value for _, a in tags for key, value in a.items() if key in {"src", "href"}] == ["data:,"]
     assert "://" not in page_of()
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval", "Function("):
+        assert word not in PARTS["page.js"]
+    assert all(part.isascii() for part in PARTS.values())  # others would be escaped, and in a script that changes it
 
 
-@pytest.mark.parametrize("word", ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval", "Function("])
-def test_the_script_makes_no_markup_of_text(word):
-    assert word not in PARTS["page.js"]
+def shown_of(value, **options):
+    frame = pd.DataFrame({"a": pd.Series([value], dtype=object)})
+    return batch_in(page_of(frame, **options))["rows"][0]["cells"][0]
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_the_parts_of_the_page_are_ascii(name):
-    assert PARTS[name].isascii()  # other characters would be escaped, and in a script that changes it
-
-
-COLOURS = re.compile(r"--([\w-]+): (#\w{6});")
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize(
-    ("text", "ground"),
-    [
-        *((text, ground) for text in ("text", "muted", "accent") for ground in ("page", "card")),
-        *(("text", ground) for ground in ("chosen", "note")),
-        ("on-accent", "accent"),
-    ],
-)
-def test_texts_stand_out_from_their_ground(scheme, text, ground):
-    colours = [dict(COLOURS.findall(part)) for part in PARTS["page.css"].split("@media (prefers-color-scheme: dark)")]
-
-    def luminance(name):
-        channels = np.array([int(colours[scheme][name][i : i + 2], 16) for i in (1, 3, 5)]) / 255
-        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-        return linear @ [0.2126, 0.7152, 0.0722]
-
-    low, high = sorted([luminance(text), luminance(ground)])
-    assert (high + 0.05) / (low + 0.05) >= 4.5  # WCAG 2.2, 1.4.3
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("03", "03"),
-        (3, "3"),
+def test_values_are_shown_as_people_write_them():
+    for value, shown in [
         (3.0, "3"),
-        (0.1 + 0.2, "0.3"),
         (np.float32(0.1), "0.1"),
-        (-1e-300, "-1e-300"),
-        (float("inf"), "inf"),
-        (2**70, "1180591620717411303424"),
-        (decimal.Decimal("1.50"), "1.50"),
         (True, "True"),
         (pd.Timestamp("2026-03-01"), "2026-03-01"),
-        (pd.Timestamp("2026-03-01 09:30"), "2026-03-01 09:30:00"),
-        (pd.Timestamp("2026-03-01", tz="UTC"), "2026-03-01 00:00:00+00:00"),
-        (datetime.date(2026, 3, 1), "2026-03-01"),
-        ([1, 2], "[1, 2]"),
-        ("", ""),
-        (None, None),
-        (float("nan"), None),
-        (pd.NaT, None),
-        (pd.NA, None),
-    ],
-    ids=repr,
-)
-def test_values_are_shown_as_people_write_them(value, shown):
-    frame = pd.DataFrame({"a": pd.Series([value], dtype=object)})
-    assert batch_in(page_of(frame))["rows"][0]["cells"] == [shown]
-
-
-def test_columns_of_any_type_are_shown():
-    frame = pd.DataFrame(
-        {
-            "float32": np.array([0.1, np.nan], np.float32),
-            "Int64": pd.array([1, None], "Int64"),
-            "Float32": pd.array([0.1, None], "Float32"),
-            "bool": [True, False],
-            "category": pd.Categorical(["a", None]),
-            "date": pd.to_datetime(["2026-03-01", None]),
-            "string": pd.array(["x", None], "string"),
-        }
-    )
-    shown = [row["cells"] for row in batch_in(page_of(frame))["rows"]]
-    assert shown == [["0.1", "1", "0.1", "True", "a", "2026-03-01", "x"], [None, None, None, "False", None, None, None]]
+        *((gap, None) for gap in (None, float("nan"), pd.NaT, pd.NA)),
+    ]:
+        assert shown_of(value) == shown, value
+    frame = pd.DataFrame({"a": pd.array([1, None], "Int64"), "d": pd.Categorical(["a", None])})
+    assert [row["cells"] for row in batch_in(page_of(frame))["rows"]] == [["1", "a"], [None, None]]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="paths of another system")
-@pytest.mark.parametrize(
-    ("text", "folder", "src"),
-    [
-        ("img/a.png", None, "./img/a.png"),
+def test_an_image_has_an_address_and_a_web_address_is_text():
+    for text, folder, src in [
         ("../a.JPEG", None, "./../a.JPEG"),
         ("50%/a b#1?.webp", None, "./50%25/a%20b%231%3F.webp"),
-        (Path("img/a.svg"), None, "./img/a.svg"),
         ("/data/img/a.gif", None, "file:///data/img/a.gif"),
-        ("/data/img/a.gif", "/data", "./img/a.gif"),
-        ("/data/img/a.gif", "/data/pages", "./../img/a.gif"),
-        ("javascript:alert(1)//.png", None, None),
-        ("https://example.com/a.png", None, None),
-        ("//example.com/a.png", "/data", None),
-        ("\\\\machine\\share\\a.png", None, None),
-        ("data:image/png,a.png", None, None),
-        ("file:///data/a.png", None, None),
-        ("two lines\na.png", None, None),
-        ("\ud800.png", None, None),
-        ("a.png.txt", None, None),
-        (".png", None, None),
-    ],
-)
-def test_an_image_has_an_address_and_a_web_address_is_text(text, folder, src):
-    frame = pd.DataFrame({"a": pd.Series([text], dtype=object)})
-    (cell,) = batch_in(page_of(frame, folder=folder and Path(folder)))["rows"][0]["cells"]
-    assert cell == (str(text) if src is None else {"src": src, "text": str(text)})
+        ("/data/img/a.gif", Path("/data/pages"), "./../img/a.gif"),
+    ]:
+        assert shown_of(text, folder=folder) == {"src": src, "text": str(text)}
+    no_files = ["javascript:alert(1)//.png", "https://example.com/a.png", "//example.com/a.png", "file:///data/a.png"]
+    no_images = ["data:image/png,a.png", "\\\\machine\\a.png", "two lines\na.png", "\ud800.png", "a.png.txt", ".png"]
+    for text in no_files + no_images:
+        assert shown_of(text, folder=Path("/data")) == text
 
 
 def test_labels_are_kept_for_each_batch_apart_and_found_by_a_page_made_anew():
     def key(frame=TWO, **options):
         return batch_in(page_of(frame, **options))["key"]
 
-    others = [
-        key(target="z"),
-        key(id="number"),
-        key(labels=["a"]),
-        key(title="A second time"),
-        key(kind="number"),
-        key(TWO[:1]),
-        key(TWO.rename(columns={"text": "b"})),
-        key(TWO.replace("one", "1")),
-        key(TWO.set_axis(["3", "03"])),
-    ]
-    assert len({key(), *others}) == 1 + len(others)
+    frames = [TWO[:1], TWO.rename(columns={"text": "b"}), TWO.replace("one", "1"), TWO.set_axis(["3", "03"])]
+    options = [{"target": "z"}, {"id": "number"}, {"labels": ["a"]}, {"title": "A second time"}, {"kind": "number"}]
+    assert len({key(), *map(key, frames), *(key(**one) for one in options)}) == 10
     images = pd.DataFrame({"a": ["/data/a.png"]})
     assert key(images) == key(images, guesses=[("a", 0.5)], folder=Path("/data"))
 
 
-@pytest.mark.parametrize(
-    ("labels", "texts", "numeric", "opened"),
-    [
-        ((), [], False, True),
-        (("spam", "no spam"), ["spam", "no spam"], False, True),
+def test_labels_are_written_as_given_and_a_guess_with_its_probability():
+    for labels, texts, numeric, opened in [
+        (pd.Series(["spam", "no spam"]), ["spam", "no spam"], False, True),
         (np.array([0, 1]), ["0", "1"], True, True),
         ([0.0, 0.5], ["0.0", "0.5"], True, True),
         (np.array([False, True]), ["False", "True"], False, False),
-        (pd.Series(["b", "a"]), ["b", "a"], False, True),
-    ],
-)
-def test_labels_are_written_as_given(labels, texts, numeric, opened):
-    batch = batch_in(page_of(labels=labels))
-    assert (batch["labels"], batch["numeric"], batch["open"]) == (texts, numeric, opened)
-
-
-def test_a_guess_is_told_with_its_probability_if_there_is_one():
+    ]:
+        batch = batch_in(page_of(labels=labels))
+        assert (batch["labels"], batch["numeric"], batch["open"]) == (texts, numeric, opened)
     guesses = [("spam", 0.834), (1, np.float64(1)), (2.5, float("nan")), (1 / 3, None), (np.nan, np.nan), (None, 0.5)]
     rows = batch_in(page_of(pd.DataFrame({"a": range(6)}), guesses=guesses))["rows"]
     assert [row["guess"] for row in rows] == ["spam (83%)", "1 (100%)", "2.5", "0.333333", None, None]
 
 
-@pytest.mark.parametrize("text", [" ", "a\0", "\ud800"])
-def test_ids_and_labels_that_a_csv_cannot_hold_are_refused(text):
-    for bad in ({"frame": TWO.set_axis(pd.Index(["a", text], dtype=object))}, {"labels": ["a", text]}):
-        with pytest.raises(ValueError, match="cannot save"):
-            page_of(**bad)
+def test_what_a_csv_cannot_hold_is_refused():
+    for text in (" ", "a\0", "\ud800"):
+        for bad in ({"frame": TWO.set_axis(pd.Index(["a", text], dtype=object))}, {"labels": ["a", text]}):
+            with pytest.raises(ValueError, match="cannot save"):
+                page_of(**bad)
+    for names in ({"id": "y"}, {"id": "skip"}, {"target": "skip"}):
+        with pytest.raises(ValueError, match="three names"):
+            page_of(**names)
 
-
-@pytest.mark.parametrize("names", [{"id": "y"}, {"id": "skip"}, {"target": "skip"}])
-def test_columns_of_the_csv_have_three_names(names):
-    with pytest.raises(ValueError, match="three names"):
-        page_of(**names)
-
-
-# --- in a browser ---------------------------------------------------------------------------------
 
 SIZES = {"1280 light": ((1280, 800), False), "390 dark": ((390, 844), True)}
 
@@ -338,20 +202,15 @@ def asks_before_it_is_left(browser) -> bool:
     return not browser.js("dispatchEvent(new Event('beforeunload', { cancelable: true }))")
 
 
-MESSAGES = pd.DataFrame(
-    {
-        "message": [
-            '</script><script>document.title = "broken"</script> <b>bold</b> &amp;',
-            'He said "no",\nand left\r\n\u2028 \U0001f600',
-            "\u05e9\u05dc\u05d5\u05dd, \u05e2\u05d5\u05dc\u05dd",
-            "unbreakable" * 900,
-            None,
-            "",
-        ],
-        "amount": [1.5, np.nan, 3, 4, 5, 6],
-    },
-    index=["03", "3", 'a "b", c', "two\nlines", "=1+1", "<i>"],
-)
+ROWS = {
+    "03": ('</script><script>document.title = "broken"</script> <b>bold</b> &amp;', 1.5),
+    "3": ('He said "no",\nand left\r\n\u2028 \U0001f600', np.nan),
+    'a "b", c': ("\u05e9\u05dc\u05d5\u05dd, \u05e2\u05d5\u05dc\u05dd", 3),
+    "two\nlines": ("unbreakable" * 900, 4),
+    "=1+1": (None, 5),
+    "<i>": ("", 6),
+}
+MESSAGES = pd.DataFrame.from_dict(ROWS, orient="index", columns=["message", "amount"])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -388,30 +247,22 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     shown = browser.see("#list").splitlines()
     assert [word for word in shown if word in {"open", "skipped"}] == ["skipped", "open"]
     assert browser.js("document.title") == "week 1"
+    sizes = "[...document.body.querySelectorAll('*')].map((element) => parseFloat(getComputedStyle(element).fontSize))"
+    assert min(browser.js(sizes)) >= 16
+    assert browser.js("getComputedStyle(document.activeElement).outline").endswith("solid 3px")
 
     browser.keys(Keys.ENTER)
     content = browser.downloaded("week1_labelled.csv")
     assert "week1_labelled.csv" in browser.see("#message")
     assert not asks_before_it_is_left(browser)
-    expected = pd.DataFrame(
-        {
-            "Nr; id": list(MESSAGES.index),
-            "kind, of": ["\u00e4ndern", '"new", s1', "", '"new", s1', "", "spam"],
-            "skip": ["", "", "1", "", "", ""],
-        }
-    )
-    assert list(csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)) == [
-        list(expected),
-        *expected.to_numpy().tolist(),
-    ]
-    pd.testing.assert_frame_equal(
-        pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False), expected, check_dtype=False
-    )
+    labels = ["\u00e4ndern", '"new", s1', "", '"new", s1', "", "spam"]
+    expected = [*zip(MESSAGES.index, labels, ["", "", "1", "", "", ""], strict=True)]
+    rows = [tuple(row) for row in csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)]
+    assert rows == [("Nr; id", "kind, of", "skip"), *expected]
     (tmp_path / "saved.csv").write_bytes(content)
-    told = read_table(tmp_path / "saved.csv", text=list(expected))
-    pd.testing.assert_frame_equal(told.fillna(""), expected, check_dtype=False)
+    told = read_table(str(tmp_path / "saved.csv"), text=rows[0])
+    assert [*told.fillna("").itertuples(index=False, name=None)] == expected
     assert content.startswith(b'"Nr; id","kind, of",skip\r\n03,\xc3\xa4ndern,\r\n')
-    assert content.count(b"\r\n") == 7
 
     browser.keys(*[Keys.TAB] * 2, Keys.ENTER)  # by way of "Go to the first open row" to row 1
     assert browser.see("#place").startswith("Row 1 of 6")
@@ -428,28 +279,20 @@ def test_markup_is_shown_as_text_and_a_gap_as_a_dash(show):
     for _ in range(len(MESSAGES)):
         cells.append(browser.js("[...document.querySelectorAll('dd')].map((cell) => cell.textContent)"))
         browser.keys("1")
-    assert [message for message, _ in cells][:4] == list(MESSAGES["message"][:4])
-    assert cells[4][0] == cells[1][1] == "\u2013no value"
-    assert cells[5][0] == "(empty)"
+    no_value = "\u2013no value"
+    assert [message for message, _ in cells] == [*MESSAGES["message"][:4], no_value, "(empty)"]
+    assert cells[1][1] == no_value
     assert browser.js("document.querySelectorAll('script').length") == 2
 
 
 def test_images_come_from_files_and_what_does_not_load_is_text(show, tmp_path):
     (tmp_path / "50% #1?.gif").write_bytes(PIXEL)
-    paths = [
-        "50% #1?.gif",
-        str(tmp_path / "50% #1?.gif"),
-        "missing.png",
-        "https://example.com/a.png",
-        "//a.invalid/a.png",
-    ]
+    paths = ["50% #1?.gif", str(tmp_path / "50% #1?.gif"), "missing.png", "https://example.com/a.png"]
     browser = show(page_of(pd.DataFrame({f"c{i}": [path] for i, path in enumerate(paths)}), folder=tmp_path))
     loaded = "[...document.images].map((image) => [image.alt, image.complete, image.naturalWidth])"
     assert browser.js(loaded) == [[path, True, 1] for path in paths[:2]]
-    assert [browser.see(f"#cells div:nth-child({i}) dd") for i in (3, 4, 5)] == [
-        "missing.png (no image there)",
-        *paths[3:],
-    ]
+    shown = [browser.see(f"#cells div:nth-child({i}) dd") for i in (3, 4)]
+    assert shown == ["missing.png (no image there)", *paths[3:]]
 
 
 def test_numbers_are_typed_and_keys_work_beside_them(show):
@@ -467,48 +310,35 @@ def test_numbers_are_typed_and_keys_work_beside_them(show):
     assert browser.downloaded("houses_labelled.csv") == b"id,price,skip\r\n7,1.50,\r\n8,,1\r\n9,-2e3,\r\n10,,\r\n"
 
 
-def test_more_labels_than_keys_are_found_by_typing(show):
+def test_more_labels_than_keys_are_found_by_typing_and_one_that_begins_another_is_new_where_all_have_keys(show):
+    def given(browser):
+        return [None if answer is None else answer["label"] for answer in browser.js("state.answers")]
+
     labels = [f"topic {i}" for i in range(1, 13)] + ["Hamster"]
     browser = show(page_of(pd.DataFrame({"a": range(5)}), labels=labels))
     browser.keys("9", "n", "ham", Keys.ENTER, "n", "topic 1", Keys.ENTER)
     browser.keys("n", "ham", Keys.TAB, Keys.ENTER)  # ... and one that is a part of another is added with its button
     browser.keys("n", "opic 12", Keys.ENTER)
-    given = [None if answer is None else answer["label"] for answer in browser.js("state.answers")]
-    assert given == ["topic 9", "Hamster", "topic 1", "ham", "topic 12"]
-
-
-def test_a_label_that_begins_another_is_new_where_all_have_keys_but_its_own_capitals_are_not(show):
+    assert given(browser) == ["topic 9", "Hamster", "topic 1", "ham", "topic 12"]
     browser = show(page_of(pd.DataFrame({"a": range(3)}), labels=["hamster", "cat"]))
     browser.keys("n", "ham", Keys.ENTER, "n", "CAT", Keys.ENTER, "3")
-    assert [answer["label"] for answer in browser.js("state.answers")] == ["ham", "cat", "ham"]
+    assert given(browser) == ["ham", "cat", "ham"]
 
 
-@pytest.mark.parametrize(
-    ("labels", "pressed"),
-    [
-        (range(10), "0123456789"),
-        ([0, 1], "01"),
-        ([1.0, 0.0], "10"),
-        (["b", "1", "a"], "213"),
-        ([True, False], "12"),
-        (["1.5", "10"], "12"),
-    ],
-)
-def test_a_digit_is_its_own_key(show, labels, pressed):
-    browser = show(page_of(pd.DataFrame({"a": range(len(labels))}), labels=labels, closed=True))
-    browser.keys(*pressed)
-    assert [answer["label"] for answer in browser.js("state.answers")] == [str(label) for label in labels]
-    assert not browser.js("document.getElementById('field').checkVisibility()")
+def test_a_digit_is_its_own_key(show):
+    cases = [(range(10), "0123456789"), ([1.0, 0.0], "10"), (["b", "1", "a"], "213"), ([True, False], "12")]
+    for labels, pressed in [*cases, (["1.5", "10"], "12")]:
+        browser = show(page_of(pd.DataFrame({"a": range(len(labels))}), labels=labels, closed=True))
+        browser.keys(*pressed)
+        assert [answer["label"] for answer in browser.js("state.answers")] == [str(label) for label in labels]
+        assert not browser.js("document.getElementById('field').checkVisibility()")
 
 
-def test_where_no_label_is_known_the_first_is_typed_at_once(show):
+def test_where_no_label_is_known_the_first_is_typed_at_once_and_numbers_take_no_word(show):
     browser = show(page_of())
     assert browser.see("#told") == "Type y for each row, then save."
     browser.keys("blue", Keys.ENTER, "1")
     assert browser.see("#progress") == "2 of 2 labelled"
-
-
-def test_numbers_as_labels_take_no_word(show):
     browser = show(page_of(labels=[0, 1]))
     browser.keys("n", "two", Keys.ENTER)
     assert browser.see("#message").startswith("two is not a number.")
@@ -563,26 +393,10 @@ def test_a_browser_that_keeps_nothing_is_said_to(show):
 
 def test_a_key_held_down_labels_one_row(show):
     browser = show(page_of(pd.DataFrame({"a": range(5)}), labels=["a", "b"]))
+    key = {"key": "1", "code": "Digit1", "text": "1"}
     for held in (False, True, True):
-        key = {"key": "1", "code": "Digit1", "text": "1"}
         browser.cdp("Input.dispatchKeyEvent", type="keyDown", autoRepeat=held, **key)
     assert browser.see("#progress") == "1 of 5 labelled"
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_all_texts_are_large_enough_and_what_has_the_focus_is_seen(show, size):
-    browser = show(page_of(MESSAGES, labels=["spam", "ham"], guesses=[("spam", 0.5)] * 6), size=size)
-    for _ in range(2):
-        sizes = "[...document.body.querySelectorAll('*')].map((e) => parseFloat(getComputedStyle(e).fontSize))"
-        assert min(browser.js(sizes)) >= 16
-        for _ in range(6):
-            browser.keys(Keys.TAB)
-            outline = "getComputedStyle(document.activeElement)"
-            assert browser.js(f"[{outline}.outlineStyle, {outline}.outlineWidth]") == ["solid", "3px"]
-        browser.keys("o")
-    assert browser.js("getComputedStyle(document.body).colorScheme") == "light dark"
-    lightness = browser.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
-    assert (max(lightness) < 64) == SIZES[size][1]
 
 
 def test_what_the_page_saves_is_what_the_command_takes(chromium, tmp_path, capsys):

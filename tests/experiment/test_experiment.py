@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -13,16 +12,11 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
-from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
@@ -64,29 +58,21 @@ def by_run(result):
     return runs
 
 
-def random_state_of(estimator, X, y):
-    return estimator.random_state
-
-
-# --- rounds ---------------------------------------------------------------------------------------
-
-
 # asreview/asreview #14, modAL-python/modAL #191: the last batch is smaller, and nothing breaks or is lost
 @pytest.mark.parametrize(
-    ("n_rows", "n_initial", "batch_size", "n_rounds", "n_labelled"),
+    ("n_rows", "n_initial", "batch_size", "end", "n_labelled"),
     [
-        (14, 4, 4, 10, [4, 8, 12, 14]),
-        (10, 2, 3, 2, [2, 5, 8]),
-        (9, 3, 6, 5, [3, 9]),
-        (5, 5, 2, 3, [5]),
-        (7, 1, 1, 3, [1, 2, 3, 4]),
+        (14, 4, 4, {"n_rounds": 10}, [4, 8, 12, 14]),
+        (10, 2, 3, {"n_rounds": 2}, [2, 5, 8]),
+        (5, 5, 2, {"n_rounds": 3}, [5]),
+        (40, 10, 4, {"n_rounds": None, "budget": 10}, [10, 14, 18, 20]),
     ],
 )
-def test_rounds_end_with_the_pool_and_the_last_batch_is_smaller(n_rows, n_initial, batch_size, n_rounds, n_labelled):
-    sizes = {"n_initial": n_initial, "batch_size": batch_size, "n_rounds": n_rounds}
-    regression = {"estimator": KNeighborsRegressor(1), "X": X[:n_rows], "y": X[:n_rows, 0]}
-    result = run(**regression, **sizes, X_test=X, y_test=X[:, 0])
-    for rounds in by_run(result).values():
+def test_rounds_end_with_the_pool_or_the_budget_and_the_last_batch_is_smaller(
+    n_rows, n_initial, batch_size, end, n_labelled
+):
+    sizes = {"n_initial": n_initial, "batch_size": batch_size, **end, "X_test": X, "y_test": X[:, 0]}
+    for rounds in by_run(run(estimator=KNeighborsRegressor(1), X=X[:n_rows], y=X[:n_rows, 0], **sizes)).values():
         assert [r.n_labelled for r in rounds] == n_labelled
         assert [len(r.indices) for r in rounds] == np.diff([0, *n_labelled]).tolist()
 
@@ -107,54 +93,20 @@ def test_a_round_is_what_its_record_says():
         assert len(set(labelled)) == len(labelled)
 
 
-def test_indices_are_positions_in_the_callers_data_and_the_pool_is_in_its_order():
-    result = run({"first": first_rows}, X_test=X, y_test=LABELS)
-    for initial, *rounds in by_run(result).values():
-        left = [i for i in range(len(X)) if i not in initial.indices]
-        assert [list(r.indices) for r in rounds] == [left[:4], left[4:8]]
-
-
-def test_the_learner_that_is_asked_brings_its_training_data():
-    def knows(learner, X_pool, n_instances):
-        assert learner.estimator.n_samples_fit_ == len(learner.X_training) == len(learner.y_training)
-        assert len(learner.X_training) + len(X_pool) == len(X)
-        return np.arange(n_instances)
-
-    assert not run({"knows": knows}, X_test=X, y_test=LABELS).failures
-
-
-@pytest.mark.parametrize("answer", [list, tuple, lambda i: (i, X[i]), lambda i: (i, np.zeros(len(i)))])
-def test_a_strategy_may_answer_as_any_version_of_modal_has_them_answer(answer):
-    strategy = {"q": lambda learner, X_pool, n_instances: answer(np.arange(n_instances))}
-    assert numbers(run(strategy)) == numbers(run({"q": first_rows}))
-
-
-# --- paired trials --------------------------------------------------------------------------------
-
-
-def test_queries_share_the_split_the_first_labels_and_the_first_model_of_a_trial():
-    result = run({"a": uniform, "b": first_rows}, RandomForestClassifier(5), scoring=["accuracy", "neg_log_loss"])
-    runs = by_run(result)
+def test_queries_share_first_labels_and_the_seeds_of_a_trial_and_no_two_rounds_have_the_same():
+    model = make_pipeline(BaggingClassifier(DecisionTreeClassifier(max_features=1), 2, random_state=7))
+    parts = {"outer": lambda e, X, y: e[-1].random_state, "inner": lambda e, X, y: e[-1].estimator.random_state}
+    result = run({"a": uniform, "b": first_rows}, model, scoring={**parts, "accuracy": "accuracy"})
+    runs, seeds = by_run(result), {}
     for trial in range(2):
         a, b = runs["a", trial][0], runs["b", trial][0]
         assert (a.indices, a.scores) == (b.indices, b.scores)
     assert runs["a", 0][0].indices != runs["a", 1][0].indices
-
-
-def test_models_of_equal_rounds_have_equal_seeds_and_no_two_rounds_have_the_same():
-    result = run({"a": uniform, "b": first_rows}, DecisionTreeClassifier(random_state=7), scoring=random_state_of)
-    seeds = {}
     for r in result.rounds:
-        seeds.setdefault((r.trial, r.round), set()).add(r.scores["random_state_of"])
+        seeds.setdefault((r.trial, r.round), set()).add(r.scores["outer"])
+        assert r.scores["outer"] != r.scores["inner"]  # of every part of a model
     assert all(len(of) == 1 for of in seeds.values())
     assert len(set.union(*seeds.values())) == 6
-
-
-def test_seeds_reach_every_part_of_a_model():
-    bagging = BaggingClassifier(DecisionTreeClassifier(max_features=1), 2)
-    parts = {"outer": lambda e, X, y: e[-1].random_state, "inner": lambda e, X, y: e[-1].estimator.random_state}
-    (*_, r) = run(estimator=make_pipeline(StandardScaler(), bagging), scoring=parts).rounds
-    assert r.scores["outer"] != r.scores["inner"]
 
 
 def test_equal_queries_find_the_same_under_any_name_and_with_other_queries_beside_them():
@@ -168,115 +120,64 @@ def test_equal_queries_find_the_same_under_any_name_and_with_other_queries_besid
     assert numbers(run({"a": query()}, forest)) == named_a
 
 
-def test_queries_of_other_parts_start_from_the_same_seed():
-    def query(posterior):
-        return StochasticBatchQuery("entropy", "uniform", posterior=posterior)
-
-    forest = RandomForestClassifier(5)
-    result = run({"a": query("auto"), "b": query(forest), "c": query(make_pipeline(forest))}, forest)
-    runs = by_run(result)
-    assert [r.indices for r in runs["a", 0]] == [r.indices for r in runs["b", 0]] == [r.indices for r in runs["c", 0]]
-
-
 def test_a_seed_gives_the_same_numbers_again_and_another_gives_others():
     tree = DecisionTreeClassifier(max_features=1)
     first = numbers(run(estimator=tree, random_state=5))
     assert numbers(run(estimator=tree, random_state=5)) == first
     assert numbers(run(estimator=tree, random_state=6)) != first
-    rng, again = np.random.default_rng(5), np.random.default_rng(5)
-    assert numbers(run(estimator=tree, random_state=rng)) == numbers(run(estimator=tree, random_state=again))
-    assert numbers(run(estimator=tree, random_state=rng)) != first  # a generator goes on
+    rng = np.random.default_rng(5)
+    goes_on = [numbers(run(estimator=tree, random_state=rng)) for _ in range(2)]
+    assert goes_on[0] != goes_on[1]
     assert numbers(run(random_state=None)) != numbers(run(random_state=None))
+
+
+def test_a_strategy_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
+    calls = []
+
+    def strategy(learner, X_pool, n_instances=1):
+        calls.append(1)
+        return np.arange(n_instances) + len(calls)
+
+    for initial, first, second in by_run(run({"counting": strategy}, X_test=X, y_test=LABELS)).values():
+        left = np.setdiff1d(np.arange(len(X)), initial.indices)
+        assert first.indices == tuple(left[1:5])
+        assert second.indices == tuple(np.setdiff1d(left, first.indices)[2:6])
+    assert calls == []
+
+
+def test_each_batch_of_a_run_is_chosen_with_a_seed_of_its_own():
+    # the same seed in every round would give the same positions, as pools differ by four rows only
+    query = StochasticBatchQuery("entropy", "uniform")
+    initial, first, second = by_run(run({"uniform": query}, X_test=X, y_test=LABELS))["uniform", 0]
+    left = np.setdiff1d(np.arange(len(X)), initial.indices)
+    after = np.setdiff1d(left, first.indices)
+    assert [np.flatnonzero(left == i) for i in first.indices] != [np.flatnonzero(after == i) for i in second.indices]
 
 
 class Net(nn.Sequential):
     """Its weights and its dropout come from torch's global generator."""
 
     def __init__(self):
-        super().__init__(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+        super().__init__(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))
 
 
 @pytest.mark.usefixtures("global_state_untouched")
 def test_global_generators_are_neither_a_source_nor_touched():
-    net = NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, max_epochs=2, train_split=None, verbose=0)
+    net = NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, max_epochs=1, train_split=None, verbose=0)
     first = run(estimator=net, X=X.astype(np.float32), y=Y, n_trials=1)
     with global_random.seeded(9):
         assert numbers(run(estimator=net, X=X.astype(np.float32), y=Y, n_trials=1)) == numbers(first)
 
 
-class Counting:
-    """Remembers how often it was asked."""
-
-    def __init__(self):
-        self.n_calls = 0
-
-    def __call__(self, learner, X_pool, n_instances=1):
-        self.n_calls += 1
-        return np.arange(n_instances) + self.n_calls
-
-
-def test_a_strategy_keeps_its_state_within_a_run_and_starts_afresh_in_the_next():
-    counting = Counting()
-    result = run({"counting": counting}, X_test=X, y_test=LABELS)
-    for initial, first, second in by_run(result).values():
-        left = np.setdiff1d(np.arange(len(X)), initial.indices)
-        assert first.indices == tuple(left[1:5])
-        assert second.indices == tuple(np.setdiff1d(left, first.indices)[2:6])
-    assert counting.n_calls == 0
-
-
-class CountingQuery(StochasticBatchQuery):
-    """Would count its calls, if it were not cloned for each."""
-
-    def __call__(self, learner, X_pool, n_instances=1):
-        self.n_calls = vars(self).get("n_calls", 0) + 1
-        return np.arange(n_instances) + self.n_calls
-
-
-def test_each_batch_is_chosen_by_a_clone_of_the_query_with_a_seed_of_its_own():
-    result = run(
-        {"counting": CountingQuery(), "uniform": StochasticBatchQuery("entropy", "uniform")}, X_test=X, y_test=LABELS
-    )
-    for initial, first, second in (rounds for (name, _), rounds in by_run(result).items() if name == "counting"):
-        left = np.setdiff1d(np.arange(len(X)), initial.indices)
-        assert first.indices == tuple(left[1:5])
-        assert second.indices == tuple(np.setdiff1d(left, first.indices)[1:5])
-    # the same seed in every round would give the same positions, as pools differ by four rows only
-    for initial, *rounds in (rounds for (name, _), rounds in by_run(result).items() if name == "uniform"):
-        known, positions = set(initial.indices), []
-        for r in rounds:
-            left = [i for i in range(len(X)) if i not in known]
-            positions.append([left.index(i) for i in r.indices])
-            known |= set(r.indices)
-        assert positions[0] != positions[1]
-
-
-def test_a_generator_in_a_closure_starts_afresh_in_every_run():
-    rng = np.random.default_rng(0)
-
-    def strategy(learner, X_pool, n_instances):
-        return rng.choice(len(X_pool), n_instances, replace=False)
-
-    both = run({"a": strategy, "b": strategy}, X_test=X, y_test=LABELS)
-    assert [n[4] for n in numbers(both) if n[1] == "a"] == [n[4] for n in numbers(both) if n[1] == "b"]
-    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
-
-
 def test_what_was_passed_in_is_as_it_was():
     forest, query = RandomForestClassifier(3, random_state=1), StochasticBatchQuery("entropy", random_state=2)
     frame, labels = pd.DataFrame(X, columns=list("abcd")), pd.Series(LABELS)
-    before = frame.copy(), labels.copy()
-    queries = {"query": query}
-    run(queries, forest, X=frame, y=labels)
+    run({"query": query}, forest, X=frame, y=labels)
     assert vars(forest).keys() == vars(RandomForestClassifier()).keys()  # not fitted
     assert (forest.random_state, query.random_state) == (1, 2)
     assert vars(query).keys() == vars(StochasticBatchQuery()).keys()
-    assert queries == {"query": query}
-    pd.testing.assert_frame_equal(frame, before[0])
-    pd.testing.assert_series_equal(labels, before[1])
-
-
-# --- splits and first labels ----------------------------------------------------------------------
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(X, columns=list("abcd")))
+    pd.testing.assert_series_equal(labels, pd.Series(LABELS))
 
 
 def trials_of(n_points=100, strata=None, n_trials=3, **arguments):
@@ -284,28 +185,20 @@ def trials_of(n_points=100, strata=None, n_trials=3, **arguments):
     return plan_trials(n_points, strata, [1, 2], n_trials, 4, **arguments)
 
 
-@pytest.mark.parametrize(("test_size", "n_test"), [(None, 25), (0.3, 30), (0.301, 31), (40, 40)])
+@pytest.mark.parametrize(("test_size", "n_test"), [(None, 25), (0.301, 31), (40, 40)])
 def test_every_trial_tests_on_other_rows_and_the_rest_can_be_labelled(test_size, n_test):
     trials = trials_of(test_size=test_size)
-    for trial in trials:
+    for trial, of_more in zip(trials, trials_of(test_size=test_size, n_trials=5), strict=False):
         assert len(trial.test) == n_test
         np.testing.assert_array_equal(np.union1d(trial.train, trial.test), np.arange(100))
         assert not set(trial.train) & set(trial.test)
         assert set(trial.initial) <= set(trial.train)
         assert len(set(trial.initial)) == 6
+        np.testing.assert_array_equal(trial.initial, of_more.initial)
     assert len({tuple(trial.test) for trial in trials}) == len({tuple(trial.initial) for trial in trials}) == 3
-
-
-def test_with_a_test_set_of_its_own_every_row_can_be_labelled():
-    for trial in trials_of(has_test_set=True):
-        assert trial.test is None
-        np.testing.assert_array_equal(trial.train, np.arange(100))
-
-
-def test_trials_do_not_depend_on_how_many_there_are():
-    for few, many in zip(trials_of(n_trials=2), trials_of(n_trials=5), strict=False):
-        np.testing.assert_array_equal(few.test, many.test)
-        np.testing.assert_array_equal(few.initial, many.initial)
+    (with_test_set,) = trials_of(has_test_set=True, n_trials=1)
+    assert with_test_set.test is None
+    np.testing.assert_array_equal(with_test_set.train, np.arange(100))
 
 
 def test_given_splits_and_first_labels_are_taken_as_they_are():
@@ -318,26 +211,13 @@ def test_given_splits_and_first_labels_are_taken_as_they_are():
         np.testing.assert_array_equal(trial.initial, start)
 
 
-def test_splits_may_come_from_a_generator():
-    splitter = GroupShuffleSplit(2, random_state=0)
-    result = run(splits=splitter.split(X, Y, groups=np.arange(len(X)) // 10))
-    assert numbers(result) == numbers(run(splits=list(splitter.split(X, Y, groups=np.arange(len(X)) // 10))))
-
-
-def test_given_first_labels_are_never_tested_on():
+def test_given_first_labels_are_never_tested_on_and_splits_have_the_proportions_of_the_classes():
     initial = [np.arange(t, 70 + t) for t in range(3)]
     for trial, start in zip(trials_of(initial=initial, test_size=25), initial, strict=True):
         assert len(trial.test) == 25
         assert not set(trial.test) & set(start)
-
-
-def test_splits_have_the_proportions_of_the_classes_as_far_as_that_goes():
     strata = np.repeat(["many", "few"], [80, 20])
-    for trial in trials_of(strata=strata):
-        assert (strata[trial.test] == "few").sum() == 5
-        assert (strata[trial.initial] == "few").sum() == 1
-    with_a_rare_one = np.array(["rare", *strata[1:]])
-    assert [len(trial.test) for trial in trials_of(strata=with_a_rare_one)] == [25, 25, 25]
+    assert [(strata[trial.test] == "few").sum() for trial in trials_of(strata=strata)] == [5, 5, 5]
 
 
 @given(st.data())
@@ -357,99 +237,12 @@ def test_stratified_first_labels_have_every_class_and_its_share(data):
     assert (chosen > share - 1 - rare).all()
 
 
-def test_first_labels_are_uniform_without_classes():
-    counts = np.zeros(10)
-    for seed in range(600):
-        counts[choose_initial(np.arange(10), None, 3, np.random.default_rng(seed))] += 1
-    # Each row is chosen with probability 0.3: 180 of 600, standard deviation 11.2; 5 of them
-    assert np.abs(counts - 180).max() < 5 * 11.3
-
-
-# --- data -----------------------------------------------------------------------------------------
-
-
-def frame_with_gaps():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(X.copy(), columns=["a", "b", "c", "d"], index=[f"row{i}" for i in range(len(X))])
-    frame["colour"] = pd.Series(LABELS, index=frame.index).where(rng.random(len(X)) < 0.8, "none")
-    frame["sex"] = rng.choice(["f", "m"], len(X))
-    frame.iloc[::7, 0] = np.nan
-    frame.iloc[::11, 4] = None
-    return frame
-
-
-def mixed_pipeline():
-    columns = make_column_transformer(
-        (SimpleImputer(), ["a", "b"]), (OneHotEncoder(handle_unknown="ignore"), ["colour"]), remainder="drop"
-    )
-    return make_pipeline(columns, LogisticRegression())
-
-
-def accuracy_gap(estimator, X, y):
-    """The gap between groups that a column tells, one that the pipeline does not look at."""
-    right = pd.Series(estimator.predict(X) == y, index=X.index).groupby(X["sex"]).mean()
-    return right.min() - right.max()
-
-
-def test_a_frame_with_text_and_gaps_goes_through_a_pipeline_and_its_columns_tell_groups():
-    queries = {"power": StochasticBatchQuery("entropy"), "uniform": uniform}
-    frame = frame_with_gaps()
-    result = run(
-        queries, mixed_pipeline(), X=frame, y=pd.Series(LABELS, index=frame.index), scoring=["accuracy", accuracy_gap]
-    )
-    assert len(result.rounds) == 12
-    assert not result.failures
-    assert all(-1 <= r.scores["accuracy_gap"] <= 0 for r in result.rounds)
-
-
-@pytest.mark.parametrize(
-    "container", [sparse.csr_array, sparse.csc_matrix, np.ndarray.tolist, np.asfortranarray, pd.DataFrame]
-)
-def test_the_container_of_the_features_changes_nothing(container):
-    same = run({"q": first_rows}, DecisionTreeClassifier())
-    assert numbers(run({"q": first_rows}, DecisionTreeClassifier(), X=container(X))) == numbers(same)
-
-
-@pytest.mark.parametrize(
-    "labels", [LABELS.tolist(), pd.Series(LABELS), pd.Series(LABELS, dtype="category"), LABELS[:, None]]
-)
-def test_the_container_of_the_labels_changes_nothing(labels):
-    assert numbers(run(y=labels)) == numbers(run())
-
-
-def test_regression_is_like_classification_without_strata():
-    query = {"std": StochasticBatchQuery("std_dev", posterior="bootstrap", n_draws=3), "uniform": uniform}
-    result = run(query, Ridge(), X=X[:, :3], y=X[:, 3], scoring=["r2", "neg_mean_absolute_error"])
-    assert len(result.rounds) == 12
-    assert result.score_names == ["r2", "neg_mean_absolute_error"]
-
-
-def test_a_class_may_be_missing_at_first_if_the_model_can_do_without():
-    start = [np.arange(5), np.arange(5)]  # all of one class
-    result = run({"first": first_rows}, n_initial=None, initial=start)
-    assert len(result.rounds) == 6
-    assert len(run(n_initial=2, stratify=False).rounds) == 6
-
-
-# --- scores ---------------------------------------------------------------------------------------
-
-
-def test_scorers_come_by_name_as_functions_in_lists_and_dicts():
-    error = make_scorer(mean_absolute_error, greater_is_better=False)
-    for scoring, names in [
-        (None, ["score"]),
-        ("accuracy", ["accuracy"]),
-        (["accuracy", "neg_log_loss"], ["accuracy", "neg_log_loss"]),
-        (random_state_of, ["random_state_of"]),
-        ({"a": "accuracy", "b": lambda e, X, y: 1}, ["a", "b"]),
-    ]:
-        result = run(estimator=DecisionTreeClassifier(), scoring=scoring, n_trials=1)
-        assert result.score_names == names
-        assert all(isinstance(value, float) for r in result.rounds for value in r.scores.values())
-    for scoring, name in [(error, "score"), ({"e": error}, "e")]:
-        result = run(estimator=Ridge(), y=Y.astype(float), scoring=scoring, n_trials=1)
-        assert result.score_names == [name]
-        assert result.rounds[0].scores[name] < 0
+def test_the_containers_of_features_and_labels_change_nothing():
+    same = numbers(run({"q": first_rows}, DecisionTreeClassifier()))
+    for features in (sparse.csc_matrix(X), X.tolist(), pd.DataFrame(X)):
+        assert numbers(run({"q": first_rows}, DecisionTreeClassifier(), X=features)) == same, type(features)
+    for labels in (LABELS.tolist(), pd.Series(LABELS, dtype="category"), LABELS[:, None]):
+        assert numbers(run({"q": first_rows}, DecisionTreeClassifier(), y=labels)) == same, type(labels)
 
 
 def test_a_scorer_that_asks_for_rows_gets_their_positions_in_the_callers_data():
@@ -458,9 +251,6 @@ def test_a_scorer_that_asks_for_rows_gets_their_positions_in_the_callers_data():
 
     assert {r.scores["agrees"] for r in run(scoring=agrees).rounds} == {1.0}
     assert {r.scores["agrees"] for r in run(scoring=agrees, X_test=X, y_test=LABELS).rounds} == {1.0}
-
-
-# --- failures -------------------------------------------------------------------------------------
 
 
 class FailsWhenTold(KNeighborsClassifier):
@@ -482,36 +272,21 @@ def test_a_run_that_fails_is_marked_and_the_others_are_as_they_would_be():
     with pytest.warns(UserWarning, match=r"2 of 4 runs failed.*trial 1, round 1: ArithmeticError: row 0"):
         result = run(queries, FailsWhenTold(1), **arguments)
     undisturbed = run(queries, KNeighborsClassifier(1), **arguments)
-    assert [(f.trial, f.query, f.round, f.type, f.message) for f in result.failures] == [
-        (1, "uniform", 1, "ArithmeticError", "row 0"),
-        (1, "last", 1, "ArithmeticError", "row 0"),
+    assert [(f.trial, f.query, f.round, f.message) for f in result.failures] == [
+        (1, "uniform", 1, "row 0"),
+        (1, "last", 1, "row 0"),
     ]
-    assert "in fit" in result.failures[0].traceback
     assert numbers(result) == [n for n in numbers(undisturbed) if n[0] == 0 or n[2] == 0]
-    assert "2 runs failed" in repr(result)
     assert [row["n_trials"] for row in result.summary().rows] == [1, 1]
     assert ExperimentResult.from_json(result.to_json()) == result
 
 
-def test_a_query_that_fails_is_marked_like_an_estimator():
+def test_an_experiment_of_which_nothing_is_left_raises_the_first_error():
     def fails(learner, X_pool, n_instances):
         raise LookupError("no idea")
 
-    with pytest.warns(UserWarning, match="'fails'"):
-        result = run({"fails": fails, "uniform": uniform})
-    assert {(f.query, f.round, f.type) for f in result.failures} == {("fails", 1, "LookupError")}
-    assert len(by_run(result)["uniform", 1]) == 3
-
-
-def test_an_experiment_of_which_nothing_is_left_raises_the_first_error():
-    def fails(estimator, X, y):
-        raise LookupError("no score")
-
-    with pytest.raises(RuntimeError, match=r"(?s)Every run failed.*LookupError: no score"):
-        run(scoring=fails)
-
-
-# --- results --------------------------------------------------------------------------------------
+    with pytest.raises(RuntimeError, match=r"(?s)Every run failed.*LookupError: no idea"):
+        run({"fails": fails})
 
 
 def made_up(curves, n_labelled=(10, 20, 30)):
@@ -525,50 +300,12 @@ def made_up(curves, n_labelled=(10, 20, 30)):
     return ExperimentResult(tuple(rounds))
 
 
-def test_a_frame_has_one_row_a_round():
-    query = StochasticBatchQuery("entropy", "softmax")
-    result = run({"softmax": query, "uniform": uniform}, scoring=["accuracy", "f1_macro"])
-    frame = result.to_frame()
-    columns = [
-        "trial",
-        "query",
-        "round",
-        "n_labelled",
-        "indices",
-        "accuracy",
-        "f1_macro",
-        "query_seconds",
-        "fit_seconds",
-    ]
-    assert frame.columns.tolist() == columns
-    assert len(frame) == len(result.rounds) == 12
-    assert frame["query_seconds"].isna().tolist() == (frame["round"] == 0).tolist()
-    for row, r in zip(frame.itertuples(), result.rounds, strict=True):
-        assert (row.trial, row.query, row.round, row.n_labelled) == (r.trial, r.query, r.round, r.n_labelled)
-        assert (row.indices, row.accuracy, row.fit_seconds) == (r.indices, r.scores["accuracy"], r.fit_seconds)
-
-
 def test_json_gives_the_same_result_back_to_the_last_bit():
     result = run({"a": uniform}, scoring=["accuracy", "neg_log_loss"])
-    again = ExperimentResult.from_json(result.to_json())
-    assert again == result
-    assert again.to_json() == result.to_json()
+    assert result.to_frame()["accuracy"].tolist() == [r.scores["accuracy"] for r in result.rounds]
     failed = ExperimentResult(result.rounds, (Failure(0, "a", 1, "E", "m", "t"),), {"x": [1]})
-    assert ExperimentResult.from_json(failed.to_json()) == failed
-    infinite = made_up({"a": [[0.1, np.inf, -np.inf]]})
-    assert ExperimentResult.from_json(infinite.to_json()) == infinite
-
-
-def test_settings_say_what_was_run():
-    settings = run(
-        {"power": StochasticBatchQuery("entropy", "softmax", beta=2)}, scoring="accuracy", n_trials=np.int64(2)
-    ).settings
-    assert settings["estimator"] == "KNeighborsClassifier(n_neighbors=1)"
-    assert "beta=2" in settings["queries"]["power"]
-    assert (settings["batch_size"], settings["n_trials"], settings["scoring"]) == (4, 2, {"accuracy": "accuracy"})
-    assert settings["n_initial"] == 6
-    assert settings["versions"]["numpy"] == np.__version__
-    assert json.loads(json.dumps(settings)) == settings
+    for one in (result, failed, made_up({"a": [[0.1, np.inf, -np.inf]]})):
+        assert ExperimentResult.from_json(one.to_json()) == one
 
 
 def test_a_summary_leaves_the_first_labels_out_and_has_students_numbers():
@@ -601,7 +338,6 @@ def test_labels_to_a_level_are_where_the_lines_between_evaluations_reach_it():
     assert a["labels"].mean == pytest.approx(((10 + 10 * 0.6 / 0.7) + (20 + 10 * 0.3 / 0.5)) / 2)
     assert a["reached"] == 2
     assert (b["labels"].mean, b["reached"], b["n_trials"]) == (10.0, 1, 2)
-    assert "(1 of 2)" in str(made_up(curves).summary(level=0.7))
     a, b = made_up(curves).summary().rows
     assert a["level"] == b["level"] == 0.3  # the highest that every run reaches
     assert a["reached"] == b["reached"] == 2
@@ -629,37 +365,20 @@ def test_a_trial_in_which_one_run_failed_is_left_out_for_all_and_a_query_that_al
 @pytest.mark.parametrize(
     ("differences", "verdict"),
     [
-        ([0.02, 0.021, 0.022], "better"),
         ([-0.02, -0.021, -0.022], "worse"),
         ([0.002, 0.0021, 0.0022], "better, within the margin"),
         ([-0.001, 0.001, 0.0005], "within the margin"),
-        ([-0.1, 0.1, 0.05], "cannot be told"),
+        ([-0.01, 0.03, 0.02], "cannot be told"),
         ([0.01, 0.01, 0.01], "cannot be told"),  # equal: nothing is known of their spread
     ],
 )
 def test_verdicts_say_better_worse_within_the_margin_or_that_it_cannot_be_told(differences, verdict):
     curves = {"a": [[0.5, 0.7 + d] for d in differences], "uniform": [[0.5, 0.7]] * 3}
-    row = next(row for row in made_up(curves).summary().rows if row["query"] == "a")
+    (row,) = (row for row in made_up(curves).summary().rows if row["query"] == "a")
     assert row["verdict"] == verdict
-    assert verdict in str(made_up(curves).summary())
-
-
-def test_trials_to_tell_follow_from_the_spread_seen():
-    differences = [-0.01, 0.03, 0.02]
-    curves = {"a": [[0.5, 0.7 + d] for d in differences], "uniform": [[0.5, 0.7]] * 3}
-    row = next(row for row in made_up(curves).summary().rows if row["query"] == "a")
-    times = (1.959964 + 0.841621) * np.std(differences, ddof=1) / np.mean(differences)
-    assert row["trials_to_tell"] == np.ceil(times**2)
-    assert "trials to tell" in str(made_up(curves).summary())
-
-
-@given(st.integers(0, 1000))
-def test_label_savings_change_their_sign_with_the_reference(seed):
-    rng = np.random.default_rng(seed)
-    result = made_up({"a": rng.random((4, 3)).round(1), "b": rng.random((4, 3)).round(1)})
-    (a,), (b,) = result.label_savings(reference="b").rows, result.label_savings(reference="a").rows
-    assert a["saved"].mean == -b["saved"].mean
-    np.testing.assert_equal(a["p_value"], b["p_value"])
+    if np.ptp(differences) > 1e-9:
+        times = (1.959964 + 0.841621) * np.std(differences, ddof=1) / np.mean(differences)
+        assert row["trials_to_tell"] == max(2, np.ceil(times**2))
 
 
 def test_one_trial_has_means_and_no_intervals():
@@ -667,47 +386,8 @@ def test_one_trial_has_means_and_no_intervals():
     row = result.summary().rows[0]
     assert (row["mean"].mean, row["difference"].mean) == (0.25, pytest.approx(0.05))
     assert np.isnan([row["mean"].low, row["difference"].high, row["p_value"], row["p_holm"]]).all()
-    assert "0.250" in str(result.summary())
     assert "nan" not in str(result.summary()) + str(result.label_savings())
-
-
-def test_an_experiment_without_a_query_made_has_no_mean():
-    result = run(X_test=X, y_test=LABELS, n_initial=len(X))
-    assert np.isnan(result.summary().rows[0]["mean"].mean)
-
-
-def test_tables_are_for_people_and_frames_for_machines():
-    rng = np.random.default_rng(0)
-    summary = made_up({"power": rng.random((5, 3)), "uniform": rng.random((5, 3))}).summary()
-    text, frame = str(summary), summary.to_frame()
-    assert "accuracy" in text.splitlines()[0]
-    assert "minus uniform" in text
-    assert f"{frame['mean'][0]:.3f} [{frame['mean_low'][0]:.3f}, {frame['mean_high'][0]:.3f}]" in text
-    assert frame["query"].tolist() == ["power", "uniform"]
-    assert {"difference", "difference_low", "difference_high", "p_value", "p_holm", "labels", "level"} <= set(frame)
-
-
-def test_a_bar_counts_runs(capfd):
-    run(verbose=1)
-    assert "2/2" in capfd.readouterr().err
-
-
-# --- statistics -----------------------------------------------------------------------------------
-
-
-@given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=8))
-def test_holm_is_the_step_down_rule(p_values):
-    np.testing.assert_allclose(statistics.holm(p_values), reference.holm(p_values))
-
-
-def test_holm_of_known_values():
-    assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-
-
-def test_differences_without_variance_have_a_p_value_if_they_are_0():
-    assert statistics.paired_p_value([0.0, 0.0, 0.0]) == 1.0
-    assert np.isnan(statistics.paired_p_value([0.1, 0.1, 0.1]))
-    assert np.isnan(statistics.paired_p_value([0.1]))
+    assert np.isnan(made_up({"a": [[0.1]]}).summary().rows[0]["mean"].mean)  # of first labels alone
 
 
 @given(st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=8))
@@ -727,26 +407,3 @@ def test_p_values_of_many_pairs_are_near_those_of_all_sign_flips():
     exact = np.mean(np.abs(signs @ differences) >= abs(differences.sum()) - 1e-12)
     assert abs(statistics.paired_p_value(differences) - exact) < 5 * math.sqrt(exact / 20_000)
     assert statistics.paired_p_value(differences) == statistics.paired_p_value(differences)
-
-
-def test_equal_values_have_no_interval():
-    assert np.isnan([statistics.estimate([10.0, 10.0, 10.0]).low, statistics.estimate([10.0, 10.0, 10.0]).high]).all()
-    assert statistics.estimate([10.0, 10.0, 10.0]).mean == 10
-
-
-def test_intervals_cover_the_mean_as_often_as_they_say():
-    rng = np.random.default_rng(0)
-    covered = 0
-    for _ in range(2000):
-        interval = statistics.estimate(rng.normal(3, 2, size=5))
-        covered += interval.low < 3 < interval.high
-    # Binomial(2000, 0.95): standard deviation 9.75; 5 of them
-    assert abs(covered - 1900) < 49
-
-
-def test_the_last_batch_is_smaller_where_the_budget_ends():
-    queries = {"uniform": StochasticBatchQuery(sampler="uniform")}
-    result = run_experiment(LogisticRegression(), queries, X, Y, n_initial=10, batch_size=4, budget=10, n_trials=1)
-    assert result.to_frame()["n_labelled"].unique().tolist() == [10, 14, 18, 20]
-    with pytest.raises(ValueError, match=r"Either `n_rounds` or `budget` must be given\. Got both"):
-        run_experiment(LogisticRegression(), queries, X, Y, n_initial=10, n_rounds=2, budget=10, n_trials=1)

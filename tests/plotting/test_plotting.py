@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import subprocess
-import sys
-
 import matplotlib as mpl
 
 mpl.use("agg")
@@ -14,19 +9,17 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pictures
 import pytest
 from matplotlib.colors import to_rgb
-from pictures import Recorder, faults
 from scipy import sparse, stats
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.naive_bayes import GaussianNB
 
-import skactive
 from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive.experiment._results import Failure, Round
 from skactive.plotting import BatchDisplay, LearningCurveDisplay, PairedDifferenceDisplay
-from skactive.plotting._drawing import COLOURS, styles
 
 X, Y = load_iris(return_X_y=True)
 QUERIES = ["power, beta = 4", "topk", "uniform"]
@@ -57,13 +50,9 @@ def runs(rng):
 @pytest.fixture(scope="module")
 def result():
     """A real one."""
-    queries = {
-        "power": StochasticBatchQuery("entropy", "power", 4),
-        "uniform": StochasticBatchQuery("entropy", "uniform"),
-    }
-    return run_experiment(
-        GaussianNB(), queries, X, Y, n_initial=6, n_rounds=3, batch_size=4, n_trials=3, random_state=0
-    )
+    queries = {name: StochasticBatchQuery("entropy", name) for name in ("power", "uniform")}
+    options = {"n_initial": 6, "n_rounds": 3, "batch_size": 4, "n_trials": 2, "random_state": 0}
+    return run_experiment(GaussianNB(), queries, X, Y, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +65,6 @@ def band_at(band):
     """Lower and upper edge of a band, by x."""
     vertices = np.unique(band.get_paths()[0].vertices, axis=0)
     return {x: (vertices[vertices[:, 0] == x, 1].min(), vertices[vertices[:, 0] == x, 1].max()) for x in vertices[:, 0]}
-
-
-# --- learning curves ------------------------------------------------------------------------------
 
 
 def test_a_learning_curve_is_the_mean_over_trials_in_students_interval(runs):
@@ -94,52 +80,35 @@ def test_a_learning_curve_is_the_mean_over_trials_in_students_interval(runs):
     assert display.ax_.get_xlabel() == "labels bought, the first included"
     assert display.ax_.get_ylabel() == "accuracy on test rows"
     assert display.legend_.get_title().get_text() == "mean over 5 trials, 95 % interval"
+    one = LearningCurveDisplay.from_result(result_of({query: scores[:1] for query, scores in runs.items()}))
+    assert set(one.bands_.values()) == {None}
 
 
-def test_one_trial_has_a_line_and_no_band(runs):
-    display = LearningCurveDisplay.from_result(result_of({query: scores[:1] for query, scores in runs.items()}))
-    assert set(display.bands_.values()) == {None}
-    assert display.legend_.get_title().get_text() == "one trial"
-
-
-def test_a_score_and_queries_can_be_chosen(runs):
-    display = LearningCurveDisplay.from_result(result_of(runs), scoring="error", queries=["uniform", "topk"])
-    assert list(display.lines_) == ["uniform", "topk"]
-    np.testing.assert_allclose(display.lines_["topk"].get_ydata(), 1 - runs["topk"].mean(axis=0))
-    assert display.ax_.get_ylabel() == "error on test rows"
-
-
-def test_failed_runs_and_labels_that_not_all_trials_reached_are_left_out(runs):
-    failure = Failure(1, "topk", 2, "ValueError", "no", "no")
-    runs["uniform"] = [list(scores) for scores in runs["uniform"]]
-    runs["uniform"][3] = runs["uniform"][3][:2]
-    display = LearningCurveDisplay.from_result(result_of(runs, failures=[failure]))
-    np.testing.assert_allclose(display.lines_["topk"].get_ydata(), runs["topk"][[0, 2, 3, 4]].mean(axis=0))
-    assert display.lines_["uniform"].get_xdata().tolist() == N_LABELLED[:2]
-    assert display.legend_.get_title().get_text() == "mean over 4 to 5 trials, 95 % interval"
-
-
-def test_a_query_looks_alike_in_every_figure_of_a_result(runs):
+def test_a_score_and_queries_can_be_chosen_and_a_query_looks_alike_in_every_figure_of_a_result(runs):
     result = result_of(runs)
     everything = LearningCurveDisplay.from_result(result).lines_
-    some = LearningCurveDisplay.from_result(result, queries=["uniform"]).lines_
-    differences = PairedDifferenceDisplay.from_result(result, reference=QUERIES[0]).lines_
-    for lines in (some, differences):
+    some = LearningCurveDisplay.from_result(result, scoring="error", queries=["uniform", "topk"])
+    assert list(some.lines_) == ["uniform", "topk"]
+    np.testing.assert_allclose(some.lines_["topk"].get_ydata(), 1 - runs["topk"].mean(axis=0))
+    assert some.ax_.get_ylabel() == "error on test rows"
+    for lines in (some.lines_, PairedDifferenceDisplay.from_result(result, reference=QUERIES[0]).lines_):
         for query, line in lines.items():
             assert line.get_color() == everything[query].get_color()
             assert line.get_marker() == everything[query].get_marker()
 
 
-def test_bands_of_few_trials_do_not_flatten_the_lines(rng):
-    runs = {"topk": [[0.2, 0.5, 0.6, 0.9], [0.6, 0.7, 0.8, 0.8]]}  # Student's factor of two trials is 12.7
-    display = LearningCurveDisplay.from_result(result_of(runs, queries=["topk"]))
-    y = display.lines_["topk"].get_ydata()
-    low, high = display.ax_.get_ylim()
-    assert high - low <= 3 * np.ptp(y) + 1e-12
-    assert low < y.min() < y.max() < high
-
-
-# --- paired differences ---------------------------------------------------------------------------
+def test_failed_runs_and_labels_that_not_all_trials_reached_are_left_out(runs):
+    failures = [Failure(trial, query, 2, "ValueError", "no", "no") for trial, query in ((1, "topk"), (0, "uniform"))]
+    runs["uniform"] = [list(scores) for scores in runs["uniform"]]
+    runs["uniform"][3] = runs["uniform"][3][:2]
+    result = result_of(runs, failures=failures)
+    display = LearningCurveDisplay.from_result(result)
+    np.testing.assert_allclose(display.lines_["topk"].get_ydata(), runs["topk"][[0, 2, 3, 4]].mean(axis=0))
+    assert display.lines_["uniform"].get_xdata().tolist() == N_LABELLED[:2]
+    assert display.legend_.get_title().get_text() == "mean over 4 to 5 trials, 95 % interval"
+    display = PairedDifferenceDisplay.from_result(result, queries=["topk"])  # in trials that both finished
+    differences = [runs["topk"][t][:2] - runs["uniform"][t][:2] for t in (2, 3, 4)]
+    np.testing.assert_allclose(display.lines_["topk"].get_ydata(), np.mean(differences, axis=0), atol=1e-15)
 
 
 def test_differences_are_taken_within_trials(runs):
@@ -156,60 +125,24 @@ def test_differences_are_taken_within_trials(runs):
     assert display.ax_.get_ylabel() == "accuracy minus that of uniform"
 
 
-def test_trials_that_the_reference_failed_in_are_left_out_of_differences(runs):
-    failure = Failure(0, "uniform", 2, "ValueError", "no", "no")
-    display = PairedDifferenceDisplay.from_result(result_of(runs, failures=[failure]), queries=["topk"])
-    differences = runs["topk"][1:] - runs["uniform"][1:]
-    np.testing.assert_allclose(display.lines_["topk"].get_ydata(), differences.mean(axis=0), atol=1e-15)
-
-
-def test_a_band_misses_zero_exactly_where_the_paired_test_is_significant(rng):
-    runs = random_runs(rng, n_trials=6)
-    runs["topk"] = runs["uniform"] + rng.normal(0.03, 0.03, size=(6, 4))
-    edges = band_at(PairedDifferenceDisplay.from_result(result_of(runs)).bands_["topk"])
-    p_values = [stats.ttest_rel(a, b).pvalue for a, b in zip(runs["topk"].T, runs["uniform"].T, strict=True)]
-    assert [low > 0 or high < 0 for low, high in (edges[n] for n in N_LABELLED)] == [p < 0.05 for p in p_values]
-    assert len({p < 0.05 for p in p_values}) == 2  # both happen
-
-
-def test_zero_is_in_sight_however_far_off_the_lines_are():
-    runs = {"uniform": [[0.1, 0.1, 0.1, 0.1]] * 2, "topk": [[0.5, 0.5, 0.5, 0.51], [0.5, 0.5, 0.51, 0.51]]}
-    low, high = PairedDifferenceDisplay.from_result(result_of(runs, queries=list(runs))).ax_.get_ylim()
-    assert low < 0 < 0.41 < high
-
-
-# --- batches --------------------------------------------------------------------------------------
-
-
 def offsets(points):
     return np.asarray(points.get_offsets())
 
 
-def test_rows_of_a_batch_are_drawn_where_principal_components_put_them():
-    batches = {"a": [3, 1, 100], "b": [7]}
+def test_rows_of_a_batch_are_drawn_where_principal_components_or_the_user_put_them():
+    batches, where = {"a": [3, 1, 100], "b": [7]}, PCA(2, random_state=0).fit_transform(X)
     display = BatchDisplay.from_batches(X, batches, labelled=[0, 50])
-    where = PCA(2, random_state=0).fit_transform(X)
     for query, rows in batches.items():
         np.testing.assert_array_equal(offsets(display.pools_[query]), where)
         np.testing.assert_array_equal(offsets(display.labelled_[query]), where[[0, 50]])
         np.testing.assert_array_equal(offsets(display.batches_[query]), where[rows])
     assert [ax.get_title() for ax in display.axes_] == ["a", "b"]
-    assert display.figure_.get_supxlabel() == "PC 1 (92 % of variance)"
-
-
-def test_coordinates_of_the_user_take_the_place_of_the_projection():
-    frame = pd.DataFrame({"name": ["x"] * 5})  # which cannot be projected
-    where = np.arange(10.0).reshape(5, 2)
-    display = BatchDisplay.from_batches(frame, {"a": [4]}, coordinates=where)
+    for pool in (X.reshape(150, 2, 2), sparse.csr_array(X), X.tolist()):
+        projected = BatchDisplay.from_batches(pool, {"a": [0]}).coordinates
+        np.testing.assert_allclose(np.abs(projected), np.abs(where), atol=1e-8)  # up to the sign
+    words = pd.DataFrame({"name": ["x"] * 150})  # which cannot be projected
+    display = BatchDisplay.from_batches(words, {"a": [4]}, coordinates=where)
     np.testing.assert_array_equal(offsets(display.batches_["a"]), where[[4]])
-    assert (display.axes_[0].get_xlabel(), display.axes_[0].get_ylabel()) == ("first coordinate", "second coordinate")
-
-
-def test_images_frames_and_sparse_arrays_are_projected():
-    expected = PCA(2, random_state=0).fit_transform(X)
-    for pool in (X.reshape(150, 2, 2), pd.DataFrame(X), sparse.csr_array(X), X.tolist()):
-        display = BatchDisplay.from_batches(pool, {"a": [0]})
-        np.testing.assert_allclose(np.abs(display.coordinates), np.abs(expected), atol=1e-8)  # up to the sign
 
 
 def test_scores_are_shades_of_the_pool():
@@ -219,7 +152,6 @@ def test_scores_are_shades_of_the_pool():
     shades = np.ma.filled(display.pools_["a"].get_array(), np.nan)
     np.testing.assert_array_equal(shades, scores)
     assert display.colorbar_.ax.get_ylabel() == "BALD (nats)"
-    assert [text.get_text() for text in display.legend_.get_texts()] == ["labelled", "batch"]
 
 
 def test_a_batch_of_an_experiment_is_that_of_the_round_and_the_rows_before_it_are_labelled(result):
@@ -228,76 +160,41 @@ def test_a_batch_of_an_experiment_is_that_of_the_round_and_the_rows_before_it_ar
         rounds = {r.round: list(r.indices) for r in result.rounds if r.query == query and r.trial == 1}
         assert list(display.batches[query]) == rounds[2]
         assert list(display.labelled[query]) == rounds[0] + rounds[1]
+    for trial, number in [(0, 0), (0, 4), (7, 1)]:
+        with pytest.raises(ValueError, match=rf"`trial` and `round` must be those of a batch.*Got {trial}, {number}"):
+            BatchDisplay.from_result(result, X, trial=trial, round=number)
+    with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
+        BatchDisplay.from_result(result, X[:20], trial=0, round=1)
+    with pytest.raises(ValueError, match=r"`batches\['a'\]` must be distinct positions from 0 to 149"):
+        BatchDisplay.from_batches(X, {"a": [150]})
 
 
-# --- manners --------------------------------------------------------------------------------------
-
-
-def displays(rng, ax=False):
-    """Each display with many long names, in a figure of its own or on axes of the user."""
+def displays():
+    """Each display with many long names."""
+    rng = np.random.default_rng(0)
     runs = result_of(random_runs(rng, queries=[f"query {i}, beta = {i}" for i in range(7)]), queries=[])
     two = result_of(random_runs(rng), queries=QUERIES)
     batches = {name: rng.choice(150, 10, replace=False) for name in ("power", "softmax", "topk", "uniform", "BADGE")}
-
-    def axes(*shape):
-        return plt.subplots(*shape, figsize=(9, 7), layout="constrained")[1] if ax else None
-
-    yield "curves", lambda: LearningCurveDisplay.from_result(runs, ax=axes())
-    yield "differences", lambda: PairedDifferenceDisplay.from_result(two, ax=axes())
-    yield "batches", lambda: BatchDisplay.from_batches(X, batches, labelled=[0, 60], ax=axes(1, 5))
-    scores = rng.gamma(1.0, size=150)
-    three = dict(list(batches.items())[:3])
-    yield "shades", lambda: BatchDisplay.from_batches(X, three, labelled=[0], scores=scores, ax=axes(1, 3))
+    three, scores = dict(list(batches.items())[:3]), rng.gamma(1.0, size=150)
+    return {
+        "curves": lambda: LearningCurveDisplay.from_result(runs),
+        "differences": lambda: PairedDifferenceDisplay.from_result(two),
+        "batches": lambda: BatchDisplay.from_batches(X, batches, labelled=[0, 60]),
+        "shades": lambda: BatchDisplay.from_batches(X, three, labelled=[0], scores=scores),
+    }
 
 
-NAMES = ["curves", "differences", "batches", "shades"]
-
-
-@functools.cache
-def drawn(name, ax):
-    """A display, drawn, with the renderer that knows the texts."""
-    display = dict(displays(np.random.default_rng(0), ax))[name]()
-    recorder = Recorder(display.figure_)
-    display.figure_.draw(recorder)
-    return display, recorder
-
-
-own_or_not = pytest.mark.parametrize("ax", [False, True], ids=["own figure", "axes of the user"])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_display_is_of_the_palette_and_can_be_read_at_its_size(name):
-    display, recorder = drawn(name, False)
+@pytest.mark.parametrize("name", ["curves", "differences", "batches", "shades"])
+def test_every_display_can_be_read_in_a_figure_of_its_own_and_holds_the_colours_of_what_it_shows(name):
+    display = displays()[name]()
+    recorder = pictures.drawn(display.figure_)
+    for panel in display.figure_.axes:
+        assert panel.get_xlabel() or display.figure_.get_supxlabel()
+        assert panel.get_ylabel() or display.figure_.get_supylabel()
     assert display.figure_.get_figwidth() == 6  # inches, in which a page shows it
-    assert len(recorder.texts) > 5
-    assert list(faults(display.figure_)) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-@own_or_not
-def test_no_legend_lies_on_a_curve(name, ax):
-    display, recorder = drawn(name, ax)
+    assert list(pictures.faults(display.figure_, recorder=recorder)) == []
     box = display.legend_.get_window_extent(recorder)
-    if not ax:
-        assert not any(box.overlaps(panel.get_window_extent()) for panel in display.figure_.axes)
-    elif hasattr(display, "ax_"):
-        for line in display.lines_.values():
-            assert not any(box.contains(*pixel) for pixel in display.ax_.transData.transform(line.get_xydata()))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@own_or_not
-def test_every_axis_has_a_name(name, ax):
-    display, _ = drawn(name, ax)
-    figure = display.figure_
-    for panel in display.axes_ if hasattr(display, "axes_") else [display.ax_]:
-        assert panel.get_xlabel() or figure.get_supxlabel()
-        assert panel.get_ylabel() or figure.get_supylabel()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_pictures_hold_the_colours_of_what_they_show(name):
-    display, recorder = drawn(name, False)
+    assert not any(box.overlaps(panel.get_window_extent()) for panel in display.figure_.axes)
     pixels = np.asarray(recorder.buffer_rgba())[..., :3].reshape(-1, 3) / 255
     artists = [artist for kind in ("lines_", "batches_") for artist in getattr(display, kind, {}).values()]
     assert artists
@@ -306,148 +203,21 @@ def test_pictures_hold_the_colours_of_what_they_show(name):
         assert (np.abs(pixels - to_rgb(colour)).max(axis=1) < 0.02).sum() > 20
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_plot_returns_the_display_and_draws_on_the_axes_given(name, rng):
-    display = dict(displays(rng, ax=True))[name]()
-    figure, axes = plt.subplots(1, len(getattr(display, "axes_", [None])))
-    n_figures = len(plt.get_fignums())
-    assert display.plot(axes) is display
-    assert display.figure_ is figure
-    assert len(plt.get_fignums()) == n_figures
-    assert display.plot().figure_ is not figure
-
-
-def test_keywords_go_to_the_artists(runs):
-    result = result_of(runs)
-    assert LearningCurveDisplay.from_result(result, linewidth=5).lines_["topk"].get_linewidth() == 5
-    assert PairedDifferenceDisplay.from_result(result, color="red").lines_["topk"].get_color() == "red"
-    display = BatchDisplay.from_batches(X, {"a": [0]}, marker="s", color="green")
-    assert to_rgb(display.batches_["a"].get_facecolor()[0]) == to_rgb("green")
-
-
-def test_a_display_of_a_panel_takes_a_single_axes():
-    _, ax = plt.subplots()
-    assert BatchDisplay.from_batches(X, {"a": [0]}, ax=ax).axes_[0] is ax
-
-
-def as_seen(colour, matrix):
-    """A colour by a simulation of colour vision (Machado et al., 2009; matrices act on linear light), in CIELAB."""
-    linear = np.asarray(matrix) @ [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ np.clip(
-        linear, 0, 1
-    )
-    f = [t ** (1 / 3) if t > 216 / 24389 else (841 / 108) * t + 4 / 29 for t in xyz / [0.9505, 1.0, 1.089]]
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-VISION = {
-    "usual": np.eye(3),
-    "no red cones": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "no green cones": [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ],
-}
-
-
-@pytest.mark.parametrize("vision", VISION)
-def test_colours_are_told_apart_with_every_common_colour_vision(vision):
-    colours = [*COLOURS, "white"]
-    for a, b in itertools.combinations(colours, 2):
-        difference = np.linalg.norm(as_seen(a, VISION[vision]) - as_seen(b, VISION[vision]))
-        assert difference > 10, (a, b)  # a just noticeable difference is about 2.3
-
-
-def test_no_two_of_many_curves_look_alike():
-    looks = {(s["color"], s["linestyle"], s["marker"]) for s in styles(28)}
-    assert len(looks) == 28
-    assert len({(s["color"], s["linestyle"]) for s in styles(28)}) == 28
-    assert len({(s["marker"], s["linestyle"]) for s in styles(28)}) == 28
-
-
-# --- matplotlib comes last ------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_matplotlib_is_loaded_by_plot_alone():
-    code = """
-import sys
-from skactive import LearningCurveDisplay
-display = LearningCurveDisplay(n_labelled={"a": [1, 2]}, scores={"a": [[0.1, 0.2]]})
-before = "matplotlib" in sys.modules
-import os; os.environ["MPLBACKEND"] = "agg"
-display.plot()
-print(before, "matplotlib" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
-
-
-def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    display = LearningCurveDisplay(n_labelled={"a": [1, 2]}, scores={"a": [[0.1, 0.2]]})
-    with pytest.raises(ImportError, match="`plot` needs matplotlib: python -m pip install matplotlib"):
-        display.plot()
-
-
-def test_the_learning_curve_is_at_the_top_level():
-    assert skactive.LearningCurveDisplay is LearningCurveDisplay
-
-
-# --- bad input ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("display", [LearningCurveDisplay, PairedDifferenceDisplay])
-def test_bad_input_of_curves_is_named(display, runs):
-    result = result_of(runs)
+def test_bad_input_of_curves_is_named(runs):
+    display, result = LearningCurveDisplay, result_of(runs)
     with pytest.raises(ValueError, match=r"`scoring` must be one of.*\['accuracy', 'error'\].*Got 'f1'"):
         display.from_result(result, scoring="f1")
     with pytest.raises(ValueError, match=r"`queries` must be among those of the result.*Got \['badge'\]"):
         display.from_result(result, queries=["badge"])
-    with pytest.raises(ValueError, match=r"`ax` must be 1 axes, one for each panel. Got 2"):
-        display.from_result(result, ax=plt.subplots(1, 2)[1])
     failures = [Failure(t, "topk", 1, "ValueError", "no", "no") for t in range(5)]
     with pytest.raises(ValueError, match=r"`result` must hold a finished run of each query.*Got none of 'topk'"):
         display.from_result(result_of(runs, failures=failures))
-
-
-def test_an_unknown_reference_is_named(runs):
     with pytest.raises(ValueError, match=r"`reference` must be one of.*Got 'random'"):
-        PairedDifferenceDisplay.from_result(result_of(runs), reference="random")
+        PairedDifferenceDisplay.from_result(result, reference="random")
 
 
-def test_trials_without_a_number_of_labels_in_common_are_refused():
-    rounds = tuple(Round(t, "a", 0, n, (0,), {"accuracy": 0.5}, None, 0.1) for t, n in enumerate((5, 6)))
-    with pytest.raises(ValueError, match="`result` must hold trials with numbers of labels in common"):
-        LearningCurveDisplay.from_result(ExperimentResult(rounds))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"batches": {"a": [0, 0]}}, ValueError, r"`batches\['a'\]` must be distinct positions"),
-        ({"batches": {"a": [150]}}, ValueError, r"`batches\['a'\]` must be distinct positions from 0 to 149"),
-        ({"batches": {"a": [0.5]}}, ValueError, r"`batches\['a'\]` must be positions of rows"),
-        ({"labelled": [-1]}, ValueError, "`labelled` must be distinct positions"),
-        ({"scores": [1.0]}, ValueError, "'c' argument has 1 elements"),
-        ({"coordinates": np.zeros((150, 3))}, ValueError, r"`coordinates` must have shape \(n_points, 2\)"),
-        ({"X": np.full((5, 2), np.nan)}, ValueError, "contains NaN"),
-    ],
-)
-def test_bad_input_of_batches_is_named(arguments, error, message):
-    with pytest.raises(error, match=message):
-        BatchDisplay.from_batches(**{"X": X, "batches": {"a": [0]}, **arguments})
-
-
-@pytest.mark.parametrize("round_", [0, 4, -1, 1.5])
-def test_a_round_that_is_no_batch_is_refused(round_, result):
-    with pytest.raises(ValueError, match=r"`trial` and `round` must be those of a batch of 'power'.*Got 0, "):
-        BatchDisplay.from_result(result, X, round=round_)
-
-
-def test_a_trial_that_was_not_is_refused(result):
-    with pytest.raises(ValueError, match=r"`trial` and `round` must be those of a batch of 'power'.*Got 7, 1"):
-        BatchDisplay.from_result(result, X, trial=7)
-    with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
-        BatchDisplay.from_result(result, X[:20])
+def test_a_display_draws_on_the_axes_of_the_user_and_again_in_a_new_figure(runs):
+    figure, axes = plt.subplots()
+    display = LearningCurveDisplay.from_result(result_of(runs), ax=axes)
+    assert display.figure_ is figure
+    assert display.plot().figure_ is not figure

@@ -1,10 +1,4 @@
-"""Draws are the same, to rounding, whatever a LAPACK is free to choose: signs, and bases of equal eigenvalues.
-
-Decompositions are not unique. `eigh_elsewhere` stands for the LAPACK of another machine: its eigenvectors are
-as good as scipy's, and other ones.
-"""
-
-from __future__ import annotations
+"""Draws are the same, to rounding, whatever a LAPACK is free to choose: signs, and bases of equal eigenvalues."""
 
 import itertools
 
@@ -26,7 +20,7 @@ pytestmark = pytest.mark.arithmetic
 
 
 def eigh_elsewhere(seed):
-    """Eigenvectors of other signs, and of equal eigenvalues in another basis."""
+    """The LAPACK of another machine: eigenvectors of other signs, and of equal eigenvalues in another basis."""
 
     def eigh(matrix):
         values, vectors = scipy.linalg.eigh(matrix)
@@ -41,68 +35,49 @@ def eigh_elsewhere(seed):
     return eigh
 
 
-def draws_by(monkeypatch, module, estimator, X, **training):
-    """Draws by this machine's LAPACK, and by three others."""
-    ours = sample_posterior(estimator, 30, np.random.default_rng(0), **training)(X)
-    theirs = []
+def assert_same_draws(monkeypatch, module, estimator, X, tolerance):
+    """By this machine's LAPACK, and by three others."""
+    ours = sample_posterior(estimator, 30, np.random.default_rng(0))(X)
     for seed in range(3):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "eigh", eigh_elsewhere(seed), raising=False)
-            theirs.append(sample_posterior(estimator, 30, np.random.default_rng(0), **training)(X))
-    return ours, theirs
+        monkeypatch.setattr(module, "eigh", eigh_elsewhere(seed), raising=False)
+        theirs = sample_posterior(estimator, 30, np.random.default_rng(0))(X)
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=tolerance)
 
 
-def test_the_lapacks_elsewhere_are_others():
-    symmetric = np.diag([1.0, 1.0, 2.0])
-    values, vectors = eigh_elsewhere(0)(symmetric)
-    np.testing.assert_allclose(vectors * values @ vectors.T, symmetric, atol=8 * EPS)
-    assert np.abs(vectors - scipy.linalg.eigh(symmetric)[1]).max() > 0.1
-
-
-@pytest.mark.parametrize("estimator", [BayesianRidge(), ARDRegression()])
-@pytest.mark.parametrize("design", ["any", "orthonormal"])
+@pytest.mark.parametrize(
+    ("estimator", "design"), [(BayesianRidge(), "orthonormal"), (ARDRegression(), "any"), (BayesianRidge(), "any")]
+)
 def test_draws_of_bayesian_regressions_do_not_hang_on_signs_of_eigenvectors(estimator, design, monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 8))
     if design == "orthonormal":  # all variances of a ridge are equal: any basis is one of eigenvectors
         X = scipy.linalg.qr(X - X.mean(axis=0), mode="economic")[0]
     y = X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(60)
-    ours, others = draws_by(monkeypatch, linear_models, estimator.fit(X, y), X)
     # Products of 8 by 8 matrices and of 8 numbers, of an orthonormal basis: 3 * 8 eps of the largest of numbers summed.
-    for theirs in others:
-        np.testing.assert_allclose(theirs, ours, rtol=0, atol=24 * EPS * 8 * np.abs(ours).max())
+    tolerance = 24 * EPS * 8 * np.abs(sample_posterior(estimator.fit(X, y), 30, np.random.default_rng(0))(X)).max()
+    assert_same_draws(monkeypatch, linear_models, estimator, X, tolerance)
 
 
-KERNELS = {
-    "of full rank": (Matern(1.0, nu=0.3), 1e-9),
-    "smooth": (RationalQuadratic(1.0) ** 1.5, 1e-6),  # eigenvalues down to eps: roots of rounding, see below
-    "of pairs": (1.5 * PairwiseKernel(gamma=0.5, metric="laplacian"), 1e-9),
-}
+SMOOTH = RationalQuadratic(1.0) ** 1.5  # eigenvalues down to eps: roots of rounding, see below
 
 
-@pytest.mark.parametrize("model", [GaussianProcessRegressor, GaussianProcessClassifier])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_draws_of_gaussian_processes_do_not_hang_on_signs_of_eigenvectors(kernel, model, monkeypatch):
-    kernel, tolerance = KERNELS[kernel]
+@pytest.mark.parametrize(
+    ("model", "kernel", "tolerance"),
+    [
+        (GaussianProcessRegressor, Matern(1.0, nu=0.3), 1e-9),
+        (GaussianProcessRegressor, SMOOTH, 1e-6),
+        (GaussianProcessClassifier, SMOOTH, 1e-6),
+        (GaussianProcessClassifier, 1.5 * PairwiseKernel(gamma=0.5, metric="laplacian"), 1e-9),
+    ],
+)
+def test_draws_of_gaussian_processes_do_not_hang_on_signs_of_eigenvectors(model, kernel, tolerance, monkeypatch):
     rng = np.random.default_rng(2)
-    X = rng.uniform(-1, 1, (25, 2))
-    X[12:24] = -X[:12]  # symmetric pairs
-    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(25)
-    estimator = model(kernel, optimizer=None).fit(X, y if model is GaussianProcessRegressor else y > 0)
-    ours, others = draws_by(monkeypatch, gaussian_processes, estimator, rng.uniform(-2, 2, (20, 2)))
-    # What the training rows leave open is a difference from the prior's variance, of an error of eps times the
-    # kernel's condition at worst; its root is taken.
-    for theirs in others:
-        np.testing.assert_allclose(theirs, ours, rtol=0, atol=tolerance)
-
-
-def test_an_equidistant_grid_has_equal_eigenvalues_and_one_set_of_draws(monkeypatch):
     angles = 2 * np.pi * np.arange(12) / 12  # rows on a circle: eigenvalues of the kernel come in pairs
     X = np.column_stack([np.cos(angles), np.sin(angles)])
-    estimator = GaussianProcessRegressor(Matern(1.0, nu=0.3), optimizer=None).fit(X, X[:, 0])
-    ours, others = draws_by(monkeypatch, gaussian_processes, estimator, 0.9 * X)
-    for theirs in others:
-        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-9)
+    estimator = model(kernel, optimizer=None).fit(X, X[:, 0] if model is GaussianProcessRegressor else X[:, 0] > 0)
+    # What the training rows leave open is a difference from the prior's variance, of an error of eps times the
+    # kernel's condition at worst; its root is taken.
+    assert_same_draws(monkeypatch, gaussian_processes, estimator, rng.uniform(-2, 2, (20, 2)), tolerance)
 
 
 def test_the_number_of_eigenvalues_that_count_as_zero_does_not_decide_on_draws(monkeypatch):

@@ -5,37 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 
-from skactive import StochasticBatchQuery
 from skactive.query import Pool
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(60, 3))
 X = pd.DataFrame(VALUES, columns=list("abc"), index=np.arange(60) + 1000)
 FREE = pd.Series(np.arange(60) % 3 == 0, index=X.index)
-FOREST = RandomForestClassifier(5, random_state=0).fit(X, VALUES[:, 0] > 0)
 
 
-def rows(candidates, pool=X):
-    return Pool.of(pool, candidates).rows.tolist()
+def rows(candidates):
+    return Pool.of(X, candidates).rows.tolist()
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bool", "boolean", "object", pytest.param("bool[pyarrow]", marks=pytest.mark.filterwarnings("ignore"))]
-)
+@pytest.mark.parametrize("dtype", ["bool", "boolean", "object"])
 def test_a_boolean_series_goes_by_its_index(dtype):
-    if dtype == "bool[pyarrow]":
-        pytest.importorskip("pyarrow")
     shuffled = FREE.sample(frac=1, random_state=0).astype(dtype)
     assert rows(FREE.astype(dtype)) == rows(shuffled) == np.flatnonzero(FREE).tolist()
-
-
-def test_a_query_chooses_by_the_index_of_the_mask():
-    chosen = StochasticBatchQuery(beta=0, random_state=0).select(
-        FOREST, X, 20, candidates=FREE.sample(frac=1, random_state=1)
-    )
-    assert FREE.iloc[chosen].all()
 
 
 def test_a_boolean_series_of_another_index_is_refused():
@@ -43,14 +29,9 @@ def test_a_boolean_series_of_another_index_is_refused():
         rows(FREE.reset_index(drop=True))
 
 
-def test_a_mask_of_a_pool_without_ids_goes_by_position():
-    assert rows(FREE, VALUES) == rows(FREE.to_numpy(), VALUES) == np.flatnonzero(FREE).tolist()
-
-
-@pytest.mark.parametrize("index", [X.index, pd.RangeIndex(5), pd.Index(["a", "b"])])
-def test_ids_are_no_positions_and_the_message_has_the_line_that_makes_some_of_them(index):
+def test_ids_are_no_positions_and_the_message_has_the_line_that_makes_some_of_them():
     with pytest.raises(TypeError, match=r"a pandas Index holds ids. Give `np.flatnonzero\(X_pool.index.isin\(ids\)\)`"):
-        rows(index)
+        rows(X.index)
     ids = X.index[[40, 3]]
     assert rows(np.flatnonzero(X.index.isin(ids))) == [3, 40]
 
@@ -60,16 +41,15 @@ def test_positions_in_a_series_are_positions_whatever_its_index():
     assert rows(pd.Series([5, 2], dtype="Int64")) == [2, 5]
 
 
-@pytest.mark.parametrize("missing", [pd.NA, None, np.nan])
-def test_a_mask_with_gaps_is_refused(missing):
-    gaps = FREE.astype("object")
-    gaps.iloc[4] = missing
-    for mask in (gaps, gaps.astype("boolean")):
-        with pytest.raises(TypeError, match="`candidates` must be a mask of booleans"):
-            rows(mask)
+GAPS = FREE.astype("object")
+GAPS.iloc[4] = pd.NA
+ZEROS_AND_ONES = np.arange(60) % 2
 
 
-@pytest.mark.parametrize("candidates", [np.ma.masked_array([True] * 60, [False] * 60), "abc", [0.5], [[1]], [-1], [60]])
-def test_what_is_neither_positions_nor_a_mask_is_refused(candidates):
-    with pytest.raises((ValueError, TypeError), match="`candidates` must"):
-        rows(candidates)
+@pytest.mark.parametrize(
+    "given", [GAPS, GAPS.astype("boolean"), ZEROS_AND_ONES, np.ma.masked_array([1, 2], [0, 1]), [0.5], [-1], [60]]
+)
+def test_what_is_neither_positions_nor_a_mask_is_refused(given):
+    for name in ("candidates", "pending"):
+        with pytest.raises((ValueError, TypeError), match=f"`{name}` must"):
+            Pool.of(X, **{name: given})

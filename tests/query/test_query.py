@@ -1,22 +1,13 @@
 """StochasticBatchQuery: the same batch however the pool is held and cut, and nothing changed on the way."""
 
-import hashlib
-import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from modAL.models import ActiveLearner
 from modAL.uncertainty import classifier_entropy
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -25,14 +16,15 @@ from sklearn.preprocessing import StandardScaler
 from skactive import (
     ACSFWQuery,
     BatchBALDQuery,
+    CausalBALDQuery,
     MCDropoutClassifier,
-    MCDropoutRegressor,
     StochasticBatchQuery,
     sample_posterior,
     samplers,
     scores,
 )
-from skactive.query import _draws, score_pool
+from skactive.causal import estimate_effects
+from skactive.query import score_pool
 from skactive.samplers._law import draw_batch
 
 X, y = load_digits(return_X_y=True)
@@ -42,24 +34,23 @@ FOREST = RandomForestClassifier(25, random_state=0).fit(LABELLED, y[:100])
 
 
 @pytest.fixture(scope="module")
-def net():
-    return MCDropoutClassifier((32,), max_epochs=20, random_state=0).fit(LABELLED, y[:100])
-
-
-@pytest.fixture(scope="module")
 def pipe():
-    return make_pipeline(StandardScaler(), MCDropoutClassifier((32,), max_epochs=20, random_state=0)).fit(
-        LABELLED, y[:100]
-    )
+    net = MCDropoutClassifier((32,), max_epochs=20, random_state=0)
+    return make_pipeline(StandardScaler(), net).fit(LABELLED, y[:100])
 
 
 def query(**parameters):
     return StochasticBatchQuery(**{"random_state": 0, "n_draws": 10, **parameters})
 
 
-@pytest.mark.parametrize("sampler", samplers.SAMPLERS)
 @pytest.mark.parametrize(
-    "score", [name for name, score in scores.SCORES.items() if "classifier" in score.tasks and name != "epig"]
+    ("score", "sampler"),
+    [
+        *(("bald", sampler) for sampler in samplers.SAMPLERS),
+        ("entropy", "power"),
+        ("margin", "topk"),
+        ("std_dev", "power"),
+    ],
 )
 def test_a_batch_is_the_sampler_on_the_score_of_the_draws(score, sampler):
     q = query(score=score, sampler=sampler, beta=2.0)
@@ -73,90 +64,11 @@ def test_a_batch_is_the_sampler_on_the_score_of_the_draws(score, sampler):
     assert q.n_features_in_ == 64
 
 
-@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank", "topk"])
-@pytest.mark.parametrize("model", ["forest", "net", "pipe"])
-def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, sampler, request):
-    estimator = FOREST if model == "forest" else request.getfixturevalue(model)
+@pytest.mark.parametrize("sampler", ["power", "softrank", "topk"])
+def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(sampler, pipe):
     pool = np.concatenate([POOL, POOL[:300]])
-    batches = [query(sampler=sampler, chunk_size=size).select(estimator, pool, 40) for size in (7, 100, 1000, None)]
-    for batch in batches[1:]:
-        np.testing.assert_array_equal(batch, batches[0])
-
-
-def memory_map(a, tmp_path):
-    path = tmp_path / "pool.f32"
-    a.astype(np.float32).tofile(path)
-    return np.memmap(path, dtype=np.float32, mode="r", shape=a.shape)
-
-
-CONTAINERS = {
-    "float64": lambda a, _: a.astype(np.float64),
-    "fortran": lambda a, _: np.asfortranarray(a),
-    "strided": lambda a, _: np.repeat(a, 2, axis=0)[::2],
-    "frame": lambda a, _: pd.DataFrame(a, index=[5] * len(a)),
-    "list": lambda a, _: a.tolist(),
-    "read-only memory map": memory_map,
-    "csr": lambda a, _: sparse.csr_matrix(a),
-    "csc": lambda a, _: sparse.csc_array(a),
-}
-
-
-@pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("model", ["forest", "net", "pipe"])
-def test_the_batch_is_the_same_for_every_container(model, container, request, tmp_path):
-    estimator = FOREST if model == "forest" else request.getfixturevalue(model)
-    if container in {"csr", "csc"} and model == "pipe":
-        pytest.skip("a scaler that centres takes dense rows only")
-    pool = CONTAINERS[container](POOL, tmp_path)
-    np.testing.assert_array_equal(query().select(estimator, pool, 30), query().select(estimator, POOL, 30))
-
-
-@pytest.mark.slow
-def test_the_batch_is_the_same_in_another_process():
-    code = (
-        "from sklearn.datasets import load_digits\n"
-        "from skactive import MCDropoutClassifier, StochasticBatchQuery\n"
-        "X, y = load_digits(return_X_y=True); X = (X / 16).astype('f4')\n"
-        "net = MCDropoutClassifier((32,), max_epochs=5, random_state=0).fit(X[:100], y[:100])\n"
-        "print(*StochasticBatchQuery(n_draws=10, random_state=0).select(net, X[100:700], 30))"
-    )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
-    mine = MCDropoutClassifier((32,), max_epochs=5, random_state=0).fit(LABELLED, y[:100])
-    expected = query().select(mine, POOL, 30)
-    for run in runs:
-        np.testing.assert_array_equal(np.array(run.stdout.split(), dtype=int), expected)
-
-
-def test_the_stream_goes_on_from_query_to_query_and_starts_afresh_when_asked():
-    q = query()
-    first, second = q.select(FOREST, POOL, 10), q.select(FOREST, POOL, 10)
-    assert not np.array_equal(first, second)
-    np.testing.assert_array_equal(clone(q).select(FOREST, POOL, 10), first)
-    np.testing.assert_array_equal(q.set_params(random_state=0).select(FOREST, POOL, 10), first)
-    np.testing.assert_array_equal(q.set_params(beta=4.0).select(FOREST, POOL, 10), second)
-
-
-@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
-def test_generators_of_both_kinds_are_taken(make):
-    np.testing.assert_array_equal(
-        query(random_state=make(3)).select(FOREST, POOL, 5), query(random_state=make(3)).select(FOREST, POOL, 5)
-    )
-
-
-def test_samplers_are_compared_on_the_same_draws(net):
-    of = {s: query(sampler=s) for s in samplers.SAMPLERS}
-    for q in of.values():
-        q.select(net, POOL, 3)
-    for q in of.values():
-        np.testing.assert_array_equal(q.scores_, of["topk"].scores_)
-
-
-def test_a_query_survives_pickling_with_its_stream():
-    q = query()
-    q.select(FOREST, POOL, 5)
-    twin = pickle.loads(pickle.dumps(q))
-    np.testing.assert_array_equal(twin.log_proba_, q.log_proba_)
-    np.testing.assert_array_equal(twin.select(FOREST, POOL, 5), q.select(FOREST, POOL, 5))
+    batches = [query(sampler=sampler, chunk_size=size).select(pipe, pool, 40) for size in (7, 1000, None)]
+    assert batches[0].tolist() == batches[1].tolist() == batches[2].tolist()
 
 
 def test_log_proba_is_missing_before_a_query_and_for_samplers_without_a_law():
@@ -166,33 +78,15 @@ def test_log_proba_is_missing_before_a_query_and_for_samplers_without_a_law():
     assert not hasattr(q, "log_proba_")
 
 
-@pytest.mark.parametrize("as_mask", [False, True])
-def test_only_candidates_are_scored_and_chosen(as_mask):
+def test_only_candidates_are_scored_and_chosen():
     rows = np.array([4, 8, 15, 16, 23, 42, 599])
-    mask = np.isin(np.arange(600), rows)
-    q = query()
-    indices = q.select(FOREST, POOL, 3, candidates=mask if as_mask else rows[::-1])
-    assert set(indices) <= set(rows)
-    assert np.flatnonzero(~np.isnan(q.scores_)).tolist() == rows.tolist()
     alone = query()
-    np.testing.assert_array_equal(rows[alone.select(FOREST, POOL[rows], 3)], indices)
-    np.testing.assert_array_equal(alone.log_proba_, q.log_proba_)
-
-
-@pytest.mark.parametrize(
-    ("candidates", "error", "match"),
-    [
-        ([1, 600], ValueError, "599"),
-        ([-1, 3], ValueError, "-1"),
-        (np.ones(3, dtype=bool), ValueError, "mask"),
-        ([0.5, 1.0], TypeError, "positions"),
-        ([1, 2], ValueError, r"`n_instances`.*600.*, 2\."),
-        ([], ValueError, "`n_instances`"),
-    ],
-)
-def test_candidates_that_do_not_fit_are_refused(candidates, error, match):
-    with pytest.raises(error, match=match):
-        query().select(FOREST, POOL, 3, candidates=candidates)
+    expected = rows[alone.select(FOREST, POOL[rows], 3)]
+    for candidates in (np.isin(np.arange(600), rows), rows[::-1]):
+        q = query()
+        np.testing.assert_array_equal(q.select(FOREST, POOL, 3, candidates=candidates), expected)
+        assert np.flatnonzero(~np.isnan(q.scores_)).tolist() == rows.tolist()
+        np.testing.assert_array_equal(alone.log_proba_, q.log_proba_)
 
 
 def test_a_score_of_the_users_own_sees_the_draws_and_the_targets():
@@ -208,11 +102,6 @@ def test_a_score_of_the_users_own_sees_the_draws_and_the_targets():
         query(score=score).select(FOREST, POOL, 3)
 
 
-def test_a_score_of_a_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match="one number a row"):
-        query(score=lambda draws: draws[0]).select(FOREST, POOL, 3)
-
-
 def test_a_bad_score_is_named_with_its_row_in_the_pool():
     def score(draws):
         return np.where(np.arange(draws.shape[1]) == 3, np.nan, 1.0)
@@ -221,6 +110,8 @@ def test_a_bad_score_is_named_with_its_row_in_the_pool():
         query(score=score).select(FOREST, POOL, 3, candidates=np.arange(5, 100))
     with pytest.raises(ValueError, match=r"-1\.0 in row 5,"):
         query(score=lambda draws: np.full(draws.shape[1], -1.0)).select(FOREST, POOL, 3, candidates=[5, 6, 7])
+    with pytest.raises(ValueError, match="one number a row"):
+        query(score=lambda draws: draws[0]).select(FOREST, POOL, 3)
 
 
 def test_what_a_sampler_of_the_users_own_returns_is_checked():
@@ -229,86 +120,37 @@ def test_what_a_sampler_of_the_users_own_returns_is_checked():
             query(sampler=lambda s, k, rng, *, beta, wrong=wrong: np.array(wrong)).select(FOREST, POOL, 3)
 
 
-def test_an_error_of_the_model_is_chained_under_one_sentence_of_ours():
-    class Broken:
-        def sample_posterior(self, n_draws, rng):
-            def predict_draws(X):
-                raise KeyError("lost")
-
-            return predict_draws
-
-    with pytest.raises(RuntimeError, match=r"Drawing predictions .* failed: KeyError: 'lost'") as caught:
-        query(chunk_size=600).select(Broken(), POOL, 3)
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
 # --- where draws come from
-
-
-def test_scores_of_one_draw_take_predict_proba_of_anything():
-    model = LogisticRegression(max_iter=500).fit(LABELLED, y[:100])
-    q = query(score="entropy", sampler="topk")
-    indices = q.select(model, POOL, 5)
-    p = model.predict_proba(POOL).astype(np.float64)
-    np.testing.assert_allclose(q.scores_, -(p * np.log(p)).sum(1))
-    np.testing.assert_array_equal(indices, np.argsort(-q.scores_)[:5])
 
 
 def test_bald_of_a_model_without_draws_bootstraps_it_and_says_so():
     model = KNeighborsClassifier(3).fit(LABELLED, y[:100])
     training = {"X_training": LABELLED, "y_training": y[:100]}
-    q = query(score="bald", n_draws=3)
-    with pytest.warns(UserWarning, match="bootstrap") as caught:
-        first = q.select(model, POOL, 3, **training)
-    assert len([warning for warning in caught if "bootstrap" in str(warning.message)]) == 1
-    np.testing.assert_array_equal(
-        query(score="bald", n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training), first
-    )
+    with pytest.warns(UserWarning, match="bootstrap"):
+        first = query(score="bald", n_draws=3).select(model, POOL, 3, **training)
+    again = query(score="bald", n_draws=3, posterior="bootstrap").select(model, POOL, 3, **training)
+    np.testing.assert_array_equal(again, first)
     with pytest.raises(ValueError, match="`posterior`"):
         query(score="bald").select(model, POOL, 3)
 
 
 def test_a_surrogate_is_fitted_to_the_training_data_and_left_as_it_was():
     model = RidgeClassifier().fit(LABELLED, y[:100])
-    surrogate = RandomForestClassifier(15)
-    q = query(posterior=surrogate, n_draws=None)
-    indices = q.select(model, POOL, 5, X_training=LABELLED, y_training=y[:100])
+    surrogate, training = RandomForestClassifier(15), {"X_training": LABELLED, "y_training": y[:100]}
+    one, other = (query(posterior=surrogate, n_draws=None).select(model, POOL, 5, **training) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
     assert not hasattr(surrogate, "estimators_")
-    np.testing.assert_array_equal(
-        query(posterior=surrogate, n_draws=None).select(model, POOL, 5, X_training=LABELLED, y_training=y[:100]),
-        indices,
-    )
     with pytest.raises(ValueError, match="`X_training`"):
-        q.select(model, POOL, 5)
-
-
-@pytest.mark.parametrize("posterior", ["laplace", ""])
-def test_an_unknown_posterior_is_refused(posterior):
-    with pytest.raises(ValueError, match='`posterior` must be "auto"'):
-        query(posterior=posterior).select(FOREST, POOL, 3)
-
-
-def test_std_dev_of_a_regressor_buys_where_the_members_disagree():
-    target = X[:, 20] * 3 + X[:, 30]
-    for model in (RandomForestRegressor(10, random_state=0), MCDropoutRegressor((16,), max_epochs=10, random_state=0)):
-        model.fit(LABELLED, target[:100])
-        q = query(score="std_dev", sampler="topk")
-        indices = q.select(model, POOL, 5)
-        np.testing.assert_array_equal(np.sort(q.scores_)[-5:], np.sort(q.scores_[indices]))
-        with pytest.raises(ValueError, match="regressor"):
-            query(score="entropy").select(model, POOL, 5)
+        query(posterior=surrogate).select(model, POOL, 5)
 
 
 @pytest.mark.parametrize("score", ["auto", "bald"])
-@pytest.mark.parametrize("sampler", ["power", "topk", "softmax"])
-def test_the_default_score_of_a_regressor_is_std_dev(sampler, score):
+def test_the_default_score_of_a_regressor_is_std_dev(score):
     model = RandomForestRegressor(10, random_state=0).fit(LABELLED, X[:100, 20] * 3)
-    q, named = StochasticBatchQuery(score, sampler, random_state=0), query(score="std_dev", sampler=sampler)
-    q.select(model, POOL, 5)
-    named.set_params(random_state=0).select(model, POOL, 5)
+    q, named = (StochasticBatchQuery(name, random_state=0) for name in (score, "std_dev"))
+    np.testing.assert_array_equal(q.select(model, POOL, 5), named.select(model, POOL, 5))
     assert (q.score, q.score_) == (score, "std_dev")
     np.testing.assert_array_equal(q.scores_, named.scores_)
-    np.testing.assert_array_equal(q.indices_, named.indices_)
 
 
 def test_the_default_of_a_classifier_is_power_sampling_from_the_margin_with_beta_4():
@@ -331,9 +173,7 @@ def constant(values):
 def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
     values = np.linspace(1, 1.5, len(POOL))
     q = StochasticBatchQuery(constant(values), sampler, beta=0.01, random_state=0)
-    with pytest.warns(
-        UserWarning, match=r"nearly random: a pick scores 1\.?\d* times .*Raise `beta` above 0\.01, to 0\.04"
-    ):
+    with pytest.warns(UserWarning, match=r"nearly random: .*Raise `beta` above 0\.01, to 0\.04"):
         q.select(FOREST, POOL, 5)
     assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
 
@@ -341,31 +181,22 @@ def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
 def test_a_few_rows_that_hold_all_weight_of_a_large_pool_are_seen():
     scores = np.full(300_000, 1e-3)
     scores[7] = 1e3  # which a look at a part of the rows would miss
-    query = StochasticBatchQuery("bald", beta=8, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        query.select_scored(scores, 5)
-    with pytest.warns(UserWarning, match="nearly random"):
-        StochasticBatchQuery("bald", beta=0.01, random_state=0).select_scored(
-            np.random.default_rng(0).random(300_000), 5
-        )
+        StochasticBatchQuery("bald", beta=8, random_state=0).select_scored(scores, 5)
 
 
 @pytest.mark.filterwarnings("error:This batch is nearly random")
-@pytest.mark.parametrize(
-    ("values", "options"),
-    [
+def test_where_another_beta_would_not_help_nothing_is_said():
+    few = np.linspace(1, 1.5, 10_000)
+    for values, options in (
         (np.linspace(1, 1.05, 10_000), {}),  # all alike: no beta helps
         (np.ones(10_000), {}),
-        (np.linspace(0, 1, 10_000), {}),
-        (np.linspace(1, 1.5, 10_000), {"beta": 0}),  # which asks for it
-        (np.linspace(1, 1.5, 10_000), {"sampler": "uniform"}),
-        (np.linspace(1, 1.5, 10_000), {"sampler": "topk"}),
-    ],
-)
-def test_where_another_beta_would_not_help_nothing_is_said(values, options):
-    batch = StochasticBatchQuery(constant(values), random_state=0, **options).select(FOREST, POOL, 5)
-    assert len(set(batch.tolist())) == 5
+        (few, {"beta": 0}),  # which asks for it
+        (few, {"sampler": "uniform"}),
+        (few, {"sampler": "topk"}),
+    ):
+        StochasticBatchQuery(constant(values), random_state=0, **options).select(FOREST, POOL, 5)
 
 
 # --- draws that are no functions
@@ -412,36 +243,47 @@ def of_the_first_row(X, n_draws, rng):
 
 
 ALL_QUERIES = {
-    "bald": lambda: query(),
+    "bald": query,
     "entropy": lambda: query(score="entropy"),
     "BatchBALD": lambda: BatchBALDQuery(n_draws=10, random_state=0),
     "ACS-FW": lambda: ACSFWQuery(n_draws=10, random_state=0),
 }
 
 
-@pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
-@pytest.mark.parametrize("predict", [made_anew, standardised_in_the_batch, one_member_anew, of_the_first_row])
+@pytest.mark.parametrize(
+    ("make", "predict"),
+    [
+        *((query, predict) for predict in (standardised_in_the_batch, one_member_anew, of_the_first_row)),
+        *((make, made_anew) for make in ALL_QUERIES.values()),
+    ],
+)
 def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
-    with pytest.raises(
-        ValueError,
-        match=r"`predict_draws` must return the same values .* the first candidate, drawn again behind another",
-    ):
+    with pytest.raises(ValueError, match="`predict_draws` must return the same values"):
         make().select(hook(predict), POOL, 3, candidates=np.arange(3, 90))
+
+
+@pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
+def test_a_chunk_with_fewer_draws_than_the_first_row_is_refused(make):
+    with pytest.raises(ValueError, match=r"`predict_draws` must return as many draws.* Got shape \(9, 600, 4\)"):
+        make().select(hook(lambda X, n_draws, rng: honest(X, n_draws - (len(X) > 2), rng)), POOL, 3)
+
+
+def test_effects_of_fewer_draws_are_refused():
+    def values(X, n_draws, rng):
+        return np.ones((n_draws - (len(X) > 2), len(X)))
+
+    for call in (
+        lambda: estimate_effects(hook(values), POOL, 1),
+        lambda: CausalBALDQuery(treatment=1).select(hook(values), np.arange(600)[:, None] % [2, 2], 3),
+    ):
+        with pytest.raises(ValueError, match="`predict_draws` must return as many draws"):
+            call()
 
 
 @pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
 def test_draws_that_are_functions_pass(make):
     assert len(make().select(hook(honest), POOL, 3)) == 3
     assert make().select(hook(honest), POOL, 1, candidates=[5]).tolist() == [5]  # there is no other row
-
-
-@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
-def test_values_that_are_made_anew_are_refused_in_any_unit(unit):
-    q = query(score="std_dev")
-    with pytest.raises(ValueError, match="same values"):
-        q.select(hook(lambda X, n, rng: unit * rng.normal(size=(n, len(X)))), POOL, 3)
-    fixed = hook(lambda X, n, rng: unit * (X.astype(float) @ WEIGHTS[:n, :, 0].T).T)
-    assert len(q.select(fixed, POOL, 3)) == 3
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -461,10 +303,7 @@ def test_rounding_of_the_type_that_draws_have_is_no_other_function(dtype):
         query().select(hook(anew), POOL, 3)
 
 
-def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_draws, "check_same_functions", None)
-        assert len(query().select(FOREST, POOL, 3)) == 3
+def test_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
     calls = []
 
     class Counted(LogisticRegression):
@@ -477,61 +316,15 @@ def test_forests_and_bootstraps_are_not_drawn_twice_for_their_members_are_functi
     assert calls == [1, 1, 600, 600]
 
 
-# --- nothing is lost or changed
-
-
-def test_the_pool_and_its_copy_stay_the_same_to_the_byte(net):
-    pool = POOL.copy()
-    digest = hashlib.sha256(pool).hexdigest()
-    for estimator in (FOREST, net):
-        query().select(estimator, pool, 5)
-    assert hashlib.sha256(pool).hexdigest() == digest
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
-@pytest.mark.slow
-def test_memory_of_a_query_is_bounded_whatever_the_pool():
-    code = """
-import numpy as np, sys
-from skactive import MCDropoutClassifier, StochasticBatchQuery
-def peak():
-    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
-rng = np.random.default_rng(0)
-pool = rng.standard_normal((int(sys.argv[1]), 32), dtype=np.float32)
-net = MCDropoutClassifier((16,), max_epochs=1, random_state=0).fit(pool[:200], (pool[:200, 0] > 0).astype(int))
-query = StochasticBatchQuery(n_draws=20, random_state=0)
-query.select(net, pool[:50_000], 10)
-before = peak()
-query.select(net, pool, 10)
-print(peak() - before)
-"""
-    run = subprocess.run([sys.executable, "-c", code, "400000"], capture_output=True, text=True, check=True)
-    # The pool is 49 MiB, all its draws at once would be 61 MiB a float32 copy. Scores and keys are a few MiB.
-    assert float(run.stdout) < 40
-
-
-def test_a_model_with_draws_of_its_own_need_not_follow_scikit_learns_ways():
-    class Own:
-        def fit(self, X, y):
-            self.rate = np.mean(y)
-            return self
-
-        def sample_posterior(self, n_draws, rng):
-            p = rng.beta(1 + self.rate, 2 - self.rate, size=(n_draws, 1))
-            return lambda X: np.stack([p * np.ones(len(X)), 1 - p * np.ones(len(X))], axis=-1)
-
-    assert len(query().select(Own().fit(POOL, np.ones(600)), POOL, 4)) == 4
-
-
 # --- score_pool -----------------------------------------------------------------------------------
 
 
-def test_score_pool_returns_the_scores_of_queries_by_name(net):
-    columns = score_pool(net, POOL, ["bald", "entropy", "std_dev"], n_draws=10, random_state=0)
+def test_score_pool_returns_the_scores_of_queries_by_name(pipe):
+    columns = score_pool(pipe, POOL, ["bald", "entropy", "std_dev"], n_draws=10, random_state=0)
     assert list(columns) == ["bald", "entropy", "std_dev"]
     for name, column in columns.items():
         q = query(score=name)
-        q.select(net, POOL, 5)
+        q.select(pipe, POOL, 5)
         np.testing.assert_array_equal(column, q.scores_)  # the same draws
 
 
@@ -575,38 +368,13 @@ def test_score_pool_takes_functions_of_draws_and_of_learners_under_names_of_ones
     assert list(score_pool(FOREST, POOL, spread)) == ["spread"]
 
 
-def test_score_pool_takes_a_learner_and_leaves_rows_that_are_no_candidates_at_nan():
-    learner = ActiveLearner(KNeighborsClassifier(3), X_training=LABELLED, y_training=y[:100])
-    with pytest.warns(UserWarning, match="bootstrap"):
-        columns = score_pool(learner, POOL, ["bald", "margin"], n_draws=5, candidates=[3, 5], random_state=0)
-    for column in columns.values():
-        assert np.flatnonzero(~np.isnan(column)).tolist() == [3, 5]
-
-
-def test_scores_that_one_draw_serves_need_no_bootstrap():
-    neighbours = KNeighborsClassifier(3).fit(LABELLED, y[:100])
-    columns = score_pool(neighbours, POOL, ["entropy", "margin"])
-    np.testing.assert_array_equal(columns["margin"], scores.margin(neighbours.predict_proba(POOL)[np.newaxis]))
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "message"),
-    [
-        ([], ValueError, "`scores` must be one score or more"),
-        (["bald", "bald"], ValueError, "`scores` must be .*of different names"),
-        (["no_such"], ValueError, "`scores` must be a callable or one of"),
-        (5, TypeError, "`scores` must be a callable or one of"),
-        ("variance", ValueError, "no score for a classifier"),
-    ],
-)
-def test_score_pool_says_what_is_wrong_with_scores(asked, error, message):
-    with pytest.raises(error, match=message):
-        score_pool(FOREST, POOL, asked)
-
-
-def test_score_pool_needs_a_fitted_model():
-    with pytest.raises(NotFittedError, match="fit"):
-        score_pool(RandomForestClassifier(), POOL)
+def test_score_pool_says_what_is_wrong_with_scores():
+    for asked, message in (
+        (["bald", "bald"], "`scores` must be .*of different names"),
+        ("variance", "no score for a classifier"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            score_pool(FOREST, POOL, asked)
 
 
 def test_the_concentration_of_a_batch_is_its_mean_score_over_the_pools():
@@ -614,8 +382,5 @@ def test_the_concentration_of_a_batch_is_its_mean_score_over_the_pools():
     rows = q.select(FOREST, POOL, 20, candidates=np.arange(300))
     assert q.concentration_ == pytest.approx(q.scores_[rows].mean() / q.scores_[:300].mean())
     assert q.concentration_ > 1.2
-    uniform = StochasticBatchQuery("margin", "uniform", random_state=0)
-    uniform.select(FOREST, POOL, 500)
-    assert uniform.concentration_ == pytest.approx(1, abs=0.2)
     q.set_params(score=lambda learner, X: -np.ones(len(X)), sampler="softmax").select(FOREST, POOL, 5)
     assert np.isnan(q.concentration_)

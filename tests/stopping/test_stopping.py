@@ -11,13 +11,11 @@ from modAL.models import ActiveLearner
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_regression
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, recall_score
 from sklearn.model_selection import FixedThresholdClassifier
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.preprocessing import LabelEncoder
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -38,12 +36,19 @@ def fitted(n, estimator=None):
 
 def report(n, previous=None, estimator=None, pool=POOL, **options):
     """On a model of the first n digits."""
-    model = fitted(n, estimator)
-    training = type(pool)(X[:n]) if isinstance(pool, pd.DataFrame | sparse.csr_array) else X[:n]
-    if isinstance(pool, list):
-        training = X[:n].tolist()
-    given = {"X_training": training, "y_training": Y[:n], "random_state": 0}
-    return StoppingReport.from_learner(model, pool, previous, **{**given, **options})
+    given = {"X_training": X[:n], "y_training": Y[:n], "random_state": 0}
+    if isinstance(pool, pd.DataFrame | sparse.csr_array):
+        given["X_training"] = type(pool)(X[:n])
+    return StoppingReport.from_learner(fitted(n, estimator), pool, previous, **{**given, **options})
+
+
+def chain(model, X, y, sizes, pool=POOL, **options):
+    """Reports on models of ever more labels, each with the one before it; the last one."""
+    found = None
+    for n in sizes:
+        given = {"X_training": X[:n], "y_training": y[:n], "random_state": 0, **options}
+        found = StoppingReport.from_learner(clone(model).fit(X[:n], y[:n]), pool, found, **given)
+    return found
 
 
 class Draws:
@@ -86,7 +91,7 @@ def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
 # ---------------------------------------------------------------------------------------------------------------- gains
 
 
-@pytest.mark.parametrize("n_bought", [0, 3, 199])
+@pytest.mark.parametrize("n_bought", [0, 199])
 def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
     first, later, judge = (Draws(random_draws(seed)) for seed in range(3))
     gain = changed = 0.0
@@ -112,73 +117,25 @@ def test_where_no_row_is_left_to_compare_the_gain_is_unknown_and_not_nothing():
     assert "points of accuracy" not in str(found)
 
 
-def test_accuracy_on_these_rows_cannot_change_by_more_than_the_part_of_predictions_that_changed():
-    pool, labels = X[300:1300], Y[300:1300]  # all of which are looked at
-    previous, accuracy = report(30, pool=pool), np.mean(fitted(30).predict(pool) == labels)
-    for n in (40, 60, 100, 200):
-        previous, accuracy_before = report(n, previous, pool=pool), accuracy
-        accuracy = np.mean(fitted(n).predict(pool) == labels)
-        assert previous.n_rows == len(pool)
-        assert previous.whole_pool
-        assert abs(accuracy - accuracy_before) <= previous.changed + 1e-12
-
-
-def test_a_class_that_appears_counts_as_any_other():
-    two = np.flatnonzero(Y[:300] < 2)[:40]
-    model = LogisticRegression().fit(X[two], Y[two])
-    first = StoppingReport.from_learner(model, POOL, X_training=X[two], y_training=Y[two], random_state=0)
-    second = report(300, first)
-    assert second.changed > 0.6  # rows of the other eight classes
-    then, later = second._past
-    assert 0.3 < then.judged(later, fitted(310), "accuracy") < second.changed
-    assert second.measure == "probabilities"
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        RidgeClassifier(),
-        FixedThresholdClassifier(LogisticRegression(), threshold=0.05),
-        OneVsRestClassifier(LinearSVC()),
-    ],
-    ids=["no probabilities", "a threshold", "no probabilities inside"],
-)
+@pytest.mark.parametrize("estimator", [LinearSVC(), FixedThresholdClassifier(GaussianNB(), threshold=0.05)])
 def test_where_predictions_are_not_the_most_probable_labels_the_gain_is_the_part_that_changed(estimator):
-    odd = Y % 2
-    found = None
-    for n in (30, 60):
-        model = clone(estimator).fit(X[:n], odd[:n])
-        found = StoppingReport.from_learner(model, POOL, found, X_training=X[:n], y_training=odd[:n], random_state=0)
+    found = chain(estimator, X, Y % 2, (30, 60))
     assert found.gains == (found.changed,)
     assert found.changed > 0
     assert found.measure == "changes"
-    assert "points of accuracy, since no more predictions changed" in str(found)
 
 
 def test_a_regressor_gains_the_square_of_what_moved_in_units_of_the_variance_of_labels():
     X, y = make_regression(400, 5, noise=5.0, random_state=0)
-    models = [RandomForestRegressor(20, random_state=0).fit(X[:n], y[:n]) for n in (20, 60)]
-    found = None
-    for n, model in zip((20, 60), models, strict=True):
-        given = {"X_training": X[:n], "y_training": y[:n], "random_state": 0}
-        found = StoppingReport.from_learner(model, X[100:], found, **given)
-    old, new = (model.predict(X[100:]) for model in models)
+    forest = RandomForestRegressor(20, random_state=0)
+    found = chain(forest, X, y, (20, 60), X[100:])
+    old, new = (clone(forest).fit(X[:n], y[:n]).predict(X[100:]) for n in (20, 60))
     assert found.gains == pytest.approx([np.mean((new - old) ** 2) / y[:60].var()], rel=1e-12)
-    assert np.isnan(found.changed)
-    assert np.isnan(found.changed_interval()).all()
+    assert np.isnan([found.changed, *found.changed_interval()]).all()
     assert found.ceiling == np.inf
     assert found.best_score > found.mean_score > 0
     assert "of the variance of the labels" in str(found)
-    assert "times as uncertain" in str(found)
-
-
-def test_labels_without_a_spread_do_not_divide_by_zero():
-    X = make_regression(60, 3, random_state=0)[0]
-    found = None
-    for n, value in ((10, 1.0), (20, 1.0), (30, 2.0)):
-        model = RandomForestRegressor(5, random_state=0).fit(X[:n], np.full(n, value))
-        found = StoppingReport.from_learner(model, X[30:], found, X_training=X[:n], y_training=np.full(n, value))
-    assert found.gains == (0.0, 1.0)
+    assert chain(LinearRegression(), X, np.ones(400), (20, 60), X[100:]).gains == (0.0,)  # of labels without a spread
 
 
 # --------------------------------------------------------------------------------------------------------------- scores
@@ -186,20 +143,13 @@ def test_labels_without_a_spread_do_not_divide_by_zero():
 
 def test_best_rows_are_chosen_by_one_half_of_the_draws_and_scored_by_the_other():
     draws = random_draws(2, n_draws=10, n_points=100)
-    even, odd = bald(draws[::2]), bald(draws[1::2])
-    n_best = round(BEST * 100)
+    even, odd, n_best = bald(draws[::2]), bald(draws[1::2]), round(BEST * 100)
     expected = (odd[np.argsort(-even)[:n_best]].mean() + even[np.argsort(-odd)[:n_best]].mean()) / 2
     found = of_draws(draws)
     assert found.best_score == pytest.approx(expected, rel=1e-12)
     assert found.mean_score == pytest.approx(bald(draws).mean(), rel=1e-12)
     assert found.ceiling == pytest.approx(np.log(3))
-
-
-def test_rows_that_differ_by_luck_alone_are_seldom_told_apart():
-    # All rows have one law. The floor is two standard errors above the mean of scores by all draws, which is above that
-    # of scores by half of them: fewer than one in twenty exceed it.
-    above = [found.best_score > found.floor for found in (of_draws(random_draws(seed)) for seed in range(100))]
-    assert np.mean(above) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / 100)
+    assert np.isnan(of_draws(draws[:3]).floor)  # of too few draws
 
 
 def test_rows_that_the_model_does_not_know_are_above_the_floor():
@@ -207,24 +157,13 @@ def test_rows_that_the_model_does_not_know_are_above_the_floor():
     draws[:, 40:] = draws[:1, 40:]  # on all others the draws agree
     found = of_draws(draws)
     assert found.best_score > found.floor > found.mean_score
-    assert "the best tenth of the pool is" in str(found)
 
 
 def test_draws_that_disagree_as_much_as_they_can_are_at_the_ceiling():
-    draws = np.zeros((6, 50, 6))
-    draws[np.arange(6), :, np.arange(6)] = 1.0  # each is sure of another class
-    found = of_draws(draws)
+    found = of_draws(np.repeat(np.eye(6)[:, None], 50, axis=1))  # each is sure of another class
     assert found.ceiling == pytest.approx(np.log(3))  # of three draws, a half
     assert found.best_score == pytest.approx(found.ceiling)
     assert found.mean_score == pytest.approx(np.log(6))
-    assert "The draws disagree as much as they can" in str(found)
-
-
-def test_few_members_give_a_report_without_a_floor():
-    voters = VotingClassifier([(str(i), DecisionTreeClassifier(random_state=i)) for i in range(3)], voting="soft")
-    found = StoppingReport.from_learner(voters.fit(X[:60], Y[:60]), POOL, X_training=X[:60], y_training=Y[:60])
-    assert np.isnan(found.floor)
-    assert found.best_score >= found.mean_score
 
 
 # ------------------------------------------------------------------------------------------------------------- verdicts
@@ -244,30 +183,20 @@ def sequence(gains, n_labels=10, **options):
         n = n_labels if found is None else n_labels + found.labels[-1]
         taught = np.concatenate([np.arange(1000, 1000 + (n + 1) // 2), np.arange(1200, 1200 + n // 2)])[:, None]
         given = {"X_training": taught, "y_training": labels[taught[:, 0]], "random_state": 0}
-        found = StoppingReport.from_learner(Draws(_sure(labels)), np.arange(1000)[:, None], found, **given, **options)
+        sure = np.tile(np.eye(3)[labels], (4, 1, 1))
+        found = StoppingReport.from_learner(Draws(sure), np.arange(1000)[:, None], found, **given, **options)
     return found
-
-
-def _sure(labels):
-    draws = np.zeros((4, len(labels), 3))
-    draws[:, np.arange(len(labels)), labels] = 1.0
-    return draws
 
 
 @pytest.mark.parametrize(
     ("gains", "verdict"),
     [
         ([], "too early"),
-        ([0.004], "too early"),
         ([0.004, 0.001], "too early"),
         ([0.004, 0.001, 0.001], "stop"),
-        ([0.2], "go on"),
-        ([0.2, 0.0], "go on"),
         ([0.2, 0.0, 0.0], "go on"),
         ([0.2, 0.0, 0.0, 0.0], "stop"),
-        ([0.0, 0.0, 0.2], "go on"),
         ([0.002, 0.002, 0.012], "go on"),
-        ([0.0, 0.0, 0.0, 0.2], "go on"),
     ],
 )
 def test_the_verdict_follows_from_the_last_gains(gains, verdict):
@@ -279,164 +208,71 @@ def test_the_verdict_follows_from_the_last_gains(gains, verdict):
 
 def test_gains_are_reckoned_by_the_label_whatever_the_batches():
     assert sequence([0.02], n_labels=30).rate == pytest.approx(0.02 / 0.3)
-    assert sequence([0.0, 0.001, 0.0] * 10, n_labels=1).rate == pytest.approx(0.01 / 0.3)
-    assert sequence([0.0, 0.001, 0.001] * 10, n_labels=1).verdict == "go on"
-    assert sequence([0.0, 0.001, 0.0] * 9, n_labels=1).verdict == "too early"  # of 27 labels
-    assert sequence([0.0, 0.001, 0.0] * 10, n_labels=1).verdict == "stop"
+    assert sequence([0.0, 0.005, 0.0] * 2, n_labels=5).rate == pytest.approx(0.01 / 0.3)
+    assert sequence([0.0, 0.005, 0.0, 0.0, 0.0], n_labels=5).verdict == "too early"  # of 25 labels
     assert sequence([0.04], n_labels=100).verdict == "stop"
     assert sequence([0.06], n_labels=100).verdict == "go on"
-
-
-def test_tolerance_and_patience_are_the_users():
     assert sequence([0.02, 0.02], patience=20).verdict == "go on"
     assert sequence([0.02, 0.02], patience=20, tolerance=0.3).verdict == "stop"
-    assert sequence([0.02], patience=10, tolerance=0.3).verdict == "stop"
 
 
 def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
     low = RiskEstimate(0.02, 0.005, n_labelled=100, n_pool=1000)
-    assert sequence([0.2], risk=low, target_risk=0.05).verdict == "stop"
-    assert sequence([0.2], risk=low, target_risk=0.025).verdict == "go on"  # within its interval
+    reached, open_ = (sequence([0.2], risk=low, target_risk=target) for target in (0.05, 0.025))
+    assert (reached.verdict, open_.verdict) == ("stop", "go on")  # the latter is within its interval
     assert sequence([0.2], risk=low).verdict == "go on"
-    assert sequence([0.2], target_risk=0.05).verdict == "go on"
-    assert "The risk has reached its target of 0.05" in str(sequence([0.2], risk=low, target_risk=0.05))
-    assert "not known to have reached its target of 0.025" in str(sequence([0.2], risk=low, target_risk=0.025))
+    # later, the more often one has looked, and without an error seen only when all labels are known
+    for risk, verdict in [
+        (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=1), "stop"),
+        (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=10), "go on"),
+        (RiskEstimate(0.0, 0.0, 5, 100), "go on"),
+        (RiskEstimate(0.0, 0.0, 100, 100), "stop"),
+        (RiskEstimate(0.0, np.nan, 1, 100), "go on"),
+    ]:
+        assert sequence([0.2], risk=risk, target_risk=0.045).verdict == verdict, risk
+
+
+HIGH = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
 
 
 def test_an_accuracy_reaches_its_target_from_below():
-    high = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
-    assert sequence([0.2], risk=high, target_risk=0.85).verdict == "stop"
-    assert sequence([0.2], risk=high, target_risk=0.99).verdict == "go on"
-    assert "The accuracy has reached" in str(sequence([0.2], risk=high, target_risk=0.85))
-    assert "The accuracy misses its target" in str(sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.95))
+    assert sequence([0.2], risk=HIGH, target_risk=0.85).verdict == "stop"
+    assert sequence([0.2], risk=HIGH, target_risk=0.99).verdict == "go on"
+    missed = sequence([0.0, 0.0, 0.0], risk=HIGH, target_risk=0.95)
+    assert missed.verdict == "stop"
+    assert "The accuracy misses its target" in str(missed)
 
 
-@pytest.mark.parametrize("target", [85, -1])
-def test_a_target_that_no_accuracy_can_be_is_refused(target):
-    accuracy = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
-    with pytest.raises(ValueError, match=r"`target_risk` must be a number from 0 to 1 .* give 0\.85 for 85 %"):
-        report(40, risk=accuracy, target_risk=target)
-
-
-def test_a_target_is_reached_later_the_more_often_one_has_looked():
-    first, tenth = (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=looks) for looks in (1, 10))
-    assert sequence([0.2], risk=first, target_risk=0.045).verdict == "stop"
-    assert sequence([0.2], risk=tenth, target_risk=0.045).verdict == "go on"
-
-
-def test_an_error_that_was_never_seen_reaches_no_target_until_all_labels_are_known():
-    assert sequence([0.2], risk=RiskEstimate(0.0, 0.0, 5, 100), target_risk=0.05).verdict == "go on"
-    assert sequence([0.2], risk=RiskEstimate(0.0, 0.0, 100, 100), target_risk=0.05).verdict == "stop"
-    assert sequence([0.2], risk=RiskEstimate(0.0, np.nan, 1, 100), target_risk=0.05).verdict == "go on"
-
-
-def test_labels_that_bring_nothing_and_miss_the_target_call_for_another_model():
-    high = RiskEstimate(0.2, 0.01, n_labelled=100, n_pool=1000)
-    found = sequence([0.0, 0.0, 0.0], risk=high, target_risk=0.05)
-    assert found.verdict == "stop"
-    assert "misses its target of 0.05: " in str(found)
-    assert "Another model, or other columns, may help" in str(found)
-
-
-@pytest.mark.parametrize("empty", [POOL[:0], [], pd.DataFrame(POOL).iloc[:0], sparse.csr_array(POOL)[:0]])
-def test_a_pool_that_is_used_up_stops(empty):
+def test_a_pool_that_is_used_up_stops_and_labels_of_one_class_are_too_few():
     for previous in (None, report(40, pool=POOL[:100])):
-        found = report(60, previous, pool=POOL[:0], X_training=X[:60])
-        assert found.verdict == "stop"
-        assert found.n_pool == 0
-        assert "No rows are left." in str(found)
-    assert report(60, pool=empty).verdict == "stop"
+        found = report(60, previous, pool=POOL[:0])
+        assert (found.verdict, found.n_pool) == ("stop", 0)
+    assert chain(DecisionTreeClassifier(), X[Y == 1], np.ones(100), (10, 30, 60)).verdict == "too early"
 
 
-def test_labels_of_one_class_are_too_few():
-    ones = X[Y == 1]
-    found = None
-    for n in (10, 30, 60):
-        model = DecisionTreeClassifier().fit(ones[:n], np.ones(n))
-        found = StoppingReport.from_learner(model, POOL, found, X_training=ones[:n], y_training=np.ones(n))
-    assert found.verdict == "too early"
-    assert "They are all of one class" in str(found)
-
-
-# ------------------------------------------------------------------------------------------------------------ sentences
-
-
-def test_sentences_name_labels_points_and_bounds():
-    found = report(70, report(60, report(20), tolerance=0.01), tolerance=0.01)
+def test_of_a_pool_that_was_looked_at_in_part_there_is_an_interval_and_as_a_whole_none():
+    found = chain(GaussianNB(), X, Y, (20, 60, 70))
     low, high = found.changed_interval(0.9)
     assert low < found.changed < high
-    text = str(found)
-    assert text.startswith(f"70 labels: {found.verdict}. The last 40 brought ")
-    assert f"{100 * found.rate:.2g} points per 100 labels; `tolerance` asks for 1." in text
-    assert f"The last batch changed {100 * found.changed:.2g} % of the predictions on 1000 rows; below " in text
-    assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in text
-
-
-def test_of_a_pool_that_was_looked_at_as_a_whole_there_is_no_bound():
-    found = report(60, report(20, pool=POOL[:500]), pool=POOL[:500])
-    assert found.changed_interval() == (found.changed, found.changed)
-    assert "confidence" not in str(found)
-
-
-def test_the_first_report_says_what_to_do_with_it():
-    assert str(report(50)).startswith("50 labels: too early. Pass this report as `previous` after the next batch.")
-
-
-def test_too_few_labels_are_counted():
-    found = report(62, report(61, report(60)))
-    assert found.verdict == "too early"
-    assert "`tolerance` asks for 5, over at least 30 labels (`patience`)." in str(found)
-
-
-def test_rows_are_in_no_text():
-    assert "Kept" not in repr(report(50))
+    assert f"{100 * found.rate:.2g} points per 100 labels; `tolerance` asks for 5." in str(found)
+    assert f"below {100 * high:.2g} % on the pool, with 95 % confidence." in str(found)
+    with pytest.raises(ValueError, match="`level` must be a number between 0 and 1"):
+        found.changed_interval(95)
+    whole = report(60, report(20, pool=POOL[:500]), pool=POOL[:500])
+    assert whole.changed_interval() == (whole.changed, whole.changed)
 
 
 # ---------------------------------------------------------------------------------------------- learners and containers
 
 
-def test_a_loop_with_a_modal_learner_ends():
-    learner = ActiveLearner(
-        RandomForestClassifier(20, random_state=0),
-        StochasticBatchQuery(beta=4, random_state=0),
-        X_training=X[:50],
-        y_training=Y[:50],
-    )
-    left = np.arange(300, len(X))
-    found = StoppingReport.from_learner(learner, X[left], tolerance=0.2, random_state=0)
-    for _ in range(30):
-        if found.verdict == "stop":
-            break
-        rows, _ = learner.query(X[left], n_instances=10)
-        learner.teach(X[left[rows]], Y[left[rows]])
-        left = np.delete(left, rows)
-        found = StoppingReport.from_learner(learner, X[left], found, tolerance=0.2, random_state=0)
-    assert found.verdict == "stop"
-    assert found.labels == tuple(range(50, 61 + 10 * len(found.gains), 10))
-    assert np.mean(found.gains[-3:]) < 0.02
-    assert found.n_rows < MOST_ROWS  # some of a thousand rows were bought
-
-
-@pytest.mark.parametrize("container", [list, pd.DataFrame, sparse.csr_array], ids=["list", "DataFrame", "sparse"])
-def test_the_container_changes_nothing(container):
-    pool_too = X[30:1000]  # of which some are labelled
-    array = report(90, report(80, report(40, pool=pool_too), pool=pool_too), pool=pool_too)
-    pool = container(pool_too.tolist() if container is list else pool_too)
-    found = report(90, report(80, report(40, pool=pool), pool=pool), pool=pool)
-    assert len(found.gains) == 1
-    assert found.gains == pytest.approx(array.gains, rel=1e-9)
-    assert found.n_rows == array.n_rows
-    assert found.best_score == pytest.approx(array.best_score, rel=1e-9)
-
-
 IMAGES = 16 * X[:400]  # whole numbers, which all types have
+GAPS = np.where(IMAGES == 5, np.nan, IMAGES)
 
 
 def report_of_a_loop(first, pool, teach=lambda rows: rows):
     """A report on 50 first rows and 200 bought, where 150 of the pool are left."""
-    learner = ActiveLearner(
-        RandomForestClassifier(5, random_state=0), StochasticBatchQuery("entropy", random_state=0), first, Y[:50]
-    )
+    query = StochasticBatchQuery("entropy", random_state=0)
+    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), query, first, Y[:50])
     before = StoppingReport.from_learner(learner, pool, random_state=0)
     rows, batch = learner.query(pool, n_instances=200)
     learner.teach(teach(batch), Y[50:400][rows])
@@ -445,36 +281,25 @@ def report_of_a_loop(first, pool, teach=lambda rows: rows):
     return StoppingReport.from_learner(learner, rest, before, random_state=0)
 
 
-def frame(values, dtypes):
-    return pd.DataFrame(values).astype(dict(enumerate(dtypes)))
+@pytest.fixture(scope="module")
+def expected_loop():
+    return report_of_a_loop(IMAGES[:50], IMAGES[50:])
 
 
 @pytest.mark.parametrize(
     ("first", "pool"),
     [
-        (IMAGES[:50], IMAGES[50:].astype(np.float32)),
-        (IMAGES[:50].astype(np.float32), IMAGES[50:]),
-        (IMAGES[:50], IMAGES[50:].astype(np.uint8)),
-        (IMAGES[:50], IMAGES[50:].astype(np.int64)),
         (np.where(IMAGES[:50] == 0, -0.0, IMAGES[:50]), IMAGES[50:].astype(np.float16)),
-        (frame(IMAGES[:50], ["float64"] * 64), frame(IMAGES[50:], ["int64", "float32"] * 32)),
-        (frame(IMAGES[:50], ["int64"] * 64), frame(IMAGES[50:], ["Int64", "Float64"] * 32)),
-        (sparse.csr_array(IMAGES[:50]), IMAGES[50:].astype(np.float32)),
+        (pd.DataFrame(GAPS[:50]), pd.DataFrame(GAPS[50:]).astype(dict(enumerate(["float32", "Float64"] * 32)))),
         (IMAGES[:50], sparse.csr_array(IMAGES[50:].astype(np.int8))),
     ],
-    ids=["float32", "float64", "uint8", "int64", "-0.0", "columns", "nullable columns", "first sparse", "pool sparse"],
+    ids=["-0.0", "nullable columns with gaps", "pool sparse"],
 )
-def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool):
-    expected = report_of_a_loop(IMAGES[:50], IMAGES[50:])
+def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool, expected_loop):
     found = report_of_a_loop(first, pool)
-    assert (found.n_rows, found.n_pool) == (expected.n_rows, expected.n_pool) == (150, 150)
-    assert found.gains == pytest.approx(expected.gains, rel=1e-9)
-    assert found.verdict == expected.verdict
-
-
-def test_gaps_are_known_again():
-    gaps = np.where(IMAGES == 5, np.nan, IMAGES)
-    assert report_of_a_loop(pd.DataFrame(gaps[:50]), frame(gaps[50:], ["float32", "Float64"] * 32)).n_rows == 150
+    assert (found.n_rows, found.n_pool) == (expected_loop.n_rows, expected_loop.n_pool) == (150, 150)
+    if not isinstance(pool, pd.DataFrame):
+        assert found.gains == pytest.approx(expected_loop.gains, rel=1e-9)
 
 
 def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refused():
@@ -482,29 +307,12 @@ def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refu
         report_of_a_loop(IMAGES[:50], IMAGES[50:], teach=lambda rows: rows / 16)
 
 
-def test_labels_may_be_text():
-    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
-    found = None
-    for n in (40, 80, 100):
-        model = LogisticRegression(max_iter=200).fit(X[:n], names[:n])
-        given = {"X_training": X[:n], "y_training": names[:n]}
-        found = StoppingReport.from_learner(model, POOL, found, random_state=0, **given)
-    order = LabelEncoder().fit(names).classes_
-    assert set(found._past[-1].predictions) <= set(order)
-    assert found.gains == pytest.approx(report(100, report(80, report(40))).gains, rel=1e-3)
-
-
-def test_a_large_pool_is_looked_at_in_part():
+def test_a_large_pool_is_looked_at_in_part_each_time_in_the_one_that_was_given():
     pool = np.tile(POOL, (3, 1))
     found = report(60, report(50, pool=pool), pool=pool)
     assert found.n_rows == MOST_ROWS < found.n_pool == len(pool)
     assert not found.whole_pool
-
-
-def test_each_report_looks_at_rows_of_the_pool_that_it_was_given():
-    later = report(80, report(60, pool=POOL[:900]), pool=POOL[500:])
-    assert later.n_rows == 900
-    np.testing.assert_array_equal(later._past[-1].X, POOL[500:])
+    assert report(80, report(60, pool=POOL[:900]), pool=POOL[500:]).n_rows == 900
 
 
 def test_a_seed_gives_the_same_report_and_a_pickled_one_goes_on():
@@ -516,7 +324,7 @@ def test_a_seed_gives_the_same_report_and_a_pickled_one_goes_on():
 
 @pytest.mark.usefixtures("global_state_untouched")
 def test_nothing_is_changed():
-    net = MCDropoutClassifier((16,), max_epochs=5, device="cpu", random_state=0).fit(X[:60], Y[:60])
+    net = MCDropoutClassifier((16,), max_epochs=1, device="cpu", random_state=0).fit(X[:60], Y[:60])
     pool, mode = POOL.copy(), net.net_.module_.training
     first = StoppingReport.from_learner(net, pool, random_state=0, X_training=X[:50], y_training=Y[:50])
     gains = first.gains
@@ -526,75 +334,32 @@ def test_nothing_is_changed():
     assert first.gains == gains == ()
 
 
-def test_models_without_draws_are_bootstrapped_on_demand_only():
-    found = report(60, estimator=DecisionTreeClassifier(random_state=0))
-    assert np.isnan([found.best_score, found.mean_score, found.floor, found.ceiling]).all()
-    assert "tenth" not in str(found)
-    found = report(60, estimator=DecisionTreeClassifier(random_state=0), posterior="bootstrap")
-    assert found.mean_score > 0
-
-
 # ------------------------------------------------------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"tolerance": -0.1}, ValueError, "`tolerance` must be between 0 and 1: the accuracy gain per 100 labels"),
-        ({"tolerance": 5}, ValueError, "0.05 is five points"),
-        ({"tolerance": "5 %"}, TypeError, "`tolerance` must be between 0 and 1"),
-        ({"patience": 0}, ValueError, "`patience`"),
-        ({"patience": None}, TypeError, "`patience`"),
-        ({"risk": 0.1}, TypeError, "`risk` must be None or a RiskEstimate"),
-        (
-            {"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)},
-            ValueError,
-            "`target_risk` must be None or a finite number",
-        ),
-        ({"previous": "report"}, TypeError, "`previous` must be the StoppingReport"),
-        ({"pool": POOL[:, :5]}, ValueError, "5 "),
-        ({"X_training": None}, ValueError, "`X_training` and `y_training` must be given"),
-        ({"n_draws": 1}, ValueError, "two draws"),
-        ({"n_draws": 0}, ValueError, "`n_draws` must be None or an integer, 1 or larger"),
-    ],
-)
-def test_bad_input_is_named(options, error, words):
-    with pytest.raises(error, match=words):
-        report(50, **{"estimator": RandomForestClassifier(5, random_state=0), **options})
-
-
-@pytest.mark.parametrize("level", [0, 1, 95, "95 %"])
-def test_the_level_of_an_interval_is_a_probability(level):
-    with pytest.raises(ValueError, match="`level` must be a number between 0 and 1"):
-        report(50).changed_interval(level)
-
-
-def test_a_report_on_other_rows_is_refused():
-    with pytest.raises(ValueError, match="`previous` must be a report on rows like those"):
-        report(60, report(50, pool=pd.DataFrame(POOL)))
-
-
-@pytest.mark.parametrize("n", [50, 40])
-def test_a_report_that_is_not_one_of_fewer_labels_is_refused(n):
-    with pytest.raises(ValueError, match="Report once after each batch"):
-        report(n, report(50))
-
-
-def test_a_report_on_another_kind_of_labels_is_refused():
-    model = LogisticRegression(max_iter=200).fit(X[:60], Y[:60].astype(str))
-    with pytest.raises(ValueError, match="`previous` must be a report on the same kind of labels"):
-        StoppingReport.from_learner(model, POOL, report(50), X_training=X[:60], y_training=Y[:60].astype(str))
-
-
-def test_an_unfitted_model_is_refused():
-    with pytest.raises(ValueError, match="fit"):
-        StoppingReport.from_learner(LogisticRegression(), POOL, X_training=X[:5], y_training=Y[:5])
-
-
-def test_several_targets_are_refused():
+def test_bad_input_is_refused():
+    for options, words in [
+        ({"tolerance": 5}, "`tolerance` must be between 0 and 1: the accuracy gain .* 0.05 is five points"),
+        ({"target_risk": 85, "risk": HIGH}, "`target_risk` must be a number from 0 to 1 .* give 0.85 for 85 %"),
+        ({"target_risk": np.nan, "risk": RiskEstimate(0.1, 0.1, 5, 10)}, "`target_risk` must be .* a finite number"),
+        ({"X_training": None}, "`X_training` and `y_training` must be given"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=words):
+            report(50, **{"estimator": GaussianNB(), **options})
     model = LinearRegression().fit(X[:50], X[:50, :2])
     with pytest.raises(ValueError, match="one target"):
         StoppingReport.from_learner(model, POOL, X_training=X[:50], y_training=X[:50, :2])
+
+
+def test_a_report_on_other_rows_other_labels_or_no_fewer_ones_is_refused():
+    first = report(50)
+    with pytest.raises(ValueError, match="`previous` must be a report on rows like those"):
+        report(60, report(50, pool=pd.DataFrame(POOL)))
+    with pytest.raises(ValueError, match="Report once after each batch"):
+        report(50, first)
+    model = GaussianNB().fit(X[:60], Y[:60].astype(str))
+    with pytest.raises(ValueError, match="`previous` must be a report on the same kind of labels"):
+        StoppingReport.from_learner(model, POOL, first, X_training=X[:60], y_training=Y[:60].astype(str))
 
 
 # ------------------------------------------------------------------------------------------ what a model says of itself
@@ -602,41 +367,25 @@ def test_several_targets_are_refused():
 
 def loop(make_model, X, y, n_first=20, n_last=270):
     """Reports on models of ever more labels, ten at a time."""
-    found = []
+    found = [None]
     for n in range(n_first, n_last + 1, 10):
         given = {"X_training": X[:n], "y_training": y[:n], "random_state": 0}
-        previous = found[-1] if found else None
-        found.append(StoppingReport.from_learner(make_model(n).fit(X[:n], y[:n]), X[300:], previous, **given))
-    return found
+        found.append(StoppingReport.from_learner(make_model(n).fit(X[:n], y[:n]), X[300:], found[-1], **given))
+    return found[1:]
 
 
-MODELS = {
-    "logistic": lambda n: LogisticRegression(),
-    "naive Bayes": lambda n: GaussianNB(),
-    "forest": lambda n: RandomForestClassifier(20, random_state=n),
-    "tree": lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_coin_tosses_never_say_go_on_and_bring_little(name):
+def test_coin_tosses_never_say_go_on_and_bring_little():
     rng = np.random.default_rng(5)
     rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
-    found = loop(MODELS[name], rows, tosses)
+    found = loop(lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n), rows, tosses)
     assert {report.verdict for report in found} <= {"too early", "cannot be told", "stop"}
     assert found[-1].trust.slope < 0.5
     assert sum(report.recent for report in found[4::3]) < 0.25  # 23 to 496 points when a model judged itself
     assert sum(found[-1].gains) <= 0.5
-
-
-def test_a_model_that_is_sure_of_coin_tosses_is_said_to_be_wrong_about_itself():
-    rng = np.random.default_rng(1)
-    rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
-    last = loop(MODELS["tree"], rows, tosses)[-1]
-    assert last.trust.n_labels == 100
-    assert last.trust.confidence > last.trust.right + 0.1
-    assert "The model is overconfident: " in str(last)
-    assert f"on the last {last.trust.n_labels} labels it was " in str(last)
+    trust = found[-1].trust
+    assert trust.n_labels == 100
+    assert trust.confidence > trust.right + 0.1
+    assert "The model is overconfident: on the last 100 labels it was " in str(found[-1])
 
 
 def test_trust_is_the_slope_of_right_against_sure_on_labels_not_taught():
@@ -663,7 +412,6 @@ def test_a_class_with_five_labels_lets_nobody_stop():
         found = StoppingReport.from_learner(model, np.full((500, 1), 0.5), found, random_state=0, **given)
     assert found.rate < found.tolerance
     assert found.verdict == "cannot be told"
-    assert "A class has 5 labels only" in str(found)
 
 
 def test_where_a_class_is_rare_average_precision_counts_and_a_hundred_of_it_are_asked_for():
@@ -671,17 +419,16 @@ def test_where_a_class_is_rare_average_precision_counts_and_a_hundred_of_it_are_
     order = np.r_[np.flatnonzero(labels == 0)[:38], np.flatnonzero(labels == 1)[:2]]
     order = np.r_[order, np.setdiff1d(np.arange(3000), order)]
     rows, labels = rows[order], labels[order]
-    found = loop(MODELS["logistic"], rows, labels, n_first=40, n_last=240)
+    found = loop(lambda n: LogisticRegression(), rows, labels, n_first=40, n_last=110)
     assert {report.scoring for report in found} == {"average_precision"}
     assert "stop" not in {report.verdict for report in found}  # accuracy alone stops at 70
-    assert "of average precision" in str(found[-1])
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "average_precision", "balanced_accuracy", "log_loss"])
-def test_two_models_that_are_alike_gain_nothing_in_any_measure(scoring):
+def test_two_models_that_are_alike_gain_nothing_in_any_measure():
     p = np.random.default_rng(0).dirichlet(np.ones(3), 50)
-    assert MEASURES[scoring](p, p, p) == 0
-    assert MEASURES[scoring](p, np.roll(p, 1, axis=0), p) > 0  # the truth is better than another row's
+    for scoring, measure in MEASURES.items():
+        assert measure(p, p, p) == 0, scoring
+        assert measure(p, np.roll(p, 1, axis=0), p) > 0, scoring  # the truth is better than another row's
 
 
 def test_average_precision_of_certain_labels_is_that_of_scikit_learn():
@@ -696,37 +443,12 @@ def test_average_precision_of_certain_labels_is_that_of_scikit_learn():
 
 
 def test_test_labels_decide_where_they_can_tell():
-    rows = np.arange(300, 1300)
+    rows, model = np.arange(300, 1300), LogisticRegression(max_iter=200)
     tester = ActiveTester(StochasticBatchQuery("margin", "uniform", random_state=0), X[rows])
     tester.tell(Y[rows][tester.ask(fitted(50), 800)])
-    found = None
-    for n in (20, 60, 100):
-        found = report(n, found, pool=X[1300:], test=tester, tolerance=0.02)
+    found = chain(model, X, Y, (20, 60, 100), X[1300:], test=tester, tolerance=0.02)
     low, high = tester.difference(fitted(20), fitted(100)).interval(every_look=True)
-    assert (found.tested.interval(every_look=True)) == pytest.approx((low, high))
+    assert found.tested.interval(every_look=True) == pytest.approx((low, high))
     assert 100 * low / 80 >= 0.02
     assert found.verdict == "go on"
-    assert "On 800 test labels these brought +" in str(found)
-    far = None
-    for n in (100, 200, 300):
-        far = report(n, far, pool=X[1300:], test=tester, tolerance=0.9)
-    assert far.verdict == "stop"
-
-
-def test_what_cannot_be_copied_gives_a_bound_and_no_verdict_to_go_on():
-    class Locked(LogisticRegression):
-        def __deepcopy__(self, memo):
-            raise TypeError("cannot be copied")
-
-    found = None
-    for n in (20, 60, 100):
-        given = {"X_training": X[:n], "y_training": Y[:n], "random_state": 0}
-        found = StoppingReport.from_learner(Locked().fit(X[:n], Y[:n]), POOL, found, **given)
-    assert found.measure == "changes"
-    assert found.verdict == "cannot be told"
-    assert "This is only an upper bound" in str(found)
-
-
-def test_a_test_that_is_no_tester_is_refused():
-    with pytest.raises(ValueError, match="`test` must be None or an ActiveTester"):
-        report(40, test=X)
+    assert chain(model, X, Y, (100, 200, 300), X[1300:], test=tester, tolerance=0.9).verdict == "stop"

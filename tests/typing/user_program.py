@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from skactive.campaign import Told
 from skactive.query import score_pool
 from skactive.risk import ActiveTester, RiskEstimate
 from skactive.samplers import SAMPLERS, power
-from skactive.scores import SCORES, bald, epig, gaussian_bald
+from skactive.scores import bald, epig
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -38,77 +37,42 @@ def every_other(scores: Floats, k: int, rng: np.random.Generator, *, beta: float
     return np.argsort(-scores)[::2][:k].astype(np.int64)
 
 
-class Shuffled:
-    """The same as an object."""
-
-    def __call__(self, scores: Floats, k: int, rng: np.random.Generator, *, beta: float) -> Sequence[int]:
-        return [int(row) for row in rng.permutation(len(scores))[:k]]
-
-
 def scores_of_arrays_and_tensors(rng: np.random.Generator) -> None:
     draws = rng.dirichlet([1.0, 1.0, 1.0], (5, 20))
-    of_array: Floats = bald(draws)
     of_lists: Floats = bald([[[1.0, 0.0]], [[0.0, 1.0]]])
     of_tensor: torch.Tensor = bald(torch.from_numpy(draws))
     of_targets: torch.Tensor = epig(torch.from_numpy(draws), target_draws=draws[:, :4])
-    of_values: Floats = gaussian_bald(draws[:, :, 0], noise_variance=0.5)
-    rows: Rows = power(of_array, 3, rng, beta=4)
-    same: Rows = power(of_tensor, 3, rng)
-    law: Floats = SAMPLERS["softrank"].log_weights(of_array, 2.0)
-    assert of_lists.shape == (1,)
-    assert len(law) == len(of_targets.clone()) == len(of_values) == len(SCORES["entropy"](draws)) == 20
-    assert len(rows) == len(same) == 3
+    rows: Rows = power(of_tensor, 3, rng, beta=4)
+    law: Floats = SAMPLERS["softrank"].log_weights(bald(draws), 2.0)
+    assert (len(of_lists), len(of_targets.clone()), len(rows), len(law)) == (1, 20, 3, 20)
 
 
-def queries() -> dict[str, skactive.query.BatchQuery]:
-    return {
-        "auto": StochasticBatchQuery(random_state=0),
-        "power": StochasticBatchQuery("bald", "power", beta=2, posterior="bootstrap", random_state=0),
-        "own score": StochasticBatchQuery(disagreement, posterior=RandomForestClassifier(10), random_state=0),
-        "own sampler": StochasticBatchQuery("entropy", every_other, random_state=0),
-        "own object": StochasticBatchQuery(score="margin", sampler=Shuffled(), random_state=0),
-        "function": StochasticBatchQuery("bald", power, diversity=1.0, space="embeddings", random_state=0),
-        "badge": skactive.BADGEQuery("auto", random_state=0),
-    }
+def queries() -> list[skactive.query.BatchQuery]:
+    return [
+        StochasticBatchQuery(disagreement, "power", beta=2, posterior="bootstrap", random_state=0),
+        StochasticBatchQuery("entropy", every_other, posterior=RandomForestClassifier(10), random_state=0),
+        StochasticBatchQuery("bald", power, diversity=1.0, space="embeddings", random_state=0),
+        skactive.BADGEQuery("auto", random_state=0),
+    ]
 
 
 def loop(X: Floats, y: Rows) -> StoppingReport:
     """The loop of modAL, with a report."""
     query = StochasticBatchQuery("entropy", sampler="softmax", beta=8, random_state=0)
     learner: Any = ActiveLearner(RandomForestClassifier(random_state=0), query, X[::10], y[::10])
-    report: StoppingReport | None = None
-    for _ in range(2):
-        rows, X_batch = learner.query(X, n_instances=4)
-        learner.teach(X_batch, y[rows])
-        report = StoppingReport.from_learner(learner, X, report, scoring="accuracy", posterior="auto")
-        if report.verdict == "stop":
-            break
+    rows, X_batch = learner.query(X, n_instances=4)
+    learner.teach(X_batch, y[rows])
+    batch: Rows = query.select(learner, X, n_instances=3, limits=Limits(groups=np.arange(len(X)) // 5, max_per_group=1))
     scores: Floats = query.scores_
-    picked: Rows = query.indices_
-    limits = Limits(groups=np.arange(len(X)) // 5, max_per_group=1)
-    batch: Rows = query.set_params(beta=2).select(learner, X, n_instances=3, limits=limits)
-    assert (len(scores), len(picked), len(batch)) == (len(X), 4, 3)
-    assert report is not None
-    return report
+    assert (len(scores), len(batch)) == (len(X), 3)
+    return StoppingReport.from_learner(learner, X, None, scoring="accuracy", posterior="auto")
 
 
 def experiment(X: Floats, y: Rows) -> ExperimentResult:
-    result = run_experiment(
-        LogisticRegression(max_iter=1000),
-        {"entropy": StochasticBatchQuery("entropy", random_state=0), "badge": skactive.BADGEQuery(random_state=0)},
-        X,
-        y,
-        n_initial=6,
-        n_rounds=2,
-        batch_size=3,
-        n_trials=2,
-        scoring=["accuracy", "neg_log_loss"],
-    )
-    frame = result.to_frame()
-    assert list(frame["query"].unique()) == result.queries
-    names: list[str] = result.score_names
-    assert names == ["accuracy", "neg_log_loss"]
-    return result
+    return run_experiment(
+        LogisticRegression(max_iter=1000), {"badge": skactive.BADGEQuery(random_state=0)}, X, y,
+        n_initial=6, n_rounds=2, batch_size=3, n_trials=2, scoring=["accuracy", "neg_log_loss"],
+    )  # fmt: skip
 
 
 def campaign(folder: Path, X: Floats, y: Rows) -> Told:
@@ -120,13 +84,12 @@ def campaign(folder: Path, X: Floats, y: Rows) -> Told:
     )  # fmt: skip
     batch = begun.ask(5, limits=Limits(costs=np.ones(len(X)), budget=4.0))
     told: Told = begun.tell({row: str(y[row]) for row in batch.index})
-    text: str = "\n".join(Campaign.open(str(folder / "iris.db"), frame, changes="take").status().sentences())
-    assert str(told.n_labels) in text
+    status = Campaign.open(str(folder / "iris.db"), frame, changes="take").status()
+    assert status.n_labels == told.n_labels
     return told
 
 
 def rest(X: Floats, y: Rows) -> RiskEstimate:
-    """Modules that are not imported by themselves."""
     forest = RandomForestClassifier(20, random_state=0).fit(X[::5], y[::5])
     columns: dict[str, Floats] = score_pool(forest, X, ["bald", disagreement])
     assert list(columns) == ["bald", "disagreement"]
@@ -139,30 +102,18 @@ def rest(X: Floats, y: Rows) -> RiskEstimate:
 
 def heads_and_nets(X: Floats, y: Rows) -> None:
     net = skactive.MCDropoutClassifier((8,), activation="gelu", optimizer="sgd", output="logits", max_epochs=2)
-    head = skactive.LastLayerClassifier(net, prior_precision="scale")
-    proba: Floats = head.fit(X, y).predict_proba(X)
-    accuracy: float = net.fit(X, y).score(X, y)
-    assert proba.shape == (150, 3)
-    assert 0 <= accuracy <= 1
+    proba: Floats = skactive.LastLayerClassifier(net, prior_precision="scale").fit(X, y).predict_proba(X)
+    assert len(proba) == 150
 
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    iris: Any = load_iris()
-    X: Floats = iris.data
-    y: Rows = iris.target
+    X, y = load_iris(return_X_y=True)
     forest = RandomForestClassifier(20, random_state=0).fit(X[::10], y[::10])
     scores_of_arrays_and_tensors(rng)
-    for name, query in queries().items():
-        model = LogisticRegression(max_iter=1000).fit(X[::10], y[::10]) if name == "badge" else forest
-        assert len(query.select(model, X, 3, X_training=X[::10], y_training=y[::10])) == 3
-    print(loop(X, y).verdict)
-    print(experiment(X, y).summary())
+    for query in queries():
+        assert len(query.select(forest, X, 3, X_training=X[::10], y_training=y[::10])) == 3
+    print(loop(X, y).verdict, experiment(X, y).summary(), rest(X, y).value)
     with tempfile.TemporaryDirectory() as folder:
         print(campaign(Path(folder), X, y))
-    print(rest(X, y).value)
     heads_and_nets(X, y)
-
-
-if __name__ == "__main__":
-    main()
