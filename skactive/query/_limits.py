@@ -205,7 +205,7 @@ class PoolLimits:
         cheapest = {}
         for group, members in rows_of(groups, np.flatnonzero(need)):
             of_group = costs[members[is_free[members]]]
-            cheapest[group] = np.sort(np.partition(of_group, need[group] - 1)[: need[group]]).tolist()
+            cheapest[group] = np.sort(of_group)[: need[group]].tolist()
         with np.errstate(over="ignore"):
             at_least = float(costs[must].sum() + sum(map(np.sum, cheapest.values())))
         # Costs and budget are each off by half a unit in the last place from the decimals that were meant, and so is

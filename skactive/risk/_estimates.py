@@ -10,7 +10,7 @@ any loss seen that is the rule of three, weighted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -180,14 +180,26 @@ class RiskDifference:
         level = _checked_level(level, side, every_look, self.more.n_looks)
         # a tail of 1 - level on the side that counts; levels of a half or less leave an interval of almost no width
         level = level if side == "both" else max(2 * level - 1, 1e-9)
-        low, high = difference_ends(*((part.value, *part.interval(level)) for part in (self.more, self.less)))
+        more, less = ((part.value, *part.interval(level)) for part in (self.more, self.less))
+        low, high = difference_ends(more, less, self._correlation())
         return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
+
+    def _correlation(self) -> float:
+        """That of ``more`` and ``less``: a row adds to one of them at most, so that it is not above 0."""
+        a, b = self.more.standard_error, self.less.standard_error
+        product = 2 * a * b
+        return min(max((a**2 + b**2 - self.standard_error**2) / product, -1.0), 0.0) if product > 0 else 0.0
 
     def __str__(self) -> str:
         return _sentence(self, "+")
 
     def _repr_html_(self) -> str:
         return _card(self, "difference", "+", note="The risk of the first model less that of the second.")
+
+
+def looked_at(estimate: RiskEstimate, n_looks: int) -> RiskEstimate:
+    """The same, where it is known that there were as many looks at least."""
+    return replace(estimate, n_looks=max(estimate.n_looks, n_looks))
 
 
 def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> float:
@@ -383,11 +395,19 @@ def at_every_look(level: float, n_looks: int) -> float:
     return 1 - (1 - level) / (n_looks * (n_looks + 1))
 
 
-def difference_ends(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
-    """Ends of an interval for a difference of two risks, from (value, low, high) of each."""
+def difference_ends(
+    a: tuple[float, float, float], b: tuple[float, float, float], correlation: float
+) -> tuple[float, float]:
+    """Ends of an interval for a difference of two estimates, from (value, low, high) of each (Zou and Donner, 2008)."""
     (value_a, low_a, high_a), (value_b, low_b, high_b) = a, b
     value = value_a - value_b
-    return value - math.hypot(value_a - low_a, high_b - value_b), value + math.hypot(high_a - value_a, value_b - low_b)
+    below, above = (value_a - low_a, high_b - value_b), (high_a - value_a, value_b - low_b)
+    return value - _distance(*below, correlation), value + _distance(*above, correlation)
+
+
+def _distance(a: float, b: float, correlation: float) -> float:
+    # the square of a sum of distances a and b, less what they have in common; rounding may leave less than 0
+    return math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
 
 
 # --- checks --------------------------------------------------------------------------------------

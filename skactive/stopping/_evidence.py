@@ -108,6 +108,7 @@ class Snapshot:
     is_all: bool  # whether these rows are the whole pool
     n_labels: int  # that the model had
     model: Any  # a copy, as learners fit the same object again; None of what cannot be copied
+    guess: float  # share of the commonest class among these labels
 
     @classmethod
     def of(cls, now: Taught, rng: np.random.Generator) -> Snapshot:
@@ -117,7 +118,8 @@ class Snapshot:
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
         predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
         classes = None if probabilities is None else np.array(estimator.classes_)
-        return cls(X, predictions, probabilities, classes, n_kept == n, now.n_labels, _copy_of(estimator))
+        model, guess = _copy_of(estimator), float(now.counts.max() / now.n_labels)
+        return cls(X, predictions, probabilities, classes, n_kept == n, now.n_labels, model, guess)
 
     def without(self, keys: Sequence[Any]) -> Snapshot:
         """Those that are not among the rows of these keys."""
@@ -257,16 +259,15 @@ class Tested:
 
     confidence: Values  # probability of the predicted label, less that of a guess
     right: Values  # 1 or 0, less the same
-    guess: float  # chance of a guess among the classes that the model knew
+    guess: float  # how often it is right to name the commonest class of the labels that the model knew
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: NDArray[Any]) -> Tested | None:
+    def of(cls, model: Any, X: Any, y: NDArray[Any], guess: float) -> Tested | None:
         """None without labels, or if the model has no probabilities."""
         if len(y) == 0 or not hasattr(model, "predict_proba"):
             return None
         predictions = as_array(model.predict(X)).reshape(len(y))
         probabilities = as_array(model.predict_proba(X)).astype(float)
-        guess = 1 / max(2, probabilities.shape[1])
         return cls(probabilities.max(axis=1) - guess, (predictions == y) - guess, guess)
 
 

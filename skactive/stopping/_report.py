@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from .._utils.randomness import check_random_state
 from .._utils.types import Auto, LossName, Posterior, StoppingMeasure, Verdict
 from .._utils.validation import Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
+from ..risk._estimates import looked_at
 from ._evidence import MEASURES, MOST_BATCHES, Gains, PoolScores, Snapshot, Taught, Tested, Trust, scoring_for
 from ._sentences import sentences_of
 
@@ -62,7 +63,8 @@ class StoppingReport:
         the mean square of the change, in units of the variance of the labels.
     trust : Trust
         How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
-        when they were bought, the slope of right (1 or 0) against its confidence, both less the chance of a guess.
+        when they were bought, the slope of right (1 or 0) against its confidence, both less the share of the commonest
+        class, which a guess would get.
         ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 % interval, ``n_labels`` how many labels there were,
         ``confidence`` how sure it was and ``right`` how often it was right.
     fewest : int
@@ -346,7 +348,8 @@ class StoppingReport:
         if self.tested is None or self.scoring not in _LOSSES:
             return -np.inf, np.inf
         n_labels = self.labels[-1] - self._past[0].n_labels
-        low, high = self.tested.interval(every_look=True)
+        more, less = (looked_at(part, len(self.labels)) for part in (self.tested.more, self.tested.less))
+        low, high = replace(self.tested, more=more, less=less).interval(every_look=True)
         return HUNDRED * low / n_labels, HUNDRED * high / n_labels
 
     def changed_interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -370,12 +373,13 @@ class StoppingReport:
     @property
     def standing(self) -> str:
         """Whether the risk is surely (to 95 %) on the good side of its target, on the other, or ("") neither."""
-        risk, target = self.risk, self.target_risk
-        if risk is None or target is None:
+        target = self.target_risk
+        if self.risk is None or target is None:
             return ""
+        risk = looked_at(self.risk, len(self.labels))  # every report is a look, also at labels that were asked for once
         if risk.step == 0 and risk.standard_error == 0 and risk.n_labelled < risk.n_pool:
             return ""  # all losses are equal, so their spread alone gives no interval
-        low = risk.interval(side="lower", every_look=True)[0]  # reports are looked at after every batch
+        low = risk.interval(side="lower", every_look=True)[0]
         high = risk.interval(side="upper", every_look=True)[1]
         above, below = low >= target, high <= target
         reached, missed = (above, below) if risk.greater_is_better else (below, above)
@@ -402,7 +406,7 @@ class _Before:
         past, batches = previous._window(patience), previous._batches
         last, new = past[-1], np.flatnonzero([key not in previous._taught for key in now.keys])
         if now.is_classifier and last.model is not None and last.probabilities is not None:
-            tested = Tested.of(last.model, chunks.take_rows(now.X, new), now.y[new])
+            tested = Tested.of(last.model, chunks.take_rows(now.X, new), now.y[new], last.guess)
             batches = (*batches, *([] if tested is None else [tested]))[-MOST_BATCHES:]
         return cls(previous.labels, past, batches)
 

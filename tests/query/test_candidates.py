@@ -18,6 +18,10 @@ def rows(candidates):
     return Pool.of(X, candidates).rows.tolist()
 
 
+def test_a_row_that_is_named_twice_is_one_candidate():
+    assert rows([5, 3, 3]) == rows([3, 3, 5]) == [3, 5]
+
+
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "object"])
 def test_a_boolean_series_goes_by_its_index(dtype):
     shuffled = FREE.sample(frac=1, random_state=0).astype(dtype)

@@ -239,6 +239,13 @@ def test_rows_that_must_be_in_come_in_the_order_given_or_of_a_mask_in_that_of_th
 # --- what is reported
 
 
+def test_the_cheapest_rows_of_a_group_are_kept_in_reserve_for_it():
+    costs, groups = np.r_[np.random.default_rng(0).permutation(2000) + 1.0, 8], np.r_[np.zeros(2000), 1]
+    limits = Limits(groups, at_least={0: 2}, costs=costs, budget=11.0)  # pays for the row of 8, and for 1 and 2
+    rows = StochasticBatchQuery(sampler="topk").select_scored(groups, 3, limits=limits)
+    assert sorted(costs[rows]) == [1, 2, 8]
+
+
 def test_a_batch_is_called_nearly_random_by_the_rows_that_the_limits_leave():
     best = np.arange(N) % 10 == 0
     scores = np.where(best, 10.0, 1.0)

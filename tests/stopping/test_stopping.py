@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from modAL.models import ActiveLearner
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -20,7 +21,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery
-from skactive.risk import ActiveTester, RiskEstimate
+from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
 from skactive.scores import bald
 from skactive.stopping import StoppingReport
 from skactive.stopping._evidence import BEST, MEASURES, MOST_ROWS
@@ -196,7 +197,7 @@ def sequence(gains, n_labels=10, **options):
         ([0.004, 0.001, 0.001], "stop"),
         ([0.2, 0.0, 0.0], "go on"),
         ([0.2, 0.0, 0.0, 0.0], "stop"),
-        ([0.002, 0.002, 0.012], "go on"),
+        ([0.002, 0.002, 0.014], "go on"),
     ],
 )
 def test_the_verdict_follows_from_the_last_gains(gains, verdict):
@@ -229,7 +230,23 @@ def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
         (RiskEstimate(0.0, 0.0, 100, 100), "stop"),
         (RiskEstimate(0.0, np.nan, 1, 100), "go on"),
     ]:
-        assert sequence([0.2], risk=risk, target_risk=0.045).verdict == verdict, risk
+        assert sequence([0.2], risk=risk, target_risk=0.06).verdict == verdict, risk
+
+
+@pytest.mark.slow
+def test_at_most_one_run_in_twenty_stops_falsely_at_any_of_thirty_reports():
+    base, rng, n_runs, n_false = sequence([]), np.random.default_rng(0), 200, 0
+    n, n_wrong, log_proba = 2000, 402, -np.log(2000 - np.arange(200.0))
+    for _ in range(n_runs):  # the risk is 0.201, half of the errors change from model to model, labels stay
+        rows, wrong, reports = rng.choice(n, 200, replace=False), rng.choice(n, n_wrong, replace=False), []
+        for look in range(1, 31):
+            losses = np.isin(np.arange(n), wrong).astype(float)
+            risk = estimate_risk(losses[rows], log_proba, n)
+            reports.append(replace(base, labels=tuple(range(look)), risk=risk, target_risk=0.2))
+            left = rng.choice(wrong, n_wrong // 2, replace=False)
+            wrong = np.r_[left, rng.choice(np.flatnonzero(losses == 0), n_wrong - len(left), replace=False)]
+        n_false += any(report.standing == "reached" for report in reports)
+    assert stats.binom.sf(n_false - 1, n_runs, 0.05) > 1e-4  # 24 to 48 % when looks were counted by asks
 
 
 HIGH = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
@@ -374,7 +391,16 @@ def loop(make_model, X, y, n_first=20, n_last=270):
     return found[1:]
 
 
-def test_coin_tosses_never_say_go_on_and_bring_little():
+@pytest.mark.parametrize("share", [0.5, 0.2, 0.12])
+def test_coins_never_say_go_on_however_uneven_they_are(share):
+    rng = np.random.default_rng(5)
+    rows, coins = rng.normal(size=(1000, 5)), (rng.random(1000) < share).astype(int)
+    found = loop(lambda n: DecisionTreeClassifier(random_state=0), rows, coins, n_last=180)
+    assert "go on" not in {report.verdict for report in found}  # in two runs of three, by the chance of a guess 1/C
+    assert found[-1].trust.slope < 0.2
+
+
+def test_coin_tosses_bring_little():
     rng = np.random.default_rng(5)
     rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
     found = loop(lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n), rows, tosses)
@@ -393,12 +419,14 @@ def test_trust_is_the_slope_of_right_against_sure_on_labels_not_taught():
     x, y = [], []
     for n in (40, 50):
         model, rows = fitted(n), slice(n, n + 10)
-        x += list(model.predict_proba(X[rows]).max(axis=1) - 1 / len(model.classes_))
-        y += list((model.predict(X[rows]) == Y[rows]) - 1 / len(model.classes_))
+        guess = np.bincount(Y[:n]).max() / n
+        x += list(model.predict_proba(X[rows]).max(axis=1) - guess)
+        y += list((model.predict(X[rows]) == Y[rows]) - guess)
     x, y = np.array(x), np.array(y)
     assert found.trust.n_labels == 20
     assert found.trust.slope == pytest.approx(min(1.0, (x @ y + 0.5) / (x @ x + 0.5)), rel=1e-9)
-    assert found.trust.right == pytest.approx(np.mean(y) + 0.1, rel=1e-9)
+    right = [fitted(n).predict(X[n : n + 10]) == Y[n : n + 10] for n in (40, 50)]
+    assert found.trust.right == pytest.approx(np.mean(right), rel=1e-9)
     assert 0 < found.trust.low <= found.trust.slope <= found.trust.high
 
 
@@ -447,8 +475,8 @@ def test_test_labels_decide_where_they_can_tell():
     tester = ActiveTester(StochasticBatchQuery("margin", "uniform", random_state=0), X[rows])
     tester.tell(Y[rows][tester.ask(fitted(50), 800)])
     found = chain(model, X, Y, (20, 60, 100), X[1300:], test=tester, tolerance=0.02)
-    low, high = tester.difference(fitted(20), fitted(100)).interval(every_look=True)
-    assert found.tested.interval(every_look=True) == pytest.approx((low, high))
+    low, high = tester.difference(fitted(20), fitted(100)).interval(1 - 0.05 / (3 * 4))  # the third report
+    assert found._tested_rates() == pytest.approx((100 * low / 80, 100 * high / 80))
     assert 100 * low / 80 >= 0.02
     assert found.verdict == "go on"
     assert chain(model, X, Y, (100, 200, 300), X[1300:], test=tester, tolerance=0.9).verdict == "stop"
