@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from skactive import Campaign, ExperimentResult, StochasticBatchQuery, StoppingReport, run_experiment
+from skactive import Campaign, ExperimentResult, StochasticBatchQuery, run_experiment
 from skactive._utils import html
 from skactive.experiment._results import Failure
 from skactive.risk import ActiveTester, RiskEstimate, estimate_risk
@@ -101,19 +101,6 @@ def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
         _, row = card(estimate).tables[0][1]
         assert numbers(" ".join(row)) == [n for n in numbers(str(estimate)) if n != "95"], name
         assert row[0] == name.split()[0]
-
-
-def test_a_report_shows_its_verdict_and_its_sentences_by_topic():
-    report = None
-    for n, options in ((30, {"risk": RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000)}), (45, {}), (60, {})):
-        taught = np.arange(0, 150, 150 // n)[:n]
-        left = np.setdiff1d(np.arange(150), taught)
-        model = LogisticRegression(max_iter=1000).fit(X[taught], y[taught])
-        data = {"X_training": X[taught], "y_training": y[taught], "random_state": 0}
-        report = StoppingReport.from_learner(model, X[left], report, **data, **options)
-        read = card(report)
-        assert " ".join([*read.lines, *(cell for _, cell in read.tables[0][1])]) == str(report)
-        assert read.lines == [f"{report.labels[-1]} labels: {report.verdict}."]
 
 
 def test_a_campaign_and_its_status_show_sentences_by_topic(tmp_path):

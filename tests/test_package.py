@@ -70,11 +70,6 @@ def test_importing_skactive_loads_nothing_heavy():
     assert run(f"import skactive, sys; print([m for m in {HEAVY} if m in sys.modules])") == "[]"
 
 
-def test_dir_lists_what_can_be_imported_without_loading_it():
-    assert run(f"import skactive, sys; dir(skactive); print([m for m in {HEAVY} if m in sys.modules])") == "[]"
-    assert set(skactive.__all__) <= set(dir(skactive))
-
-
 # --- names ----------------------------------------------------------------------------------------
 
 

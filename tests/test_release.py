@@ -120,21 +120,6 @@ def test_fragments_become_the_newest_section_and_are_deleted(checkout):
     assert [path.name for path in (checkout / "docs" / "changelog.d").iterdir()] == ["README"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["0.1.0"], "has a section of 0.1.0 already"),
-        (["--show", "0.3.0"], "no section of 0.3.0"),
-    ],
-)
-def test_a_section_that_is_there_or_missing_is_said_and_nothing_changes(checkout, arguments, message):
-    before = (checkout / "CHANGELOG.md").read_text()
-    with pytest.raises(SystemExit, match=message):
-        changelog(arguments, checkout)
-    assert (checkout / "CHANGELOG.md").read_text() == before
-    assert len(list((checkout / "docs" / "changelog.d").iterdir())) == 3
-
-
 def test_the_fragments_of_this_checkout_have_names_that_the_next_release_takes():
     fragments = runpy.run_path(str(ROOT / "docs" / "changelog.py"))["fragments"]
     fragments(ROOT / "docs" / "changelog.d")  # another name is an error

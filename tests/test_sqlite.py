@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from skactive._utils.sqlite import Kind, SqliteFile, checksum
+from skactive._utils.sqlite import Kind, SqliteFile
 
 KIND = Kind(
     parameter="`path`",
@@ -138,9 +138,3 @@ def test_a_file_that_was_cut_off_is_refused(part, tmp_path):
     path = file_of(tmp_path / "f").path
     os.truncate(path, int(part * path.stat().st_size))
     assert "is damaged" in (message := refusal_of(path)) or "is not a list of words" in message
-
-
-def test_a_checksum_tells_parts_apart():
-    parts = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), (b"abc", b""), (b"", b"abc"), ()]
-    assert len({checksum(*of) for of in parts}) == len(parts)
-    assert checksum(*parts[0]) == checksum(*parts[0])

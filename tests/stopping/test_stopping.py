@@ -400,20 +400,6 @@ def test_coins_never_say_go_on_however_uneven_they_are(share):
     assert found[-1].trust.slope < 0.2
 
 
-def test_coin_tosses_bring_little():
-    rng = np.random.default_rng(5)
-    rows, tosses = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
-    found = loop(lambda n: DecisionTreeClassifier(min_samples_leaf=5, random_state=n), rows, tosses)
-    assert {report.verdict for report in found} <= {"too early", "cannot be told", "stop"}
-    assert found[-1].trust.slope < 0.5
-    assert sum(report.recent for report in found[4::3]) < 0.25  # 23 to 496 points when a model judged itself
-    assert sum(found[-1].gains) <= 0.5
-    trust = found[-1].trust
-    assert trust.n_labels == 100
-    assert trust.confidence > trust.right + 0.1
-    assert "The model is overconfident: on the last 100 labels it was " in str(found[-1])
-
-
 def test_trust_is_the_slope_of_right_against_sure_on_labels_not_taught():
     found = report(60, report(50, report(40)))
     x, y = [], []
