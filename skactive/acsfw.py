@@ -178,6 +178,10 @@ class ACSFWQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
+    def reads_once(self, pool: Pool) -> bool:
+        """Whether the number of rows is known: then there is room for what is kept of each."""
+        return not pool.is_open
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""
         draws = joint_draws_of(pool, learner, rngs.draws, "ACS-FW", **options_of(self))

@@ -152,6 +152,10 @@ class BADGEQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
+    def reads_once(self, pool: Pool) -> bool:
+        """Whether the number of rows is known: then there is room for what is kept of each."""
+        return not pool.is_open
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Represent the candidates by gradients, and seed a batch among them."""
         model = model_of(learner)

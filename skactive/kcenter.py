@@ -82,6 +82,10 @@ class KCenterQuery(BatchQuery):
         self.random_state = random_state
         self.verbose = verbose
 
+    def reads_once(self, pool: Pool) -> bool:
+        """Whether the number of rows is known: then there is room for what is kept of each."""
+        return not pool.is_open
+
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Embed the candidates and the labelled rows, and choose the farthest first."""
         options = {name: getattr(self, name) for name in ("embedding", "chunk_size", "predict_batch_size", "verbose")}

@@ -187,8 +187,8 @@ class BatchQuery(BaseEstimator, ABC):
         """
         check_parameters(self.rules, self.get_params(deep=False))
 
-    def reads_once(self) -> bool:
-        """Whether `choose` reads the pool in one pass, and asks for no number of rows before that."""
+    def reads_once(self, pool: Pool) -> bool:
+        """Whether `choose` reads the pool in one pass, and asks for no number of rows that is not known before."""
         return False
 
     def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
@@ -347,7 +347,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     def _batch_of(self, pool: Pool, n_instances: int, choose: Callable[[int, Streams], Batch]) -> Batch:
         """What ``choose(k, rngs)`` chooses, between the checks of what was asked for and of what was chosen."""
-        if not self.reads_once():
+        if not self.reads_once(pool):
             pool.store(f"{type(self).__name__} looks at rows of the pool again")
         if pool.is_open:
             k = int(integer().check("n_instances", n_instances))

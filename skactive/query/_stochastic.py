@@ -86,7 +86,7 @@ class ScoringQuery(BatchQuery):
         """The candidates, and after them the rows in flight, as points; None without a ``diversity``."""
         return None
 
-    def reads_once(self) -> bool:
+    def reads_once(self, pool: Pool) -> bool:
         """Whether the pool is read in one pass: a ``diversity`` takes another."""
         return self.diversity == 0
 

@@ -292,6 +292,14 @@ def test_a_batch_from_rows_in_a_folder_is_that_from_rows_in_memory(query, monkey
     )
 
 
+@pytest.mark.parametrize("query", ["BADGE", "k-center", "ACS-FW"])
+def test_queries_that_keep_what_they_need_of_a_row_do_not_keep_the_rows(query, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "MOST_IN_MEMORY", 1)  # a warning otherwise, which is an error here
+    net = model("forest", True) if query == "ACS-FW" else model("net", True)
+    found = QUERIES[query]().select(net, parquet(NUMBERS[POOL], tmp_path, 3), 10)
+    np.testing.assert_array_equal(found, QUERIES[query]().select(net, NUMBERS[POOL].reset_index(drop=True), 10))
+
+
 def test_a_pass_that_failed_begins_anew():
     parts = [X[:1], None]
     stream = containers.prepare_pool(blocks(lambda: parts))
