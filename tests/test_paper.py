@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from killed_experiment import keep_records, records_of
 
@@ -111,20 +110,3 @@ def test_random_effects_are_those_of_two_cases_known_by_hand(page):
     *_, spread = page.random_effects([0.0, 10.0, 20.0], [1.0, 1.0, 1.0])
     assert spread**2 == pytest.approx(100 - 1)  # the variance seen less that of the errors
     assert low < mean < high
-
-
-# --- what only studies use ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def lib(monkeypatch):
-    monkeypatch.syspath_prepend(str(STUDIES))
-    return lambda name: importlib.import_module(f"lib.{name}")
-
-
-def test_old_scores_are_compared_with_later_ones_among_the_rows_that_were_the_top(lib):
-    ageing = lib("ageing")
-    history = np.array([[4.0, 3, 2, 1], [4, 2, 3, 1], [1, 3, 4, 2]])
-    np.testing.assert_allclose(ageing.rank_correlation(history, 0), [1.0, 0.8, -0.4])
-    np.testing.assert_allclose(ageing.rank_correlation(history, 0, top=0.5), [1.0, 1.0, -1.0])
-    np.testing.assert_allclose(ageing.auroc(history, 0, top=0.5), [1.0, 0.75, 0.25])

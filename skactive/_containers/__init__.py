@@ -46,13 +46,18 @@ _MOST_UNKNOWN = 2048  # rows of a chunk where their size cannot be told: a name 
 
 def prepare_pool(X: Any, name: str = "X_pool") -> Any:
     """The pool in a form whose rows can be sliced; what has no rows (a text, a generator, a set) is a ``TypeError``."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(
+            f"`{name}` must have no masked entries, as models see the values behind a mask. Fill them "
+            "(`X.filled(numpy.nan)`, for example), or leave those rows out."
+        )
     return kind_of(X).prepare(X, name)
 
 
 def holds_rows(X: Any) -> bool:
     """Whether X is a container of rows."""
     try:
-        prepare_pool(X)
+        kind_of(X).prepare(X, "X_pool")
     except TypeError:
         return False
     return True

@@ -242,8 +242,6 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
 
 def _one_axis(values: Any) -> Any:
     """Values as pandas numbers them: a Series, or an array of one axis."""
-    if isinstance(values, np.ma.MaskedArray):
-        values = values.tolist()  # None where the mask hides a value
     if isinstance(values, list | tuple):
         return pd.Series(values, dtype=object)  # in which a tuple is a value, not an axis
     return values if isinstance(values, pd.Series) else np.asarray(values)

@@ -41,6 +41,19 @@ def test_an_empty_pool_is_refused(forest):
             make().select(forest, pool, 1)
 
 
+def test_values_behind_a_mask_are_refused_wherever_rows_enter(forest):
+    hidden = np.ma.array(X_POOL, mask=X_POOL > 1)
+    for name, query, X_pool in [
+        ("X_pool", make(), hidden),
+        ("X_target", make("epig", X_target=hidden), X_POOL),
+    ]:
+        with pytest.raises(ValueError, match=f"`{name}` must have no masked entries"):
+            query.select(forest, X_pool, 2)
+    with pytest.raises(ValueError, match="`X_training` must have no masked entries"):
+        make(posterior="bootstrap").select(forest, X_POOL, 2, X_training=hidden, y_training=LABELS)
+    assert len(make().select(forest, np.ma.array(X_POOL), 2)) == 2
+
+
 def test_too_few_positive_scores_under_power_are_filled_up_with_a_warning():
     values = np.zeros(15)
     values[3:5] = 0.5
