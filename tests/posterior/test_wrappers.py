@@ -23,7 +23,7 @@ from skactive._utils.validation import NoPosteriorError
 from skactive.posterior import bootstrap, noise_variance
 from skactive.posterior._embeddings import represent_by
 from skactive.posterior._registry import innermost
-from skactive.posterior._wrappers import labels_to_fit, unwrap, without_searches
+from skactive.posterior._wrappers import bytes_on_the_way, labels_to_fit, unwrap, without_searches
 
 X, codes = load_iris(return_X_y=True)
 y = np.array(["virginica", "setosa", "versicolor"])[codes]  # sorted order is not the order of the codes
@@ -241,3 +241,9 @@ def test_labels_get_to_a_model_in_the_shape_that_it_may_want():
         assert labels_to_fit(wrap(Column()), column).shape == column.shape
         assert labels_to_fit(wrap(FOREST_REG), column).shape == t.shape
     assert labels_to_fit(RANSACRegressor(Column()), column).shape == t.shape
+
+
+def test_memory_goes_by_the_most_that_a_row_becomes_on_its_way():
+    wide = FunctionTransformer(lambda rows: np.repeat(rows, 100, axis=1))
+    for estimator in (make_pipeline(wide, FOREST), GridSearchCV(make_pipeline(wide, FOREST), {}, cv=2)):
+        assert bytes_on_the_way(estimator.fit(X, y), X[:1]) == 8 * 100 * X.shape[1]
