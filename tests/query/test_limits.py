@@ -255,6 +255,8 @@ def test_a_batch_is_called_nearly_random_by_the_rows_that_the_limits_leave():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         query.select_scored(scores, 5, limits=Limits(best, max_per_group={True: 0}))
+    with pytest.warns(UserWarning, match="Only 1 rows that the limits leave could be drawn by their scores, and 3"):
+        StochasticBatchQuery().select_scored([1.0, 0.0, 0.0, 0.0], 3, limits=Limits(["a"] * 4, max_per_group=3))
 
 
 # --- refusals

@@ -110,7 +110,7 @@ def test_powers_are_powers():
         np.testing.assert_allclose(_selection.raised(x, beta), x**beta, rtol=1e-14, err_msg=str(beta))
 
 
-@pytest.mark.parametrize(("beta", "stretches"), [(0.01, 64), (1.0, 1), (3.0, 64)])
+@pytest.mark.parametrize(("beta", "stretches"), [(0.01, 64), (1.0, 64), (3.0, 1)])
 def test_arrivals_are_a_poisson_process(beta, stretches, monkeypatch):
     monkeypatch.setattr(_selection, "_STRETCHES", stretches)
     start, n, key = 100, 10_000, -math.log(1e5 / (np.arange(101.0, 10_001) ** -beta).sum())
