@@ -80,11 +80,14 @@ def _score_all(
     how = {"chunk_size": chunk_size, "batch_size": max(sizes, default=None)}
     parts = pool.mapped(functools.partial(_columns, groups), n_values, "scoring", verbose=verbose, **how)
     n_columns = sum(len(scores) for _, scores in groups)
-    columns = np.concatenate([np.empty((n_columns, 0)), *(values for _, values in parts)], axis=1)
-    if columns.shape[1] != len(pool):
-        raise RuntimeError(
-            f"`X_pool` has {len(pool)} rows to score, and {columns.shape[1]} came: it changed meanwhile."
-        )
+    if pool.is_open:
+        return np.concatenate([np.empty((n_columns, 0)), *(values for _, values in parts)], axis=1)
+    columns, n_done = np.empty((n_columns, len(pool))), 0  # filled in place: scores of many rows are not held twice
+    for rows, values in parts:
+        columns[:, rows] = values
+        n_done += rows.stop - rows.start
+    if n_done != len(pool):
+        raise RuntimeError(f"`X_pool` has {len(pool)} rows to score, and {n_done} came: it changed meanwhile.")
     return columns
 
 
