@@ -219,14 +219,15 @@ def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> floa
     return at_every_look(level, n_looks) if every_look else level
 
 
-_OPEN = "a row without a label could cost any amount. Give `largest_loss`, the most that a row can cost"
+_OPEN = "No upper end: a row without a label could cost any amount. Give `largest_loss`, the most that a row can cost"
+_WIDE = "Most of the interval allows for rare mistakes that no label has shown"
 
 
 def _sentence(estimate: RiskEstimate | RiskDifference, sign: str = "") -> str:
     value, error, interval, n_labelled, n_pool = _texts(estimate, sign)
-    why = (note := _note(estimate)) and f": {note}"
-    found = f"{value} (standard error {error}; 95 % interval {interval}{why})"
-    return f"{found}, from {n_labelled} labels, for a pool of {n_pool} rows"
+    found = f"{value} (standard error {error}; 95 % interval {interval})"
+    told = f"{found}, from {n_labelled} labels, for a pool of {n_pool} rows"
+    return ". ".join(filter(None, (told, _note(estimate))))
 
 
 def _card(estimate: RiskEstimate | RiskDifference, name: str, sign: str = "", note: str = "") -> str:
@@ -250,7 +251,7 @@ def _note(estimate: RiskEstimate | RiskDifference) -> str:
     if math.isinf(more):
         return _OPEN
     # so far off is an end only by what one more label could add, which is then above some five standard errors
-    return f"rare costly mistakes could add {more:.2g}" if more > 15 * estimate.standard_error > 0 else ""
+    return _WIDE if more > 15 * estimate.standard_error > 0 else ""
 
 
 def estimate_risk(
@@ -320,20 +321,19 @@ def estimate_risk(
     """
     log_proba = check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)
-    if largest_loss is None:
-        largest_loss = bound_of(as_array(losses))
-    losses = checked_losses(losses, len(weights))
+    values = checked_losses(losses, len(weights))
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
-    largest, in_all = _of_rows_left(largest_loss, losses, int(n_pool))
-    value, known = float(np.mean(weights * losses)), float(losses.sum())
+    bound = bound_of(as_array(losses)) if largest_loss is None else largest_loss
+    largest, in_all = _of_rows_left(bound, values, int(n_pool))
+    value, known = float(np.mean(weights * values)), float(values.sum())
     return RiskEstimate(
         value,
-        _standard_error(losses, log_proba, n_pool, value),
-        len(losses),
+        _standard_error(values, log_proba, n_pool, value),
+        len(values),
         int(n_pool),
-        step=max(largest_weight, float(weights.max())) / len(losses) if len(losses) < n_pool else 0.0,
+        step=max(largest_weight, float(weights.max())) / len(values) if len(values) < n_pool else 0.0,
         largest_loss=largest,
-        largest_seen=float(losses.max()),
+        largest_seen=float(values.max()),
         limits=(known / n_pool, (known + in_all) / n_pool),
         n_looks=int(n_looks),
     )

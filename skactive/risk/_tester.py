@@ -62,9 +62,10 @@ class ActiveTester:
     Parameters
     ----------
     query : StochasticBatchQuery
-        Or another query with ``log_proba_``. Set ``epsilon`` above 0, so that it can pick any row. The variance is
-        smallest if rows are picked in proportion to the root of their expected squared loss: for accuracy, "power"
-        sampling of "variation_ratio" with beta 0.5, if the model's probabilities are right.
+        Or another query with ``log_proba_``. Set ``epsilon`` above 0, so that it can pick any row; 0.5 bounds the
+        weights of picks by 2. The variance is smallest if rows are picked in proportion to the root of their expected
+        squared loss: for accuracy, "power" sampling of "variation_ratio" with beta 0.5, if the model's probabilities
+        are right. For other losses, and a model that is nearly always right, "uniform" sampling is safe.
     X_pool : array-like of shape (n_points, ...)
         Rows over which the risk is a mean.
     row_weight : array-like of shape (n_points,), optional
@@ -99,7 +100,7 @@ class ActiveTester:
     >>> from skactive.risk import ActiveTester
     >>> X, y = load_digits(return_X_y=True)
     >>> model = LogisticRegression(max_iter=1000).fit(X[:100], y[:100])
-    >>> tester = ActiveTester(StochasticBatchQuery("variation_ratio", beta=0.5, epsilon=0.1, random_state=0), X[100:])
+    >>> tester = ActiveTester(StochasticBatchQuery("variation_ratio", beta=0.5, epsilon=0.5, random_state=0), X[100:])
     >>> tester.tell(y[100:][tester.ask(model, 150)])
     >>> print(tester.accuracy(model))
     0.7... (standard error 0.02...; 95 % interval 0.6... to 0.8...), from 150 labels, for a pool of 1697 rows
