@@ -39,14 +39,10 @@ def _cost(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def log_ratios(models: Sequence[Any], X: Any) -> NDArray[np.float64]:
-    """The most that a label can cost one of two models more than the other, in log loss, by row.
-
-    A label that both do not know costs both the same.
-    """
-    labels, costs = np.union1d(*(model.classes_ for model in models)), []
-    for model in models:
-        probabilities, is_label = _probabilities(model, X, labels)
-        costs.append(_cost(probabilities @ is_label.T.astype(np.float64)))
+    """The most that a label can cost one of two models more than the other, by row; one that both do not know: 0."""
+    labels = np.union1d(*(model.classes_ for model in models))
+    of_labels = (_probabilities(model, X, labels) for model in models)
+    costs = [_cost(probabilities @ is_label.T) for probabilities, is_label in of_labels]
     return np.abs(costs[0] - costs[1]).max(axis=1)
 
 

@@ -252,11 +252,10 @@ class ActiveTester:
         largest_loss : float or array-like of shape (n_points,), optional
             As of `risk`. For "log_loss" the probabilities of both models say how far apart their losses can be.
         """
-        (losses, known), (of_other, known_of_other) = (self._losses(model, loss) for model in (estimator, other))
-        if largest_loss is None:
-            is_log = loss == "log_loss"
-            largest_loss = self._log_ratios(estimator, other) if is_log else max(known, known_of_other)
-        options = self._options(largest_loss)
+        (losses, known), (of_other, of_other_known) = (self._losses(model, loss) for model in (estimator, other))
+        if largest_loss is None and loss == "log_loss":
+            largest_loss = self._log_ratios(estimator, other)
+        options = self._options(max(known, of_other_known) if largest_loss is None else largest_loss)
         return estimate_difference((losses, of_other), self.log_proba_, self.n_pool, **options)
 
     def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Weights, float]:
