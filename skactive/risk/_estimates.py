@@ -317,7 +317,7 @@ def estimate_risk(
     >>> print(f"pool {losses.mean():.3f}, picks {losses[rows].mean():.3f}")
     pool 0.312, picks 0.373
     >>> print(estimate_risk(losses[rows], query.log_proba_, n_pool=500, largest_loss=1.1))
-    0.3078 (standard error 0.027; 95 % interval 0.258 to 0.403), from 50 labels, for a pool of 500 rows
+    0.3078 (standard error 0.027; 95 % interval 0.258 to 0.526), from 50 labels, for a pool of 500 rows
     """
     log_proba = check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)

@@ -103,7 +103,7 @@ class ActiveTester:
     >>> tester = ActiveTester(StochasticBatchQuery("variation_ratio", beta=0.5, epsilon=0.5, random_state=0), X[100:])
     >>> tester.tell(y[100:][tester.ask(model, 150)])
     >>> print(tester.accuracy(model))
-    0.7... (standard error 0.02...; 95 % interval 0.6... to 0.8...), from 150 labels, for a pool of 1697 rows
+    0.8... (standard error 0.02...; 95 % interval 0.7... to 0.8...), from 150 labels, for a pool of 1697 rows
     """
 
     def __init__(self, query: Any, X_pool: Any, row_weight: ArrayLike | None = None) -> None:
