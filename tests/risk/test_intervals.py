@@ -243,7 +243,7 @@ def test_a_difference_of_log_losses_is_bounded_by_what_a_label_can_cost_one_mode
 
 
 def test_weighted_intervals_hold_the_weighted_error_rate():
-    rng, n, n_held = np.random.default_rng(3), 200, 0
+    rng, n = np.random.default_rng(3), 100
     weights = np.exp(1.5 * rng.standard_normal(2000))
     scale, wrong = weights / weights.mean(), (rng.random(2000) < 0.02 * np.minimum(weights, 20)).astype(float)
     for beta, epsilon in [(0, 1), (1, 0.2)]:
