@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
@@ -215,7 +216,7 @@ def _checked_column(pool: Pool, treatment: Any) -> int:
 def _treatments(X: Any, position: int) -> NDArray[np.int64]:
     """The column of the treatment, zeros and ones of whatever type of numbers, as integers."""
     treatments = containers.take_column(X, position)
-    for value in dict.fromkeys(treatments.tolist()):
+    for value in pd.unique(treatments).tolist():
         if not (isinstance(value, numbers.Number | np.bool_) and value in (0, 1)):
             raise not_binary_error(value)
     return treatments.astype(np.int64)
