@@ -193,12 +193,11 @@ def test_blocks_that_come_once_serve_every_query(query):
 
 @pytest.mark.parametrize("query", ["BADGE", "k-center", "diversity"])
 def test_blocks_of_tensors_and_sparse_rows_in_flight_give_the_batch_of_an_array(query):
-    rows, flight = X[POOL], {"pending": [3, 5]}
-    linear = LogisticRegression().fit(X[LABELLED], y[LABELLED])
-    training = {"X_training": X[LABELLED], "y_training": y[LABELLED], **flight}
-    expected = QUERIES[query]().select(linear, rows, 10, **training)
+    rows, linear = X[POOL], LogisticRegression().fit(X[LABELLED], y[LABELLED])
+    given = {"X_training": X[LABELLED], "y_training": y[LABELLED], "pending": [3, 5]}
+    expected = QUERIES[query]().select(linear, rows, 10, **given)
     for pool in (blocks([torch.from_numpy(rows[:99]), torch.from_numpy(rows[99:])]), sparse.csr_array(rows)):
-        np.testing.assert_array_equal(QUERIES[query]().select(linear, pool, 10, **training), expected)
+        np.testing.assert_array_equal(QUERIES[query]().select(linear, pool, 10, **given), expected)
 
 
 # --- in a loop --------------------------------------------------------------------------------------
