@@ -234,6 +234,7 @@ def _recorded(learner: Any, options: Mapping[str, Any]) -> Iterator[None]:
 
 def _checked_labels(X: Any, y: Any) -> Any:
     """Labels in the order of their rows, none missing; as an array where modAL does not know their container."""
+    containers.check_unmasked(X, "X")
     y = containers.aligned(y, X, "y")
     plain = plain_labels(y, "y")
     is_known = hasattr(y, "iloc") or isinstance(y, list) or hasattr(y, "detach") or sp.issparse(y)
