@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .._utils.devices import Lock
-from .._utils.validation import NetError, NoDropoutError
+from .._utils.validation import NetError, NoDropoutError, check_n_draws
 from ._dropout_calls import ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._pruned_networks import PrunedNetworks, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
@@ -161,8 +161,8 @@ class FixedDraws(FrozenNet):
         self, module: nn.Module, n_draws: int, rng: np.random.Generator, forward: Forward | None = None
     ) -> None:
         super().__init__(module, forward)
-        self.n_draws = n_draws
-        self._sites = Sites(n_draws, rng)
+        self.n_draws = check_n_draws(n_draws)
+        self._sites = Sites(self.n_draws, rng)
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
         self._is_checked, self._may_be_quick = False, True
@@ -208,7 +208,8 @@ class FixedDraws(FrozenNet):
             return
         some = spread(block)
         # Parts of rows may lie on one axis in either order: in the right one each row is answered by itself.
-        for self._sites.parts_first in (False, True):
+        known = self._sites.parts_first  # in which other threads may be drawing now
+        for self._sites.parts_first in (known, not known):
             try:
                 self._check(0, rows, some)
                 for probe in self._sites.probes():

@@ -184,15 +184,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         classes : array-like, optional
             All labels that may ever come. Needed at the first call, unless the parameter ``classes`` declares them.
         """
-        if not hasattr(self, "net_"):
-            classes = self.classes if classes is None else classes
-            if classes is None:
-                raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be the same at every call to partial_fit. Got {np.unique(classes)}, and "
-                f"{self.classes_} before."
-            )
+        if not hasattr(self, "net_") and classes is None and self.classes is None:
+            raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
         return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -239,6 +232,11 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         declared = self.classes if classes is None else classes
+        if goes_on and declared is not None and not np.array_equal(np.unique(declared), self.classes_):
+            raise ValueError(
+                f"`classes` must stay the same while training goes on. Got {np.unique(declared)}, and {self.classes_} "
+                "before."
+            )
         labels = check_classes(data.target, self.classes_ if goes_on else declared)
         if len(labels) < 2:
             raise one_class_error(labels)
