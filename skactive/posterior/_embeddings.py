@@ -68,8 +68,11 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     """Return a function that computes probabilities of rows and their embeddings, those of a net in one pass."""
     check_one_target(estimator)
-    represent, embed = _represent(estimator), embed_by(estimator, embedding)
-    return (lambda X: (represent(X)[0], embed(X))) if callable(embedding) else represent
+    represent = _represent(estimator)
+    if not callable(_EMBEDDING.check("embedding", embedding)):
+        return represent
+    embed = embed_by(estimator, embedding)
+    return lambda X: (represent(X)[0], embed(X))
 
 
 def predictions_by(estimator: Any) -> PredictDraws:

@@ -272,6 +272,8 @@ def test_draws_are_probabilities_the_same_at_every_call_and_in_every_chunk(n, la
     assert np.abs(draw(estimator, 30, wide[rows], labels[rows], seed=1)(wide) - draws).max() > 0.01
     sparse_functions = draw(estimator, 30, sparse.csr_matrix(wide[rows]), labels[rows])
     np.testing.assert_allclose(sparse_functions(sparse.csr_array(wide)), draws, atol=1e-9)
+    from_sparse_weights = draw(estimator.sparsify(), 30, wide[rows], labels[rows])(wide)
+    np.testing.assert_allclose(from_sparse_weights, draws, atol=1e-12)
     check_posterior(estimator, wide[:10], n_draws=20, X_training=wide[rows], y_training=labels[rows])
 
 
