@@ -34,7 +34,6 @@ from .._utils.validation import (
     shown,
 )
 from ..posterior import _nets as nets
-from ..posterior._registry import DEFAULT_DRAWS
 from . import _training as training
 from ._training import ACTIVATIONS, OPTIMIZERS, Data, HostRows, row_weights, rows_to_hold_out, to_tensor
 
@@ -154,7 +153,6 @@ class BaseMCDropout(BaseEstimator, ABC):
             regressor. X in chunks of whole blocks of ``predict_batch_size`` rows gives the same bits as in one piece.
         """
         check_is_fitted(self, "net_")
-        n_draws = DEFAULT_DRAWS if n_draws is None else n_draws
         # A copy, so that the functions stay the same if this estimator is fitted again.
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .._dropout import BLOCK
 from .._utils.devices import best_float
 from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
-from .._utils.validation import Rule, Rules, check_classes, one_class_error, one_of
+from .._utils.validation import Rule, Rules, check_classes, float64_array, one_class_error, one_of
 from . import _training as training
 from ._base import RULES, BaseMCDropout
 from ._training import OUTPUTS, Data
@@ -323,8 +323,9 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         return self._sample(X, n_draws)
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
-        mean, scale = self._target_scale if goes_on else training.mean_and_scale(data.target)
-        target = ((data.target - mean) / scale).astype(np.float32)
+        target = float64_array("y", data.target)
+        mean, scale = self._target_scale if goes_on else training.mean_and_scale(target)
+        target = ((target - mean) / scale).astype(np.float32)
         return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
 
     def _net_params(self) -> dict[str, Any]:

@@ -55,9 +55,9 @@ class NetDraws(InBlocks):
     checks_rows = True
     """The net was checked to answer each row by itself, so that no caller needs to."""
 
-    def __init__(self, adapter: NetAdapter, n_draws: int, rng: np.random.Generator) -> None:
+    def __init__(self, adapter: NetAdapter, n_draws: int | None, rng: np.random.Generator) -> None:
         self._adapter = adapter
-        self._draws = FixedDraws(adapter.module, n_draws, rng, adapter.forward)
+        self._draws = FixedDraws(adapter.module, DEFAULT_DRAWS if n_draws is None else n_draws, rng, adapter.forward)
         super().__init__(adapter.batch_size)
         self._lock, self._has_looked = Lock(), False
 
@@ -77,7 +77,7 @@ class NetDraws(InBlocks):
 
 @source.register(NeuralNet | nn.Module)
 def _net(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    return NetDraws(adapter_of(estimator), DEFAULT_DRAWS if n_draws is None else n_draws, rng)
+    return NetDraws(adapter_of(estimator), n_draws, rng)
 
 
 def adapter_of(net: Any) -> NetAdapter:

@@ -241,7 +241,6 @@ def test_draws_that_do_not_know_the_training_labels_are_warned_of():
     with pytest.warns(UserWarning, match="is too wide"):
         draw(estimator, 50, x, labels)
     draw(LogisticRegression(C=0.1).fit(x / 100, labels), 50, x / 100, labels)
-    draw(LogisticRegression(fit_intercept=False).fit(X[:, :1], y_binary), 50, X[:, :1], y_binary)  # knows little
 
 
 def test_training_data_are_asked_for_by_name_and_are_those_of_the_fit():

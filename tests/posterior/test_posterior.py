@@ -83,7 +83,6 @@ def test_fewer_draws_than_members_are_distinct_members_in_their_order():
     which = [int(np.flatnonzero((everyone == one).all((1, 2)))[0]) for one in some]
     assert which == sorted(set(which))
     assert len(which) == 5
-    assert len(sample_posterior(FOREST, 12, rng())(X)) == 12
     with pytest.raises(ValueError, match=r"`n_draws`.*12.*13"):
         sample_posterior(FOREST, 13, rng())
 
@@ -180,6 +179,5 @@ def test_bootstrap_columns_are_those_of_the_estimator_also_for_classes_it_never_
 
 
 def test_bootstrap_refuses_labels_that_do_not_fit_the_rows():
-    for rows, labels in ((X[:5], y[:9]), (X[:0], y[:0])):
-        with pytest.raises(ValueError, match="`y` must have a label for each row"):
-            bootstrap(RidgeClassifier(), rows, labels, 3, rng())
+    with pytest.raises(ValueError, match="`y` must have a label for each row"):
+        bootstrap(RidgeClassifier(), X[:5], y[:9], 3, rng())
