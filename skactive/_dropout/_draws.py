@@ -177,11 +177,11 @@ class FixedDraws(FrozenNet):
         """Outputs of all draws for a block of the rows, (n_draws, n_rows, ...)."""
         batch, n_rows = rows.take(block), len(block)
         kind = _kind_of(batch)
-        outputs = None
-        if kind is None or kind not in self._plans:
+        outputs, is_new = None, kind is None or kind not in self._plans
+        if is_new or (n_rows > 1 and not self._is_checked):
             with self._lock:
                 self._check_draws(rows, block)
-                if kind is not None:
+                if is_new and kind is not None:
                     if len(self._plans) >= _MOST_PLANS:
                         self._plans.pop(next(iter(self._plans)))
                     self._plans[kind], outputs = self._plan(batch, n_rows) if self._may_be_quick else (None, None)

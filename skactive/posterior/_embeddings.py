@@ -173,21 +173,18 @@ class TappedNet(InBlocks):
         self._is_checked = False
 
     def __call__(self, X: Any) -> Any:
-        rows = self._adapter.rows(X)
-        self._check(rows)
-        return as_array(self.joined(self._tapped, rows))
+        return as_array(self.joined(self._tapped, self._adapter.rows(X)))
 
-    def _check(self, rows: Rows) -> None:
+    def _check(self, rows: Rows, block: range) -> None:
         """Check that outputs of a row do not depend on other rows, until this was seen for rows that differ."""
-        n_block = min(len(rows), self.batch_size)
-        if self._is_checked or n_block < 2:
+        if self._is_checked or len(block) < 2:
             return
-        some = spread(range(n_block))
-        with torch.no_grad():
-            self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
+        some = spread(block)
+        self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
         self._is_checked = differ(rows, some)
 
     def _tapped(self, rows: Rows, block: range) -> Tensor:
+        self._check(rows, block)
         outputs, masks = self._net.plain(rows.take(block), len(block))
         embeddings = _input_of_last_linear(outputs, masks, len(block))
         return embeddings.float() if embeddings.dtype in _HALF else embeddings
@@ -204,12 +201,12 @@ class RepresentedNet(TappedNet):
             with torch.no_grad():
                 self._adapter.learn(self._net, rows)
             self._has_looked = True
-        self._check(rows)
         widths: list[int] = []
         joined = as_array(self.joined(partial(self._both, widths), rows))
         return joined[:, : widths[0]], joined[:, widths[0] :]
 
     def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
+        self._check(rows, block)
         outputs, masks = self._net.plain(rows.take(block), len(block))
         probabilities = self._adapter.answer(outputs.unsqueeze(0))[0]
         if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32
