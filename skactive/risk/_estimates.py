@@ -281,7 +281,7 @@ def estimate_risk(
         Rows before the first pick.
     largest_loss : float or array-like of shape (n_pool,), optional
         The most that a row can cost, where no loss is negative: 1 for an error rate. Or the most that each row can:
-        first those with a label, in the order of purchase. By default 1 if losses are True or False, else infinity:
+        first those with a label, in the order of purchase. By default 1 if all losses are 0 or 1, else infinity:
         then intervals have no upper end.
     largest_weight : float, default=1.0
         Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
@@ -354,8 +354,8 @@ def estimate_difference(
 
 
 def bound_of(losses: NDArray[Any]) -> float:
-    """The most that a loss can be, as far as its type says."""
-    return 1.0 if losses.dtype == bool else math.inf
+    """The most that a loss can be: errors are 0 or 1, and of other numbers it is not known."""
+    return 1.0 if np.isin(losses, (0, 1)).all() else math.inf
 
 
 def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:

@@ -228,7 +228,7 @@ class ActiveTester:
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
         largest_loss : float or array-like of shape (n_points,), optional
             The most that a row, or each row of the pool, can cost. By default 1 for "zero_one" and for losses that are
-            True or False, 2 for "brier", and 36 for "log_loss", the cost of a label that the model does not know. For
+            all 0 or 1, 2 for "brier", and 36 for "log_loss", the cost of a label that the model does not know. For
             others it is not known, and an interval has no upper end without it.
         """
         losses, known = self._losses(estimator, loss)
