@@ -76,7 +76,7 @@ def test_summaries_show_the_cells_of_their_text_and_results_their_counts_and_the
     for summary in (result.summary(), result.label_savings()):
         read = card(summary)
         blocks = [words(" ".join([title, *(" ".join(row) for row in rows)])) for title, rows, _ in read.tables]
-        assert [*blocks, *read.lines] == [words(block) for block in str(summary).split("\n\n")]
+        assert [*blocks, *map(words, read.lines)] == [words(block) for block in str(summary).split("\n\n")]
         assert any(HOSTILE in row for row in read.tables[0][1])
     read, summary = card(result), card(result.summary())
     assert read.lines == [repr(result), *summary.lines]

@@ -141,11 +141,11 @@ _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
-        "--trials": _number(3, "paired trials: split, first labels, weights"),
-        "--rounds": _number(15, "batches bought in a trial"),
+        "--trials": _number(8, "paired trials: split, first labels, weights; with fewer than 8 nothing can be told"),
+        "--rounds": _number(8, "batches bought in a trial"),
         "--batch-size": _number(10, "labels bought in a batch"),
         "--score": _text("bald", "what makes a row worth a label"),
-        "--epochs": _number(150, "full-batch training steps of a refit"),
+        "--epochs": _number(100, "full-batch training steps of a refit"),
         "--jobs": _number(-1, "processes, of one thread each; -1: all"),
         "--seed": _number(0, "seed of everything"),
         **_output("where the picture goes", "learning_curves.png"),
@@ -210,7 +210,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
         **_MODEL,
-        "--trials": _number(5, "paired trials: split and first labels"),
+        "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
         "--rounds": _number(8, "batches bought in a trial"),
         "-n": _number(20, "labels bought in a batch"),
         "--initial": _number(20, "labels to begin with, at random"),

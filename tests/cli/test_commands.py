@@ -202,6 +202,9 @@ def test_simulate_says_whether_labels_would_have_been_saved(shell):
     line = "simulate full.csv --id id --target churn --model logistic --trials 2 --rounds 1 -n 8 --initial 10"
     facts = json.loads(shell(f"{line} --json -o s.png").out)
     assert {row["query"] for row in facts["queries"]} == {"default", "top of the ranking", "uniform", "BALD, sampled"}
+    assert {row["p_holm"] for row in facts["queries"] + facts["saved"]} == {None}  # two trials can tell nothing
+    assert {row["verdict"] for row in facts["saved"]} == {"cannot be told"}
+    assert facts["sentence"].endswith("cannot be told from these trials.")
     assert Path("s.png").stat().st_size > 10_000
     assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
     assert "--trials must be an integer" in shell(f"{line} --trials 0", 2).err
