@@ -21,10 +21,9 @@ from .._utils.validation import (
     ParameterError,
     Rule,
     UnfittedError,
+    check_fitted,
     check_is_model,
     check_sample_weight,
-    is_fitted,
-    not_fitted_error,
     plain_labels,
     warn,
 )
@@ -152,6 +151,9 @@ class Pool:
     def is_read_in_blocks(self) -> bool:
         """Whether rows come in blocks, from a file or another machine, so that a second pass is expensive."""
         return containers.is_read_in_blocks(self.X)
+
+    def one_row(self) -> Any:
+        return self.first_rows()[0]
 
     def first_rows(self) -> tuple[Any, Any]:
         """The first candidate, and it again behind another one, if there are two: rows of a pass that goes on."""
@@ -285,8 +287,7 @@ def pool_for(
 def check_fits(model: Any, pool: Pool) -> None:
     """Check that a model is fitted, and to rows like those of the pool."""
     check_is_model(model)
-    if not is_fitted(model):
-        raise not_fitted_error(model)
+    check_fitted(model, pool.one_row)
     fitted_on = getattr(model, "n_features_in_", None)
     if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
         raise ValueError(
