@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, Reg
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from skactive import BADGEQuery, KCenterQuery, StochasticBatchQuery, StoppingReport, run_experiment
@@ -110,6 +111,8 @@ def test_scores_of_a_mean_take_all_members_where_more_draws_are_asked_for():
 class Kept(BaseEstimator):
     """Keeps what it learns in ``model``, which says nothing to `check_is_fitted`."""
 
+    steps = 100  # of its training: no pipeline
+
     def __init__(self, kind):
         self.kind, self.model = kind, None
 
@@ -168,7 +171,10 @@ def test_a_model_that_keeps_no_underscore_is_asked_whether_it_is_fitted(own, pos
         assert np.isfinite(other.select(own, POOL, 5)).all()
 
 
-@pytest.mark.parametrize("new", [Own(), Named(), OwnRegressor(), Committee([ActiveLearner(Named())])])
+PRIOR = make_pipeline(FunctionTransformer(), GaussianProcessRegressor())  # predicts without labels
+
+
+@pytest.mark.parametrize("new", [Own(), Named(), PRIOR, Committee([ActiveLearner(Named())])])
 def test_a_model_that_keeps_no_underscore_and_learned_nothing_gets_a_random_batch(new):
     with pytest.warns(UserWarning, match=r"not fitted yet.* uniform at random"):
         StochasticBatchQuery("std_dev", random_state=0).select(new, POOL, 5, **WITH)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .arrays import as_array
@@ -56,6 +57,8 @@ def is_fitted(estimator: Any, one_row: Callable[[], Any] | None = None) -> bool:
     except NotFittedError:
         return not is_composed and one_row is not None and _knows_more_than_a_new_one(estimator, one_row())
     # A Gaussian process may predict from its prior, says scikit-learn; to be asked for labels, it must have seen some.
+    if isinstance(estimator, Pipeline):
+        return is_fitted(estimator.steps[-1][1])
     return is_composed or any(name.endswith("_") and not name.startswith("__") for name in vars(estimator))
 
 
@@ -109,7 +112,7 @@ def whole_fit(estimator: Any, one_row: Callable[[], Any], y_training: Any = None
     try:
         yield
     except Exception as error:
-        is_whole = not (lack := _lack_of_fit(error)) or _failure(estimator, one_row()) is None
+        is_whole = not (lack := _lack_of_fit(error)) or _still_answers(estimator, one_row)
         if is_whole and isinstance(error, UnfittedError):
             raise NotFittedError(str(error)) from error
         if is_whole or isinstance(error, UnfittedError):
@@ -119,6 +122,14 @@ def whole_fit(estimator: Any, one_row: Callable[[], Any], y_training: Any = None
             f"The last fit of this {kind} failed: {lack}{one_class}",
             f"Fit it again, {'with labels of another class' if one_class else 'and see the error of that fit'}.",
         ) from error
+
+
+def _still_answers(estimator: Any, one_row: Callable[[], Any]) -> bool:
+    try:
+        row = one_row()
+    except ValueError:  # rows that can be read once: the model answered for them before
+        return True
+    return _failure(estimator, row) is None
 
 
 def _lack_of_fit(error: BaseException | None) -> str:
@@ -189,7 +200,7 @@ def several_outputs_error(estimator: Any) -> ValueError:
 def check_one_target(estimator: Any) -> None:
     """Refuse classifiers of several labels at once, by what they carry once they are fitted."""
     model = estimator
-    while hasattr(model, "steps") or hasattr(model, "best_estimator_"):
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
     is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
     classes = getattr(model, "classes_", ())
