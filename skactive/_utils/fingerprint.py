@@ -140,24 +140,19 @@ def _object_parts(value: Any) -> Any:
 
 
 def _is_own(name: str | None) -> bool:
-    if name == "__main__":
-        return True  # wherever the program is: no other process finds its functions by name
     file = getattr(sys.modules.get(name or ""), "__file__", None)
     is_installed = name is not None and name.partition(".")[0] in _INSTALLED
-    return not is_installed and (file is None or _FOLDERS.isdisjoint(Path(file).parts))
+    is_program = name == "__main__"  # wherever it is: no other process finds its functions by name
+    return is_program or (not is_installed and (file is None or _FOLDERS.isdisjoint(Path(file).parts)))
 
 
 def _function_parts(function: FunctionType) -> Any:
     """What a function does and with what; not its name and where it is written, as code may move."""
     codes = list(_all_code(function.__code__))
     attributes = sorted({name for code in codes for name in code.co_names})
-    parts: list[dict[Any, Any]] = [
-        dict(enumerate(function.__defaults__ or ())),
-        function.__kwdefaults__ or {},
-        dict(enumerate(cell.cell_contents for cell in function.__closure__ or ())),
-        _globals(function, codes),
-        _imports(function, codes),
-    ]
+    defaults: dict[Any, Any] = {**dict(enumerate(function.__defaults__ or ())), **(function.__kwdefaults__ or {})}
+    cells = dict(enumerate(cell.cell_contents for cell in function.__closure__ or ()))
+    parts = defaults, cells, _globals(function, codes), _imports(function, codes)
     return (
         "function",
         [_instructions(code) for code in codes],
@@ -211,9 +206,9 @@ def _imports(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
         instructions = list(dis.get_instructions(code))
         for level, names, this in zip(instructions, instructions[1:], instructions[2:], strict=False):
             if this.opname == "IMPORT_NAME" and (level.argval or _is_own(this.argval.partition(".")[0])):
-                asked = this.argval, function.__globals__, None, names.argval, level.argval
                 with suppress(ImportError):  # of a branch, say, that is not for this machine
-                    found[f"import {asked[0]} {level.argval} {names.argval}"] = __import__(*asked)
+                    module = __import__(this.argval, function.__globals__, None, names.argval, level.argval)
+                    found[f"{level.argval} {this.argval} {names.argval}"] = module
     return found
 
 

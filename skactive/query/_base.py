@@ -335,7 +335,7 @@ class BatchQuery(BaseEstimator, ABC):
             try:
                 check_last_fit(learner, pool.y_training)
                 check_fits(model, pool)
-                with whole_fit(model, pool.one_row, pool.y_training):
+                with whole_fit(model, lambda: pool.first_rows()[0], pool.y_training):
                     return self.choose(learner, pool, k, rngs)
             except UnfittedError as error:
                 warn(f"{error.why}, so there are no scores: the batch is uniform at random.")

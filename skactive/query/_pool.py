@@ -152,9 +152,6 @@ class Pool:
         """Whether rows come in blocks, from a file or another machine, so that a second pass is expensive."""
         return containers.is_read_in_blocks(self.X)
 
-    def one_row(self) -> Any:
-        return self.first_rows()[0]
-
     def first_rows(self) -> tuple[Any, Any]:
         """The first candidate, and it again behind another one, if there are two: rows of a pass that goes on."""
         ends = np.unique([containers.n_first(self.X, self.rows) - 1, 0])
@@ -287,7 +284,7 @@ def pool_for(
 def check_fits(model: Any, pool: Pool) -> None:
     """Check that a model is fitted, and to rows like those of the pool."""
     check_is_model(model)
-    check_fitted(model, pool.one_row)
+    check_fitted(model, lambda: pool.first_rows()[0])
     fitted_on = getattr(model, "n_features_in_", None)
     if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
         raise ValueError(

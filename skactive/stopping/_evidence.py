@@ -63,12 +63,8 @@ class Taught:
         y = plain_labels(chunks.aligned(y, X, "y_training"), "y_training")
         X_pool, X = chunks.prepare_pool(X_pool), chunks.prepare_pool(X, "X_training")
         check_sample_weight(sample_weight, chunks.count_rows(X))
-        now = cls(estimator, X, y, X_pool)
-        check_fitted(estimator, now.one_row)
-        return now
-
-    def one_row(self) -> Any:
-        return chunks.take_rows(self.X, np.arange(1))
+        check_fitted(estimator, lambda: chunks.take_rows(X, np.arange(1)))
+        return cls(estimator, X, y, X_pool)
 
     @functools.cached_property
     def keys(self) -> list[Any]:

@@ -55,29 +55,32 @@ def is_fitted(estimator: Any, one_row: Callable[[], Any] | None = None) -> bool:
     try:
         check_is_fitted(estimator)
     except NotFittedError:
-        return not is_composed and one_row is not None and _knows_more_than_a_new_one(estimator, one_row())
+        return not is_composed and one_row is not None and _knows_more_than_a_new_one(estimator, one_row)
     # A Gaussian process may predict from its prior, says scikit-learn; to be asked for labels, it must have seen some.
     if isinstance(estimator, Pipeline):
         return is_fitted(estimator.steps[-1][1])
     return is_composed or any(name.endswith("_") and not name.startswith("__") for name in vars(estimator))
 
 
-def _knows_more_than_a_new_one(estimator: Any, row: Any) -> bool:
+def _knows_more_than_a_new_one(estimator: Any, one_row: Callable[[], Any]) -> bool:
     """Whether a model predicts a row; one that fails as a clone does has learned nothing."""
-    error = _failure(estimator, row)
+    error = _failure(estimator, one_row)
     if error is None or isinstance(error, NotFittedError):
         return error is None
-    if repr(error) != repr(_failure(clone(estimator), row)):
+    if repr(error) != repr(_failure(clone(estimator), one_row)):
         raise error
     return False
 
 
-def _failure(estimator: Any, row: Any) -> Exception | None:
+def _failure(estimator: Any, one_row: Callable[[], Any]) -> Exception | None:
     """What a model fails with that is asked for a row; None if it answers, or cannot be asked."""
-    method = next((name for name in ("predict", "predict_proba") if hasattr(estimator, name)), None)
+    ask: Any = getattr(estimator, "predict", None) or getattr(estimator, "predict_proba", lambda row: None)
     try:
-        if method is not None:
-            getattr(estimator, method)(row)
+        row = one_row()
+    except ValueError:  # there is none, or none is left of rows that can be read once
+        return None
+    try:
+        ask(row)
     except Exception as error:  # code that is not ours may raise anything
         return error
     return None
@@ -112,7 +115,7 @@ def whole_fit(estimator: Any, one_row: Callable[[], Any], y_training: Any = None
     try:
         yield
     except Exception as error:
-        is_whole = not (lack := _lack_of_fit(error)) or _still_answers(estimator, one_row)
+        is_whole = not (lack := _lack_of_fit(error)) or _failure(estimator, one_row) is None
         if is_whole and isinstance(error, UnfittedError):
             raise NotFittedError(str(error)) from error
         if is_whole or isinstance(error, UnfittedError):
@@ -124,21 +127,11 @@ def whole_fit(estimator: Any, one_row: Callable[[], Any], y_training: Any = None
         ) from error
 
 
-def _still_answers(estimator: Any, one_row: Callable[[], Any]) -> bool:
-    try:
-        row = one_row()
-    except ValueError:  # rows that can be read once: the model answered for them before
-        return True
-    return _failure(estimator, row) is None
-
-
 def _lack_of_fit(error: BaseException | None) -> str:
     """What a fitted model would have, by an error or what caused it; empty if that was something else."""
     while error is not None:
-        lacks = getattr(error, "name", None) if isinstance(error, AttributeError) else None
-        is_of_fit = isinstance(lacks, str) and lacks.endswith("_") and not lacks.endswith("__")
-        if is_of_fit and hasattr(error.obj, "fit"):  # type: ignore[attr-defined]
-            return f"it has no `{lacks}`"
+        if isinstance(error, AttributeError) and hasattr(error.obj, "fit"):
+            return f"it has no `{error.name}`"
         if isinstance(error, NotFittedError):
             return "it is fitted in part"
         error = error.__cause__
@@ -203,8 +196,7 @@ def check_one_target(estimator: Any) -> None:
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
     is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
-    classes = getattr(model, "classes_", ())
-    is_of_several = isinstance(classes, list) and any(np.ndim(of_target) for of_target in classes)
+    is_of_several = any(map(np.ndim, getattr(model, "classes_", ())))
     if is_of_several or getattr(model, "multilabel_", False) or is_net_of_labels:
         raise several_outputs_error(estimator)
 
