@@ -189,7 +189,7 @@ def recheck(options: argparse.Namespace) -> str:
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
     campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
-    found = campaign.status(tolerance=options.tolerance, patience=options.patience)
+    found = campaign.status(**_of_report(options))
     report = found.report
     return _answer(
         options,
@@ -201,6 +201,10 @@ def status(options: argparse.Namespace) -> str:
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
     )
+
+
+def _of_report(options: argparse.Namespace) -> dict[str, Any]:
+    return {"scoring": options.scoring, "tolerance": options.tolerance, "patience": options.patience}
 
 
 def _next(path: str, found: Status) -> str:
@@ -219,7 +223,7 @@ def report(options: argparse.Namespace) -> str:
     if not _is(options.output, ".html"):
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
-        temporary.write_text(report_page(campaign), encoding="utf-8")
+        temporary.write_text(report_page(campaign, **_of_report(options)), encoding="utf-8")
     return _answer(options, f"{options.output} shows where the campaign stands.")
 
 
