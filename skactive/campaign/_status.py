@@ -198,8 +198,9 @@ def judged_by(report: StoppingReport | None, accuracy: Accuracy | None, guesses:
     known = Known(is_told=accuracy is not None and not accuracy.n_more)
     if accuracy is not None and guesses:
         commonest = max(guesses, key=lambda label: guesses[label].value)
-        known = replace(known, value=accuracy.value, low=accuracy.low, guess=guesses[commonest].value)
-        known = replace(known, commonest=commonest)
+        guess = guesses[commonest]
+        ends = guess.low, guess.high
+        known = Known(known.is_told, accuracy.value, accuracy.low, guess.value, ends, commonest)
     return replace(report, known=known)
 
 

@@ -211,6 +211,8 @@ def _next(path: str, found: Status) -> str:
     path, is_done = shlex.quote(path), found.n_left == found.n_out == 0
     if is_done or (found.report is not None and found.report.verdict == "stop"):
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
+    if found.report is not None and found.report.labels_alone_fail:
+        return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
     tell = f"skactive tell {path} FILE, or " if found.n_out else ""
     return f"Next: {tell}skactive ask {path} -n 20 -o next.csv"
 

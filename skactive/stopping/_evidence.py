@@ -32,7 +32,7 @@ from .._utils.validation import (
 from ..posterior._registry import has_source, innermost
 from ..query import model_of, score_pool
 from ..query._pool import check_last_fit
-from ..risk import ActiveTester, RiskEstimate, lure_weights
+from ..risk import ActiveTester, RiskEstimate
 from ..scores import SCORES
 
 Values = NDArray[np.float64]
@@ -131,7 +131,7 @@ class Snapshot:
     @property
     def commonest(self) -> Any:
         """The class with the most labels, which a guess names always; None of regressors."""
-        return self.classes[self.shares.argmax()] if len(self.classes) else None
+        return _first_of(self.classes, self.shares)
 
     def chances(self, predictions: NDArray[Any], probabilities: Values | None) -> Values:
         """Probabilities of the classes (n_rows, n_classes); 1 for what is predicted by a model that has none."""
@@ -416,27 +416,35 @@ class Known:
     value: float = np.nan
     low: float = np.nan
     guess: float = np.nan  # accuracy of naming always the commonest class
+    ends: tuple[float, float] = (np.nan, np.nan)  # of its interval; NaN where it is that of the labels taught
     commonest: Any = None
 
     @classmethod
     def of(cls, risk: RiskEstimate | None, test: ActiveTester | None, now: Taught) -> Known | None:
         """None without either, or of a loss without a bound, whose interval tells nothing."""
-        labels, weights = now.y, np.ones(now.n_labels)
+        guess = float(now.counts.max(initial=0) / now.n_labels), (np.nan, np.nan), _first_of(now.classes, now.counts)
         if risk is None and test is not None and now.is_classifier:
-            risk = test.accuracy(now.estimator)
-            labels, weights = test.labels_, lure_weights(test.log_proba_, test.n_pool)
+            risk, guess = test.accuracy(now.estimator), _named(test, now.estimator)
         if risk is None:
             return None
         largest = 1.0 if risk.greater_is_better else risk.largest_loss
+        low, high = risk.interval()
         if not np.isfinite(largest):
             return None
-        low, high = risk.interval()
         is_told = high - low <= _WIDEST * largest
-        if not risk.greater_is_better:
-            return cls(is_told)
-        shares = {label: float(np.mean(weights * (labels == label))) for label in np.unique(labels).tolist()}
-        commonest = max(shares, key=shares.__getitem__)
-        return cls(is_told, risk.value, low, shares[commonest], commonest)
+        return cls(is_told, risk.value, low, *guess) if risk.greater_is_better else cls(is_told)
+
+
+def _first_of(classes: NDArray[Any], counts: NDArray[Any]) -> Any:
+    return classes[counts.argmax()] if len(classes) else None
+
+
+def _named(test: ActiveTester, model: Any) -> tuple[float, tuple[float, float], Any]:
+    """Accuracy of naming always the commonest class of test labels, its interval, and the class."""
+    errors = {c: test.risk(model, lambda _, X, y, c=c: (y != c) * 1.0) for c in np.unique(test.labels_).tolist()}
+    commonest = min(errors, key=lambda c: errors[c].value)
+    low, high = errors[commonest].interval()
+    return 1 - errors[commonest].value, (1 - high, 1 - low), commonest
 
 
 # --- what the acquisition function says of the rest of the pool -------------------------------------

@@ -381,6 +381,11 @@ class StoppingReport:
         """What the last ``n_recent`` labels brought, for 100 of them; NaN if unknown."""
         return HUNDRED * self.recent / self.n_recent if self.n_recent else np.nan
 
+    @property
+    def labels_alone_fail(self) -> bool:
+        """Whether a hundred labels or more have not shown that the model is better than a guess, and bring little."""
+        return self.verdict != self.by_gains and "better" in self.doubt and self.labels[-1] >= HUNDRED
+
     def _surely(self) -> float:
         """The least that the rate is, as far as the model's word about itself is known to count; none of a bound."""
         if self.measure == "movement":

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 NEAR = 0.95  # fraction of the ceiling above which a score would rise with more draws
-MANY = 100  # labels, from which on a model that is no better than a guess needs something else
 
 
 def sentences_of(report: Any) -> dict[str, str]:
@@ -81,7 +80,10 @@ def _on_guess(report: Any) -> str:
     """How good it is to name always the commonest class, and why nobody should stop with this model."""
     known, trust, parts = report.known, report.trust, []
     if known is not None and not np.isnan(known.guess):
-        parts.append(f"Always naming {str(known.commonest)!r} would be right in about {_percent(known.guess)}.")
+        of_what = " of the labels taught"
+        if not np.isnan(known.ends[0]):
+            of_what = " ({} to {})".format(*(_percent(min(max(end, 0.0), 1.0)) for end in known.ends))
+        parts.append(f"Always naming {str(known.commonest)!r} is right in {_percent(known.guess)}{of_what}.")
     if report.verdict == report.by_gains:
         return " ".join(parts)
     if report.doubt == "unknown":
@@ -95,7 +97,7 @@ def _on_guess(report: Any) -> str:
             f"{_percent(trust.guess)}."
         )
     remedy = "Labels alone have not helped: try other columns or another model, or test it (`test=`)."
-    return " ".join([*parts, remedy if report.labels[-1] >= MANY else "More labels tell."])
+    return " ".join([*parts, remedy if report.labels_alone_fail else "More labels tell."])
 
 
 def _on_test(report: Any) -> str:

@@ -439,7 +439,7 @@ def test_trust_is_the_slope_of_labels_against_probabilities_where_they_were_not_
     assert 0 < found.trust.low <= found.trust.slope <= found.trust.high
 
 
-ONLY_NO = Known(True, value=0.9, low=0.85, guess=0.9, commonest="no")
+ONLY_NO = Known(True, value=0.9, low=0.85, guess=0.9, ends=(0.8, 0.95), commonest="no")
 BETTER = Known(True, value=0.9, low=0.85, guess=0.8, commonest="no")
 
 
@@ -448,12 +448,16 @@ BETTER = Known(True, value=0.9, low=0.85, guess=0.8, commonest="no")
     [
         ({}, "stop", ""),
         ({"known": Known(is_told=False)}, "cannot be told", "Its accuracy is not known yet: label more rows."),
-        ({"known": ONLY_NO}, "cannot be told", "'no' would be right in about 90 %. The model is no better than that."),
-        ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always naming 'no' would be right in about 90 %"),
+        (
+            {"known": ONLY_NO},
+            "cannot be told",
+            "'no' is right in 90 % (80 % to 95 %). The model is no better than that.",
+        ),
+        ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always naming 'no' is right in 90 %"),
         ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that in 55 %."),
         ({"trust": Trust(), "labels": (120, 180, 200)}, "cannot be told", "try other columns or another model"),
         ({"advantage": 0.0}, "cannot be told", "It is not known to be better than always naming"),
-        ({"advantage": 0.0, "known": BETTER}, "stop", "Always naming 'no' would be right in about 80 %."),
+        ({"advantage": 0.0, "known": BETTER}, "stop", "Always naming 'no' is right in 80 % of the labels taught."),
         ({"trust": Trust(), "n_pool": 0}, "stop", "No rows are left."),
         ({"recent": 0.3, "trust": Trust(1.0, 0.5), "known": Known(is_told=False)}, "go on", "points per 100 labels"),
         ({"recent": 0.3, "trust": Trust(), "known": BETTER}, "cannot be told", "not known to mean anything"),
