@@ -88,15 +88,10 @@ class Taught:
     def is_classifier(self) -> bool:
         return task(self.estimator) != "regressor"
 
-    @functools.cached_property
-    def classes(self) -> NDArray[Any]:
-        """Those of which there are labels, none of numbers."""
-        return np.unique(self.y) if self.is_classifier else np.empty(0)
-
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Labels of each class."""
-        return np.array([np.sum(self.y == label) for label in self.classes], dtype=np.int64)
+        """Labels of each class; of numbers none."""
+        return np.unique(self.y if self.is_classifier else self.y[:0], return_counts=True)[1]
 
     def has_draws(self, posterior: Any) -> bool:
         """Whether the estimator has posterior draws, or ``posterior`` says where to take them from."""
@@ -124,14 +119,14 @@ class Snapshot:
         n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, _MOST_BYTES)) if n else 0
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
         predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
-        classes = np.array(getattr(estimator, "classes_", now.classes)) if now.is_classifier else now.classes
+        classes = np.array(getattr(estimator, "classes_", np.unique(now.y)) if now.is_classifier else [])
         shares = np.array([np.mean(now.y == label) for label in classes])
         return cls(X, predictions, probabilities, classes, shares, n_kept == n, now.n_labels, _copy_of(estimator))
 
     @property
     def commonest(self) -> Any:
         """The class with the most labels, which a guess names always; None of regressors."""
-        return _first_of(self.classes, self.shares)
+        return self.classes[self.shares.argmax()] if len(self.classes) else None
 
     def chances(self, predictions: NDArray[Any], probabilities: Values | None) -> Values:
         """Probabilities of the classes (n_rows, n_classes); 1 for what is predicted by a model that has none."""
@@ -420,23 +415,17 @@ class Known:
     commonest: Any = None
 
     @classmethod
-    def of(cls, risk: RiskEstimate | None, test: ActiveTester | None, now: Taught) -> Known | None:
+    def of(cls, risk: RiskEstimate | None, test: ActiveTester | None, model: Any, now: Snapshot) -> Known | None:
         """None without either, or of a loss without a bound, whose interval tells nothing."""
-        guess = float(now.counts.max(initial=0) / now.n_labels), (np.nan, np.nan), _first_of(now.classes, now.counts)
-        if risk is None and test is not None and now.is_classifier:
-            risk, guess = test.accuracy(now.estimator), _named(test, now.estimator)
-        if risk is None:
+        guess = float(now.shares.max(initial=0)), (np.nan, np.nan), now.commonest
+        if risk is None and test is not None and len(now.classes):
+            risk, guess = test.accuracy(model), _named(test, model)
+        largest = 1.0 if risk is None or risk.greater_is_better else risk.largest_loss
+        if risk is None or not np.isfinite(largest):
             return None
-        largest = 1.0 if risk.greater_is_better else risk.largest_loss
         low, high = risk.interval()
-        if not np.isfinite(largest):
-            return None
         is_told = high - low <= _WIDEST * largest
         return cls(is_told, risk.value, low, *guess) if risk.greater_is_better else cls(is_told)
-
-
-def _first_of(classes: NDArray[Any], counts: NDArray[Any]) -> Any:
-    return classes[counts.argmax()] if len(classes) else None
 
 
 def _named(test: ActiveTester, model: Any) -> tuple[float, tuple[float, float], Any]:

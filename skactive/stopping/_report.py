@@ -69,17 +69,14 @@ class StoppingReport:
         interval, ``n_labels`` how many labels there were, ``confidence`` how sure it was, ``right`` how often it was
         right, and ``guess`` how often the commonest class was.
     advantage : float
-        How much better than naming always the commonest class the model is, in terms of ``scoring``, by its own
-        probabilities on rows without a label, drawn towards the shares of the classes by the slope of ``trust``.
-    commonest : object
-        The class with the most labels; None for regressors.
+        How much better than naming always the class with the most labels, ``commonest``, the model is in terms of
+        ``scoring``, by its probabilities on rows without a label, drawn towards the shares by the slope of ``trust``.
     known : Known or None
-        The accuracy by ``risk``, ``test``, or out-of-fold answers of a campaign (``value``, ``low``), that of naming
-        always the commonest class there (``guess``), and whether its interval is at most 0.5 wide (``is_told``).
+        By ``risk``, ``test``, or out-of-fold answers of a campaign: the accuracy (``value``, ``low``), that of naming
+        always one class (``guess``), and whether the interval is at most half of what is possible (``is_told``).
     doubt : {"", "unknown", "no better", "perhaps no better"}
-        Why nobody should stop with this model: its accuracy is asked for and cannot be told yet; it is no better than
-        naming always the commonest class; or that is not known. It is, by the accuracy, or if the lower end of
-        ``trust`` and ``advantage`` are above 0. Never of regressors but "unknown".
+        Why nobody should stop with this model: its accuracy is not told yet; or by the accuracy it is no better than a
+        guess; or, by ``trust.low``, ``advantage`` and ``known.low``, perhaps no better.
     fewest : int
         Labels of the rarest class; 0 for regressors.
     tested : RiskDifference or None
@@ -282,7 +279,7 @@ class StoppingReport:
                 previous._check_recognised(left, now)
                 gains = Gains(previous.gains).after(now, before.past, left, trust.slope, in_terms_of)
             tested = _difference(test, before.past, snapshot.model, in_terms_of)
-            known = Known.of(risk, test, now)
+            known = Known.of(risk, test, now.estimator, snapshot)
             advantage = snapshot.advantage(trust.slope, in_terms_of) if now.is_classifier else np.nan
         return cls(
             labels=(*before.labels, now.n_labels),
@@ -367,14 +364,13 @@ class StoppingReport:
     @property
     def doubt(self) -> Literal["", "unknown", "no better", "perhaps no better"]:
         known = self.known
-        if known is not None and self.scoring == "accuracy" and known.value <= known.guess:
+        if known and self.scoring == "accuracy" and known.value <= known.guess:
             return "no better"
-        if self.standing == "reached":
-            return ""
-        if known is not None and not known.is_told:
+        if known and not known.is_told and self.standing != "reached":
             return "unknown"
-        is_better = (known is not None and known.low > known.guess) or (self.trust.low > 0 and self.advantage > 0)
-        return "" if is_better or self.measure == "movement" else "perhaps no better"
+        is_better = (self.trust.low > 0 and self.advantage > 0) or (known and known.low > known.guess)
+        is_better = is_better or self.standing == "reached" or self.commonest is None
+        return "" if is_better else "perhaps no better"
 
     @property
     def rate(self) -> float:

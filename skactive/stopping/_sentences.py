@@ -57,7 +57,7 @@ def _on_trust(report: Any) -> str:
     if report.measure == "movement" or not report.gains or report.one_class:
         return ""
     trust, parts = report.trust, []
-    if trust.n_labels and trust.is_wrong_about_itself:
+    if report.measure == "probabilities" and trust.is_wrong_about_itself:
         parts.append(
             f"The model is overconfident: on the last {trust.n_labels} labels it was {_percent(trust.confidence)} "
             f"confident but {_percent(trust.right)} accurate before training on them. Estimated gains are scaled by "
@@ -66,7 +66,9 @@ def _on_trust(report: Any) -> str:
     if report.by_gains != "cannot be told":
         return " ".join(parts)
     if report.rate < report.tolerance:
-        parts.append(f"A class has {_labels(report.fewest)} only, which say little about the next ones.")
+        parts.append(
+            f"A class has {report.fewest} label{'s' * (report.fewest != 1)} only, which say little about the next ones."
+        )
     elif report.measure == "changes":
         parts.append("This is only an upper bound. Pass `test=` (labelled test rows) to measure the gain.")
     else:
@@ -165,7 +167,3 @@ def _number(value: float) -> str:
 
 def _nats(gain: float) -> str:
     return f"{_number(gain)} nats"
-
-
-def _labels(n: int) -> str:
-    return "1 label" if n == 1 else f"{n} labels"
