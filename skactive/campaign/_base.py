@@ -21,7 +21,6 @@ from ..query import Limits
 from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
-from ..stopping._evidence import Known
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._first_batch import FIRST, first_rows
@@ -237,13 +236,13 @@ class CampaignBase:
         named = Counter(state.labels.values()).most_common(3)  # one of which is the commonest of the table
         return found, {label: of(judged.assign(guess=label)) for label, _ in named}
 
-    def _report(self, state: State, known: Known, **options: Any) -> StoppingReport | None:
+    def _report(self, state: State, **options: Any) -> StoppingReport | None:
         def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
             X, y = self._training(rows, state)
             return models.fitted(self._estimator(), X, y, self.random_state), X, y
 
         options = {**options, "random_state": self.random_state}
-        return report_on(state, self._table(), fit, known, self.kind, options, self._verbose)
+        return report_on(state, self._table(), fit, self.kind, options, self._verbose)
 
 
 def until_written(attempt: Callable[[], Result]) -> Result:

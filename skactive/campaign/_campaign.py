@@ -16,7 +16,7 @@ from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._labels import Answer, Told, Vocabulary, answers_of, kind_of, plain_label
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
-from ._status import Status, disputes_of, known_by, labelled_frame, status_of, surprising, table_of
+from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
 from ._table import Table, listed_ids, row_hashes
 
@@ -303,7 +303,7 @@ class Campaign(CampaignBase):
         state, batches = self._state(), self._store.batches()
         can_fit = self._X is not None and self._can_fit(state)
         judged, guesses = self._accuracy(state) if (accuracy or report) and can_fit else (None, {})
-        told = self._report(state, known_by(judged, guesses), **options) if report and can_fit else None
+        told = judged_by(self._report(state, **options), judged, guesses) if report and can_fit else None
         shown = judged if accuracy else None
         return status_of(state, batches, self._named_ids(), self.kind, accuracy=shown, report=told)
 

@@ -160,7 +160,7 @@ def moments_of(state: State) -> list[int]:
 
 
 def report_on(
-    state: State, table: pd.DataFrame, fit: Fit, known: Known, kind: str, options: dict[str, Any], verbose: int
+    state: State, table: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
 ) -> StoppingReport | None:
     """The report of now, with those of the last batches before it; None with labels of one class.
 
@@ -179,7 +179,7 @@ def report_on(
             model, X, y = fit(rows)
             pool = table.take(np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)])))
             report = StoppingReport.from_learner(model, pool, report, X_training=X, y_training=y, **options)
-    return report and replace(report, known=known)
+    return report
 
 
 def _measured(state: State, moments: Sequence[int], scoring: Any) -> Any:
@@ -191,12 +191,17 @@ def _measured(state: State, moments: Sequence[int], scoring: Any) -> Any:
     return measured or "auto"
 
 
-def known_by(accuracy: Accuracy | None, guesses: Mapping[Any, Accuracy]) -> Known:
-    """What a report is to know of the accuracy, and of those of naming always one class."""
-    if accuracy is None or not guesses:
-        return Known(accuracy is not None and not accuracy.n_more)
-    commonest, guess = max(guesses.items(), key=lambda item: item[1].value)
-    return Known(not accuracy.n_more, accuracy.value, accuracy.low, guess.value, (guess.low, guess.high), commonest)
+def judged_by(report: StoppingReport | None, accuracy: Accuracy | None, guesses: Mapping[Any, Accuracy]) -> Any:
+    """The report, which knows the accuracy, and those of naming always one class."""
+    if report is None:
+        return None
+    known = Known(is_told=accuracy is not None and not accuracy.n_more)
+    if accuracy is not None and guesses:
+        commonest = max(guesses, key=lambda label: guesses[label].value)
+        guess = guesses[commonest]
+        ends = guess.low, guess.high
+        known = Known(known.is_told, accuracy.value, accuracy.low, guess.value, ends, commonest)
+    return replace(report, known=known)
 
 
 # --- tables --------------------------------------------------------------------------------------
