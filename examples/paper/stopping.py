@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skactive import StochasticBatchQuery
 from skactive._utils.randomness import seeded_clone
-from skactive._utils.statistics import Estimate, estimate
+from skactive._utils.statistics import estimate
 from skactive.experiment._plan import choose_initial
 from skactive.plotting import _drawing as drawing
 from skactive.stopping import StoppingReport
@@ -238,8 +238,11 @@ def stop_of(trial: dict[str, Any]) -> int | None:
     return next((i for i, verdict in enumerate(trial["verdict"]) if verdict == "stop"), None)
 
 
-def real_gains(found: dict[str, Any]) -> dict[str, Estimate]:
-    """Points of accuracy that a hundred labels bring just before and after the stop: means over windows of batches."""
+def real_gains(found: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Points of accuracy that a hundred labels bring just before and after the stop: means over windows of batches.
+
+    One value for each pair of table and model.
+    """
     parts: dict[str, list[float]] = {"before": [], "after": []}
     for trials in found.values():
         stops = [(trial, stop) for trial in trials if (stop := stop_of(trial)) is not None]
@@ -247,7 +250,7 @@ def real_gains(found: dict[str, Any]) -> dict[str, Estimate]:
             gains = [_window(trial["accuracy"], trial["n_labelled"], stop, sign) for trial, stop in stops]
             known = [gain for gain in gains if gain is not None]
             parts[part] += [float(np.mean(known))] if known else []
-    return {part: estimate(100 * np.array(values)) for part, values in parts.items()}
+    return {part: 100 * np.array(values) for part, values in parts.items()}
 
 
 def _window(accuracy: list[float], n_labelled: list[int], stop: int, sign: int) -> float | None:
@@ -297,32 +300,34 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         f"tolerance of {100 * TOLERANCE:g} points a hundred labels, over {PATIENCE} labels"
     )
     gains, limit = real_gains(found), 100 * TOLERANCE
-    after, before = gains["after"], gains["before"]
+    below, above, correlation = limit - gains["after"], gains["before"] - limit, np.array(correlations(found))
     text = f"points a hundred; {sum(s is not None for s in stops)} of {len(stops)} runs stopped"
-    told = "cannot be told"
-    correlation = estimate(correlations(found))
-    beyond = estimate([too_much(trials) for trials in found.values()])
+    too_high = np.array([too_much(trials) for trials in found.values()])
+    beyond = estimate(too_high)
     return [
         study.Claim(
             f"The labels of the {WINDOW} batches after “stop” gain less than the tolerance",
             setting,
             n_trials,
-            f"{study.with_interval(after, 2, sign=True)} {text}",
-            "seen" if after.high < limit else "the opposite" if after.low > limit else told,
+            f"{study.with_interval(estimate(gains['after']), 2, sign=True)} {text}",
+            study.above(estimate(below)),
+            study.p_value(below),
         ),
         study.Claim(
             f"The labels of the {WINDOW} batches before “stop” gain more",
             setting,
             n_trials,
-            f"{study.with_interval(before, 2, sign=True)} {text}",
-            "seen" if before.low > limit else "the opposite" if before.high < limit else told,
+            f"{study.with_interval(estimate(gains['before']), 2, sign=True)} {text}",
+            study.above(estimate(above)),
+            study.p_value(above),
         ),
         study.Claim(
             "Batches with larger estimated gains have larger real gains",
             f"{setting}; means over {WINDOW} batches",
             n_trials,
-            f"rank correlation {study.with_interval(correlation, 2)}",
-            "seen" if correlation.low > 0 else "the opposite" if correlation.high < 0 else told,
+            f"rank correlation {study.with_interval(estimate(correlation), 2)}",
+            study.above(estimate(correlation)),
+            study.p_value(correlation),
         ),
         study.Claim(
             "Estimated and real gains of all batches differ by less than 3 points",
@@ -333,7 +338,8 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             if max(abs(beyond.low), abs(beyond.high)) < 3
             else "not seen"
             if beyond.low > 3 or beyond.high < -3
-            else told,
+            else "cannot be told",
+            study.p_value(too_high + 3, too_high - 3),
         ),
         *_on_flipped(findings["flipped"]),
         *_on_rare(findings["rare"]),

@@ -68,8 +68,8 @@ def _run(command: str, options: Any) -> int:
         except ImportError as error:
             say("error", f'{error}: python -m pip install "skactive[tabular]"')
             return 1
-        except (ValueError, TypeError, OSError) as error:
-            say("error", error)
+        except (ValueError, TypeError, OSError, RuntimeError) as error:
+            say("error", str(error).partition("\nTraceback")[0])  # of a run of an experiment
             return 1 if _is_of_environment(error) else 2
     return 0
 
@@ -146,11 +146,11 @@ _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
-        "--trials": _number(3, "paired trials: split, first labels, weights"),
-        "--rounds": _number(15, "batches bought in a trial"),
+        "--trials": _number(8, "paired trials: split, first labels, weights; with fewer than 8 nothing can be told"),
+        "--rounds": _number(8, "batches bought in a trial"),
         "--batch-size": _number(10, "labels bought in a batch"),
         "--score": _text("bald", "what makes a row worth a label"),
-        "--epochs": _number(150, "full-batch training steps of a refit"),
+        "--epochs": _number(100, "full-batch training steps of a refit"),
         "--jobs": _number(-1, "processes, of one thread each; -1: all"),
         "--seed": _number(0, "seed of everything"),
         **_output("where the picture goes", "learning_curves.png"),
@@ -214,7 +214,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
         **_MODEL,
-        "--trials": _number(5, "paired trials: split and first labels"),
+        "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
         "--rounds": _number(8, "batches bought in a trial"),
         "-n": _number(20, "labels bought in a batch"),
         "--initial": _number(20, "labels to begin with, at random"),
@@ -271,10 +271,11 @@ def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 _NAMES = {
     **{name: f"the {name}" for name in ("id", "model", "query", "target")},
     **{name: name for name in ("ids", "labels", "limits")},
-    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "withdraw")},
+    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "tell", "withdraw")},
     **dict.fromkeys(("groups", "limits.groups"), "--group-by"),
     **dict.fromkeys(("costs", "limits.costs"), "--cost"),
-    **dict.fromkeys(("n", "n_instances"), "-n"),
+    **dict.fromkeys(("n", "n_instances", "batch_size"), "-n"),
+    **{f"n_{name}": f"--{name}" for name in ("initial", "jobs", "rounds", "trials")},
     "frame": "the table",
     "path": "the file",
     "random_state": "--seed",
@@ -293,4 +294,4 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
         word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else _NAMES.get(name, found[0])
         return word if not equals or word == found[0] else f"{word} "
 
-    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()))
+    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()).replace("`labels` at the", "`--labels` at the"))

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 
 from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import picks_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
-from skactive.campaign._models import cross_fitted, fitted_preprocessing, folds_of, named_model
+from skactive.campaign._models import cross_fitted, fitted_preprocessing, folds_of, guesses_of, named_model
 from skactive.campaign._store import RULES, Event, State, labelled
 from skactive.campaign._table import row_hashes
 
@@ -156,6 +157,14 @@ def test_a_row_is_judged_by_a_model_that_was_not_taught_it():
     y = rng.choice(["a", "b"], 400)
     judged = cross_fitted(named_model("forest", fitted_preprocessing(X, "plain", 0), "classes"), X, y, "classes", 0)
     assert abs(int((judged["guess"] == y).sum()) - 200) < 5 * np.sqrt(100)
+
+
+def test_a_guess_is_what_a_model_with_its_own_threshold_predicts():
+    X = pd.DataFrame({"x": np.linspace(-2, 2, 40)})
+    model = FixedThresholdClassifier(LogisticRegression(), threshold=0.1).fit(X, X["x"] > 0)
+    guesses, sure = guesses_of(model, X, "classes")
+    assert guesses == model.predict(X).tolist()
+    assert 0.1 < sure.min() < 0.5
 
 
 @pytest.mark.parametrize("vectorizer", ["plain", "skrub"])

@@ -245,7 +245,7 @@ def check_sample_weight(weight: Any, n_rows: int, name: str = "sample_weight") -
     weight = float64_array(name, weight)
     if weight.shape != (n_rows,):
         raise ValueError(
-            f"`{name}` must have shape ({n_rows},), one weight for each training row. Got shape {weight.shape} instead."
+            f"`{name}` must have shape ({n_rows},), one weight for each row. Got shape {weight.shape} instead."
         )
     if not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
         raise weights_error(name, f"numbers from {weight.min()} to {weight.max()}")
@@ -284,6 +284,6 @@ def check_joint_draws(shape: Any, method: str) -> None:
 
 def not_binary_error(value: Any) -> ValueError:
     return ValueError(
-        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
-        "time, and leave rows without one out."
+        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments, and text, as numbers 0 and "
+        "1, two of them at a time, and leave rows without one out."
     )
