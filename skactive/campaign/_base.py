@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,19 +216,28 @@ class CampaignBase:
         seed = self.random_state
         return self._kept("judged", state, lambda X, y: models.cross_fitted(self._estimator(), X, y, self.kind, seed))
 
-    def _accuracy(self, state: State) -> Accuracy | None:
+    def _accuracy(self, state: State) -> tuple[Accuracy | None, dict[Any, Accuracy]]:
+        """That of the model, and those of naming always one of the classes, by the same labels."""
         judged = self._judged(state)
         if judged is None:
-            return None
+            return None, {}
         picks = picks_of(self._store.batches(), self._store.events(), state)
-        return accuracy_of(judged, list(state.labels.values()), list(state.labels), state, picks, self.kind)
 
-    def _report(self, state: State, tolerance: float, patience: int) -> StoppingReport | None:
+        def of(guesses: pd.DataFrame) -> Any:
+            return accuracy_of(guesses, list(state.labels.values()), list(state.labels), state, picks, self.kind)
+
+        found = of(judged)
+        if found is None or self.kind == "numbers":
+            return found, {}
+        named = Counter(state.labels.values()).most_common(3)  # one of which is the commonest of the table
+        return found, {label: of(judged.assign(guess=label)) for label, _ in named}
+
+    def _report(self, state: State, **options: Any) -> StoppingReport | None:
         def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
             X, y = self._training(rows, state)
             return models.fitted(self._estimator(), X, y, self.random_state), X, y
 
-        options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
+        options = {**options, "random_state": self.random_state}
         return report_on(state, self._table(), fit, self.kind, options, self._verbose)
 
 
