@@ -75,7 +75,8 @@ class Status:
         return "\n".join([self._on_rows(), *self._by_topic().values()])
 
     def _repr_html_(self) -> str:
-        return html.card(self._on_rows(), [html.Table(list(self._by_topic().items()), is_sentences=True)])
+        tables = [html.Table(list(self._by_topic().items()), is_sentences=True)]
+        return html.card(self._on_rows(), tables if self.accuracy is None else [*tables, *self.accuracy.tables()])
 
     def _by_topic(self) -> dict[str, str]:
         found = {}

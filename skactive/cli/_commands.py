@@ -55,7 +55,7 @@ def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespa
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
-    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first")}
+    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
     campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool]})
 
