@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from ._utils.randomness import check_rng
 from ._utils.types import Embedding
 from ._utils.validation import (
-    PointError,
     Rules,
     check_classifier,
     check_k,
@@ -22,7 +21,7 @@ from ._utils.validation import (
 from .posterior._embeddings import Represent, represent_by
 from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of
-from .query._draws import as_numbers, check_ran_a_layer, collect
+from .query._draws import as_numbers, check_ran_a_layer, collect, point_set
 from .samplers._distances import PointSet, Residuals, Vectors
 from .samplers._feasibility import Allowance, take_all, uniform_order
 from .samplers._repulsion import Bounds
@@ -80,7 +79,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     >>> badge(probabilities, embeddings, 2, np.random.default_rng(0))
     array([0, 2])
     """
-    points = _points(probabilities, embeddings)
+    points = PointSet(*_factors(probabilities, embeddings))
     k = check_k(k, len(points), of="rows")
     check_rng(rng)
     return _seed(points, Allowance(len(points), k), rng)
@@ -170,31 +169,19 @@ class BADGEQuery(BatchQuery):
                 batch_size=getattr(represent, "batch_size", None),
                 verbose=self.verbose,
             )
-            points = _points_of(probabilities, embeddings, pool)
+            points = point_set(pool, *_factors(probabilities, embeddings))
         scores = np.sqrt(points.squared_norms[: len(pool)])
         return Batch(_seed(points, pool.allowance(k), rngs.batch), scores)
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
-    """Probabilities and embeddings of some rows of a pool, checked."""
+    """Probabilities and embeddings of some rows of a pool."""
     probabilities, embeddings = represent(X)
-    return _checked(probabilities, check_ran_a_layer(embeddings))
+    return probabilities, check_ran_a_layer(embeddings)
 
 
-def _points_of(probabilities: Any, embeddings: Any, pool: Pool) -> PointSet:
-    try:
-        return _points(probabilities, embeddings)
-    except PointError as error:
-        raise error.of_rows(pool.with_pending().rows) from None
-
-
-def _points(probabilities: Any, embeddings: Any) -> PointSet:
-    probabilities, embeddings = _checked(probabilities, embeddings)
-    return PointSet(Residuals(probabilities), Vectors(embeddings, "embedding"))
-
-
-def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
-    """Probabilities, whose rows are checked as they are read, and embeddings: arrays, tensors, sparse or dask."""
+def _factors(probabilities: Any, embeddings: Any) -> tuple[Residuals, Vectors]:
+    """Of probabilities, whose rows are checked as they are read, and embeddings: arrays, tensors, sparse or dask."""
     probabilities = real_array("probabilities", probabilities, objects=False)
     embeddings = as_numbers(embeddings)
     shapes = tuple(probabilities.shape), tuple(embeddings.shape)
@@ -204,7 +191,7 @@ def _checked(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
             f"the same number of rows. Got shapes {shapes[0]} and {shapes[1]}. Embeddings are what enters the last "
             "linear layer, or features: give BADGEQuery an `embedding`, a function of the rows."
         )
-    return probabilities, embeddings
+    return Residuals(probabilities), Vectors(embeddings, "embedding")
 
 
 # --- k-means++ seeding (Arthur and Vassilvitskii, 2007): rows that keep apart, with equal weights and the power 1

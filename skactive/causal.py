@@ -11,11 +11,13 @@ An effect found so is causal if covariates hold all that treatment and outcome h
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
@@ -23,7 +25,6 @@ from . import _containers as containers
 from ._utils.randomness import check_random_state, seeded_clone, spawn
 from ._utils.types import CausalScore, Posterior, Sampler
 from ._utils.validation import (
-    ParameterError,
     Rule,
     Rules,
     as_array,
@@ -32,6 +33,7 @@ from ._utils.validation import (
     check_parameters,
     failure_explained,
     float64_array,
+    is_integer,
     look_up,
     name_or_callable,
     not_binary_error,
@@ -117,6 +119,7 @@ class CausalBALDQuery(ScoringQuery):
 
     rules: ClassVar[Rules] = ScoringQuery.rules | {
         "score": name_or_callable(_OUTCOME_SCORES),
+        "treatment": Rule(lambda v: isinstance(v, str) or is_integer(v), "the position of a column, or its name"),
         "propensity": Rule(
             lambda value: value is None or hasattr(value, "predict_proba"),
             "None or a classifier with predict_proba",
@@ -155,14 +158,9 @@ class CausalBALDQuery(ScoringQuery):
         self.random_state = random_state
         self.verbose = verbose
 
-    def check_parameters(self) -> None:
-        """Check all parameters, those included that the next call will not use."""
-        super().check_parameters()
-        if self.treatment is None:
-            raise ParameterError(
-                "`treatment` must be the column of X that holds the treatment, 0 or 1: its position, or its name in a "
-                "DataFrame. Got None."
-            )
+    def reads_once(self, pool: Pool) -> bool:
+        """Whether the pool can be read again: its treatments are looked at before its rows are scored."""
+        return not containers.is_read_once(pool.X)
 
     def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PoolDraws]:
         """Scores of both outcomes of the candidates, and the draws that they are made of."""
@@ -204,7 +202,8 @@ def _checked_column(pool: Pool, treatment: Any) -> int:
     for _, chunk in Pool(pool.X).chunks(1, "reading treatments"):
         values |= set(np.unique(_treatments(chunk, position)).tolist())
     if len(values) < 2 and pool.X_training is not None:
-        values |= set(np.unique(_treatments(pool.X_training, position)).tolist())
+        labelled = containers.in_columns_of(pool.X, pool.X_training, "X_training")
+        values |= set(np.unique(_treatments(labelled, position)).tolist())
     if len(values) < 2:
         raise ValueError(
             f"`treatment` is {min(values)} in every row of the pool and of what is known of the training data: a "
@@ -215,21 +214,25 @@ def _checked_column(pool: Pool, treatment: Any) -> int:
 
 
 def _treatments(X: Any, position: int) -> NDArray[np.int64]:
-    """The column of the treatment, zeros and ones of whatever type, as integers."""
+    """The column of the treatment, zeros and ones of whatever type of numbers, as integers."""
     treatments = containers.take_column(X, position)
-    try:
-        numbers = treatments.astype(np.float64)
-    except (TypeError, ValueError):
-        raise not_binary_error(treatments[0]) from None
-    bad = np.flatnonzero((numbers != 0) & (numbers != 1))
-    if bad.size:
-        raise not_binary_error(treatments[bad[0]])
-    return numbers.astype(np.int64)
+    for value in pd.unique(treatments).tolist():
+        if not (isinstance(value, numbers.Number | np.bool_) and value in (0, 1)):
+            raise not_binary_error(value)
+    return treatments.astype(np.int64)
+
+
+def _untreated_and_treated(X: Any, position: int) -> tuple[Any, Any]:
+    """Copies of rows without and with the treatment. Text is refused: a model may know "1.0", and no "1"."""
+    text = [value for value in containers.take_column(X, position).tolist() if isinstance(value, str)]
+    if text:
+        raise not_binary_error(text[0])
+    return containers.set_column(X, position, 0), containers.set_column(X, position, 1)
 
 
 def _potential_outcomes(predict_draws: Callable[[Any], Any], X: Any, position: int) -> Any:
     """Draws (n_draws, n_points, 2) of the outcomes without and with a treatment, by the same functions."""
-    untreated, treated = (predict_draws(containers.set_column(X, position, value)) for value in (0, 1))
+    untreated, treated = map(predict_draws, _untreated_and_treated(X, position))
     stack = torch.stack if isinstance(treated, torch.Tensor) else np.stack
     return stack([untreated, treated], -1)
 
@@ -307,8 +310,8 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     X = containers.prepare_pool(X, "X")
     position = containers.column_position(X, treatment, "treatment")
     untreated, treated = (
-        float64_array("estimator", estimator.predict(containers.set_column(X, position, value)), rule="predict numbers")
-        for value in (0, 1)
+        float64_array("estimator", estimator.predict(rows), rule="predict numbers")
+        for rows in _untreated_and_treated(X, position)
     )
     effects = treated - untreated
     if effects.size != containers.count_rows(X):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from . import _containers as containers
 from ._utils.types import Embedding
 from ._utils.validation import Rules, as_array, name_or_callable
 from .query import Batch, BatchQuery, Pool, Streams, embeddings_of
@@ -89,13 +89,11 @@ class KCenterQuery(BatchQuery):
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Embed the candidates and the labelled rows, and choose the farthest first."""
         options = {name: getattr(self, name) for name in ("embedding", "chunk_size", "predict_batch_size", "verbose")}
-        points = embeddings_of(pool, learner, **options)
-        training = Pool.of(() if pool.X_training is None else pool.X_training)
-        known = embeddings_of(training, learner, **options) if len(training) else None
-        distances = _distances(points, known)
-        if len(pool.pending):
-            in_flight = embeddings_of(replace(pool, rows=pool.pending), learner, **options)
-            np.minimum(distances, _distances(points, in_flight), out=distances)
+        points, distances = embeddings_of(pool, learner, **options), np.full(len(pool), np.inf)
+        labelled = () if pool.X_training is None else containers.in_columns_of(pool.X, pool.X_training, "X_training")
+        for known in (Pool.of(labelled), pool.in_flight()):
+            if len(known):
+                _lower(distances, points, embeddings_of(known, learner, **options))
         scores = distances.copy()
         positions = _farthest_first(points, distances, pool.allowance(k), rngs.batch)
         return Batch(positions, scores, attributes={"radius_": float(max(distances.max(), 0.0))})
@@ -106,30 +104,27 @@ def _farthest_first(
 ) -> NDArray[np.int64]:
     """Rows that have to be in the batch, then the farthest ones; distances become those from all of these as well."""
     if len(allowance.must):
-        np.minimum(distances_N, _distances(points, points[allowance.must]), out=distances_N)
+        _lower(distances_N, points, points[allowance.must])
     while len(allowed := np.flatnonzero(allowance.allowed)):
         farthest = distances_N[allowed].max()  # exact distances: rows that tie are equally far
         row = int(rng.choice(allowed[distances_N[allowed] == farthest]))
         allowance.take(row)
-        np.minimum(distances_N, _distances(points, points[np.array([row])]), out=distances_N)
+        _lower(distances_N, points, points[np.array([row])])
     return allowance.batch
 
 
-def _distances(points: Any, centers: Any) -> Floats:
-    """Distance of each point from the nearest center; infinite if there are none."""
+def _lower(distances_N: Floats, points: Any, centers: Any) -> None:
+    """Make the distance of each point that from the nearest of these centers, where it is less."""
     n_points, n_units = points.shape
     step = max(1, _BLOCK_ELEMENTS // n_units)
-    distances_N = np.full(n_points, np.inf)
-    centers_cD = () if centers is None else _dense(centers)
-    for start in range(0, n_points, step) if len(centers_cD) else ():
-        block_nD = _dense(points[start : start + step])
+    centers_cD = _dense(centers[:])
+    for start in range(0, n_points, step):
+        block_nD, nearest_n = _dense(points[start : start + step]), distances_N[start : start + step]
         for center_D in centers_cD:
             # From differences: |a|² + |b|² - 2 a·b cancels where points are near each other.
-            nearest_n = distances_N[start : start + step]
             np.minimum(nearest_n, np.linalg.norm(block_nD - center_D, axis=1), out=nearest_n)
-    if len(centers_cD) and not np.isfinite(distances_N).all():
+    if not np.isfinite(distances_N).all():
         raise ValueError("`embedding` must give finite numbers. Got NaN or infinity. Fill gaps, or scale the features.")
-    return distances_N
 
 
 def _dense(rows: Any) -> Floats:

@@ -156,7 +156,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the net, unless it is fitted, and the distribution of the last layer: see `MCDropoutClassifier.fit`."""
         check_parameters(self.rules, self.get_params(deep=False))
-        rows, labels = self._check_data(X, y)
+        twin = copy.copy(self)  # self changes only if all goes well
+        rows, labels = twin._check_data(X, y)
         rng = check_random_state(self.random_state)
         net, classes = self._fitted_net(rows, labels)
         if len(classes) < 2:
@@ -171,6 +172,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         draws = draw(int(self.n_draws), rng)
         if laplace.are_too_wide(features_nF, codes_n, mode, draws):
             warn_wide_draws(self, "a larger `prior_precision`")
+        self.__dict__ = vars(twin)
         self.net_, self.classes_, self.prior_precision_ = net, classes, float(precision_F[0])
         self.coef_, self.intercept_ = mean_CF[:, :-1], mean_CF[:, -1]
         self._draw_weights, self._weights_FCK = draw, draws[0]

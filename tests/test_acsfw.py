@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
-from skactive import ACSFWQuery, MCDropoutClassifier, sample_posterior
+from skactive import ACSFWQuery, sample_posterior
 from skactive.acsfw import _core_set, _project, acs_fw
 from skactive.samplers._feasibility import Allowance
 
@@ -65,14 +65,6 @@ def test_rows_and_weights_are_those_of_the_steps_by_the_formulas(seed):
     assert core.indices.dtype == np.int64
     np.testing.assert_allclose(core.weights, np.array(weights)[found], rtol=1e-6)
     assert np.delete(weights, found).sum() == 0
-
-
-def test_a_small_case_is_what_one_works_out_by_hand():
-    # Two rows at right angles, of lengths 3 and 1: the first vertex is (4, 0); from 0 the best step to it is 3/4.
-    core = _core_set(np.array([[3.0, 0.0], [0.0, 1.0]]), Allowance(2, 2), None)
-    assert core.indices.tolist() == [0, 1]
-    # From (3, 0) towards (0, 4) the residual is (0, 1): a step of 4/25.
-    np.testing.assert_allclose(core.weights, [21 / 25, 16 / 25])
 
 
 @pytest.mark.arithmetic
@@ -160,18 +152,6 @@ def test_a_query_is_acs_fw_on_the_draws_of_the_model_and_reports_its_weights():
     np.testing.assert_allclose(query.scores_, np.linalg.norm(oracle_vectors(draws), axis=1), rtol=1e-9)
     np.testing.assert_allclose(query.weights_, core.weights, rtol=1e-6)
     assert query.n_informative_ == core.n_informative < 30
-
-
-@pytest.mark.arithmetic
-@pytest.mark.parametrize(
-    "model",
-    [RandomForestClassifier(30, random_state=0), MCDropoutClassifier((16,), max_epochs=5, random_state=0)],
-    ids=["forest", "net"],
-)
-def test_a_batch_does_not_depend_on_the_chunks(model):
-    model.fit(LABELLED, LABELS)
-    whole, cut = (ACSFWQuery(n_draws=20, random_state=0, chunk_size=size) for size in (None, 37))
-    np.testing.assert_array_equal(whole.select(model, POOL, 15), cut.select(model, POOL, 15))
 
 
 def test_draws_that_do_not_do_are_refused():

@@ -167,5 +167,8 @@ def test_code_counts_wherever_it_is_written_and_that_of_installed_packages_by_na
     moved = {"__name__": "elsewhere"}
     exec("def query(*_): return 1", moved)
     assert digest(moved["query"]) == digest(from_source("# a line\n\ndef query(*_): return 1"))
+    of_package = "from {} import {} as score\ndef query(model, X): return score(X)"  # wrapped functions, with names
+    names = (("skactive.scores", "bald"), ("skactive.scores", "entropy"), ("fnmatch", "_compile_pattern"))
+    assert len({digest(from_source(of_package.format(*name))) for name in names}) == 3
     assert digest([make_pipeline]) == digest([make_pipeline]) != digest([StandardScaler])
     assert digest(np.add) != digest(np.subtract)

@@ -181,6 +181,9 @@ def test_without_a_net_rows_are_features():
     assert (fitted.net_, fitted.n_features_in_) == (None, 4)
     with pytest.raises(ValueError, match="3 features, but LastLayerClassifier is expecting 4"):
         fitted.predict(X[:, :3])
+    with pytest.raises(ValueError, match="Got one class, 'setosa'"):
+        fitted.fit(X[:, :3], np.full(150, "setosa"))
+    np.testing.assert_array_equal(fitted.predict_proba(X), same.predict_proba(X))
 
 
 def torch_module():

@@ -191,7 +191,7 @@ def _draw_means(ax: Any, name: str, found: dict[str, Any]) -> None:
         ax.axhline(-estimate(means[query]).mean, label=label, **look)
     power = [_over_reference(means, _key(beta)) for beta in betas]
     middle = np.array([-estimate(means["uniform"]).mean - found.mean for found in power])
-    half = [found.half_width for found in power]
+    half = [(found.high - found.low) / 2 for found in power]
     label = "power; bars: 95 % of the difference to uniform"
     ax.errorbar(betas, middle, yerr=np.nan_to_num(half), label=label, **study.LOOKS["power"])
     ax.set_xscale("log")

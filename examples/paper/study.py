@@ -244,7 +244,7 @@ def draw_intervals(
     """Means with their intervals, a named row for each, and a line at 0."""
     for i, (name, value) in enumerate(found.items()):
         look = {"color": drawing.COLOURS[0], "marker": "o", **((looks or {}).get(name) or {}), "linestyle": "none"}
-        half = unit * np.nan_to_num(value.half_width)
+        half = unit * np.nan_to_num(value.high - value.low) / 2
         ax.errorbar(unit * value.mean, i + shift, xerr=half, label=None if i else label, **look)
     ax.axvline(0, color="k", lw=0.8)
     ax.set_yticks(range(len(found)), list(found))

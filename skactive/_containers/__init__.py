@@ -28,9 +28,11 @@ from ._kinds import (
     Sparse,
     Tables,
     TensorSets,
+    check_unmasked,
     different_error,
     kind_of,
     library_of,
+    with_names,
 )
 from ._readers import SOURCES, ArrowReader, is_arrow_stream
 from ._readers import blocks as blocks
@@ -46,11 +48,7 @@ _MOST_UNKNOWN = 2048  # rows of a chunk where their size cannot be told: a name 
 
 def prepare_pool(X: Any, name: str = "X_pool") -> Any:
     """The pool in a form whose rows can be sliced; what has no rows (a text, a generator, a set) is a ``TypeError``."""
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError(
-            f"`{name}` must have no masked entries, as models see the values behind a mask. Fill them "
-            "(`X.filled(numpy.nan)`, for example), or leave those rows out."
-        )
+    check_unmasked(X, name)
     return kind_of(X).prepare(X, name)
 
 
@@ -165,11 +163,6 @@ def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) ->
     return max(1, most if of_row is not None else min(most, _MOST_UNKNOWN))
 
 
-def whole_blocks(size: int, block: int | None) -> int:
-    """A number of rows, rounded up to a multiple of ``block``, if there is one."""
-    return size if block is None else -(-size // block) * block
-
-
 def iter_chunks(X: Any, rows: Indices | None, size: int) -> Iterator[Any]:
     """Chunks of ``size`` rows, in order: of all rows, or of those at the positions ``rows``."""
     if isinstance(X, Stream):
@@ -224,6 +217,22 @@ def column_position(X: Any, column: Any, name: str) -> int:
     raise ValueError(
         f"`{name}` must be the position of a column, from {-n_columns} to {n_columns - 1}{once}. Got {column!r}."
     )
+
+
+def in_columns_of(X: Any, rows: Any, name: str) -> Any:
+    """Rows with the columns of X in their order: by name where both have names, else by position."""
+    names, others = kind_of(X).names(X), kind_of(rows).names(rows)
+    if names is None or others is None:
+        names, others = count_columns(X), count_columns(rows)
+        found = rows if names == others or None in (names, others) else None
+    else:
+        found = with_names(rows, names)
+    if found is None:
+        raise ValueError(
+            f"`{name}` must have the columns of `X_pool`, {names}. Got {others}: give rows like those of the pool, "
+            "without their labels."
+        )
+    return found
 
 
 def take_column(X: Any, position: int) -> NDArray[Any]:

@@ -232,14 +232,10 @@ class Frames(Arrays):
         return [_key_of(row) for row in (X.itertuples(index=False, name=None) if hasattr(X, "itertuples") else X)]
 
     def join(self, X: Any, more: Any) -> Any:
-        names, others = self.names(X), kind_of(more).names(more)
-        if kind_of(more) is not self or (names is None) != (others is None):
+        below = with_names(more, self.names(X))
+        if kind_of(more) is not self or below is None:
             raise different_error(X, more)
-        if names is not None and others is not None and names != others:
-            if len({*names}) < len(names) or sorted(map(str, names)) != sorted(map(str, others)):
-                raise different_error(X, more)
-            more = more[names]
-        return self.stack([X, more])
+        return self.stack([X, below])
 
     def column(self, X: Any, position: int) -> NDArray[Any]:
         return as_array(X.iloc[:, position])
@@ -348,6 +344,17 @@ class Others(Arrays):
         return X
 
 
+def check_unmasked(X: Any, name: str) -> None:
+    """Refuse masked entries of an array, or of arrays in a list or by name."""
+    parts = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else [X]
+    may_be = any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts)))  # of a million texts, few types
+    if may_be and any(map(np.ma.is_masked, parts)):
+        raise ValueError(
+            f"`{name}` must have no masked entries, as models see the values behind a mask. Fill them "
+            "(`X.filled(numpy.nan)`, for example), or leave those rows out."
+        )
+
+
 def no_rows_error(X: Any, name: str) -> TypeError:
     return TypeError(
         f"`{name}` must hold rows: an array, a DataFrame, a Series, a sparse array, a list or a tuple. Got a "
@@ -366,6 +373,16 @@ def _shown(X: Any) -> str:
     kind, names = getattr(getattr(X, "dtype", None), "kind", ""), kind_of(X).names(X)
     holds = " of text" if kind in {*_TEXT} else " of numbers" if kind in {*_NUMBERS} else ""
     return f"{library_of(X)}.{type(X).__name__}{holds}".removeprefix("builtins.") + (f" with {names}" if names else "")
+
+
+def with_names(X: Any, names: list[Any] | None) -> Any:
+    """The rows with columns of these names, if any, in this order; None if they have others, or one twice."""
+    others = kind_of(X).names(X)
+    if others == names:
+        return X
+    if others is None or names is None or {*others} != {*names} or not len({*names}) == len(names) == len(others):
+        return None
+    return X.select(names) if hasattr(X, "select") else X[names]
 
 
 def library_of(X: Any) -> str:

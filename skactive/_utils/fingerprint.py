@@ -133,7 +133,8 @@ def _object_parts(value: Any) -> Any:
     if isinstance(value, property):
         return "property", value.fget, value.fset, value.fdel
     is_wrapper = isinstance(value, classmethod) or (callable(value) and not isinstance(value, type))
-    wrapped = getattr(value, "__wrapped__", None) if is_wrapper else None  # of functools.cache, say
+    is_own = is_wrapper and _is_own(getattr(value, "__module__", None))  # else its name is enough
+    wrapped = getattr(value, "__wrapped__", None) if is_own else None  # of functools.cache, say
     return value if wrapped is None else ("wrapped", type(value).__name__, wrapped)
 
 

@@ -23,11 +23,6 @@ class Estimate:
     low: float
     high: float
 
-    @property
-    def half_width(self) -> float:
-        """Half the length of the interval."""
-        return (self.high - self.low) / 2
-
 
 def estimate(values: Iterable[float]) -> Estimate:
     """Mean of one value a trial, with Student's t interval; equal values have none, as they show no spread."""

@@ -38,10 +38,6 @@ TRIES = 20  # how often to decide anew if other processes write meanwhile
 Result = TypeVar("Result")
 
 
-def _is_list(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str) and len(value) > 0
-
-
 class CampaignBase:
     """The file of a campaign, its rows, in the order in which they came, and fits of its model."""
 
@@ -63,7 +59,7 @@ class CampaignBase:
         "rule": one_of(RULES),
         "first": one_of(("auto", *FIRST)),
         "changes": one_of(get_args(Changes)),
-        "labels": Rule(_is_list, "a list of labels").or_none(),
+        "labels": Rule(lambda v: hasattr(v, "__len__") and len(v) > 0 and not isinstance(v, str), "a list").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
         "random_state": integer(0).or_none(),
         "n": integer(),

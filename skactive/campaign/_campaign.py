@@ -14,7 +14,7 @@ from .._utils.validation import check_parameters
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
-from ._labels import Answer, Told, Vocabulary, answers_of, kind_of, plain_label
+from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
@@ -52,9 +52,7 @@ class Campaign(CampaignBase):
     -----
     A model is fitted anew to all labels whenever one is needed, and each batch is chosen by a clone of the query, both
     with seeds made of the campaign's: so batches do not depend on the process. A query that changes itself from batch
-    to batch loses that, with a warning.
-
-    What a campaign cannot take or do is a `CampaignError`, which is a ValueError, and nothing is written then.
+    to batch loses that, with a warning. What a campaign cannot take is a `CampaignError`, and nothing is written then.
 
     Examples
     --------
@@ -153,8 +151,7 @@ class Campaign(CampaignBase):
             raise CampaignError(
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
-        known = {plain_label(label, "`labels`") for label in labels or ()} - {None}
-        closed = None if labels is None else sorted(known, key=str)
+        closed = None if labels is None else allowed_labels(labels, kind)
         came = Vocabulary(kind, closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
         settings = {
@@ -166,7 +163,7 @@ class Campaign(CampaignBase):
             "rule": rule,
             "groups": groups,
             "weight": weight,
-            "first": ("typical" if len(known) > 2 else "uniform") if first == "auto" else first,
+            "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": query_settings(query, kind),

@@ -79,6 +79,13 @@ def check_one_type(labels: Iterable[Any], name: str) -> None:
         )
 
 
+def allowed_labels(labels: Iterable[Any], kind: str) -> list[Any]:
+    """A closed set of labels as plain values of one type, sorted."""
+    plain = [label for label in (plain_label(label, "`labels`") for label in labels) if label is not None]
+    check_one_type(plain, "`labels`")
+    return sorted({converted(label, set(), kind) for label in plain}, key=str)
+
+
 def _type_of(label: Any) -> str:
     return "text" if isinstance(label, str) else "boolean" if isinstance(label, bool) else "number"
 
@@ -296,8 +303,8 @@ def _check_asked(answers: Sequence[Answer], rows: Sequence[int], state: State) -
     entries = [i for i, answer in enumerate(answers) if _is_given(answer) and not is_known[i]]
     if entries:
         raise CampaignError(
-            f"{shown([answers[i].id for i in entries])} {'was' if len(entries) == 1 else 'were'} not asked for. If a "
-            "label is right all the same, tell it with unasked=True, in the shell --unasked.",
+            f"{shown([answers[i].id for i in entries])} {'was' if len(entries) == 1 else 'were'} not asked for. If the "
+            "label or skip is right all the same, `tell` takes it with unasked=True, in the shell --unasked.",
             entries,
         )
 

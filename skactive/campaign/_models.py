@@ -205,12 +205,9 @@ def fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], seed: int) -> Any:
 
 
 def guesses_of(model: Any, X: pd.DataFrame, kind: str) -> tuple[list[Any], NDArray[np.float64]]:
-    """Predictions, and their probabilities; NaN if the model gives none."""
-    if kind == "numbers" or not hasattr(model, "predict_proba"):
-        return np.asarray(model.predict(X)).tolist(), np.full(len(X), np.nan)
-    probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
-    best = probabilities.argmax(axis=1)
-    return np.asarray(model.classes_)[best].tolist(), probabilities[np.arange(len(X)), best]
+    """Predictions, and their probabilities, which need not be the largest."""
+    guesses = np.asarray(model.predict(X))
+    return guesses.tolist(), _of_labels(model, X, guesses, kind)
 
 
 def guesses_beside(model: Any, X: pd.DataFrame, labels: pd.Series, kind: str) -> dict[str, pd.Series]:
@@ -281,13 +278,12 @@ def judged(
     if folds is None:
         return None
     of_others = []
-    guesses, sure, of_label = np.empty(len(y), dtype=object), np.full(len(y), np.nan), np.full(len(y), np.nan)
+    guesses, sure, of_label = np.empty(len(y), dtype=object), np.empty(len(y)), np.empty(len(y))
     for fit, test in folds:
         one = fitted(model, X.iloc[fit], y[fit], seed)
         guesses[test], sure[test] = guesses_of(one, X.iloc[test], kind)
         of_others.append(guesses_of(one, others, kind)[0] if len(others) else [])
-        if kind == "classes" and hasattr(one, "predict_proba"):
-            of_label[test] = _of_labels(one, X.iloc[test], y[test])
+        of_label[test] = _of_labels(one, X.iloc[test], y[test], kind)
     frame = pd.DataFrame({"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index)
     own = guesses_of(fitted_model, pd.concat([X, others]), kind)[0]
     theirs, ours = np.array(of_others, dtype=object), np.array(own[len(y) :], dtype=object)
@@ -296,8 +292,10 @@ def judged(
     return Judged(frame.infer_objects(), own[: len(y)], differ, differ_of)
 
 
-def _of_labels(model: Any, X: pd.DataFrame, y: NDArray[Any]) -> NDArray[np.float64]:
-    """The probability of each label; 0 for a class that the model does not know."""
+def _of_labels(model: Any, X: pd.DataFrame, y: NDArray[Any], kind: str) -> NDArray[np.float64]:
+    """The probability of each label; 0 for a class that the model does not know, NaN if it gives none."""
+    if kind == "numbers" or not hasattr(model, "predict_proba"):
+        return np.full(len(X), np.nan)
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     known = {label: i for i, label in enumerate(np.asarray(model.classes_).tolist())}
     return np.array([probabilities[i, known[v]] if v in known else 0.0 for i, v in enumerate(y.tolist())])

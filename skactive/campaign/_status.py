@@ -66,11 +66,6 @@ class Status:
     accuracy: Accuracy | None = None
     report: StoppingReport | None = None
 
-    def counts(self) -> dict[str, int]:
-        """Numbers of rows in each state, and of batches, by short names."""
-        names = ("rows", "labels", "out", "skipped", "disputed", "left", "batches")
-        return {"labelled" if name == "labels" else name: getattr(self, f"n_{name}") for name in names}
-
     def __str__(self) -> str:
         return "\n".join([self._on_rows(), *self._by_topic().values()])
 

@@ -7,6 +7,7 @@ and decides again. Rows are kept in blocks of ids, row hashes and labels, writte
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,6 +121,7 @@ class Store:
     def __init__(self, path: Any) -> None:
         self.path = Path(path).absolute()
         self._file = sqlite.SqliteFile(self.path, KIND)
+        self._key: Any = None  # of the campaign, once it was read
 
     def create(self, settings: dict[str, Any], rows: Rows) -> None:
         """Make the file, in one transaction; a process killed within leaves an empty file, which may be begun anew."""
@@ -128,7 +130,7 @@ class Store:
         with self._file.writing(create=True) as connection:
             if connection.execute("SELECT 1 FROM settings").fetchone():
                 raise CampaignError(f"{self._file} exists. Go on with it by `Campaign.open`, or give a new path.")
-            _put_settings(connection, settings)
+            _put_settings(connection, {**settings, "key": secrets.token_hex(8)})
             _put_rows(connection, rows)
 
     def settings(self) -> dict[str, Any]:
@@ -156,6 +158,7 @@ class Store:
     def add_batch(self, number: int, facts: dict[str, Any], events: Sequence[Event], seen: int) -> None:
         """Write a batch, chosen in view of events up to ``seen``; `Overtaken` if it exists, or its rows had others."""
         with self._file.writing() as connection:
+            self._check_same(connection)
             (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
             if last + 1 != number:
                 raise Overtaken
@@ -166,6 +169,7 @@ class Store:
     def add_events(self, events: Sequence[Event], seen: int) -> None:
         """Write events that were decided on in view of those up to ``seen``; `Overtaken` as for a batch."""
         with self._file.writing() as connection:
+            self._check_same(connection)
             _put_events(connection, events, seen, _now())
 
     def note(self, settings: dict[str, Any]) -> None:
@@ -188,7 +192,15 @@ class Store:
                 f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
+            self._check_same(connection)
             return connection.execute(query).fetchall()
+
+    def _check_same(self, connection: sqlite.Connection) -> None:
+        """Refuse a campaign that was begun anew at the path since it was read: its rows are others."""
+        key = connection.execute("SELECT value FROM settings WHERE name = 'key'").fetchone()
+        self._key = self._key or key
+        if key != self._key:
+            raise CampaignError(f"{self._file} was begun anew since it was opened. Open it again.")
 
 
 def index_of(ids: Sequence[Any]) -> pd.Index:
@@ -247,25 +259,22 @@ def _now() -> str:
 
 # --- the state of the rows ------------------------------------------------------------------------
 
-Votes = Mapping[str, Any]
-"""The last label of each annotator, in the order in which they were told."""
 
-
-def _latest(votes: Votes) -> Any:
+def _latest(votes: Mapping[str, Any]) -> Any:
     return next(reversed(list(votes.values())))
 
 
-def _majority(votes: Votes) -> Any:
+def _majority(votes: Mapping[str, Any]) -> Any:
     counts = Counter(votes.values()).most_common(2)
     return None if len(counts) > 1 and counts[0][1] == counts[1][1] else counts[0][0]
 
 
-def _agreed(votes: Votes) -> Any:
+def _agreed(votes: Mapping[str, Any]) -> Any:
     return None if len(set(votes.values())) > 1 else _latest(votes)
 
 
-RULES: dict[str, Callable[[Votes], Any]] = {"latest": _latest, "majority": _majority, "open": _agreed}
-"""Which label counts if annotators disagree; None if none does."""
+RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {"latest": _latest, "majority": _majority, "open": _agreed}
+"""Which of the last labels of annotators, in the order in which they were told, counts; None if none does."""
 
 
 @dataclass

@@ -68,8 +68,8 @@ def _run(command: str, options: Any) -> int:
         except ImportError as error:
             say("error", f'{error}: python -m pip install "skactive[tabular]"')
             return 1
-        except (ValueError, TypeError, OSError) as error:
-            say("error", error)
+        except (ValueError, TypeError, OSError, RuntimeError) as error:
+            say("error", str(error).partition("\nTraceback")[0])  # of a run of an experiment
             return 1 if _is_of_environment(error) else 2
     return 0
 
@@ -269,10 +269,11 @@ def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 _NAMES = {
     **{name: f"the {name}" for name in ("id", "model", "query", "target")},
     **{name: name for name in ("ids", "labels", "limits")},
-    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "withdraw")},
+    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "tell", "withdraw")},
     **dict.fromkeys(("groups", "limits.groups"), "--group-by"),
     **dict.fromkeys(("costs", "limits.costs"), "--cost"),
-    **dict.fromkeys(("n", "n_instances"), "-n"),
+    **dict.fromkeys(("n", "n_instances", "batch_size"), "-n"),
+    **{f"n_{name}": f"--{name}" for name in ("initial", "jobs", "rounds", "trials")},
     "frame": "the table",
     "path": "the file",
     "random_state": "--seed",
@@ -291,4 +292,4 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
         word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else _NAMES.get(name, found[0])
         return word if not equals or word == found[0] else f"{word} "
 
-    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()))
+    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()).replace("`labels` at the", "`--labels` at the"))

@@ -22,6 +22,7 @@ from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._labels import Answer, kind_of, plain_label, plain_labels
 from ..campaign._status import for_a_campaign
+from ..campaign._store import shown
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
 from ._tables import GAPS, packed, read_table, write_table
@@ -82,10 +83,9 @@ def ask(options: argparse.Namespace) -> str:
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch; its rows are put back if they cannot be written."""
     warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy is an option of `start` only
-    if output is not None:
-        check_target(output, options.force)
-        if _is(output, ".json"):
-            check_target(output.with_suffix(".xml"), options.force)
+    if output is not None:  # what is wrong with any batch is told before there is one
+        for path in _contents(campaign, campaign._table().head(0), None, output):
+            check_target(path, options.force)
     batch = campaign.ask(options.n, limits=_limits(campaign, options))
     if output is not None:
         try:
@@ -143,7 +143,7 @@ def tell(options: argparse.Namespace) -> str:
 
 
 def skip(options: argparse.Namespace) -> str:
-    """Note that cannot be labelled rows."""
+    """Note that rows cannot be labelled."""
     return _on_ids(options, Campaign.skip, "skipped")
 
 
@@ -297,8 +297,7 @@ def _table(paths: Sequence[str], text: Iterable[str], *names: str | None) -> pd.
         warn(note)
     for name in names:
         if name is not None and name not in frame.columns:
-            columns = ", ".join(map(str, frame.columns[:12])) + (", ..." if frame.shape[1] > 12 else "")
-            raise FileError(f"{_in_words(paths)} has no column {name!r}: add it. Its columns are {columns}.")
+            raise FileError(f"{_in_words(paths)} has no column {name!r}: add it. Its columns: {shown([*frame], 12)}.")
     return frame
 
 
@@ -375,10 +374,14 @@ def _write_batch(campaign: Campaign, batch: pd.DataFrame, output: Path, options:
     if not options.no_guess and batch["guess"].notna().any():
         guesses = list(zip(batch["guess"].tolist(), batch["guess_probability"].tolist(), strict=True))
     rows = batch.drop(columns=["guess", "guess_probability", "log_proba"])
-    make = _page if _is(output, ".html") else _tasks if _is(output, ".json") else _to_fill_in
     with ExitStack() as files:  # all of them or none
-        for path, content in make(campaign, rows, guesses, output).items():
+        for path, content in _contents(campaign, rows, guesses, output).items():
             files.enter_context(atomic_write(path, force=options.force)).write_bytes(content)
+
+
+def _contents(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
+    make = _page if _is(output, ".html") else _tasks if _is(output, ".json") else _to_fill_in
+    return make(campaign, rows, guesses, output)
 
 
 def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
@@ -450,9 +453,8 @@ def error_context(path: str) -> Iterator[None]:
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        places = ", ".join(str(entry + 1) for entry in error.entries[:5])
-        more = f" and {len(error.entries) - 5} more" if len(error.entries) > 5 else ""
-        where = f", row{'s' * (len(error.entries) > 1)} {places}{more}" if error.entries else ""
+        places = shown([entry + 1 for entry in error.entries])
+        where = f", row{'s' * (len(error.entries) > 1)} {places}" if error.entries else ""
         raise CampaignError(f"{path}{where}: {error}", error.entries) from None
 
 
@@ -469,5 +471,5 @@ def _plain(value: Any) -> Any:
 
 
 def _by_label(status: Status) -> str:
-    shown = [f"{label}: {value:g}" for label, value in status.by_label.items()]
-    return f" ({', '.join(shown[:6])}{', ...' if len(shown) > 6 else ''})" if shown else ""
+    counts = [f"{label}: {value:g}" for label, value in status.by_label.items()]
+    return f" ({', '.join(counts[:6])}{', ...' if len(counts) > 6 else ''})" if counts else ""

@@ -73,10 +73,7 @@ REPEATS, NOISE = 4, 0.1
 
 
 def demo(options: argparse.Namespace) -> str:
-    """Watch a loop buy labels in batches, by sampling and by taking the top.
-
-    The rows with the highest scores are often copies of each other, which wastes labels of top-k.
-    """
+    """Watch a loop buy labels in batches: the rows with the highest scores are often copies, which top-k wastes."""
     output = picture_of(options)
     result = compared(options)
     pictured = save_curves(result, output, force=options.force)

@@ -90,14 +90,12 @@ def _last_batch(campaign: Campaign) -> str:
     ids = asked["id"][asked["batch"] == last]
     frame = table.loc[[id for id in ids if id in table.index]]  # others are gone from the table
     labels = frame.pop(campaign.target)
-    events = history.drop_duplicates("id", keep="last").set_index("id")["kind"]
-    fates = events.map({"ask": "out", "skip": "skipped", "withdraw": "put back"}).reindex(frame.index)
+    fates = history.groupby("id")["kind"].last().map({"ask": "out", "skip": "skipped", "withdraw": "put back"})
     shown = frame.iloc[:, :SHOWN_COLUMNS]
-    shown.insert(0, campaign.target, labels.astype(object).where(labels.notna(), fates))
+    shown.insert(0, campaign.target, labels.astype(object).where(labels.notna(), fates.reindex(frame.index)))
     n_more = frame.shape[1] - SHOWN_COLUMNS
     more = f"<p>{n_more} more columns are left out.</p>" if n_more > 0 else ""
-    shown = shown.reset_index()
     with pd.option_context("display.max_colwidth", None):  # whole texts, which the page cuts to the screen
-        gapless = shown.astype(object).where(shown.notna(), "–")
+        gapless = shown.astype(object).where(shown.notna(), "–").reset_index()
         table = gapless.to_html(index=False, border=0, float_format="{:.6g}".format)
     return f'<p>Batch {last}, {len(shown)} rows.</p><div class="wide">{table}</div>{more}'

@@ -4,8 +4,6 @@ Columns named in `text` (ids and labels) are read to the letter: "007", "1e5" an
 cell is missing. Another column of .csv or .tsv, which have no types, holds numbers or booleans if every cell is one, or
 one of `GAPS`; a column with leading zeros is text, and dates are text. Formats with types keep them; a column of mixed
 types is text. Whole numbers are never floats that would lose digits: with gaps they are Int64, beyond 64 bits text.
-
-A file that cannot be read says so in the words of the library that reads it, under one sentence that names the file.
 """
 
 from __future__ import annotations
@@ -188,6 +186,8 @@ def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], d
     pandas fills short rows with gaps and so does not see a missing delimiter.
     """
     text = _decoded(content, notes).lstrip("\r\n")
+    if declared := re.match("sep=(.)[\r\n]+", text):  # which Excel wants before the header
+        text, delimiter = text[declared.end() :], declared[1]
     if not text:
         raise ValueError("the file is empty. It must begin with a header, the names of the columns.")
     delimiter = delimiter or _delimiter(text)

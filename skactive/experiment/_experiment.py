@@ -266,7 +266,7 @@ def _do_all(runs: list[Any], n_jobs: int | None, verbose: int) -> tuple[tuple[Ro
 def _report_failures(failures: Sequence[Failure], n_runs: int) -> None:
     first = failures[0]
     if len(failures) == n_runs:
-        raise RuntimeError(f"Every run failed. The first, query {first.query!r}:\n{first.traceback}")
+        raise RuntimeError(f"Every run failed. The first, query {first.query!r}: {first.message}\n{first.traceback}")
     warn(
         f"{len(failures)} of {n_runs} runs failed and are left out of summaries; `failures` of the result has their "
         f"errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import LinAlgError, eigh
 from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV
 from sklearn.utils import check_consistent_length
@@ -61,7 +62,7 @@ def _logistic_regression(
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     X_labelled, codes, weight = _labelled_rows(estimator, X_training, y_training, sample_weight)
     _check_size(estimator, *X_labelled.shape)
-    coef = np.asarray(estimator.coef_, dtype=np.float64)
+    coef = (estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else estimator.coef_).astype(np.float64)
     mode = coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     try:
         prior_p = np.full(X_labelled.shape[1], variance)

@@ -116,7 +116,8 @@ def unwrap(estimator: Any) -> Unwrapped | None:
     if _answers_by_one_model(estimator):
         return _of_same_classes(estimator, estimator.estimator_)
     if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
-        raise NotFittedError(f"This {type(estimator).__name__} holds no fitted model. Fit it, with refit=True.")
+        kind = NotFittedError if estimator.refit else ValueError  # for which there is no first batch at random
+        raise kind(f"This {type(estimator).__name__} holds no fitted model. Fit it, with refit=True.")
     return None
 
 

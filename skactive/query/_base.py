@@ -43,12 +43,10 @@ _OF_SELECT = ("X_training", "y_training", "candidates", "sample_weight", "fit_pa
 
 
 def _is_random_state(value: Any) -> bool:
-    if isinstance(value, np.random.RandomState):
-        return True
     try:
         np.random.default_rng(value)  # takes no number from a Generator
     except (TypeError, ValueError):
-        return False
+        return isinstance(value, np.random.RandomState)
     return True
 
 

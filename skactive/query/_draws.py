@@ -45,7 +45,7 @@ from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leav
 from ..posterior._ensembles import FORESTS
 from ..posterior._registry import PredictDraws, has_source, innermost, prediction_as_draw
 from ..posterior._wrappers import Composed, bytes_on_the_way, fit_with, in_batches, labels_to_fit
-from ..samplers._distances import Leaves, PointSet, Residuals, Vectors
+from ..samplers._distances import Factor, Leaves, PointSet, Residuals, Vectors
 from ..samplers._repulsion import DIVERSITY
 from ._pool import Pool, model_of
 
@@ -54,8 +54,7 @@ Training = Mapping[str, Any]
 SPACE_RULES: Rules = {"diversity": DIVERSITY, "space": name_or_callable(get_args(SpaceName))}
 """Rules of the parameters that keep rows of a batch apart."""
 
-_AVERAGED = (*FORESTS, BaggingClassifier)
-"""The mean of all their draws is their ``predict_proba``."""
+_AVERAGED = (*FORESTS, BaggingClassifier)  # the mean of all their draws is their `predict_proba`
 
 
 @dataclass(frozen=True)
@@ -301,7 +300,7 @@ def embeddings_of(
     embed = in_batches(embed_by(model, embedding), predict_batch_size)
     batch_size = getattr(embed, "batch_size", None)
     options: dict[str, Any] = {"chunk_size": chunk_size, "batch_size": batch_size, "verbose": verbose, "model": model}
-    return collect(pool, lambda X: (as_numbers(check_ran_a_layer(embed(X))),), **options)[0]
+    return collect(pool, lambda X: (check_ran_a_layer(embed(X)),), **options)[0]
 
 
 def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
@@ -344,7 +343,7 @@ def collect(
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
         n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
-        kept = [_Kept(part, pool, part is first and not pool.is_read_in_blocks, parameter) for part in function(first)]
+        kept = [_Kept(part, first, pool, parameter) for part in function(first)]
     n_values = sum(array.n_columns for array in kept) + n_beside
     for rows, chunk in pool.chunks(n_values, doing, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose):
         with failure_explained(f"{doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
@@ -356,20 +355,28 @@ def collect(
 class _Kept:
     """One array over all candidates, filled chunk by chunk."""
 
-    def __init__(self, first: Any, pool: Pool, in_place: bool, parameter: str) -> None:
-        self._pool, self._in_place, self.n_columns, self._parameter = pool, in_place, first.shape[1], parameter
+    def __init__(self, of_first: Any, first: Any, pool: Pool, parameter: str) -> None:
+        self._pool, self._parameter = pool, parameter
         self._parts: list[Any] = []
-        is_dense = not (in_place or sparse.issparse(first))
-        self._array = pool.room((len(pool), self.n_columns), first.dtype) if is_dense else None
+        self.n_columns = containers.count_columns(of_first) or 0
+        array = self._checked(of_first, 1)
+        self._in_place = array is first and not pool.is_read_in_blocks
+        is_dense = not (self._in_place or sparse.issparse(array))
+        self._array = pool.room((len(pool), self.n_columns), as_array(array).dtype) if is_dense else None
+
+    def _checked(self, part: Any, n_rows: int) -> Any:
+        part = as_numbers(part, self._parameter)
+        if tuple(part.shape) != (n_rows, self.n_columns) or self.n_columns == 0:
+            raise ValueError(
+                f"`{self._parameter}` must give every row as many numbers as the first one: shape ({n_rows}, "
+                f"{self.n_columns or 'n_columns'}) for these {n_rows} rows. Got shape {tuple(part.shape)}."
+            )
+        return part
 
     def add(self, rows: slice, part: Any) -> None:
-        if part.shape[1:] != (self.n_columns,):
-            raise ValueError(
-                f"`{self._parameter}` must give every row as many numbers as the first one, {self.n_columns}. Got "
-                f"shape {tuple(part.shape)}."
-            )
+        part = self._checked(part, rows.stop - rows.start)
         if self._array is not None:
-            self._array[rows] = part
+            self._array[rows] = as_array(part)
         elif not self._in_place:
             self._parts.append(part)
 
@@ -415,16 +422,19 @@ def points_of(
 
     def arrays_of(X: Any) -> tuple[Any, ...]:
         *before, last = of_rows(X) if has_probabilities else (of_rows(X),)
-        if not is_of_trees:
-            last = _checked(last if is_own else check_ran_a_layer(last), containers.count_rows(X))
-        return (*before, last)
+        return (*before, last if is_own or is_of_trees else check_ran_a_layer(last))
 
     options |= {"model": model, "doing": "placing", "parameter": "space"}
     arrays = collect(pool.with_pending(), arrays_of, batch_size=getattr(of_rows, "batch_size", None), **options)
     is_centred, name = len(arrays) == 1, "space function" if is_own else "space"
     last = Leaves(arrays[-1]) if is_of_trees else Vectors(arrays[-1], name, centred=is_centred)
+    return point_set(pool, *(Residuals(array) for array in arrays[:-1]), last)
+
+
+def point_set(pool: Pool, *factors: Factor) -> PointSet:
+    """Candidates, and after them the rows in flight, as points; an error names the row of the pool."""
     try:
-        return PointSet(*(Residuals(array) for array in arrays[:-1]), last)
+        return PointSet(*factors)
     except PointError as error:
         raise error.of_rows(pool.with_pending().rows) from None
 
@@ -458,13 +468,3 @@ def _in_a_line(draws: Any) -> NDArray[Any]:
     """All draws of a row, (n_rows, n_draws * n_classes)."""
     of_rows = as_array(draws)
     return np.moveaxis(of_rows, 1, 0).reshape(of_rows.shape[1], -1)
-
-
-def _checked(embeddings: Any, n_rows: int) -> Any:
-    embeddings = as_numbers(embeddings, "space")
-    if len(embeddings.shape) != 2 or embeddings.shape[0] != n_rows or embeddings.shape[1] == 0:
-        raise ValueError(
-            f"`space` must give an array with a row for each of the {n_rows} rows of a chunk, shape ({n_rows}, "
-            f"n_columns). Got shape {tuple(embeddings.shape)}."
-        )
-    return embeddings

@@ -165,7 +165,7 @@ class PoolLimits:
         of_must = np.bincount(groups[must], minlength=len(self.names))
         most = np.minimum(self.most, np.bincount(groups, minlength=len(self.names)))
         least = np.maximum(self.least, of_must)
-        self._check_meets(k, len(must), of_must, most, least)
+        self._check_meets(k, most, least)
         room, need = most - of_must, least - of_must  # of each group: how many more may be taken, and have to be
         if self.costs is None:
             return Allowance(len(groups), k - len(must), must=must, groups=groups, room=room, need=need)
@@ -180,7 +180,7 @@ class PoolLimits:
         place[rows] = np.arange(len(rows))
         return place[self.must], self.groups[rows]
 
-    def _check_meets(self, k: int, n_must: int, of_must: Indices, most: Indices, least: Indices) -> None:
+    def _check_meets(self, k: int, most: Indices, least: Indices) -> None:
         """Check that a batch of k rows can have between ``least`` and ``most`` rows of each group."""
         lacking = np.flatnonzero(least > most)
         if len(lacking):

@@ -36,8 +36,7 @@ Indices = NDArray[np.int64]
 
 _IS_KEYWORDS = Rule(lambda v: v is None or isinstance(v, Mapping), "None or a dict from keywords of `fit` to values")
 
-_MOST_IN_MEMORY = 256 * 2**20
-"""Bytes of what is kept of the rows of a pool that is read in blocks."""
+_MOST_IN_MEMORY = 256 * 2**20  # bytes of what is kept of the rows of a pool that is read in blocks
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,8 @@ class Pool:
         n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         if not self.is_read_in_blocks or n_bytes <= _MOST_IN_MEMORY:
             return np.empty(shape, dtype)
-        return np.memmap(tempfile.TemporaryFile(prefix="skactive-"), dtype, "w+", shape=shape)
+        with tempfile.TemporaryFile(prefix="skactive-") as file:  # the map holds what it needs of it
+            return np.memmap(file, dtype, "w+", shape=shape)
 
     def only(self, candidates: Indices) -> Pool:
         """The same pool, where only these may be chosen."""
@@ -251,7 +251,8 @@ class Pool:
 
     def chunk_size(self, n_values: int, chunk_size: int | None, batch_size: int | None) -> int:
         """Rows of a chunk: as wanted, or as fit the memory of a chunk, rounded up to whole batches of a net."""
-        return containers.whole_blocks(chunk_size or containers.rows_per_chunk(self.X, n_values), batch_size)
+        size = chunk_size or containers.rows_per_chunk(self.X, n_values)
+        return size if batch_size is None else -(-size // batch_size) * batch_size
 
 
 # --- what a learner of modAL holds -------------------------------------------------------------------

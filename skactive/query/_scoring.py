@@ -23,6 +23,7 @@ from .._utils.randomness import check_random_state, spawn
 from .._utils.validation import (
     ParameterError,
     Rule,
+    check_n_instances,
     check_parameters,
     failure_explained,
     float64_array,
@@ -38,11 +39,8 @@ from ._pool import Pool, check_fits, check_last_fit, model_of, pool_for
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
-ReadyScore = Callable[[Any, Any], Any]
-"""``score(draws, chunk)``: all else that it asks for is found by then."""
-
-Source = Callable[[str], Callable[[Any], Any]]
-"""Finds side information for the score of a name: a function of a chunk of rows."""
+ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that it asks for is found by then
+Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
 
 IS_TARGET = Rule(lambda value: value is None or containers.holds_rows(value), "None or rows like those of the pool")
 
@@ -183,14 +181,9 @@ def _for_all_rows(found: Any) -> Callable[[Any], Any]:
 def _target_draws(name: str, pool: Pool, draws: PoolDraws | None, X_target: Any) -> Any:
     if X_target is None:
         raise ValueError(f"`X_target` must be given for score={name!r}, which asks for draws at the rows that matter.")
-    targets = Pool(containers.prepare_pool(X_target, "X_target"))
+    targets = Pool(containers.in_columns_of(pool.X, containers.prepare_pool(X_target, "X_target"), "X_target"))
     if len(targets) == 0:
         raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
-    if targets.n_columns != pool.n_columns:
-        raise ValueError(
-            f"`X_target` must have the columns of `X_pool`, {pool.n_columns}. Got {targets.n_columns}: give it rows "
-            "like those of the pool, without their labels."
-        )
     with failure_explained("Drawing predictions for `X_target`"):
         return draws.predict(targets.take(np.arange(len(targets))))  # type: ignore[union-attr]
 
@@ -200,14 +193,11 @@ def _target_draws(name: str, pool: Pool, draws: PoolDraws | None, X_target: Any)
 
 def named_scores(scores: Any) -> dict[str, Score]:
     """Scores by name: of a mapping, or of one name or callable or a list of either."""
+    listed = scores if isinstance(scores, Mapping | list | tuple) else [scores]
     if not isinstance(scores, Mapping):
-        listed = list(scores) if isinstance(scores, list | tuple) else [scores]
         scores = {name_of(score): score for score in listed}
-        if len(scores) < len(listed) or not listed:
-            raise ValueError(
-                f"`scores` must be one score or more, of different names. Got {len(listed)} with the names "
-                f"{list(scores)}. Give a dict of names."
-            )
+    if len(scores) < len(listed) or not listed:
+        raise ValueError(f"`scores` must be one or more, of different names. Got {list(listed)}. Give a dict of names.")
     found = {name: look_up("scores", score, SCORES) for name, score in scores.items()}
     for name, score in found.items():
         check_is_of_predictions(name, score)
@@ -333,6 +323,8 @@ def score_pool(
     given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
     model, pool = pool_for(estimator, X_pool, **given, sample_weight=sample_weight, fit_params=fit_params)
     check_last_fit(estimator, pool.y_training)
+    if not pool.is_open:
+        check_n_instances(1, len(pool), pool.n_points)
     check_fits(model, pool)
     for name, score in named.items():
         check_task(model, name, score)

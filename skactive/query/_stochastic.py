@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _containers as containers
 from .._utils.types import Auto, Posterior, Sampler, Score, Space
 from .._utils.validation import (
     BETA,
@@ -49,11 +50,8 @@ from ._scoring import (
 
 Values = NDArray[np.float64]
 
-_NEARLY_RANDOM = 1.1
-"""Mean score of a pick, over that of the pool, below which a batch is nearly uniform."""
-
-_SOME_ROWS = 100_000
-"""Rows of a large pool that show that a batch is far from random."""
+_NEARLY_RANDOM = 1.1  # mean score of a pick, over that of the pool, below which a batch is nearly uniform
+_SOME_ROWS = 100_000  # of a large pool, which show that a batch is far from random
 
 
 class ScoringQuery(BatchQuery):
@@ -126,8 +124,8 @@ class ScoringQuery(BatchQuery):
         estimator : fitted estimator, or modAL learner, optional
             Needed with a ``diversity``.
         X_pool : array-like of shape (n_points, ...), optional
-            The rows that were scored, in the same order, in any container that `select` takes. Needed with a
-            ``diversity``; else it is not looked at.
+            The rows that were scored, in the same order (a Series of scores goes by the index of a DataFrame), in any
+            container that `select` takes. Needed with a ``diversity``.
 
         Returns
         -------
@@ -171,13 +169,14 @@ class ScoringQuery(BatchQuery):
                 f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
                 "their scores. Give `estimator` and `X_pool`, or set diversity=0."
             )
-        # Rows that are not looked at take no memory: zeros of stride 0.
-        rows = np.broadcast_to(np.int8(0), values.shape) if X_pool is None else X_pool
+        bare = scores if hasattr(scores, "iloc") else values  # a Series has an index, which masks and groups go by
+        rows = bare if X_pool is None else X_pool
         _, pool = pool_for(estimator, rows, candidates=candidates, pending=pending, limits=limits)
         if len(values) != pool.n_points:
             raise ValueError(
                 f"`scores` must have shape ({pool.n_points},), one number for each row. Got {values.shape}."
             )
+        values = float64_array("scores", containers.aligned(scores, pool.X, "scores"))
         of_candidates = values.copy() if pool.rows is None else values[pool.rows]
 
         def choose(k: int, rngs: Streams) -> Batch:

@@ -87,20 +87,18 @@ class Allowance:
 
     def allows(self, rows: slice | Indices) -> Mask:
         """Which of some rows may be picked next."""
-        return ~self._taken[rows] & self._fits(rows)
+        free = ~self._taken[rows]
+        if len(self._base) == 1 and self._costs is None:
+            return free & (self._base > -math.inf)  # one group: the same for all rows
+        groups = self._groups[rows]
+        if self._costs is None:
+            return free & (self._base > -math.inf)[groups]
+        return free & (self._costs[rows] - self._base[groups] <= self._slack)
 
     def allows_row(self, row: int) -> bool:
         base = self._base[self._groups[row]]
         fits = base > -math.inf if self._costs is None else self._costs[row] - base <= self._slack
         return bool(fits and not self._taken[row])
-
-    def _fits(self, rows: slice | Indices) -> Mask:
-        if len(self._base) == 1 and self._costs is None:
-            return self._base > -math.inf  # one group: the same for all rows
-        groups = self._groups[rows]
-        if self._costs is None:
-            return (self._base > -math.inf)[groups]
-        return self._costs[rows] - self._base[groups] <= self._slack
 
     def take(self, row: int) -> None:
         """Pick a row that is allowed."""

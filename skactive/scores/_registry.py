@@ -214,8 +214,7 @@ def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
     # Doubt: a negative entry, a mean farther from the sum 1 than one bad row could take it, or a first block, where a
     # mistake in all rows may be hidden by the mean.
     if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
-        block = torch.from_numpy(np.array(part_KnC.swapaxes(1, 2), np.float64, order="C"))
-        check_block(block, first_point, tolerance)
+        check_block(_copied(part_KnC), first_point, tolerance)
     return mean_Cn
 
 

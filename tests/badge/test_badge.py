@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from torch import nn
 
-from skactive import BADGEQuery, MCDropoutClassifier
+from skactive import BADGEQuery
 from skactive._utils.randomness import spawn
 from skactive.badge import _seed, badge
 from skactive.posterior._embeddings import represent_by
@@ -244,18 +244,6 @@ def test_a_query_is_badge_on_what_the_model_gives_and_the_features(model):
     batch_rng = spawn(np.random.default_rng(0), 2)[1]
     np.testing.assert_array_equal(indices, badge(model.predict_proba(POOL), POOL, 20, batch_rng))
     np.testing.assert_allclose(query.scores_, norms_of(model.predict_proba(POOL), POOL), rtol=1e-12)
-
-
-@pytest.mark.arithmetic
-@pytest.mark.parametrize(
-    "model",
-    [LogisticRegression(max_iter=1000), MCDropoutClassifier((16,), max_epochs=5, n_draws=5, random_state=0)],
-    ids=["logistic", "net"],
-)
-def test_a_batch_does_not_depend_on_the_chunks(model):
-    model.fit(LABELLED, LABELS)
-    whole, cut = (BADGEQuery(random_state=0, chunk_size=size) for size in (None, 37))
-    np.testing.assert_array_equal(whole.select(model, POOL, 20), cut.select(model, POOL, 20))
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,9 @@ def test_labels_come_in_any_form_any_order_and_any_part_and_again(tmp_path, form
 
 
 def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_is_kept_to(tmp_path):
-    campaign = started(tmp_path, labels=["moss", "fern", "oak"], first="uniform")
+    with pytest.raises(CampaignError, match=r"`labels` must be of one type\. Got 'moss', 1"):
+        started(tmp_path, labels=["moss", 1])
+    campaign = started(tmp_path, labels=np.array(["moss", "fern", "oak"]), first="uniform")
     ids = campaign.ask(8).index.tolist()
     with pytest.raises(CampaignError, match=rf"'{ids[0]}': a label must be one of 'fern', 'moss', 'oak'. Got 'Fern'"):
         campaign.tell({ids[0]: "Fern"})
@@ -254,7 +256,7 @@ BAD_LABELS = {
     "True is no id of the campaign": {True: "yes"},
     "There is '0119': read ids as texts, with their zeros": {"119": "yes"},
     "'9999' is no id of the campaign": {"9999": "yes"},
-    "'0000' was not asked for. If a label is right all the same": {"0000": "yes"},
+    "'0000' was not asked for. If the label or skip is right all the same": {"0000": "yes"},
     "has two labels, 'yes' and 'no'": pd.DataFrame({"customer": ["OUT", "OUT"], "churn": ["yes", "no"]}),
     "a finite number of 64 bits or a boolean. Got 1180591620717411303424": {"OUT": 2**70},
     "a finite number of 64 bits or a boolean. Got inf": {"OUT": np.inf},

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -15,7 +16,7 @@ from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import picks_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
-from skactive.campaign._models import fitted_preprocessing, folds_of, judged, named_model
+from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
 from skactive.campaign._store import RULES, Event, State, labelled
 from skactive.campaign._table import row_hashes
 
@@ -176,6 +177,14 @@ def test_a_row_is_judged_by_a_model_that_was_taught_none_of_its_group():
     # a group tells nothing of others: 80 coins, whose neighbours repel a little; rows of one group tell all
     assert right[0] > 0.95
     assert right[1] < 0.5 + 5 * np.sqrt(0.25 / 80)
+
+
+def test_a_guess_is_what_a_model_with_its_own_threshold_predicts():
+    X = pd.DataFrame({"x": np.linspace(-2, 2, 40)})
+    model = FixedThresholdClassifier(LogisticRegression(), threshold=0.1).fit(X, X["x"] > 0)
+    guesses, sure = guesses_of(model, X, "classes")
+    assert guesses == model.predict(X).tolist()
+    assert 0.1 < sure.min() < 0.5
 
 
 @pytest.mark.parametrize("vectorizer", ["plain", "skrub"])

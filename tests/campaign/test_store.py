@@ -146,6 +146,12 @@ def test_no_file_is_begun_anew_and_files_of_others_are_refused(tmp_path):
     started(path)
     with pytest.raises(CampaignError, match=r"exists\. Go on with it by `Campaign\.open`"):
         started(path)
+    before, other = reopened(path), table().iloc[::-1]
+    path.unlink()
+    batch = Campaign.start(path, other, target="y", id="id", random_state=0).ask(3)
+    for do in (before.ask, before.status, lambda: before.tell(dict.fromkeys(batch.index, "a"))):
+        with pytest.raises(CampaignError, match="was begun anew since it was opened"):  # its rows are others
+            do()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 1")
     with pytest.raises(CampaignError, match="in layout 1; this one reads layout 2"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from skactive import CausalBALDQuery, MCDropoutRegressor, run_experiment, sample_posterior, scores
+from skactive import CausalBALDQuery, MCDropoutRegressor, blocks, run_experiment, sample_posterior, scores
 from skactive._containers import set_column
 from skactive._utils.fingerprint import digest
 from skactive.causal import estimate_effects, predict_effects, sqrt_pehe_scorer
@@ -126,6 +124,11 @@ def test_the_batch_is_the_same_for_every_container(container, models):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_blocks_that_come_once_serve_a_query_that_looks_at_the_treatments_before(models):
+    found = query().select(models["forest"], blocks(iter(np.array_split(POOL, 3))), 20)
+    np.testing.assert_array_equal(found, query().select(models["forest"], POOL, 20))
+
+
 def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
     fitted = LogisticRegression().fit(X[:, :1], X[:, 1])
     q = query(score="mu_pi", propensity=FrozenEstimator(fitted))
@@ -135,13 +138,6 @@ def test_a_frozen_propensity_is_taken_as_it_is_also_by_a_clone(models):
     mu = query(score="mu")
     mu.select(models["forest"], POOL, 5)
     np.testing.assert_allclose(q.scores_, mu.scores_ * weights, rtol=1e-9)
-
-
-@pytest.mark.usefixtures("global_state_untouched")
-def test_a_query_survives_clone_and_pickle_and_consumes_no_global_random_state(models):
-    q = query(score="mu_pi", propensity=RandomForestClassifier(20, min_samples_leaf=30, random_state=0), beta=3.0)
-    expected = clone(q).select(models["net"], POOL, 5)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(q)).select(models["net"], POOL, 5), expected)
 
 
 # ------------------------------------------------------------------------------------------------------------ effects

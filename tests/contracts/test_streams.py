@@ -16,9 +16,11 @@ import pyarrow.parquet
 import pytest
 import torch
 from modAL.models import ActiveLearner
+from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -189,6 +191,15 @@ def test_blocks_that_come_once_serve_every_query(query):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("query", ["BADGE", "k-center", "diversity"])
+def test_blocks_of_tensors_and_sparse_rows_in_flight_give_the_batch_of_an_array(query):
+    rows, linear = X[POOL], LogisticRegression().fit(X[LABELLED], y[LABELLED])
+    given = {"X_training": X[LABELLED], "y_training": y[LABELLED], "pending": [3, 5]}
+    expected = QUERIES[query]().select(linear, rows, 10, **given)
+    for pool in (blocks([torch.from_numpy(rows[:99]), torch.from_numpy(rows[99:])]), sparse.csr_array(rows)):
+        np.testing.assert_array_equal(QUERIES[query]().select(linear, pool, 10, **given), expected)
+
+
 # --- in a loop --------------------------------------------------------------------------------------
 
 
@@ -295,6 +306,7 @@ def test_a_batch_from_rows_in_a_folder_is_that_from_rows_in_memory(query, monkey
 @pytest.mark.parametrize("query", ["BADGE", "k-center", "ACS-FW"])
 def test_queries_that_keep_what_they_need_of_a_row_do_not_keep_the_rows(query, tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "MOST_IN_MEMORY", 1)  # a warning otherwise, which is an error here
+    monkeypatch.setattr("skactive.query._pool._MOST_IN_MEMORY", 1)  # what is kept is in a file, which is closed
     net = model("forest", True) if query == "ACS-FW" else model("net", True)
     found = QUERIES[query]().select(net, parquet(NUMBERS[POOL], tmp_path, 3), 10)
     np.testing.assert_array_equal(found, QUERIES[query]().select(net, NUMBERS[POOL].reset_index(drop=True), 10))

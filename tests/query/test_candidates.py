@@ -28,11 +28,6 @@ def test_a_boolean_series_goes_by_its_index(dtype):
     assert rows(FREE.astype(dtype)) == rows(shuffled) == np.flatnonzero(FREE).tolist()
 
 
-def test_a_boolean_series_of_another_index_is_refused():
-    with pytest.raises(ValueError, match=r"`candidates` must have the index of its rows.*\.to_numpy\(\)"):
-        rows(FREE.reset_index(drop=True))
-
-
 def test_ids_are_no_positions_and_the_message_has_the_line_that_makes_some_of_them():
     with pytest.raises(TypeError, match=r"a pandas Index holds ids. Give `np.flatnonzero\(X_pool.index.isin\(ids\)\)`"):
         rows(X.index)

@@ -16,14 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from skactive import (
     ACSFWQuery,
     BatchBALDQuery,
-    CausalBALDQuery,
     MCDropoutClassifier,
     StochasticBatchQuery,
     sample_posterior,
     samplers,
     scores,
 )
-from skactive.causal import estimate_effects
 from skactive.query import score_pool
 from skactive.samplers._law import draw_batch
 
@@ -268,18 +266,6 @@ def test_a_chunk_with_fewer_draws_than_the_first_row_is_refused(make):
         make().select(hook(lambda X, n_draws, rng: honest(X, n_draws - (len(X) > 2), rng)), POOL, 3)
 
 
-def test_effects_of_fewer_draws_are_refused():
-    def values(X, n_draws, rng):
-        return np.ones((n_draws - (len(X) > 2), len(X)))
-
-    for call in (
-        lambda: estimate_effects(hook(values), POOL, 1),
-        lambda: CausalBALDQuery(treatment=1).select(hook(values), np.arange(600)[:, None] % [2, 2], 3),
-    ):
-        with pytest.raises(ValueError, match="`predict_draws` must return as many draws"):
-            call()
-
-
 @pytest.mark.parametrize("make", ALL_QUERIES.values(), ids=ALL_QUERIES)
 def test_draws_that_are_functions_pass(make):
     assert len(make().select(hook(honest), POOL, 3)) == 3
@@ -371,6 +357,7 @@ def test_score_pool_takes_functions_of_draws_and_of_learners_under_names_of_ones
 def test_score_pool_says_what_is_wrong_with_scores():
     for asked, message in (
         (["bald", "bald"], "`scores` must be .*of different names"),
+        ({}, "`scores` must be one or more"),
         ("variance", "no score for a classifier"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import dask.array
 import numpy as np
 import pytest
 import reference
@@ -17,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from small_models import LABELS, X_POOL, X_TRAIN, Echo, echo, first_rows, skorch_net
 from torch import nn
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery
+from skactive import MCDropoutClassifier, StochasticBatchQuery, blocks
 from skactive.query import score_pool
 from skactive.samplers import SAMPLERS
 from skactive.scores import SCORES
@@ -37,20 +38,26 @@ def test_a_batch_size_that_is_none_of_the_pools_names_itself_and_the_pool_size(n
 
 def test_an_empty_pool_is_refused(forest):
     for pool in (np.empty((0, 4)), []):
-        with pytest.raises(ValueError, match="`X_pool` is empty"):
-            make().select(forest, pool, 1)
+        for call in (lambda X: make().select(forest, X, 1), lambda X: score_pool(forest, X)):
+            with pytest.raises(ValueError, match="`X_pool` is empty"):
+                call(pool)
 
 
 def test_values_behind_a_mask_are_refused_wherever_rows_enter(forest):
     hidden = np.ma.array(X_POOL, mask=X_POOL > 1)
     for name, query, X_pool in [
         ("X_pool", make(), hidden),
-        ("X_target", make("epig", X_target=hidden), X_POOL),
+        ("X_pool", make(), tuple(hidden)),
+        ("X_pool", make(), blocks([X_POOL, hidden])),
+        ("X_pool", make(), dask.array.from_array(hidden, chunks=9, asarray=False)),
+        ("X_target", make("epig", X_target=[*hidden]), X_POOL),
     ]:
         with pytest.raises(ValueError, match=f"`{name}` must have no masked entries"):
             query.select(forest, X_pool, 2)
     with pytest.raises(ValueError, match="`X_training` must have no masked entries"):
         make(posterior="bootstrap").select(forest, X_POOL, 2, X_training=hidden, y_training=LABELS)
+    with pytest.raises(ValueError, match="`X` must have no masked entries"):
+        ActiveLearner(forest, make(), X_TRAIN, LABELS).teach(hidden, LABELS[: len(hidden)])
     assert len(make().select(forest, np.ma.array(X_POOL), 2)) == 2
 
 

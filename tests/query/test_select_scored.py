@@ -1,6 +1,7 @@
 """Scores that were made elsewhere: the batch, and all that is left of it, is that of `select`."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
@@ -59,6 +60,18 @@ def test_rows_that_keep_apart_are_those_of_select():
     rows = one.select_scored(scored(), 10, estimator=FOREST, X_pool=POOL)
     np.testing.assert_array_equal(rows, other.select(FOREST, POOL, 10))
     assert_same(one, other)
+
+
+def test_a_series_of_scores_goes_by_the_index_of_the_rows_and_masks_and_groups_by_that_of_the_scores():
+    ids = pd.Index(range(1000, 1270))
+    scores, order = pd.Series(scored(), ids), np.random.default_rng(1).permutation(270)
+    frame, may = pd.DataFrame(POOL, index=ids), pd.Series(np.arange(270) % 4 > 0, ids)
+    limits = Limits(groups=pd.Series(np.arange(270) % 5, ids).iloc[order], max_per_group=2)
+    plain = {"candidates": may.to_numpy(), "limits": Limits(groups=np.arange(270) % 5, max_per_group=2)}
+    expected = make().select_scored(scored(), 8, **plain)
+    for values, given in ((scores, {}), (scores.iloc[order], {"X_pool": frame})):
+        found = make().select_scored(values, 8, candidates=may.iloc[order], limits=limits, **given)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_scores_are_not_changed_and_may_be_changed_later():

@@ -284,6 +284,6 @@ def check_joint_draws(shape: Any, method: str) -> None:
 
 def not_binary_error(value: Any) -> ValueError:
     return ValueError(
-        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments as 0 and 1, two of them at a "
-        "time, and leave rows without one out."
+        f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments, and text, as numbers 0 and "
+        "1, two of them at a time, and leave rows without one out."
     )
