@@ -92,8 +92,8 @@ def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
     models = [LogisticRegression(C=C, max_iter=1000).fit(X[::3], y[::3]) for C in (0.01, 1)]
 
     estimates = {
-        "accuracy": RiskEstimate(0.875, 0.02, n_labelled=60, n_pool=1000, greater_is_better=True),
-        "risk without a loss": estimate_risk([0.0] * 10, np.full(10, -np.log(100)), 100),
+        "accuracy": RiskEstimate(0.875, 0.02, n_labelled=60, n_pool=1000, greater_is_better=True, largest_loss=1),
+        "risk without a loss": estimate_risk([False] * 10, np.full(10, -np.log(100)), 100),
         "difference": tester.difference(*models),
         "measure": tester.measure(models[0], "balanced_accuracy", random_state=0),
     }

@@ -218,16 +218,16 @@ def test_gains_are_reckoned_by_the_label_whatever_the_batches():
 
 
 def test_a_risk_surely_below_its_target_stops_whatever_the_gains():
-    low = RiskEstimate(0.02, 0.005, n_labelled=100, n_pool=1000)
+    low = RiskEstimate(0.02, 0.005, n_labelled=100, n_pool=1000, largest_loss=1)
     reached, open_ = (sequence([0.2], risk=low, target_risk=target) for target in (0.05, 0.025))
     assert (reached.verdict, open_.verdict) == ("stop", "go on")  # the latter is within its interval
     assert sequence([0.2], risk=low).verdict == "go on"
     # later, the more often one has looked, and without an error seen only when all labels are known
     for risk, verdict in [
-        (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=1), "stop"),
-        (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=10), "go on"),
+        (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=1, largest_loss=1), "stop"),
+        (RiskEstimate(0.02, 0.01, 100, 1000, n_looks=10, largest_loss=1), "go on"),
         (RiskEstimate(0.0, 0.0, 5, 100), "go on"),
-        (RiskEstimate(0.0, 0.0, 100, 100), "stop"),
+        (RiskEstimate(0.0, 0.0, 100, 100, limits=(0, 0)), "stop"),
         (RiskEstimate(0.0, np.nan, 1, 100), "go on"),
     ]:
         assert sequence([0.2], risk=risk, target_risk=0.06).verdict == verdict, risk
@@ -241,7 +241,7 @@ def test_at_most_one_run_in_twenty_stops_falsely_at_any_of_thirty_reports():
         rows, wrong, reports = rng.choice(n, 200, replace=False), rng.choice(n, n_wrong, replace=False), []
         for look in range(1, 31):
             losses = np.isin(np.arange(n), wrong).astype(float)
-            risk = estimate_risk(losses[rows], log_proba, n)
+            risk = estimate_risk(losses[rows], log_proba, n, largest_loss=1)
             reports.append(replace(base, labels=tuple(range(look)), risk=risk, target_risk=0.2))
             left = rng.choice(wrong, n_wrong // 2, replace=False)
             wrong = np.r_[left, rng.choice(np.flatnonzero(losses == 0), n_wrong - len(left), replace=False)]
@@ -249,7 +249,7 @@ def test_at_most_one_run_in_twenty_stops_falsely_at_any_of_thirty_reports():
     assert stats.binom.sf(n_false - 1, n_runs, 0.05) > 1e-4  # 24 to 48 % when looks were counted by asks
 
 
-HIGH = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True)
+HIGH = RiskEstimate(0.9, 0.01, n_labelled=100, n_pool=1000, greater_is_better=True, largest_loss=1)
 
 
 def test_an_accuracy_reaches_its_target_from_below():
