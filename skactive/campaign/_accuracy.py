@@ -416,7 +416,7 @@ class _Sample:
         picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
         risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=self.largest * heaviest)
         # what no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=risk.step and heaviest / picks.n_sure)
+        risk = replace(risk, step=risk.step and 1 / picks.n_sure)
         return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
 
     def _known(self, part: Floats) -> float:

@@ -243,12 +243,12 @@ class CampaignBase:
         column = self._settings.get(name)
         return None if column is None else self._table()[column]
 
-    def _report(self, state: State, tolerance: float, patience: int) -> StoppingReport | None:
+    def _report(self, state: State, **options: Any) -> StoppingReport | None:
         def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
             X, y = self._training(rows, state)
             return models.fitted(self._estimator(), X, y, self.random_state), X, y
 
-        options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
+        options = {**options, "random_state": self.random_state}
         return report_on(state, self._features(), fit, self.kind, options, self._verbose)
 
 

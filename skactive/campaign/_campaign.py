@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
+from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, StoppingMeasure, Task
 from .._utils.validation import check_parameters
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
-from ._status import Status, disputes_of, labelled_frame, status_of, surprising, table_of
+from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
 from ._table import Table, check_by_row, listed_ids, row_hashes
 
@@ -285,7 +285,13 @@ class Campaign(CampaignBase):
         until_written(lambda: self._withdraw(wanted))
 
     def status(
-        self, *, accuracy: bool = True, report: bool = True, tolerance: float = 0.05, patience: int = 30
+        self,
+        *,
+        accuracy: bool = True,
+        report: bool = True,
+        scoring: StoppingMeasure | Auto = "auto",
+        tolerance: float = 0.05,
+        patience: int = 30,
     ) -> Status:
         """Count rows and labels, estimate the accuracy, and say whether to go on: printed, some sentences.
 
@@ -294,17 +300,20 @@ class Campaign(CampaignBase):
         accuracy : bool, default=True
             Estimate it, with intervals: six fits.
         report : bool, default=True
-            Whether to go on: a fit for each of the last batches, eight at most.
-        tolerance, patience : float, int
+            Whether to go on: a fit for each of the last batches, eight at most, and those of the accuracy, as nobody is
+            told to stop without one.
+        scoring, tolerance, patience : str, float, int
             As in `skactive.StoppingReport.from_learner`.
         """
         self._check(accuracy=accuracy, report=report)
-        check_parameters(StoppingReport.rules, {"tolerance": tolerance, "patience": patience})
+        options: dict[str, Any] = {"scoring": scoring, "tolerance": tolerance, "patience": patience}
+        check_parameters(StoppingReport.rules, options)
         state, batches = self._state(), self._store.batches()
         can_fit = self._X is not None and self._can_fit(state)
-        judged = self._accuracy(state) if accuracy and can_fit else None
-        told = self._report(state, tolerance, patience) if report and can_fit else None
-        return status_of(state, batches, self._named_ids(), self.kind, accuracy=judged, report=told)
+        judged = self._accuracy(state) if (accuracy or report) and can_fit else None
+        told = judged_by(self._report(state, **options), judged) if report and can_fit else None
+        shown = judged if accuracy else None
+        return status_of(state, batches, self._named_ids(), self.kind, accuracy=shown, report=told)
 
     def model(self) -> Any:
         """A model fitted to all labels that count.

@@ -137,6 +137,11 @@ _CAMPAIGN = {
     "--pool": _text(None, "the table, if it has moved", "FILE", nargs="+"),
     "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
 }
+_OF_REPORT = {
+    "--scoring": _one_of("auto accuracy balanced_accuracy average_precision log_loss", "what labels are to improve"),
+    "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
+    "--patience": _number(30, "labels over which the gain is looked at"),
+}
 _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
@@ -202,11 +207,10 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     },
     "status": {
         **_CAMPAIGN,
-        "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
-        "--patience": _number(30, "labels over which the gain is looked at"),
+        **_OF_REPORT,
         "--quick": _flag("count only: fit no model, read no table"),
     },
-    "report": {**_CAMPAIGN, **_output("the page, html", required=True)},
+    "report": {**_CAMPAIGN, **_OF_REPORT, **_output("the page, html", required=True)},
     "simulate": {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),

@@ -189,7 +189,7 @@ def recheck(options: argparse.Namespace) -> str:
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
     campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
-    found = campaign.status(tolerance=options.tolerance, patience=options.patience)
+    found = campaign.status(**_of_report(options))
     report = found.report
     return _answer(
         options,
@@ -203,10 +203,16 @@ def status(options: argparse.Namespace) -> str:
     )
 
 
+def _of_report(options: argparse.Namespace) -> dict[str, Any]:
+    return {"scoring": options.scoring, "tolerance": options.tolerance, "patience": options.patience}
+
+
 def _next(path: str, found: Status) -> str:
     path, is_done = shlex.quote(path), found.n_left == found.n_out == 0
     if is_done or (found.report is not None and found.report.verdict == "stop"):
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
+    if found.report is not None and found.report.labels_alone_fail:
+        return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
     tell = f"skactive tell {path} FILE, or " if found.n_out else ""
     return f"Next: {tell}skactive ask {path} -n 20 -o next.csv"
 
@@ -219,7 +225,7 @@ def report(options: argparse.Namespace) -> str:
     if not _is(options.output, ".html"):
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
-        temporary.write_text(report_page(campaign), encoding="utf-8")
+        temporary.write_text(report_page(campaign, **_of_report(options)), encoding="utf-8")
     return _answer(options, f"{options.output} shows where the campaign stands.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,15 +28,15 @@ th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bot
 """
 
 
-def report_page(campaign: Campaign) -> str:
-    """HTML of the page."""
+def report_page(campaign: Campaign, **options: Any) -> str:
+    """HTML of the page; options of `Campaign.status`."""
     title = html.escape(f"{campaign.target}: {campaign.path.name}")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n"
-        f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status()._repr_html_()}\n"
+        f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status(**options)._repr_html_()}\n"
         f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n</body></html>\n"
     )
 
