@@ -74,8 +74,8 @@ class Accuracy:
         their part of the rows without a label; ``found``, the part of the class that is labelled; ``recall`` and
         ``precision`` of the guesses, NaN with fewer than ten labels or guesses of the class. None of numbers.
     differ : float
-        The part of the guesses without a label on which the models of the folds, which judge, and the model itself
-        differ. It widens the upper ends, as the model may be better than these by so much. NaN of numbers.
+        The part of the guesses for rows without a label in which the models of the folds, which judge, differ from the
+        model itself, which may be better: upper ends allow for three quarters of it. 0 of numbers.
     n_skipped, n_open : int
         Among the picks, rows that were skipped, which are left out, and rows without an answer: they count as wrong for
         the lower end, and as right for the upper one.
@@ -106,7 +106,7 @@ class Accuracy:
     n_overall: int
     weighted: bool
     classes: pd.DataFrame | None = None
-    differ: float = math.nan
+    differ: float = 0.0
     n_skipped: int = 0
     n_open: int = 0
     n_uncounted: int = 0
@@ -121,11 +121,25 @@ class Accuracy:
         return self.measure != "accuracy" or self.high - self.low <= WIDEST
 
     def __str__(self) -> str:
-        interval = self._shown(Interval(self.value, self.low, self.high), self.is_told)
-        first = f"{self.measure} {interval} {self._of_which_rows()}"
+        return ". ".join(filter(None, (self.on_rows(), self.on_classes())))
+
+    def on_rows(self) -> str:
+        """The accuracy, that of naming always the commonest class, and how it was estimated."""
+        first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
         if self.n_overall > self.n_rows:
-            first += f", {self._shown(self.overall, self.is_told)} of the model on all {self.n_overall:,} rows"
-        return ". ".join([first, *self._by_class(), *filter(None, self._remarks())])
+            first += f", {self._shown(self.overall)} of the model on all {self.n_overall:,} rows"
+        return ". ".join(filter(None, (first, self._commonest(), *self._remarks(), self._not_counted())))
+
+    def on_classes(self) -> str:
+        """What is found of the rarest classes and what is left, and how well it is guessed."""
+        rarest = [] if self.classes is None else [*self.classes.iterrows()][: min(MOST_CLASSES, len(self.classes) - 1)]
+        listed = "; ".join(_of_class(label, row) for label, row in rarest)
+        return f"By class, the rarest first: {listed}" if listed else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers by their names, those of classes and of ``overall`` as dicts."""
+        classes = None if self.classes is None else self.classes.to_dict(orient="index")
+        return {**vars(self), "overall": self.overall._asdict(), "classes": classes}
 
     def tables(self) -> list[html.Table]:
         """The classes, for a page."""
@@ -135,11 +149,11 @@ class Accuracy:
         rows = [[str(label), *_cells(row)] for label, row in self.classes.iterrows()]
         return [html.Table(rows, head=head, title="Classes, the rarest first, with 95 % intervals")]
 
-    def _shown(self, interval: Interval, with_value: bool) -> str:
+    def _shown(self, interval: Any) -> str:
         if self.measure != "accuracy":
             return f"{interval.value:.3g} (95 %: at least {interval.low:.3g})"
         ends = f"{_percent(interval.low)} to {_percent(interval.high)}"
-        return f"{_percent(interval.value)} (95 % interval {ends})" if with_value else f"{ends} (95 % interval)"
+        return f"{_percent(interval.value)} (95 % interval {ends})" if self.is_told else f"{ends} (95 % interval)"
 
     def _of_which_rows(self) -> str:
         if self.n_overall == self.n_rows:
@@ -147,18 +161,12 @@ class Accuracy:
         when = "" if self.is_of_table else f" of those there before batch {self.first_batch}"
         return f"of guesses for the {self.n_rows:,} rows without a label{when}"
 
-    def _where(self) -> str:
-        return "without a label" if self.n_overall > self.n_rows else "of the table"
-
-    def _by_class(self) -> list[str]:
-        """The commonest class; and of the rarest ones, what is found, left, recalled and precise."""
+    def _commonest(self) -> str:
         if self.classes is None:
-            return []
-        commonest = self.classes["share"].idxmax()
-        share = _percent(self.classes["share"][commonest])
-        found = [f"{share} of the rows {self._where()} are {commonest!r}, the commonest class"]
-        rarest = self.classes.iloc[: min(MOST_CLASSES, len(self.classes) - 1)]
-        return [*found, *(_of_class(label, row) for label, row in rarest.iterrows() if row["labelled"])]
+            return ""
+        label = self.classes["share"].idxmax()
+        where = "without a label" if self.n_overall > self.n_rows else "of the table"
+        return f"{_percent(self.classes['share'][label])} of the rows {where} are {label!r}, the commonest class"
 
     def _remarks(self) -> list[str]:
         label = "1 label" if self.n_labels == 1 else f"{self.n_labels} labels"
@@ -179,7 +187,7 @@ class Accuracy:
             )
         if self.measure != "accuracy":
             remarks.append("There is no upper end, as a few large errors may not have been met")
-        return [*remarks, self._not_counted()]
+        return remarks
 
     def _not_counted(self) -> str:
         parts = (

@@ -259,7 +259,7 @@ class Judged:
 
     out_of_fold: pd.DataFrame  # guesses, their probabilities, and those of the labels
     own: list[Any]  # the guesses of the model that is fitted to all labels
-    differ: float  # share of rows without a label for which the guesses differ
+    differ: float  # share of rows without a label for which the guesses differ; 0 of numbers
     differ_of: Mapping[Any, float]  # share for which only one of them guesses this class
 
 
@@ -282,13 +282,14 @@ def judged(
     for fit, test in folds:
         one = fitted(model, X.iloc[fit], y[fit], seed)
         guesses[test], sure[test] = guesses_of(one, X.iloc[test], kind)
-        of_others.append(guesses_of(one, others, kind)[0] if len(others) else [])
+        if kind == "classes" and len(others):
+            of_others.append(guesses_of(one, others, kind)[0])
         of_label[test] = _of_labels(one, X.iloc[test], y[test], kind)
     frame = pd.DataFrame({"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index)
     own = guesses_of(fitted_model, pd.concat([X, others]), kind)[0]
     theirs, ours = np.array(of_others, dtype=object), np.array(own[len(y) :], dtype=object)
-    differ = float((theirs != ours).mean()) if len(others) else 0.0
-    differ_of = {c: float(((theirs == c) != (ours == c)).mean()) if differ else 0.0 for c in set(y.tolist())}
+    differ = float((theirs != ours).mean()) if of_others else 0.0
+    differ_of = {c: float(((theirs == c) != (ours == c)).mean()) if of_others else 0.0 for c in set(y.tolist())}
     return Judged(frame.infer_objects(), own[: len(y)], differ, differ_of)
 
 

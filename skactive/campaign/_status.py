@@ -85,8 +85,9 @@ class Status:
             are = "1 row is" if self.n_out == 1 else f"{self.n_out} rows are"
             found["out"] = f"{are} waiting for labels, {since}."
         if self.accuracy is not None:
-            text = str(self.accuracy)
+            text, classes = self.accuracy.on_rows(), self.accuracy.on_classes()
             found["accuracy"] = f"{text[0].upper()}{text[1:]}."
+            found |= {"classes": f"{classes}."} if classes else {}
         if self.report is not None:
             found["report"] = for_a_campaign(str(self.report))
         return found

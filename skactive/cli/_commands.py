@@ -197,7 +197,7 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
-        accuracy=None if found.accuracy is None else vars(found.accuracy),
+        accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
     )
@@ -470,6 +470,13 @@ def _in_words(paths: Sequence[str]) -> str:
 
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
+
+
+def _finite(value: Any) -> Any:
+    """With None for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
