@@ -10,7 +10,7 @@ else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from .._utils import html
 from ..risk import RiskEstimate, estimate_risk, lure_weights
 from ._models import Judged
-from ._store import BatchRecord, Event, State
+from ._picks import Picks, as_if_drawn
+from ._store import State
 
-MOST_WEIGHT = 25.0  # of a row, relative to uniform choice: with more, intervals from a few hundred picks are too narrow
 FEWEST = 20  # labels for an estimate
 FEWEST_OF_CLASS = 10  # labels or guesses, for its recall or precision
 FEWEST_GROUPS = 10  # with labels: the spread of fewer is not known
@@ -123,6 +123,11 @@ class Accuracy:
     def __str__(self) -> str:
         return ". ".join(filter(None, (self.on_rows(), self.on_classes())))
 
+    @property
+    def commonest(self) -> Any:
+        """The class with the largest share of the rows without a label."""
+        return None if self.classes is None else self.classes["share"].fillna(0.0).idxmax()
+
     def on_rows(self) -> str:
         """The accuracy, that of naming always the commonest class, and how it was estimated."""
         first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
@@ -164,7 +169,7 @@ class Accuracy:
     def _commonest(self) -> str:
         if self.classes is None:
             return ""
-        label = self.classes["share"].idxmax()
+        label = self.commonest
         where = "without a label" if self.n_overall > self.n_rows else "of the table"
         return f"{_percent(self.classes['share'][label])} of the rows {where} are {label!r}, the commonest class"
 
@@ -182,8 +187,8 @@ class Accuracy:
             remarks.append("Too few labels for a value")
         if self.differ >= UNSTABLE:
             remarks.append(
-                f"The model may be better by up to {_percent(self.differ)}: so many guesses change if a fifth of the "
-                "labels is left out"
+                f"{_percent(self.differ)} of the guesses change if a fifth of the labels is left out, as in the models "
+                "that judge: this one may be better, for which the upper end allows"
             )
         if self.measure != "accuracy":
             remarks.append("There is no upper end, as a few large errors may not have been met")
@@ -203,8 +208,12 @@ def _percent(share: float) -> str:
     return "unknown" if math.isnan(share) else f"{100 * share:.0f} %"
 
 
+def _count(number: float) -> str:
+    return "unknown" if math.isnan(number) else f"{number:,.0f}"
+
+
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    counts = [f"{row['labelled']:,.0f}", f"{row['left']:,.0f} {_ends(row, 'left', '{:,.0f}'.format)}"]
+    counts = [f"{row['labelled']:,.0f}", f"{_count(row['left'])} {_ends(row, 'left', _count)}"]
     names = ("found", "recall", "precision")
     return [*counts, *("" if math.isnan(row[f"{x}_low"]) else f"{_percent(row[x])} {_ends(row, x)}" for x in names)]
 
@@ -215,125 +224,11 @@ def _ends(row: Mapping[str, Any], name: str, show: Callable[[float], str] = _per
 
 def _of_class(label: Any, row: Mapping[str, Any]) -> str:
     """What is known of a class, in words."""
-    text = f"{label!r}: {row['labelled']:.0f} labelled, about {row['left']:,.0f} left"
-    text += f" {_ends(row, 'left', '{:,.0f}'.format)}"
+    text = f"{label!r}: {row['labelled']:.0f} labelled, about {_count(row['left'])} left {_ends(row, 'left', _count)}"
     for name in ("recall", "precision"):
         if not math.isnan(row[f"{name}_low"]):
             text += f", {name} {_percent(row[name])} {_ends(row, name)}"
     return text
-
-
-@dataclass(frozen=True)
-class Picks:
-    """Consecutive picks of known probability, from one pool, up to the last one with an answer."""
-
-    rows: NDArray[np.int64]
-    log_proba: Floats
-    pool: NDArray[np.int64]  # rows that could be picked first
-    n_pool: int
-    # Sum over the picks of the least probability of a row, relative to uniform choice: with epsilon=0.1 a tenth each.
-    n_sure: float
-    first_batch: int
-    n_uncounted: int = 0  # labels of rows in batches without usable probabilities
-    are_drawn: bool = True
-
-
-def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
-    """The run of picks with the most answers; None without any.
-
-    A run ends before a batch without usable probabilities, and before a batch from another pool than the last one left,
-    as rows were added, withdrawn, or labelled unasked.
-    """
-    asked, fresh = _asked(events, set(state.came))
-    runs: list[list[BatchRecord]] = []
-    left = -1
-    uncounted: set[int] = set()
-    for batch in batches:
-        picks = asked.get(batch.number, [])
-        weight = batch.facts.get("largest_weight", 1.0)
-        is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
-        if not is_known or weight is None or weight > MOST_WEIGHT:
-            left = -1
-            uncounted.update(event.row for event in picks)
-            continue
-        if batch.facts["n_candidates"] != left or batch.number in fresh:
-            runs.append([])
-        runs[-1].append(batch)
-        left = batch.facts["n_candidates"] - len(picks)
-    answered = {*state.labels, *state.skipped}
-    counts = [sum(event.row in answered for batch in run for event in asked.get(batch.number, [])) for run in runs]
-    if not any(counts):
-        return None
-    best = _answered(runs[int(np.argmax(counts))], asked, events, state, answered)
-    others = uncounted.difference(best.rows.tolist())
-    return replace(best, n_uncounted=sum(row in others for row in state.labels))
-
-
-def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
-    """The picks of each batch; and the batches from another pool than the last one left, with its ``known`` rows."""
-    asked: dict[int, list[Event]] = {}
-    fresh: set[int] = set()
-    disturbed = False
-    for event in events:
-        if event.kind == "ask" and event.batch is not None:
-            if event.batch not in asked and disturbed:
-                fresh.add(event.batch)
-                disturbed = False
-            asked.setdefault(event.batch, []).append(event)
-            known.add(event.row)
-        elif event.kind == "withdraw" or event.row not in known:
-            disturbed = True
-    return asked, fresh
-
-
-def _answered(
-    run: Sequence[BatchRecord],
-    asked: Mapping[int, list[Event]],
-    events: Sequence[Event],
-    state: State,
-    answered: set[int],
-) -> Picks:
-    picks = [event for batch in run for event in asked.get(batch.number, [])]
-    n = 1 + max(i for i, event in enumerate(picks) if event.row in answered)
-    weight_of = {batch.number: batch.facts.get("largest_weight", 1.0) for batch in run}
-    n_pool = run[0].facts["n_candidates"]
-    return Picks(
-        np.array([event.row for event in picks[:n]], dtype=np.int64),
-        np.array([event.log_proba for event in picks[:n]], dtype=np.float64),
-        _pool_before(picks[0].number, events, state, n_pool),
-        n_pool,
-        sum(1 / weight_of[event.batch] for event in picks[:n] if event.batch is not None),
-        run[0].number,
-    )
-
-
-def _pool_before(number: int, events: Sequence[Event], state: State, n_pool: int) -> NDArray[np.int64]:
-    """The rows that could be asked for before an event; of a table that has grown since, the first ones."""
-    free = np.ones(state.n_rows, dtype=bool)
-    free[list(state.came)] = False
-    for event in events:
-        if event.number >= number:
-            break
-        if event.row < state.n_rows:
-            free[event.row] = event.kind == "withdraw"
-    there = free.copy()
-    there[list(state.gone)] = False
-    return np.flatnonzero(there if there.sum() >= n_pool else free)[:n_pool]
-
-
-def _as_if_drawn(state: State) -> Picks:
-    """The labelled rows as uniform picks from the table, without the rows that cannot be labelled."""
-    pool = np.setdiff1d(np.arange(state.n_rows), [*state.gone, *state.skipped])
-    n = len(state.labels)
-    return Picks(
-        np.array(list(state.labels), dtype=np.int64),
-        -np.log(len(pool) - np.arange(n)),
-        pool,
-        len(pool),
-        n,
-        1,
-        are_drawn=False,
-    )
 
 
 # --- estimates ------------------------------------------------------------------------------------
@@ -381,10 +276,10 @@ class _Sample:
     def share(self, part: Floats, other: Floats, more: float = 0.0) -> Interval:
         """The share of a part in it and another one, of which ``more`` may belong to the first."""
         a, b = self.left(part), self.left(other)
-        value = a.value / (a.value + b.value) if a.value + b.value > 0 else math.nan
         correlation = self._correlation(part, other)
         fewer, extended = (Interval(*(max(end + x, 0.0) for end in one)) for one, x in ((b, -more), (a, more)))
-        return Interval(value, _least_share(a, b, correlation), 1 - _least_share(fewer, extended, correlation))
+        ends = _least_share(a, b, correlation), 1 - _least_share(fewer, extended, correlation)
+        return Interval(_ratio(a.value, a.value + b.value), *ends)
 
     def accuracy(self, right: Floats, more: float) -> Interval:
         """The share of the rows that are right, from the sum of the wrong ones where the number of all is known."""
@@ -392,12 +287,12 @@ class _Sample:
         if whole.low < whole.high:
             return self.share(right, 1 - right, more)
         low, high = (1 - min(max(end, 0.0) / whole.value, 1.0) for end in (wrong.high, wrong.low - more))
-        return Interval(float(np.clip(1 - wrong.value / self._answered, low, high)), low, high)
+        return Interval(float(np.clip(1 - _ratio(wrong.value, self._answered), low, high)), low, high)
 
     def mean(self, loss: Floats) -> Interval:
         """The mean of a loss without a bound."""
         a = self.left(loss)
-        return Interval(a.value / self._answered, a.low / self.whole.high, math.inf)
+        return Interval(_ratio(a.value, self._answered), _ratio(a.low, self.whole.high), math.inf)
 
     @property
     def _answered(self) -> float:
@@ -449,8 +344,12 @@ class _Sample:
         )
 
 
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan
+
+
 def _least_share(a: Interval, b: Interval, correlation: float) -> float:
-    """The lower end of a / (a + b), by that of a / b (Donner and Zou, 2012)."""
+    """The lower end of a / (a + b), from r with which an interval of a - r b by Zou and Donner (2008) reaches 0."""
     below, above = a.value - a.low, b.high - b.value
     common = a.value * b.value - correlation * below * above
     root = math.sqrt(max(common**2 - (b.value**2 - above**2) * (a.value**2 - below**2), 0.0))
@@ -483,7 +382,7 @@ def _sample_of(
     """The labels of the picks, or, if these are few, all labels; None if these are few as well."""
     rows = np.array(list(state.labels), dtype=np.int64)
     if picks is None or np.isin(picks.rows, rows).sum() < FEWEST:
-        picks = _as_if_drawn(state)
+        picks = as_if_drawn(state)
     heavy = np.ones(state.n_rows) if weight is None else pd.to_numeric(weight).to_numpy(dtype=np.float64)
     is_open = ~np.isin(picks.rows, [*state.labels, *state.skipped])
     of_row = None if groups is None else groups.to_numpy()
@@ -493,7 +392,7 @@ def _sample_of(
     if len(rows) < FEWEST:
         return None
     if np.isin(picks.pool, [*state.labels, *state.skipped]).all():  # no row is left: all count, out of fold
-        picks = _as_if_drawn(state)
+        picks = as_if_drawn(state)
         return replace(sample, picks=picks, is_open=np.zeros(len(rows), dtype=bool), is_of_others=False)
     return sample
 

@@ -21,9 +21,10 @@ from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
-from ._accuracy import Accuracy, accuracy_of, picks_of
+from ._accuracy import Accuracy, accuracy_of
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of
+from ._picks import picks_of
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
 from ._table import Match, Table, check_by_row, rows_of

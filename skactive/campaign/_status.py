@@ -194,9 +194,8 @@ def judged_by(report: StoppingReport | None, accuracy: Accuracy | None) -> Any:
         return None
     known = Known(is_told=accuracy is not None and accuracy.is_told)
     if accuracy is not None and accuracy.classes is not None:
-        commonest = accuracy.classes["share"].idxmax()
-        guess, *ends = accuracy.classes.loc[commonest, ["share", "share_low", "share_high"]]
-        known = Known(known.is_told, accuracy.value, accuracy.low, guess, (ends[0], ends[1]), commonest)
+        guess, low, high = accuracy.classes.loc[accuracy.commonest, ["share", "share_low", "share_high"]]
+        known = Known(known.is_told, accuracy.value, accuracy.low, guess, (low, high), accuracy.commonest)
     return replace(report, known=known)
 
 

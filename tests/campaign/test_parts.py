@@ -14,9 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
-from skactive.campaign._accuracy import picks_of
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
 from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
+from skactive.campaign._picks import picks_of
 from skactive.campaign._store import RULES, Event, State, labelled
 from skactive.campaign._table import row_hashes
 
