@@ -335,13 +335,9 @@ class _Sample:
         n = len(sizes)
         if n < FEWEST_GROUPS:
             return replace(risk, standard_error=math.nan)  # whose interval is what is possible
-        effect = n / max(n - 1, 1) * np.sum(sums**2) / max(np.sum(apart**2), 1e-300)
-        # what no pick has met is met by groups, not by rows: of n rows in groups, as few count as groups of one size
-        return replace(
-            risk,
-            standard_error=risk.standard_error * math.sqrt(max(effect, 1.0)),
-            step=risk.step * np.sum(sizes**2) / np.sum(sizes),
-        )
+        # the design effect of Kish: labels tell as much as that many times fewer without groups
+        effect = max(float(n / (n - 1) * np.sum(sums**2) / max(np.sum(apart**2), 1e-300)), 1.0)
+        return replace(risk, standard_error=risk.standard_error * math.sqrt(effect), step=risk.step * effect)
 
 
 def _ratio(part: float, whole: float) -> float:
