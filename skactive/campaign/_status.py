@@ -71,7 +71,8 @@ class Status:
         return "\n".join([self._on_rows(), *self._by_topic().values()])
 
     def _repr_html_(self) -> str:
-        return html.card(self._on_rows(), [html.Table(list(self._by_topic().items()), is_sentences=True)])
+        tables = [html.Table(list(self._by_topic().items()), is_sentences=True)]
+        return html.card(self._on_rows(), tables if self.accuracy is None else [*tables, *self.accuracy.tables()])
 
     def _by_topic(self) -> dict[str, str]:
         found = {}
@@ -84,8 +85,9 @@ class Status:
             are = "1 row is" if self.n_out == 1 else f"{self.n_out} rows are"
             found["out"] = f"{are} waiting for labels, {since}."
         if self.accuracy is not None:
-            text = str(self.accuracy)
+            text, classes = self.accuracy.on_rows(), self.accuracy.on_classes()
             found["accuracy"] = f"{text[0].upper()}{text[1:]}."
+            found |= {"classes": f"{classes}."} if classes else {}
         if self.report is not None:
             found["report"] = for_a_campaign(str(self.report))
         return found
@@ -186,16 +188,14 @@ def _measured(state: State, moments: Sequence[int], scoring: Any) -> Any:
     return measured or "auto"
 
 
-def judged_by(report: StoppingReport | None, accuracy: Accuracy | None, guesses: Mapping[Any, Accuracy]) -> Any:
-    """The report, which knows the accuracy, and those of naming always one class."""
+def judged_by(report: StoppingReport | None, accuracy: Accuracy | None) -> Any:
+    """The report, which knows the accuracy, and that of naming always the commonest class."""
     if report is None:
         return None
-    known = Known(is_told=accuracy is not None and not accuracy.n_more)
-    if accuracy is not None and guesses:
-        commonest = max(guesses, key=lambda label: guesses[label].value)
-        guess = guesses[commonest]
-        ends = guess.low, guess.high
-        known = Known(known.is_told, accuracy.value, accuracy.low, guess.value, ends, commonest)
+    known = Known(is_told=accuracy is not None and accuracy.is_told)
+    if accuracy is not None and accuracy.classes is not None:
+        guess, low, high = accuracy.classes.loc[accuracy.commonest, ["share", "share_low", "share_high"]]
+        known = Known(known.is_told, accuracy.value, accuracy.low, guess, (low, high), accuracy.commonest)
     return replace(report, known=known)
 
 

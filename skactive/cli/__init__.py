@@ -173,6 +173,8 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--sampler": _one_of("power softmax softrank topk uniform", "how scores choose"),
         "--beta": _number(4.0, "coldness of the sampler", float),
         "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
+        "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
+        "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
         "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
         "--first": _one_of("auto uniform kmeans++ typical", "how rows are chosen without a model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),

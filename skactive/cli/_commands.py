@@ -56,7 +56,7 @@ def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespa
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
-    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first")}
+    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
     campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool]})
 
@@ -197,7 +197,7 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
-        accuracy=None if found.accuracy is None else vars(found.accuracy),
+        accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
     )
@@ -470,6 +470,13 @@ def _in_words(paths: Sequence[str]) -> str:
 
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
+
+
+def _finite(value: Any) -> Any:
+    """With None for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

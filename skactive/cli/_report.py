@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 
 from ..campaign import Accuracy, Campaign
-from ..campaign._accuracy import accuracy_of, picks_of
-from ..campaign._models import cross_fitted, has_enough
 from ..campaign._status import moments_of
 
 MOST_POINTS = 8
@@ -45,19 +43,12 @@ def report_page(campaign: Campaign, **options: Any) -> str:
 
 def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
     """Estimates at the moments when batches had come back."""
-    state, batches, events = campaign._state(), campaign._store.batches(), campaign._store.events()
-    found = []
+    state, found = campaign._state(), []
     for n in moments_of(state)[-MOST_POINTS:]:
-        rows = state.first_labelled(n)
-        if not has_enough([state.labels[row] for row in rows], campaign.kind):
-            continue
-        X, y = campaign._training(rows, state)
-        judged = cross_fitted(campaign._estimator(), X, y, campaign.kind, campaign.random_state)
-        then = state.when(rows)
-        if judged is not None:
-            accuracy = accuracy_of(judged, y.tolist(), rows, then, picks_of(batches, events, then), campaign.kind)
-            if accuracy is not None and not accuracy.n_more:
-                found.append((len(rows), accuracy))
+        then = state.when(state.first_labelled(n))
+        accuracy = campaign._accuracy(then) if campaign._can_fit(then) else None
+        if accuracy is not None and accuracy.is_told:
+            found.append((len(then.labels), accuracy))
     return found
 
 
