@@ -89,6 +89,7 @@ class Event(NamedTuple):
     batch: int | None = None  # in which the row was asked for
     log_proba: float | None = None  # of the pick, given those before it
     time: str = ""  # ISO 8601, in the time zone of the writer
+    number: int = 0  # events count up from 1; 0 is not written yet
 
 
 @dataclass(frozen=True)
@@ -169,11 +170,12 @@ class Store:
 
     def events(self) -> list[Event]:
         """Events in the order in which they happened."""
-        return [
-            Event(kind, row, label, annotator, batch, p, time)
+        happened = (
+            (kind, row, label, annotator, batch, p, time)
             for kind, time, annotator, rows, labels, log_proba, batch in self.ledger().groups
             for row, label, p in zip(rows, labels or _NONE, log_proba or _NONE, strict=False)
-        ]
+        )
+        return [Event(*one, number) for number, one in enumerate(happened, 1)]
 
     def batches(self) -> list[BatchRecord]:
         return self.ledger().batches
@@ -407,7 +409,7 @@ class Ledger:
 
     def _take_ask(self, time: str, rows: list[int], log_proba: list[float | None], facts: dict[str, Any]) -> None:
         _require(type(facts["n_candidates"]) is int and len(log_proba) == len(rows), "batches have facts")
-        _require(all(p is None or p < _ROUNDING for p in log_proba), "probabilities are 1 at most")
+        _require(set(map(type, log_proba)) <= {int, float, type(None)}, "log-probabilities are numbers or none")
         self.batches.append(BatchRecord(len(self.batches) + 1, time, facts))
         self._happened(Group("ask", time, "", rows, (), log_proba, len(self.batches)))
         self.out.update(rows)
@@ -459,9 +461,6 @@ class Ledger:
             if not self.counts[label]:
                 del self.counts[label]
         return labels
-
-
-_ROUNDING = 1e-6  # of a log-probability, which is 0 at most
 
 
 def _require(is_so: bool, rule: str) -> None:

@@ -138,15 +138,20 @@ _CAMPAIGN = {
     "--pool": _text(None, "the table, if it has moved", "FILE", nargs="+"),
     "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
 }
+_OF_REPORT = {
+    "--scoring": _one_of("auto accuracy balanced_accuracy average_precision log_loss", "what labels are to improve"),
+    "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
+    "--patience": _number(30, "labels over which the gain is looked at"),
+}
 _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
-        "--trials": _number(3, "paired trials: split, first labels, weights"),
-        "--rounds": _number(15, "batches bought in a trial"),
+        "--trials": _number(8, "paired trials: split, first labels, weights; with fewer than 8 nothing can be told"),
+        "--rounds": _number(8, "batches bought in a trial"),
         "--batch-size": _number(10, "labels bought in a batch"),
         "--score": _text("bald", "what makes a row worth a label"),
-        "--epochs": _number(150, "full-batch training steps of a refit"),
+        "--epochs": _number(100, "full-batch training steps of a refit"),
         "--jobs": _number(-1, "processes, of one thread each; -1: all"),
         "--seed": _number(0, "seed of everything"),
         **_output("where the picture goes", "learning_curves.png"),
@@ -169,6 +174,8 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--sampler": _one_of("power softmax softrank topk uniform", "how scores choose"),
         "--beta": _number(4.0, "coldness of the sampler", float),
         "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
+        "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
+        "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
         "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
         "--first": _one_of("auto uniform kmeans++ typical", "how rows are chosen without a model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
@@ -201,17 +208,16 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     },
     "status": {
         **_CAMPAIGN,
-        "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
-        "--patience": _number(30, "labels over which the gain is looked at"),
+        **_OF_REPORT,
         "--quick": _flag("count only: fit no model, read no table"),
     },
-    "report": {**_CAMPAIGN, **_output("the page, html", required=True)},
+    "report": {**_CAMPAIGN, **_OF_REPORT, **_output("the page, html", required=True)},
     "simulate": {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
         **_MODEL,
-        "--trials": _number(5, "paired trials: split and first labels"),
+        "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
         "--rounds": _number(8, "batches bought in a trial"),
         "-n": _number(20, "labels bought in a batch"),
         "--initial": _number(20, "labels to begin with, at random"),

@@ -55,7 +55,7 @@ def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespa
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
-    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first")}
+    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
     campaign._store.note({"pool": _beside(path, options.pool)})
 
@@ -188,7 +188,7 @@ def recheck(options: argparse.Namespace) -> str:
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
     campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
-    found = campaign.status(tolerance=options.tolerance, patience=options.patience)
+    found = campaign.status(**_of_report(options))
     report = found.report
     return _answer(
         options,
@@ -196,16 +196,22 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
-        accuracy=None if found.accuracy is None else vars(found.accuracy),
+        accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
     )
+
+
+def _of_report(options: argparse.Namespace) -> dict[str, Any]:
+    return {"scoring": options.scoring, "tolerance": options.tolerance, "patience": options.patience}
 
 
 def _next(path: str, found: Status) -> str:
     path, is_done = shlex.quote(path), found.n_left == found.n_out == 0
     if is_done or (found.report is not None and found.report.verdict == "stop"):
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
+    if found.report is not None and found.report.labels_alone_fail:
+        return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
     tell = f"skactive tell {path} FILE, or " if found.n_out else ""
     return f"Next: {tell}skactive ask {path} -n 20 -o next.csv"
 
@@ -218,7 +224,7 @@ def report(options: argparse.Namespace) -> str:
     if not _is(options.output, ".html"):
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
-        temporary.write_text(report_page(campaign), encoding="utf-8")
+        temporary.write_text(report_page(campaign, **_of_report(options)), encoding="utf-8")
     return _answer(options, f"{options.output} shows where the campaign stands.")
 
 
@@ -480,6 +486,13 @@ def _in_words(paths: Sequence[str]) -> str:
 
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
+
+
+def _finite(value: Any) -> Any:
+    """With None for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

@@ -107,6 +107,14 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
     page = Path("report.html").read_text(encoding="utf-8")
     for part in (html.escape(status["report"]), "30 labelled, 10 out", "The last batch", "<svg", "&lt;b&gt;extra"):
         assert part in page
+    shell("ask c.db -n 20 -o last.csv")
+    filled("last.csv", says)
+    shell("tell c.db last.csv")
+    of_report = "--scoring log_loss --tolerance 0.3 --patience 5"
+    status = json.loads(shell(f"status c.db {of_report} --json").out)
+    assert "bring less than 0.3 nats of log loss (`tolerance`)" in status["report"]
+    shell(f"report c.db {of_report} -o report.html --force")
+    assert html.escape(status["report"]) in Path("report.html").read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
 
@@ -202,6 +210,9 @@ def test_simulate_says_whether_labels_would_have_been_saved(shell):
     line = "simulate full.csv --id id --target churn --model logistic --trials 2 --rounds 1 -n 8 --initial 10"
     facts = json.loads(shell(f"{line} --json -o s.png").out)
     assert {row["query"] for row in facts["queries"]} == {"default", "top of the ranking", "uniform", "BALD, sampled"}
+    assert {row["p_holm"] for row in facts["queries"] + facts["saved"]} == {None}  # two trials can tell nothing
+    assert {row["verdict"] for row in facts["saved"]} == {"cannot be told"}
+    assert facts["sentence"].endswith("cannot be told from these trials.")
     assert Path("s.png").stat().st_size > 10_000
     assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
     assert "--trials must be an integer" in shell(f"{line} --trials 0", 2).err
