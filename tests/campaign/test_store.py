@@ -131,7 +131,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         try:
-            reopened(path).tell(dict.fromkeys(batch.index, "a"))
+            reopened(path).tell(dict.fromkeys(batch.index, "a"), annotator="b" * 8192)  # more than a page
         except CampaignFileError as error:
             answer.put(str(error))
 
@@ -191,34 +191,29 @@ def outcome(path):
     return campaign._settings, campaign.history().astype(str).to_numpy().tolist(), campaign.to_frame()["y"].to_dict()
 
 
-def flip(content, rng):
-    content[rng.integers(len(content))] ^= 1 << rng.integers(8)
-
-
-def cut(content, rng):
-    del content[rng.integers(len(content)) :]
-
-
-def zero(content, rng):
-    start, n = rng.integers(len(content)), rng.choice([16, 512, 4096])
-    content[start : start + n] = bytes(len(content[start : start + n]))
-
-
-def swap(content, rng):
+def damaged(content, rng):
+    """The same with a flipped bit, without its end, with zeros in it, or with one page in the place of another."""
+    content, at, n = bytearray(content), rng.integers(len(content)), rng.choice([16, 512, 4096])
     to, of = 4096 * rng.integers(len(content) // 4096, size=2)
-    content[to : to + 4096] = content[of : of + 4096]
+    kind = rng.choice(["flip", "cut", "zero", "swap"])
+    if kind == "flip":
+        content[at] ^= 1 << rng.integers(8)
+    elif kind == "cut":
+        del content[at:]
+    elif kind == "zero":
+        content[at : at + n] = bytes(len(content[at : at + n]))
+    else:
+        content[to : to + 4096] = content[of : of + 4096]
+    return content
 
 
-@pytest.mark.parametrize("n", [40, pytest.param(500, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("damage", [flip, cut, zero, swap])
-def test_a_damaged_file_gives_the_same_or_one_error_that_names_it_and_says_how_to_go_on(tmp_path, damage, n):
+@pytest.mark.parametrize("n", [150, pytest.param(3000, marks=pytest.mark.slow)])
+def test_a_damaged_file_gives_the_same_or_one_error_that_names_it_and_says_how_to_go_on(tmp_path, n):
     path, rng, found = tmp_path / "c.db", np.random.default_rng(0), []
     begun(path)
     whole, before = path.read_bytes(), outcome(path)
     for _ in range(n):
-        content = bytearray(whole)
-        damage(content, rng)
-        path.write_bytes(content)
+        path.write_bytes(damaged(whole, rng))
         found.append(outcome(path))
     errors = [one for one in found if one != before]
     assert len(errors) > n / 4
@@ -329,17 +324,16 @@ def test_no_cell_of_a_row_is_in_the_file(tmp_path, name):
 
 
 def test_a_campaign_is_for_one_thread_and_says_so(tmp_path):
-    campaign, said = started(tmp_path / "c.db"), []
+    campaign, said = started(tmp_path / "c.db"), FORK.Queue()
 
     def ask():
-        with pytest.raises(CampaignError, match="one per thread") as caught:
+        try:
             campaign.ask(3)
-        said.append(caught.value)
+        except CampaignError as error:
+            said.put(str(error))
 
-    thread = threading.Thread(target=ask)
-    thread.start()
-    thread.join()
-    assert len(said) == 1
+    threading.Thread(target=ask).start()
+    assert "open one per thread" in said.get(timeout=60)
     assert len(campaign.ask(3)) == 3
 
 
