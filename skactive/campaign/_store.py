@@ -11,7 +11,7 @@ import json
 import math
 import secrets
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -191,6 +191,8 @@ class Store:
 
     def add_events(self, events: Sequence[Event], seen: int) -> None:
         """Write events that were decided on in view of those up to ``seen``; `Overtaken` as for a batch."""
+        turn: dict[int, Iterator[int]] = defaultdict(itertools.count)  # events of one row stay in their order
+        events = sorted(events, key=lambda event: (next(turn[event.row]), event.kind, event.annotator))
         with self._writing(_rows(events), seen) as connection:
             by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
             groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
