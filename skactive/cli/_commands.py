@@ -212,8 +212,8 @@ def _next(path: str, found: Status) -> str:
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
     if found.report is not None and found.report.labels_alone_fail:
         return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
-    tell = f"skactive tell {path} FILE, or " if found.n_out else ""
-    return f"Next: {tell}skactive ask {path} -n 20 -o next.csv"
+    tell, ask = f"skactive tell {path} FILE", f"skactive ask {path} -n 20 -o next.csv"
+    return f"Next: {', or '.join([tell] * (found.n_out > 0) + [ask] * (found.n_left > 0))}"
 
 
 def report(options: argparse.Namespace) -> str:

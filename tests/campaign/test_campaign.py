@@ -438,6 +438,8 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
     assert capsys.readouterr().err == ""
     opened(tmp_path, table(), verbose=1).ask(3)
     assert "row/s" in capsys.readouterr().err
+    campaign.ask(67)  # all that were left: rows that are out have no label either
+    assert campaign.status(accuracy=False).report.n_pool == 75
 
 
 def test_of_coins_no_status_says_stop_and_the_first_batches_say_that_a_class_is_rare(tmp_path):

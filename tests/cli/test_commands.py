@@ -103,9 +103,14 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
     exported = pd.read_csv("all.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
     assert len(exported) == 30
     assert all(says[id] == label for id, label in exported.items())
+    shell("ask c.db -n 20 -o week2.csv")
+    for week in (1, 2):
+        filled(f"week{week}.csv", says)
+        shell(f"tell c.db week{week}.csv")
+    status = json.loads(shell("status c.db --json").out)
     shell("report c.db -o report.html")
     page = Path("report.html").read_text(encoding="utf-8")
-    for part in (html.escape(status["report"]), "30 labelled, 10 out", "The last batch", "<svg", "&lt;b&gt;extra"):
+    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
         assert part in page
     shell("ask c.db -n 20 -o last.csv")
     filled("last.csv", says)
