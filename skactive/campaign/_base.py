@@ -26,7 +26,7 @@ from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of
 from ._picks import picks_of
 from ._status import report_on
-from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
+from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
 from ._table import Match, Table, check_by_row, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
@@ -77,14 +77,16 @@ class CampaignBase:
         """Read the settings in a file."""
         self._store, self._verbose = Store(path), verbose
         self._settings = settings = self._store.settings()
+        n_rows = self._store.ledger().n_rows
+        with self._store.ours("its settings"):
+            check_settings({"gone": [], "pool": [], **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
         self.kind, self.random_state = settings["kind"], settings["random_state"]
         self._X, self._fits = None, {}
 
     def _take_rows(self) -> None:
-        """Read ids and labels, without a table."""
-        rows = self._store.rows()
-        self._ids, self._came = rows.ids, labelled(rows.labels)  # the labels that rows came with
+        """Read ids, without a table."""
+        self._ids = self._store.rows().ids
         self._gone = np.array(self._settings.get("gone", []), dtype=np.int64)
 
     def _take_table(self, table: Table, changes: str) -> None:
@@ -93,25 +95,23 @@ class CampaignBase:
         check_by_row(table.X, self._settings.get("groups"), self._settings.get("weight"))
         match = Match.of(rows, table)
         match.check_changes(rows.ids, set(taken), changes)
-        known = State.of(len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"])
-        came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
+        came = self._vocabulary().labels([table.labels[i] for i in match.new.tolist()])
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
         if len(match.new) or len(match.changed):
             self._store.replace_rows(now, len(rows.ids))
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
-        self._ids, self._came, self._gone, self._X = ids, labelled(now.labels), match.gone, match.rows(ids)
+        self._ids, self._gone, self._X = ids, match.gone, match.rows(ids)
 
     def _state(self) -> State:
-        events, rule = self._store.events(), self._settings["rule"]
-        return State.of(len(self._ids), self._came, events, rule, self._gone.tolist())
+        return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
 
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
-    def _vocabulary(self, state: State) -> Vocabulary:
-        return Vocabulary(self.kind, self._settings["labels"], state.all_labels())
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.kind, self._settings["labels"], self._store.ledger().counts)
 
     def _table(self) -> pd.DataFrame:
         """The table without ids and labels, in the order of the campaign."""
@@ -134,16 +134,13 @@ class CampaignBase:
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
         choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
-        events = [
-            Event("ask", row, batch=number, log_proba=None if np.isnan(p) else p)
-            for row, p in zip(choice.rows.tolist(), choice.log_proba.tolist(), strict=True)
-        ]
+        log_proba = [None if np.isnan(p) else p for p in choice.log_proba.tolist()]
         batch = self._table().take(choice.rows)
         X = self._features().take(choice.rows)
         guesses = (None, np.nan) if model is None else models.guesses_of(model, X, self.kind)
         batch = batch.assign(guess=guesses[0], guess_probability=guesses[1], log_proba=choice.log_proba)
         batch.attrs["batch"] = number
-        self._store.add_batch(number, choice.facts, events, state.seen)
+        self._store.add_batch(number, choice.facts, choice.rows.tolist(), log_proba, state.seen)
         return batch
 
     def _choice(self, state: State, model: Any, n: int, limits: Limits | None, number: int) -> Choice:
@@ -172,10 +169,10 @@ class CampaignBase:
         return told
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
-        state, rows = self._state(), self._rows_of([answer.id for answer in answers])
-        events, told = events_of(answers, rows, state, self._came, self._vocabulary(state), unasked)
+        ledger, rows = self._store.ledger(), self._rows_of([answer.id for answer in answers])
+        events, told = events_of(answers, rows, ledger, self._vocabulary(), unasked)
         if events:
-            self._store.add_events(events, state.seen)
+            self._store.add_events(events, ledger.seen)
         return told
 
     def _withdraw(self, ids: Sequence[Any]) -> None:
@@ -251,6 +248,24 @@ class CampaignBase:
 
         options = {**options, "random_state": self.random_state}
         return report_on(state, self._features(), fit, self.kind, options, self._verbose)
+
+
+def check_settings(settings: dict[str, Any], n_rows: int) -> None:
+    """Check what a file says, which any program can have written."""
+    rules = CampaignBase.rules
+    texts = Rule(lambda value: all(isinstance(name, str) for name in value), "texts")
+    written = {
+        **{name: rules[name] for name in ("target", "id", "labels", "rule", "first", "groups", "weight")},
+        **dict.fromkeys(("columns", "pool"), texts),
+        "kind": one_of(filter(None, TASKS.values())),
+        "random_state": integer(0),
+        "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
+        "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
+    }
+    for name, rule in written.items():
+        rule.check(name, settings[name])
+    if "params" in settings["query"]:
+        models.query_of(settings["query"], None, settings["kind"]).check_parameters()
 
 
 def until_written(attempt: Callable[[], Result]) -> Result:

@@ -27,9 +27,9 @@ class Campaign(CampaignBase):
     """Labels for a table in batches: it proposes rows, accepts their labels in any order, and says whether to go on.
 
     Rows with a gap in the target column are the pool. `ask` chooses some of them, `tell` takes their labels by id. One
-    file keeps what happened, and any process can open it and go on; it holds ids, labels and settings, no rows of the
-    table and no code. Rows that wait for labels are not asked for again, by any process, and count as pending for the
-    query.
+    file keeps what happened, and any process can open it and go on, each thread with a Campaign of its own; it holds
+    ids, labels and settings, no rows of the table and no code. Rows that wait for labels are not asked for again, by
+    any process, and count as pending for the query.
 
     Attributes
     ----------
@@ -205,15 +205,26 @@ class Campaign(CampaignBase):
         cls._check(changes=changes)
         campaign = object.__new__(cls)
         campaign._connect(path, verbose)
-        settings = campaign._settings
-        if frame is None:
-            campaign._take_rows()
-            return campaign
-        campaign._query = query_of(settings["query"], query, campaign.kind)
-        campaign._model = model_of(settings["model"], model)
-        table = Table.of(frame, id=campaign.id, target=campaign.target, columns=settings["columns"])
-        until_written(lambda: campaign._take_table(table, changes))
-        return campaign
+        campaign._take_rows()
+        return campaign if frame is None else campaign._go_on(frame, model, query, changes)
+
+    def _go_on(self, frame: Any, model: Any, query: Any, changes: Changes) -> Campaign:
+        """Take the table and what learns from it."""
+        self._query = query_of(self._settings["query"], query, self.kind)
+        self._model = model_of(self._settings["model"], model)
+        table = Table.of(frame, id=self.id, target=self.target, columns=self._settings["columns"])
+        until_written(lambda: self._take_table(table, changes))
+        return self
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the file, whole, as it is at one moment, also while other processes write to it.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the copy, a campaign as good as the first; nothing is overwritten.
+        """
+        self._store.backup(path)
 
     # --- asking and telling -----------------------------------------------------------------------
 
@@ -251,7 +262,7 @@ class Campaign(CampaignBase):
         annotator : str, optional
             Each annotator has one label a row.
         unasked : bool, default=False
-            Also take labels of rows that were never asked for.
+            Also take labels of rows that were never asked for, or that were withdrawn since and not asked for again.
 
         Raises
         ------

@@ -336,6 +336,9 @@ def _check_score(score: Any, kind: str) -> None:
 
 
 def _is_plain(params: dict[str, Any]) -> bool:
+    """True of words and finite numbers; a list of numbers can be a row."""
+    if any(isinstance(value, list | tuple | dict) for value in params.values()):
+        return False
     try:
         json.dumps(params, allow_nan=False)
     except (TypeError, ValueError):

@@ -101,6 +101,7 @@ _COMMANDS = {
     "report": "write a page about the campaign",
     "simulate": "try on a table with all its labels which query would have saved some",
     "export": "write the table with the labels so far",
+    "backup": "copy the file of a campaign, whole, while others may use it",
 }
 
 _Option = dict[str, Any]
@@ -229,6 +230,11 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
         "--guesses": _flag("beside rows without a label, what the model says, and how probable that is to it"),
         "--history": _flag("write all that happened instead, one line an event"),
+    },
+    "backup": {
+        **_DB,
+        "copy": {"metavar": "COPY", "help": "the file to write"},
+        "--force": _flag("overwrite the copy if it exists"),
     },
 }
 

@@ -38,7 +38,6 @@ def start(options: argparse.Namespace) -> str:
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
     with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
-        new.unlink()
         _begin(new, frame, task, options)
     campaign = Campaign.open(path)
     status = _counted(campaign)
@@ -58,7 +57,7 @@ def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespa
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
     same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
-    campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool]})
+    campaign._store.note({"pool": _beside(path, options.pool)})
 
 
 def ask(options: argparse.Namespace) -> str:
@@ -255,18 +254,29 @@ def export(options: argparse.Namespace) -> str:
     return _answer(options, f"{options.output} holds {what}.", status)
 
 
+def backup(options: argparse.Namespace) -> str:
+    """Copy the file of a campaign."""
+    keep_inputs(options.copy, {"the file of the campaign": [options.campaign]})
+    with atomic_write(options.copy, force=options.force) as new:
+        Campaign.open(options.campaign).backup(new)
+    status = _counted(Campaign.open(options.copy))
+    return _answer(options, f"{options.copy} is a whole copy of {options.campaign}. {status}", status)
+
+
 # --- tables of campaigns --------------------------------------------------------------------------
 
 
 def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     """The campaign with its table."""
-    bare = Campaign.open(options.campaign)
-    known = bare._settings.get("pool") or []
+    bare = Campaign.open(options.campaign, verbose=int(verbose))
+    known = [os.path.normpath(bare.path.parent / path) for path in bare._settings.get("pool", [])]
     paths = options.pool or known
     output = getattr(options, "output", None)
     keep_inputs(output, {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
     if not paths:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
+    if far := [path for path in known if not (options.pool or Path(path).is_relative_to(bare.path.parent))]:
+        warn(f"the table is read from {shown(far)}, as {options.campaign} says.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     as_text = [name for name in (bare.id, bare.target if bare.kind == "classes" else None) if name is not None]
@@ -275,10 +285,16 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         frame[bare.id] = _typed(bare, frame[bare.id])
     changes: Any = "take" if options.take_changes else "refuse"
     with error_context(_in_words(paths)):
-        campaign = Campaign.open(options.campaign, frame, changes=changes, verbose=int(verbose))
+        campaign = bare._go_on(frame, None, None, changes)
     if options.pool:
-        campaign._store.note({"pool": [os.path.abspath(path) for path in paths]})
+        campaign._store.note({"pool": _beside(campaign.path, paths)})
     return campaign
+
+
+def _beside(campaign: Path, paths: Sequence[str]) -> list[str]:
+    """Paths of a table as the file of a campaign holds them: those below its folder relative to that."""
+    folder, whole = campaign.absolute().parent, [Path(os.path.abspath(path)) for path in paths]
+    return [str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in whole]
 
 
 def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:

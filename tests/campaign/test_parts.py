@@ -1,5 +1,7 @@
 """Parts of a campaign: row hashes, labels, states, fits, and the accuracy."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -17,7 +19,7 @@ from skactive.campaign import CampaignError
 from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
 from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
 from skactive.campaign._picks import picks_of
-from skactive.campaign._store import RULES, Event, State, labelled
+from skactive.campaign._store import RULES, Event, Ledger, State
 from skactive.campaign._table import row_hashes
 
 VALUES = st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=3), st.booleans())
@@ -92,6 +94,10 @@ def test_a_label_takes_the_type_of_the_others_or_is_refused():
             converted(label, known, "classes")
 
 
+def record(kind, *content):
+    return json.dumps([kind, "2026-01-01T00:00:00+00:00", content]).encode()
+
+
 def oracle(start, events, rule):
     """Labels that count, by the definition: one label an annotator, the last one; then the rule."""
     labels = {}
@@ -115,21 +121,25 @@ def oracle(start, events, rule):
     return labels
 
 
-EVENTS = st.builds(
-    Event,
-    kind=st.sampled_from(["ask", "tell", "tell", "tell", "skip", "withdraw"]),
-    row=st.integers(0, 3),
-    label=st.sampled_from("abc"),
-    annotator=st.sampled_from(["", "x", "y"]),
-    batch=st.just(1),
-)
+KINDS = st.sampled_from(["ask", "tell", "tell", "tell", "skip", "withdraw"])
+ANNOTATORS = st.sampled_from(["", "x", "y"])
+ANSWERS = st.dictionaries(st.integers(0, 3), st.sampled_from("abc"), min_size=1)
 CAME = st.lists(st.sampled_from([None, "a", "b"]), min_size=4, max_size=4)
 
 
-@given(CAME, st.lists(EVENTS), st.sampled_from(list(RULES)))
-def test_every_row_is_in_one_place_and_has_the_label_of_the_rule(start, events, rule):
-    state = State.of(len(start), labelled(start), events, rule)
+@given(CAME, st.lists(st.tuples(KINDS, ANNOTATORS, ANSWERS)), st.sampled_from(list(RULES)))
+def test_every_row_is_in_one_place_and_has_the_label_of_the_rule(start, records, rule):
+    ledger, events = Ledger(), []
+    ledger.take(record("rows", [0, 1, 2, 3], "0" * 64, start))
+    for kind, annotator, said in records:
+        rows, labels = list(said), list(said.values())
+        facts = [rows, [-0.5] * len(rows), {"n_candidates": 4}] if kind == "ask" else [annotator, rows, labels]
+        ledger.take(record(kind, *facts))
+        events += [Event(kind, row, label, annotator) for row, label in said.items()]
+    state = State.of(ledger, len(start), rule)
     assert state.labels == oracle(start, events, rule)
+    assert set(state.labels.values()) <= set(ledger.counts)
+    assert sum(ledger.counts.values()) == sum(map(len, ledger.votes.values()))
     assert list(state.labels) == sorted(state.labels)
     free = set(np.flatnonzero(state.candidates()).tolist())
     others = set(state.labels) | set(state.out) | set(state.skipped) | set(state.disputed)

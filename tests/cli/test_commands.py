@@ -295,6 +295,22 @@ def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_to
     assert shell.counts()["n_out"] == 2
 
 
+def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_named_before_it_is_read(shell):
+    shell.label(6)
+    assert "c.db is the file of the campaign" in shell("backup c.db c.db --force", 2).err
+    assert "copy.db is a whole copy of c.db. 90 rows: 6 labelled" in shell("backup c.db copy.db").out
+    assert "copy.db exists" in shell("backup c.db copy.db", 2).err
+    assert shell("ask copy.db -n 2").err == ""
+    for folder in ("moved", "alone"):
+        os.mkdir(folder)
+        shell(f"backup copy.db {folder}/c.db")
+    shutil.copy("pool.csv", "moved")
+    assert shell("ask moved/c.db -n 2").err == ""
+    assert "is not there any more: name the table by --pool" in shell("ask alone/c.db", 2).err
+    assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
+    assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
+
+
 def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
     table.head(3).to_parquet("twice.parquet")
     table.head(3).assign(more=1).to_parquet("other.parquet")
