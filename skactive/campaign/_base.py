@@ -21,17 +21,19 @@ from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
-from ._accuracy import Accuracy, accuracy_of, picks_of
+from ._accuracy import Accuracy, accuracy_of
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of
+from ._picks import picks_of
 from ._status import report_on
-from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
-from ._table import Match, Table, rows_of
+from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
+from ._table import Match, Table, check_by_row, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
 TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a text").or_none()
 
+MOST_COMPARED = 2_000  # rows without a label, for which models of the folds and the model are compared
 TRIES = 20  # how often to decide anew if other processes write meanwhile
 
 Result = TypeVar("Result")
@@ -53,7 +55,7 @@ class CampaignBase:
     rules: ClassVar[Rules] = {
         **dict.fromkeys(("unasked", "accuracy", "report", "guesses"), FLAG),
         "id": TEXT_OR_NONE,
-        "annotator": TEXT_OR_NONE,
+        **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
         "rule": one_of(RULES),
         "first": one_of(("auto", *FIRST)),
@@ -75,46 +77,52 @@ class CampaignBase:
         """Read the settings in a file."""
         self._store, self._verbose = Store(path), verbose
         self._settings = settings = self._store.settings()
+        n_rows = self._store.ledger().n_rows
+        with self._store.ours("its settings"):
+            check_settings({"gone": [], "pool": [], **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
         self.kind, self.random_state = settings["kind"], settings["random_state"]
         self._X, self._fits = None, {}
 
     def _take_rows(self) -> None:
-        """Read ids and labels, without a table."""
-        rows = self._store.rows()
-        self._ids, self._came = rows.ids, labelled(rows.labels)  # the labels that rows came with
+        """Read ids, without a table."""
+        self._ids = self._store.rows().ids
         self._gone = np.array(self._settings.get("gone", []), dtype=np.int64)
 
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
         rows, taken = self._store.rows(), self._store.settings().get("gone", [])
+        check_by_row(table.X, self._settings.get("groups"), self._settings.get("weight"))
         match = Match.of(rows, table)
         match.check_changes(rows.ids, set(taken), changes)
-        known = State.of(len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"])
-        came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
+        came = self._vocabulary().labels([table.labels[i] for i in match.new.tolist()])
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
         if len(match.new) or len(match.changed):
             self._store.replace_rows(now, len(rows.ids))
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
-        self._ids, self._came, self._gone, self._X = ids, labelled(now.labels), match.gone, match.rows(ids)
+        self._ids, self._gone, self._X = ids, match.gone, match.rows(ids)
 
     def _state(self) -> State:
-        events, rule = self._store.events(), self._settings["rule"]
-        return State.of(len(self._ids), self._came, events, rule, self._gone.tolist())
+        return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
 
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
-    def _vocabulary(self, state: State) -> Vocabulary:
-        return Vocabulary(self.kind, self._settings["labels"], state.all_labels())
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.kind, self._settings["labels"], self._store.ledger().counts)
 
     def _table(self) -> pd.DataFrame:
-        """The columns of the model, in the order of the campaign."""
+        """The table without ids and labels, in the order of the campaign."""
         if self._X is None:
             raise CampaignError("`frame` is needed for this, and the campaign was opened without: give it to `open`.")
         return self._X
+
+    def _features(self) -> pd.DataFrame:
+        """The columns of the model: those of groups and weights are none."""
+        by_row = [name for name in (self._settings.get("groups"), self._settings.get("weight")) if name is not None]
+        return self._table().drop(columns=by_row) if by_row else self._table()
 
     def _named_ids(self) -> pd.Index:
         return self._ids.rename(self.id or "id")
@@ -126,15 +134,13 @@ class CampaignBase:
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
         choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
-        events = [
-            Event("ask", row, batch=number, log_proba=None if np.isnan(p) else p)
-            for row, p in zip(choice.rows.tolist(), choice.log_proba.tolist(), strict=True)
-        ]
+        log_proba = [None if np.isnan(p) else p for p in choice.log_proba.tolist()]
         batch = self._table().take(choice.rows)
-        guesses = (None, np.nan) if model is None else models.guesses_of(model, batch, self.kind)
+        X = self._features().take(choice.rows)
+        guesses = (None, np.nan) if model is None else models.guesses_of(model, X, self.kind)
         batch = batch.assign(guess=guesses[0], guess_probability=guesses[1], log_proba=choice.log_proba)
         batch.attrs["batch"] = number
-        self._store.add_batch(number, choice.facts, events, state.seen)
+        self._store.add_batch(number, choice.facts, choice.rows.tolist(), log_proba, state.seen)
         return batch
 
     def _choice(self, state: State, model: Any, n: int, limits: Limits | None, number: int) -> Choice:
@@ -148,9 +154,9 @@ class CampaignBase:
         k = min(n, n_free)
         if model is None:
             rng = check_random_state([self.random_state, 3, number - 1])
-            return first_choice(self._settings["first"], self._table(), self._prepared, state, k, limits, rng)
+            return first_choice(self._settings["first"], self._features(), self._prepared, state, k, limits, rng)
         query = query_of_batch(self._query, self.random_state, number, self._verbose)
-        return chosen(query, model, self._table(), self._training(list(state.labels), state), state, k, limits)
+        return chosen(query, model, self._features(), self._training(list(state.labels), state), state, k, limits)
 
     def _take(self, answers: Sequence[Answer], unasked: bool = False) -> Told:
         """Write labels and skips."""
@@ -163,10 +169,10 @@ class CampaignBase:
         return told
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
-        state, rows = self._state(), self._rows_of([answer.id for answer in answers])
-        events, told = events_of(answers, rows, state, self._came, self._vocabulary(state), unasked)
+        ledger, rows = self._store.ledger(), self._rows_of([answer.id for answer in answers])
+        events, told = events_of(answers, rows, ledger, self._vocabulary(), unasked)
         if events:
-            self._store.add_events(events, state.seen)
+            self._store.add_events(events, ledger.seen)
         return told
 
     def _withdraw(self, ids: Sequence[Any]) -> None:
@@ -194,11 +200,11 @@ class CampaignBase:
         """The fitted preprocessing of a named model."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
+            self._fits["prepared"] = models.fitted_preprocessing(self._features(), vectorizer, self.random_state)
         return self._fits["prepared"]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
-        return self._table().take(rows), np.array([state.labels[row] for row in rows])
+        return self._features().take(rows), np.array([state.labels[row] for row in rows])
 
     def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
         """The result of ``make(X, y)`` for the labels that count; kept until these change."""
@@ -210,25 +216,56 @@ class CampaignBase:
     def _fitted(self, state: State) -> Any:
         return self._kept("model", state, lambda X, y: models.fitted(self._estimator(), X, y, self.random_state))
 
-    def _judged(self, state: State) -> pd.DataFrame | None:
-        """Out-of-fold predictions of the labelled rows; None with too few labels."""
-        seed = self.random_state
-        return self._kept("judged", state, lambda X, y: models.cross_fitted(self._estimator(), X, y, self.kind, seed))
+    def _judged(self, state: State) -> models.Judged | None:
+        """Guesses that judge the model; None with too few labels, or of too few groups."""
+        groups, left = self._by_row("groups"), np.flatnonzero(state.candidates())
+        if len(left) > MOST_COMPARED:
+            left = np.sort(check_random_state([self.random_state, 5]).choice(left, MOST_COMPARED, replace=False))
+
+        def judge(X: pd.DataFrame, y: NDArray[Any]) -> models.Judged | None:
+            of_row = None if groups is None else groups.to_numpy()[list(state.labels)]
+            others, seed = self._features().take(left), self.random_state
+            return models.judged(self._estimator(), self._fitted(state), X, y, others, self.kind, seed, of_row)
+
+        return self._kept("judged", state, judge)
 
     def _accuracy(self, state: State) -> Accuracy | None:
         judged = self._judged(state)
         if judged is None:
             return None
-        picks = picks_of(self._store.batches(), self._store.events(), state)
-        return accuracy_of(judged, list(state.labels.values()), list(state.labels), state, picks, self.kind)
+        picks, weight = picks_of(self._store.batches(), self._store.events(), state), self._by_row("weight")
+        return accuracy_of(judged, state, picks, self.kind, weight, self._by_row("groups"))
 
-    def _report(self, state: State, tolerance: float, patience: int) -> StoppingReport | None:
+    def _by_row(self, name: str) -> pd.Series | None:
+        """The column of groups or of weights, if there is one."""
+        column = self._settings.get(name)
+        return None if column is None else self._table()[column]
+
+    def _report(self, state: State, **options: Any) -> StoppingReport | None:
         def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
             X, y = self._training(rows, state)
             return models.fitted(self._estimator(), X, y, self.random_state), X, y
 
-        options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
-        return report_on(state, self._table(), fit, self.kind, options, self._verbose)
+        options = {**options, "random_state": self.random_state}
+        return report_on(state, self._features(), fit, self.kind, options, self._verbose)
+
+
+def check_settings(settings: dict[str, Any], n_rows: int) -> None:
+    """Check what a file says, which any program can have written."""
+    rules = CampaignBase.rules
+    texts = Rule(lambda value: all(isinstance(name, str) for name in value), "texts")
+    written = {
+        **{name: rules[name] for name in ("target", "id", "labels", "rule", "first", "groups", "weight")},
+        **dict.fromkeys(("columns", "pool"), texts),
+        "kind": one_of(filter(None, TASKS.values())),
+        "random_state": integer(0),
+        "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
+        "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
+    }
+    for name, rule in written.items():
+        rule.check(name, settings[name])
+    if "params" in settings["query"]:
+        models.query_of(settings["query"], None, settings["kind"]).check_parameters()
 
 
 def until_written(attempt: Callable[[], Result]) -> Result:

@@ -57,6 +57,23 @@ class Table:
         return cls(ids, X, plain_labels(frame[target], "target", ids))
 
 
+def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
+    """Check the columns of groups and of weights, and that there are others, for a model to learn from."""
+    for parameter, name in (("groups", groups), ("weight", weight)):
+        if name is not None and name not in X.columns:
+            raise CampaignError(f"`{parameter}` must name a column of `frame` that is no id or target. Got {name!r}.")
+    if not X.columns.difference([groups, weight]).size:
+        raise CampaignError("`frame` must have a column beside these, for a model to learn from.")
+    if groups is not None and X[groups].isna().any():
+        row = int(np.flatnonzero(X[groups].isna())[0])
+        raise CampaignError(f"`groups` must be there in every row. {X.index[row]!r} has none in {groups!r}.", [row])
+    if weight is not None:
+        given = pd.to_numeric(X[weight], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        if len(bad := np.flatnonzero(~((given > 0) & (given < np.inf))).tolist()):
+            got = f"{X[weight].iloc[bad[0]]!r} for {X.index[bad[0]]!r}"
+            raise CampaignError(f"`weight` must be a number above 0 in every row. Got {got}.", bad)
+
+
 def _columns_of(
     names: list[Any], *, id: str | None, target: str, columns: list[str] | None, index: Any = None
 ) -> list[str]:

@@ -101,6 +101,7 @@ _COMMANDS = {
     "report": "write a page about the campaign",
     "simulate": "try on a table with all its labels which query would have saved some",
     "export": "write the table with the labels so far",
+    "backup": "copy the file of a campaign, whole, while others may use it",
 }
 
 _Option = dict[str, Any]
@@ -137,6 +138,11 @@ _CAMPAIGN = {
     "--pool": _text(None, "the table, if it has moved", "FILE", nargs="+"),
     "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
 }
+_OF_REPORT = {
+    "--scoring": _one_of("auto accuracy balanced_accuracy average_precision log_loss", "what labels are to improve"),
+    "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
+    "--patience": _number(30, "labels over which the gain is looked at"),
+}
 _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
@@ -168,6 +174,8 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--sampler": _one_of("power softmax softrank topk uniform", "how scores choose"),
         "--beta": _number(4.0, "coldness of the sampler", float),
         "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
+        "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
+        "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
         "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
         "--first": _one_of("auto uniform kmeans++ typical", "how rows are chosen without a model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
@@ -200,11 +208,10 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     },
     "status": {
         **_CAMPAIGN,
-        "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
-        "--patience": _number(30, "labels over which the gain is looked at"),
+        **_OF_REPORT,
         "--quick": _flag("count only: fit no model, read no table"),
     },
-    "report": {**_CAMPAIGN, **_output("the page, html", required=True)},
+    "report": {**_CAMPAIGN, **_OF_REPORT, **_output("the page, html", required=True)},
     "simulate": {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
@@ -223,6 +230,11 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
         "--guesses": _flag("beside rows without a label, what the model says, and how probable that is to it"),
         "--history": _flag("write all that happened instead, one line an event"),
+    },
+    "backup": {
+        **_DB,
+        "copy": {"metavar": "COPY", "help": "the file to write"},
+        "--force": _flag("overwrite the copy if it exists"),
     },
 }
 

@@ -38,7 +38,6 @@ def start(options: argparse.Namespace) -> str:
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
     with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
-        new.unlink()
         _begin(new, frame, task, options)
     campaign = Campaign.open(path)
     status = _counted(campaign)
@@ -56,9 +55,9 @@ def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespa
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
-    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first")}
+    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
-    campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool]})
+    campaign._store.note({"pool": _beside(path, options.pool)})
 
 
 def ask(options: argparse.Namespace) -> str:
@@ -189,7 +188,7 @@ def recheck(options: argparse.Namespace) -> str:
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
     campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
-    found = campaign.status(tolerance=options.tolerance, patience=options.patience)
+    found = campaign.status(**_of_report(options))
     report = found.report
     return _answer(
         options,
@@ -197,18 +196,24 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
-        accuracy=None if found.accuracy is None else vars(found.accuracy),
+        accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
     )
+
+
+def _of_report(options: argparse.Namespace) -> dict[str, Any]:
+    return {"scoring": options.scoring, "tolerance": options.tolerance, "patience": options.patience}
 
 
 def _next(path: str, found: Status) -> str:
     path, is_done = shlex.quote(path), found.n_left == found.n_out == 0
     if is_done or (found.report is not None and found.report.verdict == "stop"):
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
-    tell = f"skactive tell {path} FILE, or " if found.n_out else ""
-    return f"Next: {tell}skactive ask {path} -n 20 -o next.csv"
+    if found.report is not None and found.report.labels_alone_fail:
+        return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
+    tell, ask = f"skactive tell {path} FILE", f"skactive ask {path} -n 20 -o next.csv"
+    return f"Next: {', or '.join([tell] * (found.n_out > 0) + [ask] * (found.n_left > 0))}"
 
 
 def report(options: argparse.Namespace) -> str:
@@ -219,7 +224,7 @@ def report(options: argparse.Namespace) -> str:
     if not _is(options.output, ".html"):
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
-        temporary.write_text(report_page(campaign), encoding="utf-8")
+        temporary.write_text(report_page(campaign, **_of_report(options)), encoding="utf-8")
     return _answer(options, f"{options.output} shows where the campaign stands.")
 
 
@@ -249,18 +254,29 @@ def export(options: argparse.Namespace) -> str:
     return _answer(options, f"{options.output} holds {what}.", status)
 
 
+def backup(options: argparse.Namespace) -> str:
+    """Copy the file of a campaign."""
+    keep_inputs(options.copy, {"the file of the campaign": [options.campaign]})
+    with atomic_write(options.copy, force=options.force) as new:
+        Campaign.open(options.campaign).backup(new)
+    status = _counted(Campaign.open(options.copy))
+    return _answer(options, f"{options.copy} is a whole copy of {options.campaign}. {status}", status)
+
+
 # --- tables of campaigns --------------------------------------------------------------------------
 
 
 def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     """The campaign with its table."""
-    bare = Campaign.open(options.campaign)
-    known = bare._settings.get("pool") or []
+    bare = Campaign.open(options.campaign, verbose=int(verbose))
+    known = [os.path.normpath(bare.path.parent / path) for path in bare._settings.get("pool", [])]
     paths = options.pool or known
     output = getattr(options, "output", None)
     keep_inputs(output, {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
     if not paths:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
+    if far := [path for path in known if not (options.pool or Path(path).is_relative_to(bare.path.parent))]:
+        warn(f"the table is read from {shown(far)}, as {options.campaign} says.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     as_text = [name for name in (bare.id, bare.target if bare.kind == "classes" else None) if name is not None]
@@ -269,10 +285,16 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         frame[bare.id] = _typed(bare, frame[bare.id])
     changes: Any = "take" if options.take_changes else "refuse"
     with error_context(_in_words(paths)):
-        campaign = Campaign.open(options.campaign, frame, changes=changes, verbose=int(verbose))
+        campaign = bare._go_on(frame, None, None, changes)
     if options.pool:
-        campaign._store.note({"pool": [os.path.abspath(path) for path in paths]})
+        campaign._store.note({"pool": _beside(campaign.path, paths)})
     return campaign
+
+
+def _beside(campaign: Path, paths: Sequence[str]) -> list[str]:
+    """Paths of a table as the file of a campaign holds them: those below its folder relative to that."""
+    folder, whole = campaign.absolute().parent, [Path(os.path.abspath(path)) for path in paths]
+    return [str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in whole]
 
 
 def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
@@ -464,6 +486,13 @@ def _in_words(paths: Sequence[str]) -> str:
 
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
+
+
+def _finite(value: Any) -> Any:
+    """With None for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

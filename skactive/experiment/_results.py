@@ -321,7 +321,7 @@ def _compare(
         "difference": statistics.estimate(differences, (low - high, high - low)),
         "level": level,
         "reached": len(labels),
-        "labels": statistics.estimate(labels),
+        "labels": statistics.estimate(labels, (0.0, np.inf)),
         "differences": differences,
     }
 

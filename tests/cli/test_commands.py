@@ -103,10 +103,23 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
     exported = pd.read_csv("all.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
     assert len(exported) == 30
     assert all(says[id] == label for id, label in exported.items())
+    shell("ask c.db -n 20 -o week2.csv")
+    for week in (1, 2):
+        filled(f"week{week}.csv", says)
+        shell(f"tell c.db week{week}.csv")
+    status = json.loads(shell("status c.db --json").out)
     shell("report c.db -o report.html")
     page = Path("report.html").read_text(encoding="utf-8")
-    for part in (html.escape(status["report"]), "30 labelled, 10 out", "The last batch", "<svg", "&lt;b&gt;extra"):
+    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
         assert part in page
+    shell("ask c.db -n 20 -o last.csv")
+    filled("last.csv", says)
+    shell("tell c.db last.csv")
+    of_report = "--scoring log_loss --tolerance 0.3 --patience 5"
+    status = json.loads(shell(f"status c.db {of_report} --json").out)
+    assert "bring less than 0.3 nats of log loss (`tolerance`)" in status["report"]
+    shell(f"report c.db {of_report} -o report.html --force")
+    assert html.escape(status["report"]) in Path("report.html").read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
 
@@ -280,6 +293,22 @@ def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_to
     assert "30 rows are gone: '030'" in shell("ask c.db -n 2 -o a.csv", 2).err
     assert not Path("a.csv").exists()
     assert shell.counts()["n_out"] == 2
+
+
+def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_named_before_it_is_read(shell):
+    shell.label(6)
+    assert "c.db is the file of the campaign" in shell("backup c.db c.db --force", 2).err
+    assert "copy.db is a whole copy of c.db. 90 rows: 6 labelled" in shell("backup c.db copy.db").out
+    assert "copy.db exists" in shell("backup c.db copy.db", 2).err
+    assert shell("ask copy.db -n 2").err == ""
+    for folder in ("moved", "alone"):
+        os.mkdir(folder)
+        shell(f"backup copy.db {folder}/c.db")
+    shutil.copy("pool.csv", "moved")
+    assert shell("ask moved/c.db -n 2").err == ""
+    assert "is not there any more: name the table by --pool" in shell("ask alone/c.db", 2).err
+    assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
+    assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
 
 
 def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
