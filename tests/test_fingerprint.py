@@ -172,3 +172,34 @@ def test_code_counts_wherever_it_is_written_and_that_of_installed_packages_by_na
     assert len({digest(from_source(of_package.format(*name))) for name in names}) == 3
     assert digest([make_pipeline]) == digest([make_pipeline]) != digest([StandardScaler])
     assert digest(np.add) != digest(np.subtract)
+
+
+USERS = {
+    "import in a function": "def query(*_):\n    import helpmod\n    return helpmod.pick()",
+    "import in a method": "class query:\n    def f(self):\n        from helpmod import pick\n        return pick()",
+    "module in a closure": "def outer():\n    import helpmod as h\n    return lambda: h.pick()\nquery = outer()",
+    "module as a default": "import helpmod\ndef query(h=helpmod): return h.pick()",
+    "relative import": "__package__ = 'own'\ndef query(*_):\n    from .helpmod import pick\n    return pick()",
+    "import that fails": "import helpmod\ndef query(*_):\n    import no_such_module\n    return helpmod.pick()",
+}
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_modules_of_the_user_s_own_count_wherever_a_function_has_them_from(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own").mkdir()
+    found = []
+    for i, value in enumerate((1, 1, 20)):
+        for path in (tmp_path / "helpmod.py", tmp_path / "own" / "helpmod.py"):
+            path.write_text(f"def pick(): return {value}\ndef other(): return {i}")
+        importlib.invalidate_caches()
+        found.append(digest(from_source(USERS[name])))
+        for module in ("helpmod", "own", "own.helpmod"):
+            sys.modules.pop(module, None)
+    assert found[0] == found[1] != found[2]
+
+
+def test_functions_of_a_program_that_is_installed_are_told_apart(monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/site-packages/program/__main__.py", raising=False)
+    programs = [from_source(f"__name__ = '__main__'\ndef query(): return {i}") for i in (0, 1)]
+    assert digest(programs[0]) != digest(programs[1])

@@ -11,6 +11,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -141,18 +142,21 @@ def _object_parts(value: Any) -> Any:
 def _is_own(name: str | None) -> bool:
     file = getattr(sys.modules.get(name or ""), "__file__", None)
     is_installed = name is not None and name.partition(".")[0] in _INSTALLED
-    return not is_installed and (file is None or _FOLDERS.isdisjoint(Path(file).parts))
+    is_program = name == "__main__"  # wherever it is: no other process finds its functions by name
+    return is_program or (not is_installed and (file is None or _FOLDERS.isdisjoint(Path(file).parts)))
 
 
 def _function_parts(function: FunctionType) -> Any:
     """What a function does and with what; not its name and where it is written, as code may move."""
     codes = list(_all_code(function.__code__))
+    attributes = sorted({name for code in codes for name in code.co_names})
+    defaults: dict[Any, Any] = {**dict(enumerate(function.__defaults__ or ())), **(function.__kwdefaults__ or {})}
+    cells = dict(enumerate(cell.cell_contents for cell in function.__closure__ or ()))
+    parts = defaults, cells, _globals(function, codes), _imports(function, codes)
     return (
         "function",
         [_instructions(code) for code in codes],
-        [function.__defaults__, function.__kwdefaults__],
-        [cell.cell_contents for cell in function.__closure__ or ()],
-        _globals(function, codes),
+        [{name: _of_module(value, attributes, ()) for name, value in part.items()} for part in parts],
         vars(function),
     )
 
@@ -189,14 +193,27 @@ def _instructions(code: CodeType) -> list[Any]:
 
 
 def _globals(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
-    """Values of the global names in a function; of a module of the user's own, of the names that may be asked of it."""
+    """Values of the global names in a function."""
     instructions = (instruction for code in codes for instruction in dis.get_instructions(code))
     names = {i.argval for i in instructions if i.opname in _READS_GLOBAL} & function.__globals__.keys()
-    attributes = sorted({name for code in codes for name in code.co_names})
-    return {name: _of_module(function.__globals__[name], attributes, ()) for name in names}
+    return {name: function.__globals__[name] for name in names}
+
+
+def _imports(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
+    """Modules of the user's own that a function imports when it is called, with what their import gives."""
+    found: dict[str, Any] = {}
+    for code in codes:
+        instructions = list(dis.get_instructions(code))
+        for level, names, this in zip(instructions, instructions[1:], instructions[2:], strict=False):
+            if this.opname == "IMPORT_NAME" and (level.argval or _is_own(this.argval.partition(".")[0])):
+                with suppress(ImportError):  # of a branch, say, that is not for this machine
+                    module = __import__(this.argval, function.__globals__, None, names.argval, level.argval)
+                    found[f"{level.argval} {this.argval} {names.argval}"] = module
+    return found
 
 
 def _of_module(value: Any, attributes: list[str], outer: tuple[ModuleType, ...]) -> Any:
+    """A value; of a module of the user's own, the values of all names that may be asked of it."""
     if not isinstance(value, ModuleType) or value in outer or not _is_own(value.__name__):
         return value
     found = (name for name in attributes if hasattr(value, name))

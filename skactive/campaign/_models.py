@@ -32,6 +32,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from .._utils.fingerprint import digest
 from .._utils.randomness import check_random_state, seeded_clone, seeded_for
 from .._utils.validation import ParameterError, shown
+from ..posterior._registry import class_probabilities
 from ..query import BatchQuery, StochasticBatchQuery
 from ..scores import SCORES
 from ._store import CampaignError
@@ -297,8 +298,8 @@ def _of_labels(model: Any, X: pd.DataFrame, y: NDArray[Any], kind: str) -> NDArr
     """The probability of each label; 0 for a class that the model does not know, NaN if it gives none."""
     if kind == "numbers" or not hasattr(model, "predict_proba"):
         return np.full(len(X), np.nan)
-    probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
-    known = {label: i for i, label in enumerate(np.asarray(model.classes_).tolist())}
+    probabilities, classes = class_probabilities(model, X)
+    known = {label: i for i, label in enumerate(classes.tolist())}
     return np.array([probabilities[i, known[v]] if v in known else 0.0 for i, v in enumerate(y.tolist())])
 
 

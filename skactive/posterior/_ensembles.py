@@ -44,6 +44,7 @@ from .._utils.validation import (
     check_n_draws,
     check_one_output,
     check_sample_weight,
+    classes_of,
     committee_members,
     several_outputs_error,
 )
@@ -166,11 +167,9 @@ def _calibrated_draws(member: Any, draws: Any) -> NDArray[np.float64]:
 def _committee(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     all_members = committee_members(estimator)
     members = choose_members(all_members, n_draws, rng)
-    for member in members:
-        check_is_fitted(member)
     if not hasattr(estimator, "predict_proba"):
         return partial(_predictions, members)
-    return partial(_probabilities, members, np.unique(np.concatenate([member.classes_ for member in all_members])))
+    return partial(_probabilities, members, np.unique(np.concatenate([classes_of(member) for member in all_members])))
 
 
 for _type in modal.committee_types():
@@ -195,7 +194,7 @@ def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[
     probabilities = check_one_output(member.predict_proba(X), member)
     if not hasattr(member, "classes_") and probabilities.shape[1] == len(classes):
         return probabilities  # of sorted labels, as all members have seen all of them
-    if np.array_equal(member.classes_, classes):
+    if np.array_equal(classes_of(member), classes):
         return probabilities
     aligned = np.zeros((len(probabilities), len(classes)))
     aligned[:, np.searchsorted(classes, member.classes_)] = probabilities

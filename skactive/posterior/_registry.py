@@ -13,7 +13,8 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
 from .. import _containers as containers
 from .._utils.randomness import check_rng
@@ -25,6 +26,8 @@ from .._utils.validation import (
     check_n_draws,
     check_one_output,
     check_same_functions,
+    classes_of,
+    probabilities_of,
     real_array,
     shown,
     warn,
@@ -112,8 +115,16 @@ def innermost(estimator: Any) -> Any:
 
 def prediction_as_draw(estimator: Any) -> PredictDraws:
     """The predictive distribution of a classifier as a single draw, for scores that need no more."""
-    check_is_fitted(estimator)
     return lambda X: check_one_output(estimator.predict_proba(X), estimator)[np.newaxis]
+
+
+def class_probabilities(estimator: Any, X: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """What a classifier says of rows, (n_rows, n_classes), and the labels that the columns stand for."""
+    classes = classes_of(estimator)
+    draws = prediction_as_draw(estimator)(X)
+    with probabilities_of(estimator):
+        entropy(draws)  # a score refuses what is no probability
+    return draws[0].astype(np.float64), classes
 
 
 def sample_posterior(

@@ -141,7 +141,8 @@ def unwrap(estimator: Any) -> Unwrapped | None:
         return _last_step(estimator.steps)
     if isinstance(estimator, FrozenEstimator):
         return Unwrapped(estimator.estimator)
-    if isinstance(estimator, MetaEstimatorMixin | TransformedTargetRegressor):
+    is_meta = isinstance(estimator, MetaEstimatorMixin | TransformedTargetRegressor)
+    if is_meta and type(estimator).__module__.startswith("sklearn."):  # others may keep what they learned elsewhere
         check_is_fitted(estimator)
     if hasattr(estimator, "best_estimator_"):
         return _of_same_classes(estimator, estimator.best_estimator_)

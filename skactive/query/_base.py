@@ -323,7 +323,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     def _stream(self) -> np.random.Generator:
         if "rng_" not in self.__dict__:
-            self.rng_ = check_random_state(self.random_state)
+            self.__dict__.setdefault("rng_", check_random_state(self.random_state))  # one, of threads at once
         return self.rng_
 
     def _chosen(self, learner: Any, X_pool: Any, n_instances: int, given: Mapping[str, Any]) -> tuple[Pool, Batch]:
@@ -335,7 +335,7 @@ class BatchQuery(BaseEstimator, ABC):
             try:
                 check_last_fit(learner, pool.y_training)
                 check_fits(model, pool)
-                with whole_fit(model, pool.y_training):
+                with whole_fit(model, lambda: pool.first_rows()[0], pool.y_training):
                     return self.choose(learner, pool, k, rngs)
             except UnfittedError as error:
                 warn(f"{error.why}, so there are no scores: the batch is uniform at random.")

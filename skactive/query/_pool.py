@@ -21,10 +21,9 @@ from .._utils.validation import (
     ParameterError,
     Rule,
     UnfittedError,
+    check_fitted,
     check_is_model,
     check_sample_weight,
-    is_fitted,
-    not_fitted_error,
     plain_labels,
     warn,
 )
@@ -285,8 +284,7 @@ def pool_for(
 def check_fits(model: Any, pool: Pool) -> None:
     """Check that a model is fitted, and to rows like those of the pool."""
     check_is_model(model)
-    if not is_fitted(model):
-        raise not_fitted_error(model)
+    check_fitted(model, lambda: pool.first_rows()[0])
     fitted_on = getattr(model, "n_features_in_", None)
     if fitted_on is not None and pool.n_columns is not None and pool.n_columns != fitted_on:
         raise ValueError(

@@ -357,7 +357,7 @@ def score_pool(
     rng = spawn(check_random_state(random_state), 2)[0]
     options: dict[str, Any] = {"n_draws": n_draws, "posterior": posterior}
     options |= {"predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
-    with whole_fit(model, pool.y_training):
+    with whole_fit(model, lambda: pool.first_rows()[0], pool.y_training):
         by_draws = n_draws is not None or posterior != "auto" or not has_own_predictions(model)
         groups = [named] if by_draws else _by_source(named)
         ready = [part for group in groups for part in groups_for(group, pool, estimator, rng, X_target, **options)]

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from .._utils import html
-from .._utils.validation import ParameterError, as_array, kind_of_labels, task
+from .._utils.validation import ParameterError, as_array, classes_of, kind_of_labels, task
+from ..posterior._registry import class_probabilities
 from ._estimates import LEVEL
 from ._weights import Weights
 
@@ -40,7 +41,7 @@ def _cost(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def log_ratios(models: Sequence[Any], X: Any) -> NDArray[np.float64]:
     """The most that a label can cost one of two models more than the other, by row; one that both do not know: 0."""
-    labels = np.union1d(*(model.classes_ for model in models))
+    labels = np.union1d(*(classes_of(model) for model in models))
     of_labels = (_probabilities(model, X, labels) for model in models)
     costs = [_cost(probabilities @ is_label.T) for probabilities, is_label in of_labels]
     return np.abs(costs[0] - costs[1]).max(axis=1)
@@ -61,9 +62,9 @@ def _probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.
     """Probabilities (n, n_classes), and which class the label is: none for one that the model does not know."""
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(f"`loss` needs predict_proba, and {type(estimator).__name__} has none. There is `zero_one`.")
-    check_kind(np.asarray(estimator.classes_), y)
-    is_label = y[:, np.newaxis] == np.asarray(estimator.classes_)
-    return np.asarray(estimator.predict_proba(X), dtype=np.float64), is_label
+    check_kind(classes_of(estimator), y)
+    probabilities, classes = class_probabilities(estimator, X)
+    return probabilities, y[:, np.newaxis] == classes
 
 
 def _squared_error(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:

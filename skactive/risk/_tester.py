@@ -20,6 +20,7 @@ from .._utils.validation import (
     check_parameters,
     check_positions,
     check_sample_weight,
+    classes_of,
     float64_array,
     integer,
     kind_of_labels,
@@ -268,7 +269,7 @@ class ActiveTester:
 
     def _log_ratios(self, *learners: Any) -> Weights:
         models = [modal.unwrap(learner)[0] for learner in learners]
-        size = containers.rows_per_chunk(self.X_pool, sum(len(model.classes_) for model in models))
+        size = containers.rows_per_chunk(self.X_pool, sum(len(classes_of(model)) for model in models))
         found = np.concatenate([log_ratios(models, X) for X in containers.iter_chunks(self.X_pool, None, size)])
         found[self.indices_] = np.inf  # not needed, and off by rounding from the losses
         return found

@@ -20,16 +20,14 @@ from .. import _modal as modal
 from .._utils.types import Auto, StoppingMeasure
 from .._utils.validation import (
     as_array,
+    check_fitted,
     check_is_model,
-    check_one_output,
     check_sample_weight,
-    is_fitted,
     kind_of_labels,
-    not_fitted_error,
     plain_labels,
     task,
 )
-from ..posterior._registry import has_source, innermost
+from ..posterior._registry import class_probabilities, has_source, innermost
 from ..query import model_of, score_pool
 from ..query._pool import check_last_fit
 from ..risk import ActiveTester, RiskEstimate
@@ -64,11 +62,10 @@ class Taught:
             )
         check_is_model(estimator)
         check_last_fit(learner, y)
-        if not is_fitted(estimator):
-            raise not_fitted_error(estimator)
         y = plain_labels(chunks.aligned(y, X, "y_training"), "y_training")
         X_pool, X = chunks.prepare_pool(X_pool), chunks.prepare_pool(X, "X_training")
         check_sample_weight(sample_weight, chunks.count_rows(X))
+        check_fitted(estimator, lambda: chunks.take_rows(X, np.arange(1)))
         return cls(estimator, X, y, X_pool)
 
     @functools.cached_property
@@ -173,8 +170,8 @@ def answers_of(estimator: Any, X: Any, n_rows: int) -> tuple[NDArray[Any], Value
     predictions = _check_predictions(estimator.predict(X), n_rows)
     if task(estimator) == "regressor" or not hasattr(estimator, "predict_proba"):
         return predictions, None
-    probabilities = np.asarray(check_one_output(estimator.predict_proba(X), estimator), dtype=float)
-    chosen = (probabilities * (predictions[:, None] == np.asarray(estimator.classes_))).sum(axis=1)
+    probabilities, classes = class_probabilities(estimator, X)
+    chosen = (probabilities * (predictions[:, None] == classes)).sum(axis=1)
     # 1e-6: probabilities of float32 differ by less between two ways to compute them
     return predictions, None if np.any(chosen < probabilities.max(axis=1) - 1e-6) else probabilities
 

@@ -268,7 +268,7 @@ class StoppingReport:
         in_terms_of = measured or "accuracy"
         trust = Trust.of(before.batches)
         scores, gains = PoolScores(), Gains()
-        with whole_fit(now.estimator, now.y):
+        with whole_fit(now.estimator, lambda: chunks.take_rows(now.X, np.arange(1)), now.y):
             snapshot = Snapshot.of(now, rng)
             if now.n_pool and now.has_draws(posterior):
                 fit = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from modAL.models import ActiveLearner
+from modAL.models import ActiveLearner, Committee
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
-from skactive import StochasticBatchQuery, StoppingReport
+from skactive import BADGEQuery, StochasticBatchQuery, StoppingReport, blocks, run_experiment
 from skactive.posterior import bootstrap
 from skactive.query import score_pool
+from skactive.risk import ActiveTester
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 4))
@@ -103,3 +106,95 @@ def test_scores_of_a_mean_take_all_members_where_more_draws_are_asked_for():
     np.testing.assert_array_equal(queries[0].scores_, queries[1].scores_)
     with pytest.raises(ValueError, match=r"`n_draws` must be an integer from 1 to the number of members.*, 3. Got 20"):
         StochasticBatchQuery("bald", n_draws=20).select(model, POOL, 2)
+
+
+class Kept(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Keeps what it learns in ``model``, which says nothing to scikit-learn, and answers with lists."""
+
+    steps, model = 100, None  # of its training: no pipeline
+    change = staticmethod(np.ndarray.tolist)
+    classes_ = property(lambda self: self.model.classes_.tolist())
+
+    def fit(self, X, y):
+        self.model = LogisticRegression().fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model.predict(X).tolist()
+
+    def predict_proba(self, X):
+        return self.change(self.model.predict_proba(X))
+
+
+WITH = {"X_training": X[:60], "y_training": Y[:60]}
+KEPT, INSIDE = Kept().fit(X[:60], Y[:60]), LogisticRegression().fit(X[:60], Y[:60])
+
+
+def asked(model):
+    """What uses of a model say that look at how fitted it is."""
+    tester = ActiveTester(StochasticBatchQuery("margin", beta=1.0, epsilon=0.5, random_state=0), POOL)
+    tester.tell(Y[60:][tester.ask(model, 10)])
+    yield tester.risk(model).value
+    for query in (BADGEQuery(random_state=0), StochasticBatchQuery("bald", posterior="bootstrap", random_state=0)):
+        yield query.select(model, POOL, 5, **WITH).tolist()
+    learners = [ActiveLearner(clone(model), X_training=X[:n], y_training=Y[:n]) for n in (40, 60)]
+    yield StochasticBatchQuery("bald", random_state=0).select(Committee(learners), POOL, 5).tolist()
+    options = {"n_initial": 20, "n_rounds": 2, "batch_size": 5, "n_trials": 1, "random_state": 0}
+    rounds = run_experiment(clone(model), {"q": StochasticBatchQuery("margin", beta=1.0)}, X, Y, **options).rounds
+    yield [done.indices for done in rounds]
+    report = StoppingReport.from_learner(model, POOL, **WITH, posterior="bootstrap", random_state=0)
+    yield round(report.mean_score, 9)  # sums over lists may differ in the last bit
+
+
+def test_a_model_that_keeps_no_underscore_is_asked_whether_it_is_fitted():
+    np.testing.assert_equal(list(asked(KEPT)), list(asked(INSIDE)))
+    with pytest.raises(ValueError, match="1 features"):  # not taken for a model that is not fitted
+        StochasticBatchQuery("margin").select(KEPT, POOL[:, :1], 5)
+
+
+PRIOR = make_pipeline(FunctionTransformer(), GaussianProcessRegressor())  # predicts without labels
+
+
+@pytest.mark.parametrize("new", [Kept(), PRIOR, Committee([ActiveLearner(Kept())])])
+def test_a_model_that_learned_nothing_gets_a_random_batch(new):
+    with pytest.warns(UserWarning, match=r"not fitted yet.* uniform at random"):
+        StochasticBatchQuery("std_dev").select(new, POOL, 5, **WITH)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"classes_": property(lambda self: self.no_classes)}, r"has none\. Fit it, or set `self\.classes_`"),
+        ({"change": lambda self, p: np.hstack([p, p]) / 2}, r"shape \(n_rows, 2\), a column for each of.* Got .*, 4"),
+        ({"change": lambda self, p: np.array(list(map(tuple, p)), "f8, f8")}, r"each of its `classes_`.*'f0'"),
+        ({"change": lambda self, p: 100 * p}, r"This Kept gave no probabilities.* sums to 100"),
+    ],
+)
+def test_answers_that_are_no_probabilities_of_classes_are_refused(members, message):
+    model = type("Kept", (Kept,), members)().fit(X[:60], Y[:60])
+    tester = ActiveTester(StochasticBatchQuery("margin", epsilon=0.5, beta=1.0), POOL)
+    tester.tell(Y[60:][tester.ask(INSIDE, 5)])
+    asks = [lambda: StoppingReport.from_learner(model, POOL, **WITH), lambda: tester.risk(model, "log_loss")]
+    if "change" in members:  # scores need no names of classes
+        asks += [lambda: score_pool(model, POOL, "margin"), lambda: BADGEQuery().select(model, POOL, 2)]
+    for ask in asks:
+        with pytest.raises(ValueError, match=message):
+            ask()
+
+
+FOREST, NEW = RandomForestClassifier(5, random_state=0).fit(X, Y), LogisticRegression()
+
+
+@pytest.mark.parametrize(
+    ("query", "lack"),
+    [
+        (StochasticBatchQuery(lambda m, X: X @ m.coef_[0]), "coef_"),
+        (StochasticBatchQuery(lambda draws: draws[0, :, 0] * FOREST.oob_score_), "oob_score_"),
+        (StochasticBatchQuery(lambda m, X: NEW.predict_proba(X)[:, 0]), "LogisticRegression.* not fitted"),
+        (StochasticBatchQuery(lambda m, X: score_pool(NEW, X, "margin")["margin"]), "LogisticRegression.* not fitted"),
+        (StochasticBatchQuery(diversity=1.0, space=lambda m, X: X * m.coef_), "coef_"),
+    ],
+)
+def test_a_function_of_the_user_s_that_fails_is_an_error_and_no_failed_fit(query, lack):
+    with pytest.raises((ValueError, RuntimeError), match=lack):
+        query.select(FOREST, blocks(iter([POOL[:30], POOL[30:]])), 3)  # which can be read once

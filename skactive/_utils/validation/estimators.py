@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .arrays import as_array
@@ -41,21 +42,48 @@ def task(estimator: Any) -> str | None:
     return None
 
 
-def is_fitted(estimator: Any) -> bool:
+def is_fitted(estimator: Any, one_row: Callable[[], Any] | None = None) -> bool:
+    """By what it keeps; where that says no, a model that does not say so itself is asked for a row, if there is one."""
     if is_committee(estimator):
-        return all(is_fitted(member) for member in committee_members(estimator))
+        return all(is_fitted(member, one_row) for member in committee_members(estimator))
     if hasattr(estimator, "initialized_"):  # skorch
         return bool(estimator.initialized_)
     # A torch module, or an object with draws of its own and ways of its own
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         return True
+    is_composed = hasattr(estimator, "__sklearn_is_fitted__")
     try:
         check_is_fitted(estimator)
     except NotFittedError:
-        return False
+        return not is_composed and one_row is not None and _knows_more_than_a_new_one(estimator, one_row)
     # A Gaussian process may predict from its prior, says scikit-learn; to be asked for labels, it must have seen some.
-    is_composed = hasattr(estimator, "__sklearn_is_fitted__")
+    if isinstance(estimator, Pipeline):
+        return is_fitted(estimator.steps[-1][1])
     return is_composed or any(name.endswith("_") and not name.startswith("__") for name in vars(estimator))
+
+
+def _knows_more_than_a_new_one(estimator: Any, one_row: Callable[[], Any]) -> bool:
+    """Whether a model predicts a row; one that fails as a clone does has learned nothing."""
+    error = _failure(estimator, one_row)
+    if error is None or isinstance(error, NotFittedError):
+        return error is None
+    if repr(error) != repr(_failure(clone(estimator), one_row)):
+        raise error
+    return False
+
+
+def _failure(estimator: Any, one_row: Callable[[], Any]) -> Exception | None:
+    """What a model fails with that is asked for a row; None if it answers, or cannot be asked."""
+    ask: Any = getattr(estimator, "predict", None) or getattr(estimator, "predict_proba", lambda row: None)
+    try:
+        row = one_row()
+    except ValueError:  # there is none, or none is left of rows that can be read once
+        return None
+    try:
+        ask(row)
+    except Exception as error:  # code that is not ours may raise anything
+        return error
+    return None
 
 
 class UnfittedError(NotFittedError):
@@ -69,21 +97,28 @@ class UnfittedError(NotFittedError):
         return type(self), (self.why, str(self).removeprefix(f"{self.why}. "))
 
 
-def not_fitted_error(estimator: Any) -> UnfittedError:
-    return UnfittedError(
-        f"This {type(estimator).__name__} is not fitted yet",
-        "Fit it to the labels you have, or choose the first batch at random, as a query does for a model that is not "
-        "fitted.",
-    )
+def check_fitted(estimator: Any, one_row: Callable[[], Any]) -> None:
+    if not is_fitted(estimator, one_row):
+        raise UnfittedError(
+            f"This {type(estimator).__name__} is not fitted yet",
+            "Fit it to the labels you have, or choose the first batch at random, as a query does for a model that is "
+            "not fitted.",
+        )
 
 
 @contextmanager
-def whole_fit(estimator: Any, y_training: Any = None) -> Iterator[None]:
-    """Say that a fit has failed where a model turns out to lack what it predicts with: it may pass for fitted."""
+def whole_fit(estimator: Any, one_row: Callable[[], Any], y_training: Any = None) -> Iterator[None]:
+    """Say that a fit has failed where a model turns out to lack what it predicts with: it may pass for fitted.
+
+    A model that predicts a row lacks nothing: then it was a function of the user's that failed, or another model in it.
+    """
     try:
         yield
     except Exception as error:
-        if isinstance(error, UnfittedError) or not (lack := _lack_of_fit(error)):
+        is_whole = not (lack := _lack_of_fit(error)) or _failure(estimator, one_row) is None
+        if is_whole and isinstance(error, UnfittedError):
+            raise NotFittedError(str(error)) from error
+        if is_whole or isinstance(error, UnfittedError):
             raise
         kind, one_class = type(estimator).__name__, _one_class(y_training)
         raise UnfittedError(
@@ -95,10 +130,8 @@ def whole_fit(estimator: Any, y_training: Any = None) -> Iterator[None]:
 def _lack_of_fit(error: BaseException | None) -> str:
     """What a fitted model would have, by an error or what caused it; empty if that was something else."""
     while error is not None:
-        lacks = getattr(error, "name", None) if isinstance(error, AttributeError) else None
-        is_of_fit = isinstance(lacks, str) and lacks.endswith("_") and not lacks.endswith("__")
-        if is_of_fit and hasattr(error.obj, "fit"):  # type: ignore[attr-defined]
-            return f"it has no `{lacks}`"
+        if isinstance(error, AttributeError) and hasattr(error.obj, "fit"):
+            return f"it has no `{error.name}`"
         if isinstance(error, NotFittedError):
             return "it is fitted in part"
         error = error.__cause__
@@ -127,9 +160,27 @@ def check_n_draws(n_draws: Any) -> int:
 
 
 def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
-    if isinstance(probabilities, list):
+    """Probabilities as an array, with a column for each class."""
+    if isinstance(probabilities, list) and probabilities and np.ndim(probabilities[0]) > 1:
         raise several_outputs_error(estimator)
-    return np.asarray(probabilities)
+    probabilities = np.asarray(probabilities)
+    n_classes = len(getattr(estimator, "classes_", probabilities.T))
+    if probabilities.ndim != 2 or probabilities.shape[1] != n_classes:
+        raise ValueError(
+            f"`predict_proba` of this {type(estimator).__name__} must return shape (n_rows, {n_classes}), a column for "
+            f"each of its `classes_`. Got shape {probabilities.shape}, {probabilities.dtype}."
+        )
+    return probabilities
+
+
+def classes_of(estimator: Any) -> NDArray[Any]:
+    """The labels that the columns of ``predict_proba`` stand for."""
+    if not hasattr(estimator, "classes_"):
+        raise ParameterError(
+            "`estimator` must have `classes_`, the labels in the order of the columns of predict_proba, and this "
+            f"{type(estimator).__name__} has none. Fit it, or set `self.classes_` in the `fit` of its class."
+        )
+    return np.asarray(estimator.classes_)
 
 
 def several_outputs_error(estimator: Any) -> ValueError:
@@ -142,10 +193,11 @@ def several_outputs_error(estimator: Any) -> ValueError:
 def check_one_target(estimator: Any) -> None:
     """Refuse classifiers of several labels at once, by what they carry once they are fitted."""
     model = estimator
-    while hasattr(model, "steps") or hasattr(model, "best_estimator_"):
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
     is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
-    if isinstance(getattr(model, "classes_", None), list) or getattr(model, "multilabel_", False) or is_net_of_labels:
+    is_of_several = any(map(np.ndim, getattr(model, "classes_", ())))
+    if is_of_several or getattr(model, "multilabel_", False) or is_net_of_labels:
         raise several_outputs_error(estimator)
 
 
