@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError, check_n_draws
-from ._dropout_calls import ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
+from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._pruned_networks import PrunedNetworks, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
@@ -103,11 +103,7 @@ class FrozenNet:
             and is_close(beside_others[:1], alone)
             and is_close(beside_others[-1:], answer(rows.take(last), 1))
         ):
-            raise RowsMixedError(
-                f"`estimator` must compute each row by itself, and the outputs of this {self.name} for a row depend on "
-                "the rest of its block, as by attention across rows, or a data set that scales rows by each other. "
-                f"{ROW_BY_ROW}, if the net is meant to see single rows."
-            )
+            raise rows_mixed_error(self.name)
 
     def check_count(self, outputs: Tensor, n_rows: int) -> None:
         if outputs.shape[:1] != (n_rows,):
@@ -126,6 +122,14 @@ class FrozenNet:
 
 class RowsMixedError(NetError):
     """The answer for a row depends on its place, or on the rows beside it."""
+
+
+def rows_mixed_error(name: str) -> RowsMixedError:
+    return RowsMixedError(
+        f"`estimator` must compute each row by itself, and the outputs of this {name} for a row depend on the rest of "
+        "its block, as by attention across rows, or a data set that scales rows by each other. "
+        f"{ROW_BY_ROW}, if the net is meant to see single rows."
+    )
 
 
 def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
@@ -211,19 +215,38 @@ class FixedDraws(FrozenNet):
         known = self._sites.parts_first  # in which other threads may be drawing now
         for self._sites.parts_first in (known, not known):
             try:
-                self._check(0, rows, some)
-                for probe in self._sites.probes():
-                    self._check(probe, rows, some)
+                self.check_rows(lambda batch, n_rows: self._run(0, batch, n_rows), rows, some)
+                are_shown = self._check_parts(rows, some)
                 break
             except RowsMixedError:
                 if not self._sites.folded:
                     raise
         else:
             raise folded_error()
-        self._is_checked = differ(rows, some)
+        self._is_checked = are_shown and differ(rows, some)
 
-    def _check(self, draw: int, rows: Rows, some: list[int]) -> None:
-        self.check_rows(lambda batch, n_rows: self._run(draw, batch, n_rows), rows, some)
+    def _check_parts(self, rows: Rows, some: list[int]) -> bool:
+        """Check that the numbers of a row's parts go to this row; whether there was one whose answer shows it.
+
+        Nets may treat parts alike, as where they take their mean: numbers of other rows show what was mixed up.
+        """
+        if not self._sites.folded:
+            return True
+        for row in some:
+            alone = [self._run(probe, rows.take([row]), 1) for probe in PROBES]
+            if alone[0].is_meta or not is_close(*alone):
+                break
+        else:
+            return False
+        n_rows = len(some)
+        for bit in range((n_rows - 1).bit_length()):  # the numbers of any two places differ once
+            which = [place >> bit & 1 for place in range(n_rows)]
+            probed = Pass(self._sites, 0, n_rows, probes=[PROBES[i] for i in which])
+            with probed:
+                outputs = self.outputs(copied(rows.take([row] * n_rows)))
+            if not is_close(outputs, torch.cat([alone[i] for i in which])):
+                raise rows_mixed_error(self.name)
+        return True
 
     # One draw after the other
 

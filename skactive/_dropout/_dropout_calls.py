@@ -8,7 +8,7 @@ stands; where none is longer (dropout of weights, for example), all rows share t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from ._random_calls import TAKES_GENERATOR, RandomCalls, device_of
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
 _KEPT_OF_DEVICE = 16  # else one part in so many of it
+PROBES = (-1, -2)  # draws that no caller asks for: they drop and keep as many parts of rows as they can
 ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
 
 _LAWS: dict[Any, str] = {
@@ -68,7 +69,7 @@ class Sites:
         self.n_draws = n_draws
         self.at: list[Site] = []
         self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
-        self.folded: dict[int, int] = {}  # by position: the axis on which parts of a row (tokens, windows) lie
+        self.folded: set[int] = set()  # positions of calls that get parts of rows (tokens, windows) on one axis
         self.parts_first = False  # whether the rows of one part lie side by side there, not the parts of one row
         self._entropy = rng.integers(2**63, size=4).tolist()
         self._kept: dict[Any, Tensor] = {}
@@ -81,6 +82,7 @@ class Sites:
     def numbers(self, position: int, draw: int, device: torch.device, site: Site | None = None) -> Tensor:
         """Random numbers of a draw for one row, not to be changed: booleans of what dropout keeps, or floats."""
         site = self.at[position] if site is None else site
+        draw = 0 if draw in PROBES and position not in self.folded else draw
         key = position, draw, device, site
         numbers = self._kept.get(key)
         if numbers is None:
@@ -89,11 +91,6 @@ class Sites:
                 self._kept[key] = numbers
                 self._n_bytes += numbers.nbytes
         return numbers
-
-    def probes(self) -> range:
-        """Draws that no caller asks for: together they treat any two parts of a row differently."""
-        most = max((self.at[position].shape[axis] for position, axis in self.folded.items()), default=1)
-        return range(-1, -1 - (most - 1).bit_length(), -1)
 
     def units(self, position: int) -> Tensor:
         """Units that each draw keeps, (n_draws, n_units), on the host."""
@@ -107,11 +104,8 @@ class Sites:
         if site.law == "normal":
             return torch.from_numpy(rng.standard_normal(site.shape, dtype=np.float32))
         numbers = torch.from_numpy(rng.random(site.shape, dtype=np.float32))
-        if draw < 0 and position in self.folded:
-            # A probe: parts of a row whose index has this bit set get numbers near 1, the others near 0.
-            axis = self.folded[position]
-            has_bit = (torch.arange(site.shape[axis], device="cpu") >> (-1 - draw)) & 1
-            numbers = 0.01 * numbers + 0.99 * has_bit.view(-1, *(1,) * (len(site.shape) - axis - 1))
+        if draw in PROBES:  # near 0 or 1, so that dropout drops or keeps all units, at nearly every rate
+            numbers = 0.01 * numbers + 0.99 * PROBES.index(draw)
         return numbers >= site.p if site.law == "dropout" else numbers
 
 
@@ -127,7 +121,14 @@ class Pass(RandomCalls):
     """
 
     def __init__(
-        self, sites: Sites, draw: int | None, n_rows: int, *, in_place: bool = True, learns: bool = False
+        self,
+        sites: Sites,
+        draw: int | None,
+        n_rows: int,
+        *,
+        in_place: bool = True,
+        learns: bool = False,
+        probes: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
@@ -136,6 +137,7 @@ class Pass(RandomCalls):
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
         self.in_place = in_place
         self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
+        self._probes = probes  # by row: which of `PROBES` gives the numbers of its parts
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Answer the other random functions, note the last linear layer and softmax, and run the rest."""
@@ -255,10 +257,13 @@ class Pass(RandomCalls):
             return numbers
         if self._draw in self._sites.of_draw:
             raise folded_error()
-        self._sites.folded[position] = axis
-        if self._sites.parts_first:
-            return numbers.repeat_interleave(self._n_rows, axis)
-        return numbers.repeat([self._n_rows if i == axis else 1 for i in range(numbers.ndim)])
+        self._sites.folded.add(position)
+        rows_axis = axis + self._sites.parts_first
+        if self._probes is None:
+            lengths = [self._n_rows if i == rows_axis else -1 for i in range(numbers.ndim + 1)]
+            return numbers.unsqueeze(rows_axis).expand(lengths).flatten(axis, axis + 1)
+        of_rows = [self._sites.numbers(position, probe, numbers.device) for probe in self._probes]
+        return torch.stack(of_rows, rows_axis).flatten(axis, axis + 1)
 
 
 def plain_pass(n_rows: int) -> Pass:
