@@ -9,6 +9,7 @@ nothing can be recorded, the module runs once a draw. The last way is right for 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -40,14 +41,34 @@ class FrozenNet:
     def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
         self.name = type(module).__name__
         self.module = _eval_copy(module)
+        self._layer: range | None = None  # number of the layer that makes the outputs, as a range; empty if none does
         self._which: int | None = None  # which of several outputs in training is the output of evaluation
         self._forward = forward or nn.Module.__call__
 
-    def plain(self, batch: Any, n_rows: int) -> tuple[Tensor, Pass]:
+    def plain(self, batch: Any, n_rows: int, tapped: range = range(0)) -> tuple[Tensor, Pass]:
         """Outputs for a batch with dropout switched off, and the pass, which holds what it noted of their making."""
         masks = plain_pass(n_rows)
+        masks.tapped = tapped
         with masks:
             return self.outputs(copied(batch)), masks
+
+    def tapped(self, rows: Rows, block: range) -> tuple[Tensor, Tensor]:
+        """Plain outputs for a block, and what enters the layer that makes them, (n_rows, n_units); no units if none."""
+        if self._layer is None:
+            first, masks = self.plain(rows.take(block[:1]), 1, range(sys.maxsize))
+            found = [i for i, entered in enumerate(masks.entering(first)) if entered is not None]
+            self._layer = range(found[-1], found[-1] + 1) if found else range(0)
+        outputs, masks = self.plain(rows.take(block), len(block), self._layer)
+        if not self._layer:
+            return outputs, outputs.new_empty((len(block), 0))
+        for entered in masks.entering(outputs):
+            if entered is not None:
+                return outputs, entered
+        raise NetError(
+            f"`estimator` must make the outputs of all rows by one layer, for its input to be their embedding, and this "
+            f"{self.name} takes another for some rows. Give a function of the rows as `embedding`, or the net a method "
+            "`embed(X)`."
+        )
 
     def one_draw(self, rows: Rows, block: range) -> Tensor:
         """Plain outputs for a block of the rows as a single draw, (1, n_rows, ...)."""
@@ -130,16 +151,6 @@ def rows_mixed_error(name: str) -> RowsMixedError:
         "its block, as by attention across rows, or a data set that scales rows by each other. "
         f"{ROW_BY_ROW}, if the net is meant to see single rows."
     )
-
-
-def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
-    """The input of a linear layer as embeddings, (n_rows, n_units)."""
-    if len(embeddings) != n_rows:
-        raise NetError(
-            "`estimator` must have rows on the first axis where its last linear layer runs, for the input of that "
-            f"layer to be an embedding. Got shape {tuple(embeddings.shape)} for {n_rows} rows."
-        )
-    return embeddings.reshape(n_rows, -1)
 
 
 def is_close(answer: Tensor, expected: Tensor) -> bool:

@@ -35,6 +35,8 @@ _BOUNDS: dict[Any, tuple[str, str]] = {Tensor.uniform_: ("from", "to"), Tensor.n
 _REFUSED: set[Any] = {*TAKES_GENERATOR, torch.randint_like, F.gumbel_softmax, torch.native_dropout} - _LAWS.keys()
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
 
+_LAYERS: set[Any] = {F.linear, F.conv1d, F.conv2d, F.conv3d, torch.mm, torch.matmul}
+_LAYERS |= {Tensor.mm, Tensor.matmul, Tensor.__matmul__}
 _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax), "probabilities"),
     **dict.fromkeys((F.log_softmax, torch.log_softmax, Tensor.log_softmax), "log_probabilities"),
@@ -132,29 +134,43 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.last_linear: Tensor | None = None  # input of the linear layer that ran last
+        self.layers: list[tuple[Tensor, Tensor]] = []  # input and output of linear layers, those with these numbers:
+        self.tapped = range(0)
+        self.n_layers = 0
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
+        self.normalised: Tensor | None = None  # and its input
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
         self.in_place = in_place
         self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
         self._probes = probes  # by row: which of `PROBES` gives the numbers of its parts
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Answer the other random functions, note the last linear layer and softmax, and run the rest."""
+        """Answer the other random functions, note layers and the last softmax, and run the rest."""
         if func in _LAWS:
             return self._raw(func, args, kwargs)
         if func in _REFUSED:
             return self._refused(func, args, kwargs)
         if func in _NORMS:
             return _with_fixed_statistics(func, *args, **kwargs)
-        if func is F.linear:
-            self.last_linear = args[0] if args else kwargs["input"]
         if func is Tensor.view and not kwargs and len(args) > 1 and not isinstance(args[1], torch.dtype):
             return args[0].reshape(*args[1:])  # the input may have another memory layout than in training
         value = func(*args, **kwargs)
+        if func in _LAYERS:
+            if self.n_layers in self.tapped:
+                self.layers.append((args[0] if args else kwargs["input"], value))
+            self.n_layers += 1
         if func in _NORMALISERS:
-            self.last_normalised = _NORMALISERS[func], value
+            self.last_normalised, self.normalised = (_NORMALISERS[func], value), args[0] if args else kwargs["input"]
         return value
+
+    def entering(self, outputs: Tensor) -> list[Tensor | None]:
+        """What entered each of the tapped layers, (n_rows, n_units); None if the outputs are not its own.
+
+        They are if a layer returned them, for one of a row's tokens, say, or they are its probabilities.
+        """
+        is_normalised = self.last_normalised is not None and _are_equal(self.last_normalised[1], outputs)
+        logits = self.normalised if is_normalised and self.normalised is not None else outputs
+        return [_entering(entered, left, logits) for entered, left in self.layers]
 
     # Dropout
 
@@ -269,6 +285,25 @@ class Pass(RandomCalls):
 def plain_pass(n_rows: int) -> Pass:
     """A pass in which dropout does nothing."""
     return Pass(_NO_SITES, None, n_rows)
+
+
+def _are_equal(value: Tensor, outputs: Tensor) -> bool:
+    return value.shape == outputs.shape and (outputs.is_meta or torch.equal(value.to(outputs.dtype), outputs))
+
+
+def _entering(entered: Tensor, left: Tensor, logits: Tensor) -> Tensor | None:
+    """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did."""
+    n_rows, n_logits = len(logits), logits[0].numel()
+    if len(entered) != n_rows or len(left) != n_rows or left[0].numel() % n_logits:
+        return None
+    left = left.reshape(n_rows, -1, n_logits).to(logits.dtype)
+    entered = entered.reshape(n_rows, left.shape[1], -1) if entered[0].numel() % left.shape[1] == 0 else entered[:0]
+    if logits.is_meta or not len(entered):
+        return entered[:, 0] if len(entered) else None
+    is_own = torch.isclose(left, logits.reshape(n_rows, 1, n_logits), rtol=0, atol=0, equal_nan=True).all(-1)
+    if not bool(is_own.any(1).all()):
+        return None
+    return entered[torch.arange(n_rows, device=entered.device), is_own.int().argmax(1)]
 
 
 _NO_SITES = Sites(1, np.random.default_rng(0))  # of passes that ask for nothing; only read
