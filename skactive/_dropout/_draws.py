@@ -9,9 +9,14 @@ nothing can be recorded, the module runs once a draw. The last way is right for 
 from __future__ import annotations
 
 import copy
+import dis
+import pickle
+import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -23,9 +28,10 @@ from .._utils.validation import NetError, NoDropoutError, check_n_draws
 from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._pruned_networks import PrunedNetworks, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
-from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
+from ._rows import Rows, copied, differ, is_out_of_memory, mapped, parts_of, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
+_GOLDEN = 0.618034  # multiples of the golden ratio leave no part of a block out for long
 
 Forward = Callable[[nn.Module, Any], Any]
 Plan = Callable[[Any], Tensor]
@@ -65,7 +71,7 @@ class FrozenNet:
             if entered is not None:
                 return outputs, entered
         raise NetError(
-            f"`estimator` must make the outputs of all rows by one layer, for its input to be their embedding, and this "
+            "`estimator` must make the outputs of all rows by one layer, for its input to be their embedding, and this "
             f"{self.name} takes another for some rows. Give a function of the rows as `embedding`, or the net a method "
             "`embed(X)`."
         )
@@ -106,7 +112,7 @@ class FrozenNet:
 
     def check_rows(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: list[int]) -> None:
         """Check the answers for some rows: one a row, the same at a second call, whatever rows are in the block."""
-        n_rows, first, last = len(block), block[:1], block[-1:]
+        n_rows, first = len(block), block[:1]
         beside_others, again = (answer(rows.take(block), n_rows) for _ in range(2))
         self.check_count(beside_others, n_rows)
         if not is_close(again, beside_others):
@@ -116,14 +122,18 @@ class FrozenNet:
             )
         if n_rows == 1:
             return
-        alone = answer(rows.take(first), 1)
-        # In every place of the block, and at both ends beside other rows.
+        alone = torch.cat([answer(rows.take([row]), 1) for row in block])
         in_all_places = answer(rows.take(first * n_rows), n_rows)
-        if not (
-            is_close(in_all_places, alone.expand_as(in_all_places))
-            and is_close(beside_others[:1], alone)
-            and is_close(beside_others[-1:], answer(rows.take(last), 1))
-        ):
+        if not (is_close(beside_others, alone) and is_close(in_all_places, alone[:1].expand_as(in_all_places))):
+            raise rows_mixed_error(self.name)
+
+    def check_one(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: range, outputs: Tensor) -> None:
+        """Check the answer for one row of a block against that for it alone, in another place from block to block."""
+        if len(block) == 1:
+            return
+        place = int(len(block) * ((block.start + 1) * _GOLDEN % 1))
+        alone = answer(rows.take([block[place]]), 1)
+        if not is_close(outputs[place : place + 1], alone, outputs):
             raise rows_mixed_error(self.name)
 
     def check_count(self, outputs: Tensor, n_rows: int) -> None:
@@ -153,8 +163,8 @@ def rows_mixed_error(name: str) -> RowsMixedError:
     )
 
 
-def is_close(answer: Tensor, expected: Tensor) -> bool:
-    """Whether two answers are equal but for rounding."""
+def is_close(answer: Tensor, expected: Tensor, among: Tensor | None = None) -> bool:
+    """Whether two answers are equal but for rounding, at the scale of the expected one or of those it is ``among``."""
     if answer.shape != expected.shape:
         return False
     if answer.device.type == "meta":  # holds no values
@@ -162,7 +172,8 @@ def is_close(answer: Tensor, expected: Tensor) -> bool:
     # Half the digits: reordered sums differ by far less, random numbers and dependence on other rows by more.
     tolerance = 3 * torch.finfo(answer.dtype).eps ** 0.5 if answer.is_floating_point() else 0.0
     answer, expected = answer.detach().cpu().double(), expected.detach().cpu().double()
-    scale = float(expected[expected.isfinite()].abs().max()) if bool(expected.isfinite().any()) else 0.0
+    finite = expected[expected.isfinite()] if among is None else among[among.isfinite()].abs()
+    scale = float(finite.abs().max()) if len(finite) else 0.0
     return torch.allclose(answer, expected, rtol=0, atol=tolerance * max(scale, 1e-3), equal_nan=True)
 
 
@@ -176,6 +187,7 @@ class FixedDraws(FrozenNet):
         self, module: nn.Module, n_draws: int, rng: np.random.Generator, forward: Forward | None = None
     ) -> None:
         super().__init__(module, forward)
+        _check_functions(module)
         self.n_draws = check_n_draws(n_draws)
         self._sites = Sites(self.n_draws, rng)
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
@@ -203,6 +215,7 @@ class FixedDraws(FrozenNet):
         if outputs is None:
             plan = self._plans.get(kind)
             outputs = self.by_whole_passes(batch, n_rows) if plan is None else plan(batch)
+        self.check_one(lambda batch, n_rows: self._run(0, batch, n_rows), rows, block, outputs[0])
         return outputs
 
     def learn(self, rows: Rows) -> None:
@@ -210,7 +223,8 @@ class FixedDraws(FrozenNet):
         with self._lock:
             if self._one is None:
                 one = rows.take(range(1))
-                _learn_random_calls(self, one, self._sites)
+                with _no_other_randomness(self.name):
+                    _learn_random_calls(self, one, self._sites)
                 self._one = one
 
     def by_whole_passes(self, batch: Any, n_rows: int) -> Tensor:
@@ -387,7 +401,96 @@ def _without_covers(module: nn.Module) -> nn.Module:
             return module
 
 
+def _check_functions(module: nn.Module) -> None:
+    """Refuse functions in a module (patched forward passes, hooks) that hold on to its parts: a copy runs these."""
+    module = _without_covers(module)
+    parts = {id(part) for part in module.modules()}
+    for part in module.modules():
+        for function in parts_of(vars(part), (FunctionType, MethodType, partial)):
+            # Objects of methods and arguments of partial functions are copied with the module; functions are not.
+            while isinstance(function, MethodType | partial):
+                function = function.func if isinstance(function, partial) else function.__func__
+            if any(_holds(value, parts, set()) for value in _taken_along(function)):
+                raise NetError(
+                    f"`estimator` must be a module that can be copied, and a function in its {type(part).__name__} "
+                    f"({getattr(function, '__qualname__', function)}) holds on to the module itself or a part of it, "
+                    "so that a copy would run the original. Make it a method of the module's class, or a hook that "
+                    "uses its first argument alone."
+                )
+
+
+def _holds(value: Any, parts: set[int], seen: set[int]) -> bool:
+    """Whether a value is one of the parts, or a function of them."""
+    if id(value) in parts or id(getattr(value, "__self__", None)) in parts:
+        return True
+    if id(value) in seen or not isinstance(value, FunctionType | MethodType | partial):
+        return False
+    seen.add(id(value))
+    return any(_holds(inner, parts, seen) for inner in _taken_along(value))
+
+
+def _taken_along(function: Any) -> list[Any]:
+    """What a function refers to beside its arguments: of names, those that are modules or their methods."""
+    if isinstance(function, partial):
+        return [function.func, *function.args, *function.keywords.values()]
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, FunctionType):
+        return []
+    names = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
+    named = [function.__globals__.get(name) for name in names]
+    own = [value for value in named if isinstance(getattr(value, "__self__", value), nn.Module)]
+    return [*own, *(function.__defaults__ or ()), *map(_content, function.__closure__ or ())]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
 # What is random in training
+
+
+_GENERATORS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "Python's random": (random.getstate, random.setstate),
+    "NumPy's global generator": (np.random.get_state, np.random.set_state),
+    "torch's global generator": (torch.get_rng_state, torch.set_rng_state),
+    "torch's generators on CUDA": (
+        lambda: torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        torch.cuda.set_rng_state_all,
+    ),
+}
+
+
+def _states() -> dict[str, Any]:
+    return {generator: get() for generator, (get, _) in _GENERATORS.items()}
+
+
+def _written(state: Any) -> bytes:
+    return pickle.dumps(mapped(state, Tensor.numpy))
+
+
+@contextmanager
+def _no_other_randomness(name: str) -> Iterator[None]:
+    """Refuse what draws random numbers that no pass has answered, and set the generators back."""
+    before = _states()
+    failure: NetError | None = None
+    try:
+        yield
+    except NetError as error:
+        failure = error
+    moved = [generator for generator, state in _states().items() if _written(state) != _written(before[generator])]
+    for generator in moved:
+        _GENERATORS[generator][1](before[generator])
+    if moved:
+        raise NetError(
+            "`estimator` must draw its random numbers by torch's functions in Python, which can be held fixed, and "
+            f"this {name} draws some by {' and '.join(moved)} (also by TorchScript or torch.ops). Draw them by "
+            "torch.rand or bernoulli_, or give the class a method `sample_posterior(n_draws, rng)`."
+        ) from failure
+    if failure is not None:
+        raise failure
 
 
 def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:

@@ -175,17 +175,22 @@ class TappedNet(InBlocks):
     def __call__(self, X: Any) -> Any:
         return as_array(self.joined(self._tapped, self._adapter.rows(X)))
 
-    def _check(self, rows: Rows, block: range) -> None:
-        """Check that outputs of a row do not depend on other rows, until this was seen for rows that differ."""
-        if self._is_checked or len(block) < 2:
-            return
-        some = spread(block)
-        self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
-        self._is_checked = differ(rows, some)
+    def _checked(self, rows: Rows, block: range) -> tuple[Tensor, Tensor]:
+        """Outputs and embeddings of a block, whose rows do not depend on other rows."""
+
+        def plain(batch: Any, n_rows: int) -> Tensor:
+            return self._net.plain(batch, n_rows)[0]
+
+        if not self._is_checked and len(block) > 1:
+            some = spread(block)
+            self._net.check_rows(plain, rows, some)
+            self._is_checked = differ(rows, some)
+        outputs, embeddings = self._net.tapped(rows, block)
+        self._net.check_one(plain, rows, block, outputs)
+        return outputs, embeddings
 
     def _tapped(self, rows: Rows, block: range) -> Tensor:
-        self._check(rows, block)
-        _, embeddings = self._net.tapped(rows, block)
+        _, embeddings = self._checked(rows, block)
         return embeddings.float() if embeddings.dtype in _HALF else embeddings
 
 
@@ -205,8 +210,7 @@ class RepresentedNet(TappedNet):
         return joined[:, : widths[0]], joined[:, widths[0] :]
 
     def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
-        self._check(rows, block)
-        outputs, embeddings = self._net.tapped(rows, block)
+        outputs, embeddings = self._checked(rows, block)
         probabilities = self._adapter.answer(outputs.unsqueeze(0))[0]
         if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32
             probabilities = probabilities.float()

@@ -319,7 +319,8 @@ def check_ran_a_layer(embeddings: Any) -> Any:
     if containers.count_columns(embeddings) == 0:
         raise ValueError(
             '`embedding`="auto" uses what enters the linear layer or convolution that makes the outputs of a net, and '
-            "no single one makes those of this net. Give a function of the rows as `embedding`, or the net a method `embed(X)`."
+            "no single one makes those of this net. Give a function of the rows as `embedding`, or the net a method "
+            "`embed(X)`."
         )
     return embeddings
 

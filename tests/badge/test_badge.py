@@ -264,7 +264,7 @@ def test_a_net_that_pools_what_its_last_layer_returns_needs_a_function():
     with pytest.raises(ValueError, match="`embedding`"):
         BADGEQuery().select(net, POOL, 3)
     for embedding in (
-        lambda estimator, X: X[:, : len(estimator.module_)],
+        lambda estimator, X: X[:, : len(estimator.module_) - 1],
         lambda X, n=3: torch.from_numpy(X[:, :n]).requires_grad_(),
         lambda X: sparse.csr_array(X[:, :3]),
     ):
