@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -440,15 +440,9 @@ def _taken_along(function: Any) -> list[Any]:
         return []
     names = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
     named = [function.__globals__.get(name) for name in names]
+    held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]  # but empty ones
     own = [value for value in named if isinstance(getattr(value, "__self__", value), nn.Module)]
-    return [*own, *(function.__defaults__ or ()), *map(_content, function.__closure__ or ())]
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
+    return [*own, *(function.__defaults__ or ()), *held]
 
 
 # What is random in training

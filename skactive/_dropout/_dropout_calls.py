@@ -294,12 +294,14 @@ def _are_equal(value: Tensor, outputs: Tensor) -> bool:
 def _entering(entered: Tensor, left: Tensor, logits: Tensor) -> Tensor | None:
     """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did."""
     n_rows, n_logits = len(logits), logits[0].numel()
-    if len(entered) != n_rows or len(left) != n_rows or left[0].numel() % n_logits:
+    if entered.shape[:1] != (n_rows,) or left.shape[:1] != (n_rows,) or not left.numel() or left[0].numel() % n_logits:
         return None
     left = left.reshape(n_rows, -1, n_logits).to(logits.dtype)
-    entered = entered.reshape(n_rows, left.shape[1], -1) if entered[0].numel() % left.shape[1] == 0 else entered[:0]
-    if logits.is_meta or not len(entered):
-        return entered[:, 0] if len(entered) else None
+    if entered[0].numel() % left.shape[1]:
+        return None
+    entered = entered.reshape(n_rows, left.shape[1], -1)
+    if logits.is_meta:
+        return entered[:, 0]
     is_own = torch.isclose(left, logits.reshape(n_rows, 1, n_logits), rtol=0, atol=0, equal_nan=True).all(-1)
     if not bool(is_own.any(1).all()):
         return None
