@@ -97,11 +97,12 @@ class BADGEQuery(BatchQuery):
     ----------
     embedding : "auto" or callable, default="auto"
         What enters the last layer. "auto": for estimators with a method ``embed(X)``, such as `MCDropoutClassifier`,
-        what it returns; for skorch nets, torch modules and ``MLPClassifier``, the input of the linear layer that runs
-        last, with dropout switched off; for linear models their features. Any other classifier is taken for a softmax
-        regression on its features, with the probabilities it gives; gradients then have the scale of the features, so
-        these should be of one scale. Features are what the last step of a Pipeline gets. Or a function ``embedding(X)``
-        or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for a chunk of the pool.
+        what it returns; for skorch nets, torch modules and ``MLPClassifier``, what enters the linear layer or
+        convolution that makes the outputs, with dropout switched off; for linear models their features. Any other
+        classifier is taken for a softmax regression on its features, with the probabilities it gives; gradients then
+        have the scale of the features, so these should be of one scale. Features are what the last step of a Pipeline
+        gets. Or a function ``embedding(X)`` or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for
+        a chunk of the pool.
     chunk_size, predict_batch_size, random_state, verbose
         As in `StochasticBatchQuery`.
 

@@ -57,7 +57,7 @@ def _last_step(net: Any) -> Any:
 
 
 def _has_features(net: Any) -> bool:
-    """Whether the net embeds rows itself, or the input of its last linear layer can be had."""
+    """Whether the net embeds rows itself, or the input of the layer that makes its outputs can be had."""
     last = _last_step(net.estimator if isinstance(net, FrozenEstimator) else net)
     has_method = hasattr(last, "embed") and not isinstance(last, type)
     return has_method or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
@@ -275,8 +275,8 @@ def _check_features(features: Any) -> NDArray[Any]:
     is_finite = bool(np.isfinite(features).all())
     if features.ndim != 2 or features.shape[1] == 0 or not is_finite:
         raise ValueError(
-            "`net` must embed rows as finite features of shape (n_points, n_units), by a method `embed(X)` or a last "
-            f"torch.nn.Linear layer. Got {'' if is_finite else 'infinite or NaN in '}shape {features.shape}."
+            "`net` must embed rows as finite features of shape (n_points, n_units), by a method `embed(X)` or a linear "
+            f"layer that makes its outputs. Got {'' if is_finite else 'infinite or NaN in '}shape {features.shape}."
         )
     return features
 

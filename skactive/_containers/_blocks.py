@@ -30,6 +30,7 @@ Layout = list[str | None]  # what a block is, what a row of it is, what each col
 MOST_IN_MEMORY = 64 * 2**20  # bytes of rows up to which those that are read again are kept in memory
 NEAR = 1000  # so many first rows are taken by beginning the next pass, others by a pass of their own
 
+_READ_TWICE = 8  # first rows: pictures that are mirrored at random are all the same in 1 of 256 cases
 _OF_UNKNOWN = 1024  # bytes that a row of texts or objects is assumed to take
 
 
@@ -38,6 +39,7 @@ class Source(ABC):
 
     name: str
     is_once: bool = False  # whether it can be read a single time
+    may_change: bool = False  # whether rows come from the user's own code, which may return others when read again
 
     def __init__(self, X: Any, name: str) -> None:  # ``name`` is the parameter that X was given for
         self.X = X
@@ -162,6 +164,8 @@ class Stream:
         n = 0
         for where, block in self._read(rows):
             start, n = _span(where, count(block))
+            if self._first is None and self.source.may_change and not self.source.is_once:
+                self._check_stays(where, block)
             self._check(block, start)
             piece = block if rows is None else _part(where, block, rows)
             del block  # it need not stay until the next one is there
@@ -245,6 +249,19 @@ class Stream:
             raise ValueError(
                 f"`X_pool` reported {self.n_rows} rows and yielded {n}: the length of this {self.source.name} is "
                 "wrong, or it has changed meanwhile."
+            )
+
+    def _check_stays(self, where: Where, block: Any) -> None:
+        """Refuse a pool whose first rows are others when they are read again."""
+        wanted = np.arange(where, where + count(block)) if isinstance(where, int) else where
+        _, again = next(self._read(wanted[:_READ_TWICE]), (where, block))
+        n = min(count(block), count(again))
+        first, second = (kind_of(rows).keys(kind_of(rows).slice(rows, 0, n)) for rows in (block, again))
+        if first != second:
+            raise ValueError(
+                f"`X_pool` must have the same rows whenever it is read. The first rows of this {self.source.name} were "
+                "others at a second time: give the pool without random augmentation, in a fixed order. What can be "
+                "read a single time is a pool as skactive.blocks(iterator)."
             )
 
     def _check(self, block: Any, start: int) -> None:

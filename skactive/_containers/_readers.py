@@ -53,8 +53,9 @@ def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
     """Make a pool of blocks of rows that come from anywhere: a database, a generator, files of any format.
 
     Blocks are read in order, one at a time, and their rows are counted on the way. A query that samples from scores
-    reads each of them once. One that looks at rows again, such as `BatchBALDQuery`, keeps them while it reads them, in
-    a temporary folder if they take more than 64 MiB, and says so.
+    reads each of them once (the first twice, if it can be read again, to see that it stays the same). One that looks at
+    rows again, such as `BatchBALDQuery`, keeps them while it reads them, in a temporary folder if they take more than
+    64 MiB, and says so.
 
     Parameters
     ----------
@@ -98,6 +99,7 @@ class GivenBlocks(Source):
     """Blocks as a user gives them."""
 
     name = "iterable of blocks"
+    may_change = True
 
     def __init__(self, X: Blocks, name: str) -> None:
         self.X = X
@@ -304,6 +306,8 @@ def _counted(block: Any, length: int | None) -> int:
 class TorchItems(Source):
     """The items of a Dataset, one after the other: a row each, or a pair of a row and a label, which is left out."""
 
+    may_change = True
+
     def __init__(self, X: Any, name: str) -> None:
         self.X, self.name = X, type(X).__name__
         self._has_places = hasattr(X, "__getitem__") and hasattr(X, "__len__")
@@ -328,6 +332,7 @@ class TorchLoader(Source):
     """The batches of a DataLoader, in the order of its dataset."""
 
     name = "DataLoader"
+    may_change = True
 
     def __init__(self, X: Any, name: str) -> None:
         self.X = X

@@ -1,6 +1,6 @@
 """Functions drawn from torch modules with dropout, exactly as they are."""
 
-from ._draws import FixedDraws, FrozenNet, is_close, row_by_row
+from ._draws import FixedDraws, FrozenNet, is_close
 from ._dropout_calls import Pass, plain_pass
 from ._random_calls import TrainingRandom
 from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, spread
@@ -17,6 +17,5 @@ __all__ = [
     "differ",
     "is_close",
     "plain_pass",
-    "row_by_row",
     "spread",
 ]

@@ -9,8 +9,14 @@ nothing can be recorded, the module runs once a draw. The last way is right for 
 from __future__ import annotations
 
 import copy
+import dis
+import pickle
+import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -19,12 +25,13 @@ from torch import Tensor, nn
 
 from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError, check_n_draws
-from ._dropout_calls import ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
-from ._pruned_networks import PrunedNetworks, key_of, prunable
+from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
+from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
+_GOLDEN = 0.618034  # multiples of the golden ratio leave no part of a block out for long
 
 Forward = Callable[[nn.Module, Any], Any]
 Plan = Callable[[Any], Tensor]
@@ -40,14 +47,34 @@ class FrozenNet:
     def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
         self.name = type(module).__name__
         self.module = _eval_copy(module)
+        self._layer: range | None = None  # number of the layer that makes the outputs, as a range; empty if none does
         self._which: int | None = None  # which of several outputs in training is the output of evaluation
         self._forward = forward or nn.Module.__call__
 
-    def plain(self, batch: Any, n_rows: int) -> tuple[Tensor, Pass]:
+    def plain(self, batch: Any, n_rows: int, tapped: range = range(0)) -> tuple[Tensor, Pass]:
         """Outputs for a batch with dropout switched off, and the pass, which holds what it noted of their making."""
         masks = plain_pass(n_rows)
+        masks.tapped = tapped
         with masks:
             return self.outputs(copied(batch)), masks
+
+    def tapped(self, rows: Rows, block: range) -> tuple[Tensor, Tensor]:
+        """Plain outputs for a block, and what enters the layer that makes them, (n_rows, n_units); no units if none."""
+        if self._layer is None:
+            first, masks = self.plain(rows.take(block[:1]), 1, range(sys.maxsize))
+            found = [i for i, entered in enumerate(masks.entering(first)) if entered is not None]
+            self._layer = range(found[-1], found[-1] + 1) if found else range(0)
+        outputs, masks = self.plain(rows.take(block), len(block), self._layer)
+        if not self._layer:
+            return outputs, outputs.new_empty((len(block), 0))
+        for entered in masks.entering(outputs):
+            if entered is not None:
+                return outputs, entered
+        raise NetError(
+            "`estimator` must make the outputs of all rows by one layer, for its input to be their embedding, and this "
+            f"{self.name} takes another for some rows. Give a function of the rows as `embedding`, or the net a method "
+            "`embed(X)`."
+        )
 
     def one_draw(self, rows: Rows, block: range) -> Tensor:
         """Plain outputs for a block of the rows as a single draw, (1, n_rows, ...)."""
@@ -85,7 +112,7 @@ class FrozenNet:
 
     def check_rows(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: list[int]) -> None:
         """Check the answers for some rows: one a row, the same at a second call, whatever rows are in the block."""
-        n_rows, first, last = len(block), block[:1], block[-1:]
+        n_rows = len(block)
         beside_others, again = (answer(rows.take(block), n_rows) for _ in range(2))
         self.check_count(beside_others, n_rows)
         if not is_close(again, beside_others):
@@ -95,19 +122,17 @@ class FrozenNet:
             )
         if n_rows == 1:
             return
-        alone = answer(rows.take(first), 1)
-        # In every place of the block, and at both ends beside other rows.
-        in_all_places = answer(rows.take(first * n_rows), n_rows)
-        if not (
-            is_close(in_all_places, alone.expand_as(in_all_places))
-            and is_close(beside_others[:1], alone)
-            and is_close(beside_others[-1:], answer(rows.take(last), 1))
-        ):
-            raise RowsMixedError(
-                f"`estimator` must compute each row by itself, and the outputs of this {self.name} for a row depend on "
-                "the rest of its block, as by attention across rows, or a data set that scales rows by each other. "
-                f"{ROW_BY_ROW}, if the net is meant to see single rows."
-            )
+        alone = torch.cat([answer(rows.take([row]), 1) for row in block])
+        if not is_close(beside_others, alone):
+            raise rows_mixed_error(self.name)
+
+    def check_one(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: range, outputs: Tensor) -> None:
+        """Check the answer for one row of a block against that for it alone, in another place from block to block."""
+        if len(block) == 1:
+            return
+        place = int(len(block) * ((block.start + 1) * _GOLDEN % 1))
+        if not is_close(outputs[place : place + 1], answer(rows.take([block[place]]), 1), outputs):
+            raise rows_mixed_error(self.name)
 
     def check_count(self, outputs: Tensor, n_rows: int) -> None:
         if outputs.shape[:1] != (n_rows,):
@@ -128,18 +153,16 @@ class RowsMixedError(NetError):
     """The answer for a row depends on its place, or on the rows beside it."""
 
 
-def row_by_row(embeddings: Tensor, n_rows: int) -> Tensor:
-    """The input of a linear layer as embeddings, (n_rows, n_units)."""
-    if len(embeddings) != n_rows:
-        raise NetError(
-            "`estimator` must have rows on the first axis where its last linear layer runs, for the input of that "
-            f"layer to be an embedding. Got shape {tuple(embeddings.shape)} for {n_rows} rows."
-        )
-    return embeddings.reshape(n_rows, -1)
+def rows_mixed_error(name: str) -> RowsMixedError:
+    return RowsMixedError(
+        f"`estimator` must compute each row by itself, and the outputs of this {name} for a row depend on the rest of "
+        "its block, as by attention across rows, or a data set that scales rows by each other. "
+        f"{ROW_BY_ROW}, if the net is meant to see single rows."
+    )
 
 
-def is_close(answer: Tensor, expected: Tensor) -> bool:
-    """Whether two answers are equal but for rounding."""
+def is_close(answer: Tensor, expected: Tensor, among: Tensor | None = None) -> bool:
+    """Whether two answers are equal but for rounding, at the scale of the expected one or of those it is ``among``."""
     if answer.shape != expected.shape:
         return False
     if answer.device.type == "meta":  # holds no values
@@ -147,7 +170,8 @@ def is_close(answer: Tensor, expected: Tensor) -> bool:
     # Half the digits: reordered sums differ by far less, random numbers and dependence on other rows by more.
     tolerance = 3 * torch.finfo(answer.dtype).eps ** 0.5 if answer.is_floating_point() else 0.0
     answer, expected = answer.detach().cpu().double(), expected.detach().cpu().double()
-    scale = float(expected[expected.isfinite()].abs().max()) if bool(expected.isfinite().any()) else 0.0
+    scaling = expected if among is None else among
+    scale = float(scaling.nan_to_num(0, 0, 0).abs().max()) if scaling.numel() else 0.0
     return torch.allclose(answer, expected, rtol=0, atol=tolerance * max(scale, 1e-3), equal_nan=True)
 
 
@@ -161,10 +185,12 @@ class FixedDraws(FrozenNet):
         self, module: nn.Module, n_draws: int, rng: np.random.Generator, forward: Forward | None = None
     ) -> None:
         super().__init__(module, forward)
+        _check_functions(module)
         self.n_draws = check_n_draws(n_draws)
         self._sites = Sites(self.n_draws, rng)
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
+        self._by_row: set[str | None] = set()  # kinds of blocks in which no row can depend on another
         self._is_checked, self._may_be_quick = False, True
         self._one: Any = None  # a batch of the first row
         self._lock = Lock()
@@ -188,6 +214,8 @@ class FixedDraws(FrozenNet):
         if outputs is None:
             plan = self._plans.get(kind)
             outputs = self.by_whole_passes(batch, n_rows) if plan is None else plan(batch)
+        if kind is None or kind not in self._by_row:
+            self.check_one(lambda batch, n_rows: self._run(0, batch, n_rows), rows, block, outputs[0])
         return outputs
 
     def learn(self, rows: Rows) -> None:
@@ -195,7 +223,8 @@ class FixedDraws(FrozenNet):
         with self._lock:
             if self._one is None:
                 one = rows.take(range(1))
-                _learn_random_calls(self, one, self._sites)
+                with _no_other_randomness(self.name):
+                    _learn_random_calls(self, one, self._sites)
                 self._one = one
 
     def by_whole_passes(self, batch: Any, n_rows: int) -> Tensor:
@@ -211,19 +240,38 @@ class FixedDraws(FrozenNet):
         known = self._sites.parts_first  # in which other threads may be drawing now
         for self._sites.parts_first in (known, not known):
             try:
-                self._check(0, rows, some)
-                for probe in self._sites.probes():
-                    self._check(probe, rows, some)
+                self.check_rows(lambda batch, n_rows: self._run(0, batch, n_rows), rows, some)
+                are_shown = self._check_parts(rows, some)
                 break
             except RowsMixedError:
                 if not self._sites.folded:
                     raise
         else:
             raise folded_error()
-        self._is_checked = differ(rows, some)
+        self._is_checked = are_shown and differ(rows, some)
 
-    def _check(self, draw: int, rows: Rows, some: list[int]) -> None:
-        self.check_rows(lambda batch, n_rows: self._run(draw, batch, n_rows), rows, some)
+    def _check_parts(self, rows: Rows, some: list[int]) -> bool:
+        """Check that the numbers of a row's parts go to this row; whether there was one whose answer shows it.
+
+        Nets may treat parts alike, as where they take their mean: numbers of other rows show what was mixed up.
+        """
+        if not self._sites.folded:
+            return True
+        for row in some:
+            alone = [self._run(probe, rows.take([row]), 1) for probe in PROBES]
+            if alone[0].is_meta or not is_close(*alone):
+                break
+        else:
+            return False
+        n_rows = len(some)
+        for bit in range((n_rows - 1).bit_length()):  # the numbers of any two places differ once
+            which = [place >> bit & 1 for place in range(n_rows)]
+            probed = Pass(self._sites, 0, n_rows, probes=[PROBES[i] for i in which])
+            with probed:
+                outputs = self.outputs(copied(rows.take([row] * n_rows)))
+            if not is_close(outputs, torch.cat([alone[i] for i in which])):
+                raise rows_mixed_error(self.name)
+        return True
 
     # One draw after the other
 
@@ -269,6 +317,8 @@ class FixedDraws(FrozenNet):
         last = self.n_draws - 1  # shows whether a draw changes the next
         is_right = is_close(draws[0], recording.written) and is_close(draws[-1], self._run(last, batch, n_rows))
         self._may_be_quick = is_right
+        if is_right and are_row_by_row([*recording.shared, *recording.drawn], self._sites):
+            self._by_row.add(_kind_of(batch))
         return (plan, draws) if is_right else (None, None)
 
     def _plan_of(self, recording: Recording, n_rows: int) -> Plan:
@@ -353,7 +403,91 @@ def _without_covers(module: nn.Module) -> nn.Module:
             return module
 
 
+def _check_functions(module: nn.Module) -> None:
+    """Refuse functions in a module (patched forward passes, hooks) that hold on to its parts: a copy runs these."""
+    module = _without_covers(module)
+    parts = {id(part) for part in module.modules()}
+    for part in module.modules():
+        for function in parts_of(vars(part), (FunctionType, MethodType, partial)):
+            # Objects of methods and arguments of partial functions are copied with the module; functions are not.
+            while isinstance(function, MethodType | partial):
+                function = function.func if isinstance(function, partial) else function.__func__
+            if any(_holds(value, parts, set()) for value in _taken_along(function)):
+                raise NetError(
+                    f"`estimator` must be a module that can be copied, and a function in its {type(part).__name__} "
+                    f"({getattr(function, '__qualname__', function)}) holds on to the module itself or a part of it, "
+                    "so that a copy would run the original. Make it a method of the module's class, or a hook that "
+                    "uses its first argument alone."
+                )
+
+
+def _holds(value: Any, parts: set[int], seen: set[int]) -> bool:
+    """Whether a value is one of the parts, or a function of them."""
+    if id(value) in parts or id(getattr(value, "__self__", None)) in parts:
+        return True
+    if id(value) in seen or not isinstance(value, FunctionType | MethodType | partial):
+        return False
+    seen.add(id(value))
+    return any(_holds(inner, parts, seen) for inner in _taken_along(value))
+
+
+def _taken_along(function: Any) -> list[Any]:
+    """What a function refers to beside its arguments: of names, those that are modules or their methods."""
+    if isinstance(function, partial):
+        return [function.func, *function.args, *function.keywords.values()]
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, FunctionType):
+        return []
+    names = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
+    named = [function.__globals__.get(name) for name in names]
+    held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]  # but empty ones
+    own = [value for value in named if isinstance(getattr(value, "__self__", value), nn.Module)]
+    return [*own, *(function.__defaults__ or ()), *held]
+
+
 # What is random in training
+
+
+_GENERATORS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "Python's random": (random.getstate, random.setstate),
+    "NumPy's global generator": (np.random.get_state, np.random.set_state),
+    "torch's global generator": (torch.get_rng_state, torch.set_rng_state),
+    "torch's generators on CUDA": (
+        lambda: torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        torch.cuda.set_rng_state_all,
+    ),
+}
+
+
+def _states() -> dict[str, Any]:
+    return {generator: get() for generator, (get, _) in _GENERATORS.items()}
+
+
+def _written(state: Any) -> bytes:
+    parts = state if isinstance(state, list) else [state]
+    return pickle.dumps([part.numpy() if isinstance(part, Tensor) else part for part in parts])
+
+
+@contextmanager
+def _no_other_randomness(name: str) -> Iterator[None]:
+    """Refuse what draws random numbers that no pass has answered, and set the generators back."""
+    before = _states()
+    failure: NetError | None = None
+    try:
+        yield
+    except NetError as error:
+        failure = error
+    moved = [generator for generator, state in _states().items() if _written(state) != _written(before[generator])]
+    for generator in moved:
+        _GENERATORS[generator][1](before[generator])
+    if moved:
+        raise NetError(
+            "`estimator` must draw its random numbers by torch's functions in Python, which can be held fixed, and "
+            f"this {name} draws some by {' and '.join(moved)} (also by TorchScript or torch.ops). Draw them by "
+            "torch.rand or bernoulli_, or give the class a method `sample_posterior(n_draws, rng)`."
+        ) from failure
+    if failure is not None:
+        raise failure
 
 
 def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:

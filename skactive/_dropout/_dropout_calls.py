@@ -8,7 +8,7 @@ stands; where none is longer (dropout of weights, for example), all rows share t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from ._random_calls import TAKES_GENERATOR, RandomCalls, device_of
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
 _KEPT_OF_DEVICE = 16  # else one part in so many of it
+PROBES = (-1, -2)  # draws that no caller asks for: they drop and keep as many parts of rows as they can
 ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
 
 _LAWS: dict[Any, str] = {
@@ -34,6 +35,8 @@ _BOUNDS: dict[Any, tuple[str, str]] = {Tensor.uniform_: ("from", "to"), Tensor.n
 _REFUSED: set[Any] = {*TAKES_GENERATOR, torch.randint_like, F.gumbel_softmax, torch.native_dropout} - _LAWS.keys()
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
 
+_LAYERS: set[Any] = {F.linear, F.conv1d, F.conv2d, F.conv3d, torch.mm, torch.matmul}
+_LAYERS |= {Tensor.mm, Tensor.matmul, Tensor.__matmul__}
 _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax), "probabilities"),
     **dict.fromkeys((F.log_softmax, torch.log_softmax, Tensor.log_softmax), "log_probabilities"),
@@ -68,7 +71,7 @@ class Sites:
         self.n_draws = n_draws
         self.at: list[Site] = []
         self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
-        self.folded: dict[int, int] = {}  # by position: the axis on which parts of a row (tokens, windows) lie
+        self.folded: set[int] = set()  # positions of calls that get parts of rows (tokens, windows) on one axis
         self.parts_first = False  # whether the rows of one part lie side by side there, not the parts of one row
         self._entropy = rng.integers(2**63, size=4).tolist()
         self._kept: dict[Any, Tensor] = {}
@@ -81,6 +84,7 @@ class Sites:
     def numbers(self, position: int, draw: int, device: torch.device, site: Site | None = None) -> Tensor:
         """Random numbers of a draw for one row, not to be changed: booleans of what dropout keeps, or floats."""
         site = self.at[position] if site is None else site
+        draw = 0 if draw in PROBES and position not in self.folded else draw
         key = position, draw, device, site
         numbers = self._kept.get(key)
         if numbers is None:
@@ -89,11 +93,6 @@ class Sites:
                 self._kept[key] = numbers
                 self._n_bytes += numbers.nbytes
         return numbers
-
-    def probes(self) -> range:
-        """Draws that no caller asks for: together they treat any two parts of a row differently."""
-        most = max((self.at[position].shape[axis] for position, axis in self.folded.items()), default=1)
-        return range(-1, -1 - (most - 1).bit_length(), -1)
 
     def units(self, position: int) -> Tensor:
         """Units that each draw keeps, (n_draws, n_units), on the host."""
@@ -107,11 +106,8 @@ class Sites:
         if site.law == "normal":
             return torch.from_numpy(rng.standard_normal(site.shape, dtype=np.float32))
         numbers = torch.from_numpy(rng.random(site.shape, dtype=np.float32))
-        if draw < 0 and position in self.folded:
-            # A probe: parts of a row whose index has this bit set get numbers near 1, the others near 0.
-            axis = self.folded[position]
-            has_bit = (torch.arange(site.shape[axis], device="cpu") >> (-1 - draw)) & 1
-            numbers = 0.01 * numbers + 0.99 * has_bit.view(-1, *(1,) * (len(site.shape) - axis - 1))
+        if draw in PROBES:  # near 0 or 1, so that dropout drops or keeps all units, at nearly every rate
+            numbers = 0.01 * numbers + 0.99 * PROBES.index(draw)
         return numbers >= site.p if site.law == "dropout" else numbers
 
 
@@ -127,32 +123,54 @@ class Pass(RandomCalls):
     """
 
     def __init__(
-        self, sites: Sites, draw: int | None, n_rows: int, *, in_place: bool = True, learns: bool = False
+        self,
+        sites: Sites,
+        draw: int | None,
+        n_rows: int,
+        *,
+        in_place: bool = True,
+        learns: bool = False,
+        probes: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.last_linear: Tensor | None = None  # input of the linear layer that ran last
+        self.layers: list[tuple[Tensor, Tensor]] = []  # input and output of linear layers, those with these numbers:
+        self.tapped = range(0)
+        self.n_layers = 0
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
+        self.normalised: Tensor | None = None  # and its input
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
         self.in_place = in_place
         self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
+        self._probes = probes  # by row: which of `PROBES` gives the numbers of its parts
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Answer the other random functions, note the last linear layer and softmax, and run the rest."""
+        """Answer the other random functions, note layers and the last softmax, and run the rest."""
         if func in _LAWS:
             return self._raw(func, args, kwargs)
         if func in _REFUSED:
             return self._refused(func, args, kwargs)
         if func in _NORMS:
             return _with_fixed_statistics(func, *args, **kwargs)
-        if func is F.linear:
-            self.last_linear = args[0] if args else kwargs["input"]
         if func is Tensor.view and not kwargs and len(args) > 1 and not isinstance(args[1], torch.dtype):
             return args[0].reshape(*args[1:])  # the input may have another memory layout than in training
         value = func(*args, **kwargs)
+        if func in _LAYERS:
+            if self.n_layers in self.tapped:
+                self.layers.append((args[0] if args else kwargs["input"], value))
+            self.n_layers += 1
         if func in _NORMALISERS:
-            self.last_normalised = _NORMALISERS[func], value
+            self.last_normalised, self.normalised = (_NORMALISERS[func], value), args[0] if args else kwargs["input"]
         return value
+
+    def entering(self, outputs: Tensor) -> list[Tensor | None]:
+        """What entered each of the tapped layers, (n_rows, n_units); None if the outputs are not its own.
+
+        They are if a layer returned them, for one of a row's tokens, say, or they are its probabilities.
+        """
+        is_normalised = self.last_normalised is not None and _are_equal(self.last_normalised[1], outputs)
+        logits = self.normalised if is_normalised and self.normalised is not None else outputs
+        return [_entering(entered, left, logits) for entered, left in self.layers]
 
     # Dropout
 
@@ -255,15 +273,39 @@ class Pass(RandomCalls):
             return numbers
         if self._draw in self._sites.of_draw:
             raise folded_error()
-        self._sites.folded[position] = axis
-        if self._sites.parts_first:
-            return numbers.repeat_interleave(self._n_rows, axis)
-        return numbers.repeat([self._n_rows if i == axis else 1 for i in range(numbers.ndim)])
+        self._sites.folded.add(position)
+        rows_axis = axis + self._sites.parts_first
+        if self._probes is None:
+            lengths = [self._n_rows if i == rows_axis else -1 for i in range(numbers.ndim + 1)]
+            return numbers.unsqueeze(rows_axis).expand(lengths).flatten(axis, axis + 1)
+        of_rows = [self._sites.numbers(position, probe, numbers.device) for probe in self._probes]
+        return torch.stack(of_rows, rows_axis).flatten(axis, axis + 1)
 
 
 def plain_pass(n_rows: int) -> Pass:
     """A pass in which dropout does nothing."""
     return Pass(_NO_SITES, None, n_rows)
+
+
+def _are_equal(value: Tensor, outputs: Tensor) -> bool:
+    return value.shape == outputs.shape and (outputs.is_meta or torch.equal(value.to(outputs.dtype), outputs))
+
+
+def _entering(entered: Tensor, left: Tensor, logits: Tensor) -> Tensor | None:
+    """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did."""
+    n_rows, n_logits = len(logits), logits[0].numel()
+    if entered.shape[:1] != (n_rows,) or left.shape[:1] != (n_rows,) or not left.numel() or left[0].numel() % n_logits:
+        return None
+    left = left.reshape(n_rows, -1, n_logits).to(logits.dtype)
+    if entered[0].numel() % left.shape[1]:
+        return None
+    entered = entered.reshape(n_rows, left.shape[1], -1)
+    if logits.is_meta:
+        return entered[:, 0]
+    is_own = torch.isclose(left, logits.reshape(n_rows, 1, n_logits), rtol=0, atol=0, equal_nan=True).all(-1)
+    if not bool(is_own.any(1).all()):
+        return None
+    return entered[torch.arange(n_rows, device=entered.device), is_own.int().argmax(1)]
 
 
 _NO_SITES = Sites(1, np.random.default_rng(0))  # of passes that ask for nothing; only read

@@ -62,6 +62,11 @@ def prunable(chain: list[Call], sites: Sites) -> str:
     return match.group() if match else ""
 
 
+def are_row_by_row(calls: list[Call], sites: Sites) -> bool:
+    """Whether calls are known to treat each row by itself."""
+    return all(_letter(call, sites) != "-" for call in calls)
+
+
 def _letter(call: Call, sites: Sites) -> str:
     function, n_axes = call.function, len(call.shape)
     if function in DROPOUTS:

@@ -128,7 +128,7 @@ def differ(rows: Rows, some: list[int]) -> bool:
 # Nested values, as arguments and outputs of modules are
 
 
-def parts_of(value: Any, kind: type = Tensor) -> Iterator[Any]:
+def parts_of(value: Any, kind: type | tuple[type, ...] = Tensor) -> Iterator[Any]:
     """Tensors, or parts of another kind, in nested tuples, lists, dicts and slices, in order."""
     if isinstance(value, kind):
         yield value

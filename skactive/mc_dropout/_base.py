@@ -15,7 +15,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Rows, TrainingRandom, row_by_row
+from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Rows, TrainingRandom
 from .._utils.devices import best_float, one_torch_thread
 from .._utils.randomness import check_random_state
 from .._utils.types import Activation, BaseEstimator, Optimizer
@@ -157,15 +157,18 @@ class BaseMCDropout(BaseEstimator, ABC):
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Represent rows by the input of the last linear layer, dropout switched off: (n_points, n_units), float32."""
+        """Represent rows by the input of the layer that makes the outputs, without dropout: (n_points, n_units)."""
         check_is_fitted(self, "net_")
         net = FrozenNet(self.net_.module_)
 
         def embed(rows: Rows, block: range) -> Tensor:
-            _, masks = net.plain(rows.take(block), len(block))
-            if masks.last_linear is None:
-                raise ValueError("`embed` returns the input of the last torch.nn.Linear layer, and no such layer ran.")
-            return row_by_row(masks.last_linear, len(block)).float()
+            embeddings = net.tapped(rows, block)[1]
+            if not embeddings.shape[1]:
+                raise ValueError(
+                    "`embed` returns what enters the linear layer or convolution that makes the outputs, and no single "
+                    "one makes them. Let the module's forward pass return what such a layer does."
+                )
+            return embeddings.float()
 
         return InBlocks(self.predict_batch_size).joined(embed, self._rows(X)).cpu().numpy()
 

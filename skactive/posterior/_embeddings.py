@@ -1,6 +1,6 @@
 """Embeddings of rows, the probabilities that a classifier computes from them, and leaves of trees.
 
-The embedding of a net is the input of the linear layer that runs last; that of a model with a method ``embed`` is what
+The embedding of a net is the input of the layer that makes its outputs; that of a model with a method ``embed`` is what
 this returns. All others are treated as linear models: their embedding is the input of a Pipeline's last step. The share
 of trees in which two rows share a leaf is a kernel (Breiman and Cutler's proximity).
 """
@@ -28,7 +28,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .._dropout import FrozenNet, InBlocks, Pass, Rows, differ, row_by_row, spread
+from .._dropout import FrozenNet, InBlocks, Rows, differ, spread
 from .._utils.types import Embedding
 from .._utils.validation import as_array, check_one_output, check_one_target, name_or_callable
 from ._ensembles import FORESTS, of_trees
@@ -57,7 +57,7 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
-    """Return a function that embeds rows; embeddings have no columns if a net ran no linear layer."""
+    """Return a function that embeds rows; embeddings have no columns if no layer of a net makes its outputs."""
     _EMBEDDING.check("embedding", embedding)
     if callable(embedding):
         takes_estimator = _count_required(embedding) == 2
@@ -130,7 +130,7 @@ def _represent(estimator: Any) -> Represent:
 
 
 def _is_net(estimator: Any) -> bool:
-    """Whether it is a net whose last linear layer can be tapped, and that does not embed rows by itself."""
+    """Whether it is a net whose layers can be tapped, and that does not embed rows by itself."""
     return isinstance(estimator, NeuralNet | nn.Module) and not hasattr(estimator, "embed")
 
 
@@ -164,7 +164,7 @@ class _ByMethods:
 
 
 class TappedNet(InBlocks):
-    """Input of the linear layer of a net that runs last, with dropout switched off."""
+    """Input of the layer that makes a net's outputs, with dropout switched off."""
 
     def __init__(self, adapter: NetAdapter) -> None:
         self._adapter = adapter
@@ -175,23 +175,27 @@ class TappedNet(InBlocks):
     def __call__(self, X: Any) -> Any:
         return as_array(self.joined(self._tapped, self._adapter.rows(X)))
 
-    def _check(self, rows: Rows, block: range) -> None:
-        """Check that outputs of a row do not depend on other rows, until this was seen for rows that differ."""
-        if self._is_checked or len(block) < 2:
-            return
-        some = spread(block)
-        self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
-        self._is_checked = differ(rows, some)
+    def _checked(self, rows: Rows, block: range) -> tuple[Tensor, Tensor]:
+        """Outputs and embeddings of a block, whose rows do not depend on other rows."""
+
+        def plain(batch: Any, n_rows: int) -> Tensor:
+            return self._net.plain(batch, n_rows)[0]
+
+        if not self._is_checked and len(block) > 1:
+            some = spread(block)
+            self._net.check_rows(plain, rows, some)
+            self._is_checked = differ(rows, some)
+        outputs, embeddings = self._net.tapped(rows, block)
+        self._net.check_one(plain, rows, block, outputs)
+        return outputs, embeddings
 
     def _tapped(self, rows: Rows, block: range) -> Tensor:
-        self._check(rows, block)
-        outputs, masks = self._net.plain(rows.take(block), len(block))
-        embeddings = _input_of_last_linear(outputs, masks, len(block))
+        _, embeddings = self._checked(rows, block)
         return embeddings.float() if embeddings.dtype in _HALF else embeddings
 
 
 class RepresentedNet(TappedNet):
-    """A net's probabilities, and the input of the linear layer that runs last, in one pass."""
+    """A net's probabilities, and the input of the layer that makes them, in one pass."""
 
     _has_looked = False
 
@@ -206,18 +210,13 @@ class RepresentedNet(TappedNet):
         return joined[:, : widths[0]], joined[:, widths[0] :]
 
     def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
-        self._check(rows, block)
-        outputs, masks = self._net.plain(rows.take(block), len(block))
+        outputs, embeddings = self._checked(rows, block)
         probabilities = self._adapter.answer(outputs.unsqueeze(0))[0]
         if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32
             probabilities = probabilities.float()
             probabilities = probabilities / probabilities.sum(1, keepdim=True)
         widths.append(probabilities.shape[1])
-        return torch.cat([probabilities, _input_of_last_linear(outputs, masks, len(block)).to(probabilities)], dim=1)
-
-
-def _input_of_last_linear(outputs: Tensor, masks: Pass, n_rows: int) -> Tensor:
-    return row_by_row(outputs.new_empty((n_rows, 0)) if masks.last_linear is None else masks.last_linear, n_rows)
+        return torch.cat([probabilities, embeddings.to(probabilities)], dim=1)
 
 
 # Leaves of trees

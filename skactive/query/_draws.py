@@ -318,8 +318,9 @@ def check_ran_a_layer(embeddings: Any) -> Any:
     """Refuse the embeddings of a net that has no layer to take them from: they have no columns."""
     if containers.count_columns(embeddings) == 0:
         raise ValueError(
-            '`embedding`="auto" uses the input of the last torch.nn.Linear layer of a net, and no such layer ran in '
-            "this one. Give a function of the rows as `embedding`, or the net a method `embed(X)`."
+            '`embedding`="auto" uses what enters the linear layer or convolution that makes the outputs of a net, and '
+            "no single one makes those of this net. Give a function of the rows as `embedding`, or the net a method "
+            "`embed(X)`."
         )
     return embeddings
 

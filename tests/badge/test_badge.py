@@ -259,12 +259,12 @@ def test_arrays_that_do_not_do_are_refused_by_name(p, h, refused):
         choose(p, h, 2)
 
 
-def test_a_net_without_a_linear_layer_needs_a_function():
-    net = skorch_net(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 10, 8), nn.Flatten())
+def test_a_net_that_pools_what_its_last_layer_returns_needs_a_function():
+    net = skorch_net(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 10, 7), nn.AvgPool2d(2), nn.Flatten())
     with pytest.raises(ValueError, match="`embedding`"):
         BADGEQuery().select(net, POOL, 3)
     for embedding in (
-        lambda estimator, X: X[:, : len(estimator.module_)],
+        lambda estimator, X: X[:, : len(estimator.module_) - 1],
         lambda X, n=3: torch.from_numpy(X[:, :n]).requires_grad_(),
         lambda X: sparse.csr_array(X[:, :3]),
     ):

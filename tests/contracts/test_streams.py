@@ -257,6 +257,36 @@ def test_blocks_of_other_columns_and_rows_in_another_order_each_time_are_refused
         make().select(model("forest", True), pool, 3)
 
 
+class Mirrored(Items):
+    """Rows that are reversed at random, as augmentation does with pictures: the commonest slip."""
+
+    def __getitem__(self, i):
+        return self.rows[i].flip(0) if torch.rand(()) < 0.5 else self.rows[i]
+
+
+class OneByOne(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return map(Mirrored(torch.from_numpy(X[POOL])).__getitem__, range(N))
+
+
+CHANGING = {
+    "dataset": lambda: Mirrored(torch.from_numpy(X[POOL])),
+    "loader": lambda: torch.utils.data.DataLoader(Mirrored(torch.from_numpy(X[POOL])), batch_size=64),
+    "iterable dataset": OneByOne,
+    "function of blocks": lambda: blocks(lambda: (X[POOL] + rng.normal(size=(N, 1)) for _ in range(2))),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_pool_whose_rows_change_when_they_are_read_again_is_refused(name, query):
+    # Eight rows all fall alike twice with a probability of 0.004: seeded.
+    torch.manual_seed(0)
+    for candidates in (None, np.arange(N - 50, N)):
+        with pytest.raises(ValueError, match=r"the same rows whenever it is read.*without random augmentation"):
+            QUERIES[query]().select(model("net", False), CHANGING[name](), 3, candidates=candidates)
+
+
 def test_an_iterator_that_was_read_is_refused():
     pool = blocks(iter(in_blocks(NUMBERS[POOL], 3)))
     make().select(model("forest", True), pool, 3)

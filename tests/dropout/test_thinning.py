@@ -401,6 +401,49 @@ def test_any_net_is_drawn_as_in_a_forward_pass_for_every_chunking(seed):
         assert_near(functions(x[size - 1 : size]), whole[:, size - 1 : size])
 
 
+POOLS = {
+    "mean": lambda h_pnc: h_pnc.mean(0),
+    "max": lambda h_pnc: h_pnc.amax(0),
+    "parts weighted": lambda h_pnc: torch.einsum("pnc,p->nc", h_pnc, torch.arange(1.0, 1 + len(h_pnc))),
+}
+
+
+@pytest.mark.parametrize("order", ["repeat", "repeat_interleave"])
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("n_parts", [2, 3, 4, 5, 7, 8, 9])
+def test_each_copy_of_a_row_gets_the_mask_of_its_part_in_whatever_order_copies_lie(n_parts, pool, order):
+    def stacked(m, x):
+        h = x.repeat(n_parts, 1) if order == "repeat" else x.repeat_interleave(n_parts, 0)
+        h = m.b(m.drop(m.a(h).relu()))
+        h = h.unflatten(0, (n_parts, -1)) if order == "repeat" else h.unflatten(0, (-1, n_parts)).transpose(0, 1)
+        return POOLS[pool](h)
+
+    torch.manual_seed(0)
+    module = Net(stacked, a=(5, 16), b=(16, 3), drop=0.5).eval()
+    x = normal_rows(2 * n_parts + 1, 5)
+    functions = Functions(module, 3)
+    for rows in (x, x[: 2 * n_parts], x[:n_parts]):  # also as many rows as parts, or a multiple
+        draws = functions(rows)
+        for k in range(3):
+            kept = mask(functions, 0, k)  # (n_parts, 16)
+            by_hand = POOLS[pool](torch.stack([module.b(module.a(rows).relu() * part * 2) for part in kept]))
+            assert_near(draws[k], by_hand.detach())
+
+
+def test_parts_that_answer_for_themselves_in_the_first_rows_only_are_refused_in_any_third_order():
+    def tokens_first(m, x):  # tokens, then rows, then halves of the units
+        h = m.embed(x).transpose(0, 1)
+        h = m.drop(m.a(h.reshape(-1, 8)).relu()).view(h.shape)
+        seen = (x > 0).float().T.unsqueeze(-1)
+        return m.b((h * seen).sum(0) / seen.sum(0))
+
+    torch.manual_seed(0)
+    x = torch.randint(1, 30, (40, 8))
+    x[:, :4] = 0  # all rows begin alike
+    with pytest.raises(ValueError, match=r"neither row by row nor part by part.*`predict_batch_size`=1"):
+        draw(Net(tokens_first, embed=lambda: nn.Embedding(30, 16), a=(8, 8), b=(16, 3), drop=0.5), x)
+
+
 def test_tokens_folded_neither_row_by_row_nor_token_by_token_are_refused():
     def folded(m, x):  # tokens, then rows, then halves of the units
         h = m.a(x.unflatten(1, (2, 4))).unflatten(-1, (2, 4)).permute(1, 0, 2, 3)

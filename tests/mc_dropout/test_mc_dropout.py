@@ -493,8 +493,8 @@ def test_an_embedding_is_what_enters_the_last_linear_layer():
     expected = net.net_.module_[:2](torch.tensor(X, dtype=torch.float32)).detach()
     assert net.embed(X).dtype == np.float32
     np.testing.assert_allclose(net.embed(X), expected, atol=1e-6)
-    without = sequential(nn.Unflatten(1, (4, 1)), 0.5, nn.Conv1d(4, 3, 1), nn.Flatten)
-    with pytest.raises(ValueError, match=r"no such layer ran"):
+    without = sequential(nn.Unflatten(1, (1, 4)), 0.5, nn.Conv1d(1, 3, 3), nn.AvgPool1d(2), nn.Flatten)
+    with pytest.raises(ValueError, match=r"no single one makes them"):
         small_classifier(module=without).fit(X, y).embed(X)
 
 

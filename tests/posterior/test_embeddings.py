@@ -15,8 +15,16 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from torch import nn
+from torch.nn import functional as F
 
-from skactive import LastLayerClassifier, MCDropoutClassifier, MCDropoutRegressor
+from skactive import (
+    BADGEQuery,
+    KCenterQuery,
+    LastLayerClassifier,
+    MCDropoutClassifier,
+    MCDropoutRegressor,
+    StochasticBatchQuery,
+)
 from skactive.posterior._embeddings import embed_by, represent_by
 
 X, codes = load_iris(return_X_y=True)
@@ -89,3 +97,77 @@ def test_a_head_is_embedded_by_its_own_method_also_in_a_pipeline():
     np.testing.assert_array_equal(h, head[-1].embed(head[0].transform(X)))
     np.testing.assert_array_equal(h, embed_by(head)(X))
     np.testing.assert_array_equal(p, head.predict_proba(X))
+
+
+class Heads(nn.Module):
+    """Layers with one head for the classes, and others beside."""
+
+    def __init__(self, answer):
+        super().__init__()
+        torch.manual_seed(0)
+        self.answer, self.a, self.b, self.other = answer, nn.Linear(4, 6), nn.Linear(6, 3), nn.Linear(4, 5)
+        self.squeeze, self.excite, self.head = nn.Linear(6, 2), nn.Linear(2, 6), nn.Conv2d(6, 3, 1)
+
+    def forward(self, x):
+        return self.answer(self, x)
+
+
+def gated(m, x):
+    h = m.a(x)
+    return h * m.excite(m.squeeze(h).relu()).sigmoid()
+
+
+def auxiliary_head_last(m, x):
+    y = m.b(m.a(x))
+    m.seen = m.other(x)
+    return y
+
+
+def one_token_of_each(m, x):
+    tokens = m.a(x[:, None] * torch.arange(1.0, 4)[:, None])
+    return m.b(tokens)[torch.arange(len(x)), chosen(x)]
+
+
+def chosen(x):
+    return (x[:, 0] > 6).long() + 1
+
+
+EMBEDDED = {
+    "auxiliary head last": (auxiliary_head_last, lambda m, x: m.a(x)),
+    "squeeze and excite, convolution as head": (
+        lambda m, x: m.head(gated(m, x)[..., None, None]).flatten(1).softmax(-1),
+        gated,
+    ),
+    "prototypes": (
+        lambda m, x: F.normalize(m.a(x)) @ F.normalize(m.b.weight).T,
+        lambda m, x: F.normalize(m.a(x)),
+    ),
+    "one token of each row": (one_token_of_each, lambda m, x: m.a(x * (1.0 + chosen(x)[:, None]))),
+}
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_an_embedding_is_what_enters_the_layer_that_makes_the_outputs(name):
+    answer, expected = EMBEDDED[name]
+    module, rows = Heads(answer).eval(), torch.from_numpy(X32)
+    with torch.no_grad():
+        by_hand = expected(module, rows).numpy()
+    np.testing.assert_allclose(embed_by(module)(rows), by_hand, atol=1e-6)
+    np.testing.assert_allclose(represent_by(module)(rows)[1], by_hand, atol=1e-6)
+    np.testing.assert_allclose(LastLayerClassifier(module).fit(rows, y).embed(rows), by_hand, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        BADGEQuery(random_state=0),
+        KCenterQuery(random_state=0),
+        StochasticBatchQuery("entropy", diversity=1.0, random_state=0),
+        StochasticBatchQuery("entropy", diversity=1.0, space="gradients", random_state=0),
+    ],
+)
+def test_a_net_whose_outputs_no_single_layer_makes_needs_an_embedding_by_name(query):
+    module = Heads(lambda m, x: m.b(F.dropout(m.a(x), 0.5, m.training)) + m.b(m.a(2 * x))).eval()
+    with pytest.raises(ValueError, match=r"no single one makes.*as `embedding`, or the net a method `embed\(X\)`"):
+        query.select(module, X32, 3)
+    assert len(StochasticBatchQuery("entropy", random_state=0).select(module, X32, 3)) == 3

@@ -1,6 +1,7 @@
 """Nets that others made: how skorch nets and bare modules are asked, and what their answers are taken for."""
 
 import functools
+import random
 
 import numpy as np
 import pytest
@@ -51,8 +52,8 @@ class Hostile(nn.Module):
         self.a, self.drop, self.b = nn.Linear(4, 16), nn.Dropout(0.5), nn.Linear(16, n_outputs)
 
     def forward(self, x):
-        place = torch.arange(len(x), dtype=x.dtype)[:, None] * torch.arange(self.b.out_features)
-        return self.b(self.drop(torch.relu(self.a(x / 240)))) + 1e-5 * torch.sin(place + len(x))
+        place = torch.arange(len(x), dtype=x.dtype)[:, None] * torch.arange(16)
+        return self.b(self.drop(torch.relu(self.a(x / 240))) + 1e-5 * torch.sin(place + len(x)))
 
 
 HOSTILE = {
@@ -239,9 +240,105 @@ def test_nets_that_do_more_in_training_than_is_seen_are_refused():
         Around(lambda module, x: module.net(x / (48 if module.training else 240)), 0.0),
         Around(lambda module, x: module.net(torch.ops.aten.dropout(x / 240, 0.5, module.training))),
     ):
-        with pytest.raises(ValueError, match=r"by its dropout alone|same at every call|rate above 0"):
+        with pytest.raises(ValueError, match=r"by its dropout alone|by torch's global generator|rate above 0"):
             draws_of(more.eval(), X)
     torch.set_rng_state(state)
+
+
+class Skips(nn.Module):
+    """Leaves layers out in training, rarely, where ``coin()`` says so; a value leaves torch."""
+
+    def __init__(self, coin):
+        super().__init__()
+        self.coin, self.a, self.drop, self.o = coin, nn.Linear(4, 16), nn.Dropout(0.2), nn.Linear(16, 3)
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, x):
+        h = self.drop(self.a(x / 240).relu())
+        if float(h.detach().abs().max()) > 1e6:
+            raise ValueError
+        for layer in self.layers:
+            h = h if self.training and self.coin() else h + 2 * layer(h).relu()
+        return self.o(h)
+
+
+STATES = {
+    "Python's random": (random.getstate, lambda: random.random() < 0.05),
+    "NumPy's global generator": (lambda: np.random.get_state()[2], lambda: np.random.rand() < 0.05),  # noqa: NPY002
+    "torch's global generator": (
+        lambda: torch.get_rng_state().tolist(),
+        lambda: float(torch.ops.aten.dropout(torch.ones(1), 0.05, True)) == 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("generator", STATES)
+def test_layers_left_out_by_other_generators_are_refused_by_their_name_and_these_stay_as_they_were(generator):
+    state, coin = STATES[generator]
+    for seed in range(20):  # the coins of a seed may all fall alike
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        module = Skips(coin)
+        before = state()
+        with pytest.raises(ValueError, match=f"this Skips draws some by {generator} "):
+            draws_of(module, X)
+        assert state() == before
+
+
+def patched(m):
+    original = m.net.forward
+    m.net.forward = lambda x: original(x)
+
+
+def hooked(m):
+    adapter = m.net[2]
+    m.net[0].register_forward_hook(lambda layer, given, returned: adapter(returned))
+
+
+def in_a_list(m):
+    m.steps = [lambda x: F.dropout(x, 0.5, m.training)]
+
+
+@pytest.mark.parametrize("change", [patched, hooked, in_a_list])
+def test_a_module_whose_functions_hold_on_to_it_is_refused(change):
+    module = Around(lambda m, x: m.net(x / 240)).eval()
+    change(module)
+    with pytest.raises(ValueError, match="holds on to the module itself or a part of it"):
+        draws_of(module, X)
+
+
+def test_functions_that_a_copy_takes_along_are_no_hindrance():
+    module = Around(lambda m, x: m.net(x / 240)).eval()
+    expected, seen = draws_of(module, X), []
+    module.net.forward = functools.partial(type(module.net).forward, module.net)
+    module.net[2].forward = module.net[2].forward  # a bound method
+    module.net[0].register_forward_hook(lambda layer, given, returned: seen.append(layer))
+    module(torch.from_numpy(X))
+    torch.testing.assert_close(draws_of(module, X), expected)
+
+
+def leaves_early(m, x):
+    h = m.net[:3](x / 240)
+    return m.net[3](h) if bool((x[:, 0] > 120).all()) else m.net[3](h.tanh())  # all rows are sure
+
+
+def test_a_net_that_leaves_early_only_if_all_rows_are_sure_is_refused_whatever_the_first_row_is():
+    for seed in range(5):
+        unsure_first = np.concatenate([X[X[:, 0] < 120][:1], rng(seed).permutation(X)])
+        with pytest.raises(ValueError, match="compute each row by itself"):
+            draws_of(Around(leaves_early).eval(), unsure_first)
+
+
+@pytest.mark.parametrize("ask", [draws_of, lambda net, rows: BADGEQuery().select(net, rows, 3)])
+def test_one_row_of_each_block_is_looked_at_by_itself(ask):
+    def scaled(m, x):
+        return m.net(x / max(240, float(x.detach().abs().max())))
+
+    outlier = np.concatenate([X[:256], X[:256]])
+    outlier[400] = 1000
+    with pytest.raises(ValueError, match="compute each row by itself"):
+        ask(Around(scaled).eval(), outlier)
 
 
 def test_rows_that_are_alike_at_first_hide_no_dependence_on_other_rows():
