@@ -205,10 +205,11 @@ def hessian(X: Any, D_nC: Floats) -> Floats:
     own_nC = D_nC if n_classes == 1 else _variances(D_nC)
     blocks = np.empty((n_classes, n_features, n_classes, n_features))
     for c in range(n_classes):
-        for d in range(c + 1):
-            pair_n = own_nC[:, c] if c == d else -D_nC[:, c] * D_nC[:, d] / D_nC.sum(axis=1)
-            block = X.T @ _scaled_rows(X, pair_n)
-            blocks[c, :, d] = blocks[d, :, c] = block.toarray() if sparse.issparse(block) else block
+        roots = _scaled_rows(X, np.sqrt(own_nC[:, c]))
+        blocks[c, :, c] = _dense(roots.T @ roots)  # a product with itself takes half the work
+        for d in range(c):
+            block = X.T @ _scaled_rows(X, -D_nC[:, c] * D_nC[:, d] / D_nC.sum(axis=1))
+            blocks[c, :, d] = blocks[d, :, c] = _dense(block)
     return blocks.reshape(n_classes * n_features, -1)
 
 
@@ -351,6 +352,10 @@ class _KernelSolver:
 
 
 # Arrays and sparse matrices alike
+
+
+def _dense(block: Any) -> Floats:
+    return block.toarray() if sparse.issparse(block) else block
 
 
 def _scaled_rows(X: Any, scale_n: Floats) -> Any:

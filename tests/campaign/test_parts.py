@@ -248,7 +248,8 @@ def campaign_with_labels(folder, seed, n_batches, label=threshold, model=None, s
     frame = pd.DataFrame({"id": range(500), "x": x[:, 0], "z": x[:, 1], "y": None})
     truth, is_clear = label(x, rng), rng.random(500) > skips * (1 + (x[:, 0] > 0))
     model = LogisticRegression() if model is None else model
-    campaign = Campaign.start(folder / f"{seed}.db", frame, target="y", id="id", model=model, random_state=seed)
+    known = {"target": "y", "id": "id", "labels": ["a", "b"]}
+    campaign = Campaign.start(folder / f"{seed}.db", frame, **known, model=model, random_state=seed)
     for _ in range(n_batches):
         ids = campaign.ask(20).index.to_numpy()
         campaign.tell({id: truth[id] for id in ids[is_clear[ids]].tolist()})
