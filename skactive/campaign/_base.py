@@ -22,6 +22,7 @@ from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
+from ._columns import MOST_ROWS, Reading, described, settled, told_of_odd
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of
 from ._status import report_on
@@ -48,6 +49,8 @@ class CampaignBase:
     _query: Any
     _model: Any
     _X: pd.DataFrame | None
+    _names: pd.Index  # of the rows, in messages
+    _readings: dict[str, Reading]
     _fits: dict[str, Any]
 
     rules: ClassVar[Rules] = {
@@ -88,7 +91,9 @@ class CampaignBase:
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
         rows, taken = self._store.rows(), self._store.settings().get("gone", [])
-        match = Match.of(rows, table)
+        readings = {name: Reading(**one) for name, one in self._settings["readings"].items()}
+        self._readings = settled(readings, table.X, table.decimal)
+        match = Match.of(rows, table, self._readings)
         match.check_changes(rows.ids, set(taken), changes)
         known = State.of(len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"])
         came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
@@ -98,7 +103,16 @@ class CampaignBase:
             self._store.replace_rows(now, len(rows.ids))
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
-        self._ids, self._came, self._gone, self._X = ids, labelled(now.labels), match.gone, match.rows(ids)
+        self._ids, self._came, self._gone = ids, labelled(now.labels), match.gone
+        self._X, self._names = match.rows(ids)
+        self._warn_of_odd(np.concatenate([match.changed, np.arange(len(rows.ids), len(ids))]))
+
+    def _warn_of_odd(self, rows: NDArray[np.int64]) -> None:
+        """Name cells of these rows that are gaps to a model by name."""
+        if isinstance(self._model, str) and len(rows):
+            found = described(self._table().take(rows), self._readings, self._names.take(rows))
+            for line in told_of_odd(found):
+                warn(line)
 
     def _state(self) -> State:
         events, rule = self._store.events(), self._settings["rule"]
@@ -194,7 +208,8 @@ class CampaignBase:
         """The fitted preprocessing of a named model."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            self._fits["prepared"] = models.fitted_preprocessing(self._table(), vectorizer, self.random_state)
+            given = self._table(), self._readings, vectorizer, self.random_state
+            self._fits["prepared"] = models.fitted_preprocessing(*given)
         return self._fits["prepared"]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -323,7 +338,7 @@ def first_choice(
     if how == "uniform":
         rows = rng.choice(candidates, k, replace=False)
         return Choice(rows, -np.log(len(candidates) - np.arange(k)), facts)
-    most = max(k, models.MOST_ROWS)
+    most = max(k, MOST_ROWS)
     some = np.sort(rng.choice(candidates, most, replace=False)) if len(candidates) > most else candidates
     points = np.asarray(prepare().transform(X.take(some)), dtype=np.float64)
     return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)

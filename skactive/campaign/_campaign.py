@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
@@ -14,6 +16,7 @@ from .._utils.validation import check_parameters
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
+from ._columns import described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, labelled_frame, status_of, surprising, table_of
@@ -145,10 +148,12 @@ class Campaign(CampaignBase):
         closed = None if labels is None else allowed_labels(labels, kind)
         came = Vocabulary(kind, closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
+        readings = readings_of(table.X, table.decimal)
         settings = {
             "target": target,
             "id": id,
             "columns": table.X.columns.tolist(),
+            "readings": {name: asdict(reading) for name, reading in readings.items()},
             "kind": kind,
             "labels": closed,
             "rule": rule,
@@ -157,11 +162,13 @@ class Campaign(CampaignBase):
             "model": model_settings(model),
             "query": query_settings(query, kind),
         }
-        Store(path).create(settings, Rows(table.ids, row_hashes(table.X), came))
+        Store(path).create(settings, Rows(table.ids, row_hashes(table.X, readings), came))
         campaign = object.__new__(cls)
         campaign._connect(path, verbose)
         campaign._take_rows()
-        campaign._query, campaign._model, campaign._X = query, model, table.X
+        campaign._query, campaign._model = query, model
+        campaign._X, campaign._names, campaign._readings = table.X, table.names, readings
+        campaign._warn_of_odd(np.arange(len(table.ids)))
         return campaign
 
     @classmethod
@@ -326,6 +333,18 @@ class Campaign(CampaignBase):
         if judged is None:
             raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
         return surprising(judged, state, self._table().take(list(state.labels)), self.kind, n)
+
+    def columns(self) -> pd.DataFrame:
+        """How each column of the table is read, as decided at the start: for models by name.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
+            ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
+            something else, an ``example`` of these and its ``row``.
+        """
+        return described(self._table(), self._readings, self._names)
 
     def disagreements(self) -> pd.DataFrame:
         """Rows with different labels of annotators: a column for each, and ``label``, which counts, or None."""

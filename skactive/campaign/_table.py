@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.validation import import_optional, warn
+from ._columns import Reading, is_of_numbers, read
 from ._labels import EXACT, plain_labels
 from ._store import CampaignError, Rows, has_texts, index_of, shown
 
@@ -34,6 +35,8 @@ class Table:
     ids: pd.Index
     X: pd.DataFrame  # the columns of the model, indexed by id
     labels: list[Any]  # None where the target has a gap
+    names: pd.Index  # of the rows, in messages
+    decimal: str | None  # the decimal mark of the file that the table was read from, if it shows one
 
     @classmethod
     def of(cls, frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Table:
@@ -54,7 +57,8 @@ class Table:
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
         X = frame[ours]
         X = X.set_axis(ids.rename(id if id is not None else frame.index.name or "id"), axis=0)
-        return cls(ids, X, plain_labels(frame[target], "target", ids))
+        labels = plain_labels(frame[target], "target", ids)
+        return cls(ids, X, labels, names_of(frame.index), frame.attrs.get("decimal"))
 
 
 def _columns_of(
@@ -144,15 +148,21 @@ def _files_at(paths: Sequence[Any]) -> list[str]:
 # --- ids ------------------------------------------------------------------------------------------
 
 
+def names_of(index: pd.Index) -> pd.Index:
+    """What rows are called in messages: by the user's index, else by numbers from 1."""
+    return index + 1 if index.equals(pd.RangeIndex(len(index))) else index
+
+
 def plain_ids(keys: Any) -> pd.Index:
     """Ids as texts or whole numbers, all different, none missing."""
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
     if len(missing):
-        raise CampaignError(f"`id` must be there in every row. Row {missing[0] + 1} has none.", missing.tolist())
+        where = names_of(series.index)[missing[0]]
+        raise CampaignError(f"`id` must be there in every row. Row {where} has none.", missing.tolist())
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
-        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {twice[0] + 1}"
+        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {names_of(series.index)[twice[0]]}"
         raise CampaignError(f"`id` must be different in every row. Got {where}: drop the copies.", twice.tolist())
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
@@ -216,12 +226,21 @@ def _hint(ids: pd.Index, unknown: list[Any]) -> str:
 # --- hashes of rows -------------------------------------------------------------------------------
 
 
-def row_hashes(X: pd.DataFrame) -> Hashes:
+def row_hashes(X: pd.DataFrame, readings: Mapping[str, Reading]) -> Hashes:
     """A hash for each row: the same for the same values, in whatever types and order of columns and rows."""
     names = sorted(X.columns)
     blocks = (X.iloc[start : start + _BLOCK] for start in range(0, len(X), _BLOCK))
-    hashed = (pd.DataFrame({name: _hashed(block[name]) for name in names}) for block in blocks)
+    hashed = (pd.DataFrame({name: _hashed_as(block[name], readings[name]) for name in names}) for block in blocks)
     return np.concatenate([pd.util.hash_pandas_object(one, index=False).to_numpy() for one in hashed])
+
+
+def _hashed_as(column: pd.Series, reading: Reading) -> Hashes:
+    """A hash for each value as it is read, so that one odd cell, by which all are texts, does not change the others."""
+    if reading.kind not in ("number", "date") or column.dtype.kind in "mM" or is_of_numbers(column):
+        return _hashed(column)
+    values = read(column, reading)
+    is_read = values.abs() < EXACT if reading.kind == "number" else values.notna()
+    return np.where(is_read, _hashed(values), _hashed(column))
 
 
 def _hashed(column: pd.Series) -> Hashes:
@@ -266,7 +285,7 @@ class Match:
     hashes: Hashes  # of the table
 
     @classmethod
-    def of(cls, rows: Rows, table: Table) -> Match:
+    def of(cls, rows: Rows, table: Table, readings: Mapping[str, Reading]) -> Match:
         where = np.arange(len(rows.ids)) if rows.ids.equals(table.ids) else rows.ids.get_indexer(table.ids)
         known = where >= 0
         if not known.any():
@@ -276,7 +295,7 @@ class Match:
             )
         positions = np.full(len(rows.ids), -1, dtype=np.int64)
         positions[where[known]] = np.flatnonzero(known)
-        hashes = row_hashes(table.X)
+        hashes = row_hashes(table.X, readings)
         changed = np.flatnonzero((positions >= 0) & (hashes[positions] != rows.hashes))
         return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), hashes)
 
@@ -300,13 +319,17 @@ class Match:
         now[self.changed] = self.hashes[self.positions[self.changed]]
         return np.concatenate([now, self.hashes[self.new]])
 
-    def rows(self, ids: pd.Index) -> pd.DataFrame:
-        """Rows in the order of the campaign, ``ids``, the new ones behind; those that are gone hold any values."""
+    def rows(self, ids: pd.Index) -> tuple[pd.DataFrame, pd.Index]:
+        """Rows and their names in the order of the campaign, ``ids``, the new ones behind.
+
+        Those that are gone hold any values.
+        """
         positions = np.concatenate([self.positions, self.new])
-        X = self.table.X
+        X, names = self.table.X, self.table.names
         if len(positions) == len(X) and (positions == np.arange(len(X))).all():
-            return X
-        return X.iloc[np.maximum(positions, 0)].set_axis(ids.rename(X.index.name), axis=0)
+            return X, names
+        places = np.maximum(positions, 0)
+        return X.iloc[places].set_axis(ids.rename(X.index.name), axis=0), names.take(places)
 
 
 def _count(ids: list[Any], one: str, more: str) -> str:

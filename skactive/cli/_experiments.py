@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .._utils.types import SamplerName
+from ..campaign._columns import readings_of
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model
 from ..datasets import make_repeated
 from ..experiment import run_experiment
@@ -159,7 +160,9 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tu
             f"{options.labels} must have more labels: a third of the {len(y)} is for testing, and --initial and "
             f"--rounds times -n take {needed} of the others. Lower these."
         )
-    prepared = fitted_preprocessing(X, "skrub" if has_skrub() else "plain", options.seed)
+    prepared = fitted_preprocessing(
+        X, readings_of(X, frame.attrs.get("decimal")), "skrub" if has_skrub() else "plain", options.seed
+    )
     learner, queries = named_model(options.model, prepared, kind), queries_for(kind, options.model)
     scoring = "accuracy" if kind == "classes" else "neg_root_mean_squared_error"
     sizes = {"test_size": n_test, "n_initial": options.initial, "batch_size": options.n}
