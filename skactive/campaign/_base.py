@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from .._utils.randomness import check_random_state
 from .._utils.types import Changes
-from .._utils.validation import FLAG, Rule, Rules, check_parameters, integer, one_of, warn
+from .._utils.validation import FLAG, Rule, Rules, check_parameters, each_warning_once, integer, one_of, warn
 from ..query import Limits
 from ..query._pool import Pool
 from ..samplers._law import draw_batch
@@ -24,7 +24,7 @@ from . import _models as models
 from ._accuracy import Accuracy, accuracy_of, picks_of
 from ._columns import MOST_ROWS, Reading, described, settled, told_of_odd
 from ._first_batch import FIRST, first_rows
-from ._labels import Answer, Told, Vocabulary, events_of
+from ._labels import Answer, Told, Vocabulary, events_of, kind_of, told_of_kind
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
 from ._table import Match, Table, rows_of
@@ -44,7 +44,6 @@ class CampaignBase:
     path: Path
     target: str
     id: str | None
-    kind: str
     random_state: int
     _query: Any
     _model: Any
@@ -79,8 +78,26 @@ class CampaignBase:
         self._store, self._verbose = Store(path), verbose
         self._settings = settings = self._store.settings()
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
-        self.kind, self.random_state = settings["kind"], settings["random_state"]
+        self.random_state = settings["random_state"]
         self._X, self._fits = None, {}
+
+    @property
+    def kind(self) -> str:
+        """What labels are: "classes", also while there are none that say so, or "numbers"."""
+        return self._known_kind() or "classes"
+
+    def _known_kind(self) -> str | None:
+        if self._settings["kind"] is None:  # another process may have told the first labels
+            self._settings["kind"] = self._store.settings()["kind"]
+        return self._settings["kind"]
+
+    def _take_kind(self, labels: Sequence[Any]) -> None:
+        """Keep what labels are, if these are the first."""
+        kind = kind_of(labels)
+        if kind is not None and self._known_kind() is None:
+            self._store.note({"kind": kind})
+            if said := told_of_kind(labels, kind):
+                warn(said)
 
     def _take_rows(self) -> None:
         """Read ids and labels, without a table."""
@@ -94,24 +111,25 @@ class CampaignBase:
         readings = {name: Reading(**one) for name, one in self._settings["readings"].items()}
         self._readings = settled(readings, table.X, table.decimal)
         match = Match.of(rows, table, self._readings)
+        self._warn_of_odd(table, np.concatenate([match.positions[match.changed], match.new]))
         match.check_changes(rows.ids, set(taken), changes)
         known = State.of(len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"])
-        came = self._vocabulary(known).labels([table.labels[i] for i in match.new.tolist()])
+        labels = [table.labels[i] for i in match.new.tolist()]
+        came = self._vocabulary(known, labels).labels(labels)
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
+        self._take_kind(labels)
         if len(match.new) or len(match.changed):
             self._store.replace_rows(now, len(rows.ids))
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
         self._ids, self._came, self._gone = ids, labelled(now.labels), match.gone
         self._X, self._names = match.rows(ids)
-        self._warn_of_odd(np.concatenate([match.changed, np.arange(len(rows.ids), len(ids))]))
 
-    def _warn_of_odd(self, rows: NDArray[np.int64]) -> None:
+    def _warn_of_odd(self, table: Table, rows: NDArray[np.int64]) -> None:
         """Name cells of these rows that are gaps to a model by name."""
         if isinstance(self._model, str) and len(rows):
-            found = described(self._table().take(rows), self._readings, self._names.take(rows))
-            for line in told_of_odd(found):
+            for line in told_of_odd(described(table.X.take(rows), self._readings, table.names.take(rows))):
                 warn(line)
 
     def _state(self) -> State:
@@ -121,8 +139,11 @@ class CampaignBase:
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
-    def _vocabulary(self, state: State) -> Vocabulary:
-        return Vocabulary(self.kind, self._settings["labels"], state.all_labels())
+    def _vocabulary(self, state: State, labels: Sequence[Any]) -> Vocabulary:
+        """What labels may be; ``labels`` decide if they are the first."""
+        kind = self._known_kind() or kind_of(labels) or "classes"
+        models.check_score(self._settings["query"].get("params", {}).get("score"), kind)
+        return Vocabulary(kind, self._settings["labels"], state.all_labels())
 
     def _table(self) -> pd.DataFrame:
         """The columns of the model, in the order of the campaign."""
@@ -135,6 +156,7 @@ class CampaignBase:
 
     # --- what changes the file --------------------------------------------------------------------
 
+    @each_warning_once()
     def _ask(self, n: int, limits: Limits | None) -> pd.DataFrame:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
@@ -178,7 +200,9 @@ class CampaignBase:
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
         state, rows = self._state(), self._rows_of([answer.id for answer in answers])
-        events, told = events_of(answers, rows, state, self._came, self._vocabulary(state), unasked)
+        labels = [answer.label for answer in answers if not answer.skipped]
+        events, told = events_of(answers, rows, state, self._came, self._vocabulary(state, labels), unasked)
+        self._take_kind(labels)
         if events:
             self._store.add_events(events, state.seen)
         return told

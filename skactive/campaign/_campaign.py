@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
-from .._utils.validation import check_parameters
+from .._utils.validation import check_parameters, each_warning_once
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
@@ -40,7 +40,7 @@ class Campaign(CampaignBase):
     target, id : str
         The columns of the labels and of the ids; ``id`` is None for ids in an index without a name.
     kind : {"classes", "numbers"}
-        What labels are.
+        What labels are: as the first ones say, if `start` saw none and ``task`` is "auto".
     random_state : int
         The seed. The same seed asks for the same ids, in one process or in many, on one machine, for the same table in
         the order that it had at the start.
@@ -124,7 +124,8 @@ class Campaign(CampaignBase):
             By default ``StochasticBatchQuery(epsilon=0.1)``: one in ten rows is picked uniformly, by which accuracy can
             be estimated. Its ``random_state`` is replaced by seeds of the campaign.
         task : {"auto", "classification", "regression"}, default="auto"
-            "auto": regression if labels are numbers, and some are no whole ones or there are more than twenty.
+            "auto": regression if labels are numbers, and some are no whole ones, there are more than twenty different
+            ones, or most of twenty or more differ. Without labels in the table, the first that are told decide.
         labels : sequence, optional
             All allowed labels; others are refused. By default any.
         rule : {"latest", "majority", "open"}, default="latest"
@@ -140,13 +141,13 @@ class Campaign(CampaignBase):
         """
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first, random_state=random_state)
         table = Table.of(frame, id=id, target=target)
-        kind = TASKS[task] or kind_of(table.labels)
+        kind = TASKS[task] or kind_of(table.labels) or ("classes" if labels is not None else None)
         if None not in table.labels:
             raise CampaignError(
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
-        closed = None if labels is None else allowed_labels(labels, kind)
-        came = Vocabulary(kind, closed, set()).labels(table.labels)
+        closed = None if labels is None else allowed_labels(labels, kind or "classes")
+        came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
         readings = readings_of(table.X, table.decimal)
         settings = {
@@ -160,7 +161,7 @@ class Campaign(CampaignBase):
             "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
-            "query": query_settings(query, kind),
+            "query": query_settings(query, kind or "classes"),
         }
         Store(path).create(settings, Rows(table.ids, row_hashes(table.X, readings), came))
         campaign = object.__new__(cls)
@@ -168,7 +169,7 @@ class Campaign(CampaignBase):
         campaign._take_rows()
         campaign._query, campaign._model = query, model
         campaign._X, campaign._names, campaign._readings = table.X, table.names, readings
-        campaign._warn_of_odd(np.arange(len(table.ids)))
+        campaign._warn_of_odd(table, np.arange(len(table.ids)))
         return campaign
 
     @classmethod
@@ -280,6 +281,7 @@ class Campaign(CampaignBase):
         wanted = listed_ids(ids)
         until_written(lambda: self._withdraw(wanted))
 
+    @each_warning_once()
     def status(
         self, *, accuracy: bool = True, report: bool = True, tolerance: float = 0.05, patience: int = 30
     ) -> Status:
@@ -302,6 +304,7 @@ class Campaign(CampaignBase):
         told = self._report(state, tolerance, patience) if report and can_fit else None
         return status_of(state, batches, self._named_ids(), self.kind, accuracy=judged, report=told)
 
+    @each_warning_once()
     def model(self) -> Any:
         """A model fitted to all labels that count. It takes rows of the table without the columns of id and target."""
         self._table()
@@ -311,6 +314,7 @@ class Campaign(CampaignBase):
             raise CampaignError(f"A model needs {needed}. There are {len(state.labels)} labels: tell some more.")
         return self._fitted(state)
 
+    @each_warning_once()
     def recheck(self, n: int = 20) -> pd.DataFrame:
         """Labelled rows that are most worth a second look: labels that out-of-fold predictions find least probable.
 
@@ -355,6 +359,7 @@ class Campaign(CampaignBase):
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 
+    @each_warning_once()
     def to_frame(self, *, guesses: bool = False) -> pd.DataFrame:
         """A copy of the table with the labels that count in the target column, indexed by id.
 

@@ -78,15 +78,21 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
     found = some_of(column.dropna())
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _of_words(found)
-    widths = {_width(value) for value in found}
-    if len(widths) == 1 and 0 not in widths:
-        return Reading("embedding", width=widths.pop())
+    width = int(found.map(_width).mode()[0])
+    if width and (found.map(_width) == width).mean() > NEARLY_ALL:
+        return Reading("embedding", width=width)
     said = found[~_is_gap_word(found)]
     dates = (Reading("date", form=form) for form in DATES)
     for reading in (*dates, _number_reading(said, decimal)):
-        if reading is not None and len(said) and read(said, reading).notna().mean() > NEARLY_ALL:
+        if reading is not None and _explains(reading, said):
             return reading
     return _of_words(found)
+
+
+def _explains(reading: Reading, said: pd.Series) -> bool:
+    """True if nearly all cells fit, or nearly all that differ: a third may be "unknown"."""
+    fits = read(said, reading).notna()
+    return any(some.mean() > NEARLY_ALL for some in (fits, fits[~said.astype(str).duplicated()]))
 
 
 def _of_words(found: pd.Series) -> Reading:
@@ -98,7 +104,7 @@ def _number_reading(said: pd.Series, decimal: str | None) -> Reading | None:
     parts = _parts(said[_is_text(said)]).dropna(subset=["digits"])
     if parts.empty:
         return Reading("number")
-    if parts["digits"].str.fullmatch(CODES).any():
+    if parts["digits"].str.fullmatch(CODES).any() and not parts["digits"].str.contains("[.,]").any():
         return None
     before, after = parts[["before", "after"]].value_counts().index[0]
     digits = parts["digits"][(parts["before"] == before) & (parts["after"] == after)]
@@ -108,8 +114,9 @@ def _number_reading(said: pd.Series, decimal: str | None) -> Reading | None:
 def spelling_of(digits: pd.Series, decimal: str | None) -> Reading:
     """The decimal mark that cells show, else that of the table; thousands are parted where that is beyond doubt."""
     fits = {(mark, grouped): digits.str.fullmatch(_pattern(mark, grouped)) for mark in OTHER for grouped in (0, 1)}
-    votes = {mark: int((fits[mark, 1] & ~fits[other, 1]).sum()) for mark, other in OTHER.items()}
-    mark = max(votes, key=lambda mark: votes[mark]) if any(votes.values()) else decimal or "."
+    marks = (decimal or ".", OTHER[decimal or "."])  # the first if votes are equal
+    votes = {mark: int((fits[mark, 1] & ~fits[OTHER[mark], 1]).sum()) for mark in marks}
+    mark = max(votes, key=lambda mark: votes[mark])
     beyond_doubt = fits[mark, 1] & ~fits[mark, 0] & ~fits[OTHER[mark], 0]
     is_open = not any(votes.values()) and decimal is not None
     return Reading("number", mark=mark, grouped=bool(is_open or beyond_doubt.any()))
@@ -167,11 +174,11 @@ def _numbers(column: pd.Series, reading: Reading) -> pd.Series:
     is_text = _is_text(column)
     numbers = pd.to_numeric(column.astype(object).mask(is_text), errors="coerce").astype(np.float64)
     parts = _parts(column[is_text])
-    mark = reading.mark or "."
-    is_read = parts["digits"].str.fullmatch(_pattern(mark, reading.grouped)).fillna(False).astype(bool)
-    is_read &= (parts["before"] == reading.before) & (parts["after"] == reading.after)
-    plain = parts["digits"][is_read].str.replace(rf"[{re.escape(OTHER[mark])}']", "", regex=True)
-    numbers[is_read.index[is_read]] = plain.str.replace(mark, ".", regex=False).astype(np.float64)
+    mark, digits = reading.mark or ".", parts["digits"].fillna("")
+    fits = digits.str.fullmatch(_pattern(mark, reading.grouped)) & ~digits.str.fullmatch(CODES)
+    fits &= (parts["before"] == reading.before) & (parts["after"] == reading.after)
+    plain = digits.where(fits).str.replace(rf"[{re.escape(OTHER[mark])}']", "", regex=True)
+    numbers[is_text] = plain.str.replace(mark, ".", regex=False).astype(np.float64).to_numpy()
     return numbers
 
 
@@ -227,7 +234,8 @@ def _is_gap_word(column: pd.Series) -> pd.Series:
 def described(X: pd.DataFrame, readings: Mapping[str, Reading], names: pd.Index) -> pd.DataFrame:
     """What `Campaign.columns` returns; ``names`` are those of the rows."""
     found = [_described(X[name].set_axis(names), reading) for name, reading in readings.items()]
-    return pd.DataFrame(found, index=pd.Index([*readings], name="column"))
+    rows = np.array([one.pop("row") for one in found], dtype=object)  # a frame would make floats of them
+    return pd.DataFrame(found, index=pd.Index([*readings], name="column")).assign(row=rows)
 
 
 def _described(column: pd.Series, reading: Reading) -> dict[str, Any]:

@@ -238,7 +238,7 @@ def query_settings(query: Any, kind: str) -> dict[str, Any]:
     if hasattr(query, "check_parameters"):
         query.check_parameters()
     if isinstance(query, StochasticBatchQuery):
-        _check_score(query.score, kind)
+        check_score(query.score, kind)
     name = type(query).__name__
     params = {key: value for key, value in query.get_params(deep=False).items() if key != "random_state"}
     if _class_of(name) is type(query) and _is_plain(params):
@@ -246,7 +246,8 @@ def query_settings(query: Any, kind: str) -> dict[str, Any]:
     return {"name": name, "digest": _digest("query", query)}
 
 
-def _check_score(score: Any, kind: str) -> None:
+def check_score(score: Any, kind: str) -> None:
+    """Refuse a score that is not for these labels."""
     tasks = getattr(SCORES.get(score if isinstance(score, str) else ""), "tasks", ())
     task = "classifier" if kind == "classes" else "regressor"
     if tasks and task not in tasks:

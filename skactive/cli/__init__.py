@@ -50,9 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(command: str, options: Any) -> int:
     """Run a command; what goes wrong is one line on standard error."""
+    said: set[str] = set()
 
-    def say(kind: str, said: Any) -> None:
-        print(f"skactive {command}: {kind}: {_in_shell(str(said), command, vars(options))}", file=sys.stderr)
+    def say(kind: str, text: Any) -> None:
+        line = f"skactive {command}: {kind}: {_in_shell(str(text), command, vars(options))}"
+        if line not in said:  # a warning of a model comes with each of its fits
+            print(line, file=sys.stderr)
+        said.add(line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -131,6 +135,11 @@ def _output(help: str, default: str | None = None, required: bool = False) -> di
     }
 
 
+_DIALECT = {
+    "--sep": _text(None, "what parts the cells of a csv file (default: what its header shows)", "MARK"),
+    "--decimal": _text(None, "its decimal mark (default: what its numbers show)", choices=[".", ","]),
+    "--sheet": _text(None, "the sheet of a workbook (default: the one that is open)", "NAME"),
+}
 _DB = {"campaign": {"metavar": "DB", "help": "the file of the campaign"}}
 _CAMPAIGN = {
     **_DB,
@@ -161,6 +170,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         ),
         "--id": _text(None, "the column with an id for each row", "COLUMN", required=True),
         "--target": _text(None, "the column of labels, with gaps", "COLUMN", required=True),
+        **_DIALECT,
         **_MODEL,
         "--task": _one_of("auto classification regression", "what labels are"),
         "--labels": _text(None, "all labels there are; others are refused", "A,B"),
@@ -190,6 +200,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "labels": {"metavar": "FILE", "help": "a file of `ask` filled in, or an export of Label Studio"},
         "--annotator": _text(None, "who says so", "NAME"),
         "--unasked": _flag("take labels of rows that were not asked for"),
+        **_DIALECT,
     },
     "skip": {**_DB, "ids": {"metavar": "ID", "nargs": "+"}},
     "withdraw": {**_DB, "ids": {"metavar": "ID", "nargs": "*"}, "--all": _flag("all rows that are out, and no ids")},
@@ -209,6 +220,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
+        **_DIALECT,
         **_MODEL,
         "--trials": _number(5, "paired trials: split and first labels"),
         "--rounds": _number(8, "batches bought in a trial"),

@@ -10,8 +10,10 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,16 @@ import pandas as pd
 
 from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
-from ..campaign._labels import Answer, kind_of, plain_label, plain_labels
+from ..campaign._base import TASKS
+from ..campaign._columns import GAPS, read, spelling_of, told_of_odd
+from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import GAPS, packed, read_table, write_table
+from ._tables import Dialect, numbered, packed, place, read_table, write_table
+
+MOST_NAMES = 12  # of columns or rows, in one sentence
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -34,31 +40,59 @@ def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file, or in several."""
     keep_inputs(options.campaign, {"the table": options.pool})
     path = Path(options.campaign)
-    frame, task = labelled_table(options.pool, options.id, options.target, options.task)
+    frame, kind = labelled_table(
+        options.pool, options.id, options.target, TASKS[options.task] or None, _asked_for(options)
+    )
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
-    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
+    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool), frame):
         new.unlink()
-        _begin(new, frame, task, options)
+        columns = _begin(new, frame, kind, options)
     campaign = Campaign.open(path)
     status = _counted(campaign)
-    what = "numbers to predict" if campaign.kind == "numbers" else "classes"
     text = (
         f"{path} begins a campaign for the {status.n_rows:,} rows of {_in_words(options.pool)}: {status.n_labels:,} "
-        f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. Labels "
-        f"are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
+        f"{LABELS_ARE[campaign._settings['kind']]}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"{_columns_in_words(columns)}\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
-    return _answer(options, text, status, kind=campaign.kind, seed=campaign.random_state)
+    listed = columns.reset_index().to_dict("records")
+    return _answer(options, text, status, kind=campaign._settings["kind"], seed=campaign.random_state, columns=listed)
 
 
-def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespace) -> None:
+LABELS_ARE = {
+    "numbers": "Labels are numbers to predict",
+    "classes": "Labels are classes",
+    None: "The first labels will say whether they are classes or numbers to predict",
+}
+
+
+def _columns_in_words(columns: pd.DataFrame) -> str:
+    """A line for each kind of columns, and one for each column with odd cells."""
+    gaps = [f"{name} ({n} gap{'s' * (n > 1)})" if n else str(name) for name, n in columns["gaps"].items()]
+    names = pd.Series(gaps, index=columns.index).groupby(columns["kind"], sort=False)
+    lines = [f"{'Constant' if kind == 'constant' else f'Read as {kind}'}: {_some(list(one))}." for kind, one in names]
+    return "\n".join([*lines, *told_of_odd(columns)])
+
+
+def _some(words: Sequence[str]) -> str:
+    more = f" and {len(words) - MOST_NAMES} more" if len(words) > MOST_NAMES else ""
+    return ", ".join(words[:MOST_NAMES]) + more
+
+
+def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.Namespace) -> pd.DataFrame:
+    """Start a campaign, and say how columns are read."""
+    warnings.filterwarnings("ignore", "Column '")  # the answer has these lines
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
     same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first")}
+    task: Any = next(task for task, its_kind in TASKS.items() if its_kind == (kind or ""))
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
-    campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool]})
+    dialects = {"asked": asdict(_asked_for(options)), "found": asdict(frame.attrs["dialect"])}
+    campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool], "dialects": dialects})
+    return campaign.columns()
 
 
 def ask(options: argparse.Namespace) -> str:
@@ -126,11 +160,13 @@ def tell(options: argparse.Namespace) -> str:
     """Take the labels of a file."""
     campaign = Campaign.open(options.campaign)
     path = options.labels
-    with error_context(path):
-        if _is(path, ".json"):
+    if _is(path, ".json"):
+        with error_context(path):
             told = campaign._take(_of_label_studio(campaign, path, options.annotator), options.unasked)
-        else:
-            told = campaign.tell(_filled(campaign, path), annotator=options.annotator, unasked=options.unasked)
+    else:
+        frame = _returned(campaign, path, _asked_for(options))
+        with error_context(path, frame):
+            told = campaign.tell(_filled(campaign, frame), annotator=options.annotator, unasked=options.unasked)
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if status.n_disputed:
@@ -171,7 +207,7 @@ def recheck(options: argparse.Namespace) -> str:
     found = campaign.recheck(options.n)
     if options.output is not None:
         file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
-        write_table(file.reset_index(), options.output, force=options.force)
+        write_table(file.reset_index(), options.output, _dialect(campaign, "found"), force=options.force)
         text = (
             f"{options.output} holds the {len(found)} labelled rows whose label surprises the model most.\n"
             f"Correct what is wrong in its column {campaign.target!r}. Next: skactive tell "
@@ -228,7 +264,8 @@ def simulate(options: argparse.Namespace) -> str:
     from ._experiments import simulated
 
     keep_inputs(options.output, {"the table": [options.labels]})
-    text, facts = simulated(options, *labelled_table([options.labels], options.id, options.target, "auto"))
+    table = labelled_table([options.labels], options.id, options.target, None, _asked_for(options))
+    text, facts = simulated(options, *table)
     return _answer(options, text, **facts)
 
 
@@ -240,7 +277,7 @@ def export(options: argparse.Namespace) -> str:
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
-    write_table(frame, options.output, force=options.force)
+    write_table(frame, options.output, _dialect(campaign, "found"), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
     if options.guesses:
@@ -263,40 +300,74 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
-    as_text = [name for name in (bare.id, bare.target if bare.kind == "classes" else None) if name is not None]
-    frame = _table(paths, as_text, bare.id, bare.target)
+    frame = _table(paths, bare.id, bare.target, dialect=_dialect(bare, "asked"))
+    frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], frame.attrs["dialect"])
     if bare.id is not None:
         frame[bare.id] = _typed(bare, frame[bare.id])
+    else:
+        frame = frame.reset_index(drop=True)
     changes: Any = "take" if options.take_changes else "refuse"
-    with error_context(_in_words(paths)):
+    with error_context(_in_words(paths), frame):
         campaign = Campaign.open(options.campaign, frame, changes=changes, verbose=int(verbose))
     if options.pool:
         campaign._store.note({"pool": [os.path.abspath(path) for path in paths]})
     return campaign
 
 
-def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
-    """A table, and its task. Labels that are numbers to predict come as numbers, classes as texts, to the letter."""
-    ids = [id] if id is not None else []
-    if task != "classification":
-        frame = _table(paths, ids, id, target)
-        known = frame[target].dropna()
-        are_numbers = pd.api.types.is_numeric_dtype(known) and not pd.api.types.is_bool_dtype(known)
-        if task == "regression" or (are_numbers and kind_of(plain_labels(known, target, known.index)) == "numbers"):
-            return frame, "regression"
-    frame = _table(paths, [*ids, target], id, target)
-    if words := sorted(set(GAPS).intersection(map(str, frame[target].dropna()))):
+def _asked_for(options: argparse.Namespace) -> Dialect:
+    """What options say of how files are written."""
+    if options.sep is not None and len(options.sep) != 1:
+        raise FileError(f"--sep must be one character. Got {options.sep!r}.")
+    return Dialect(options.sep, options.decimal, sheet=options.sheet)
+
+
+def _dialect(campaign: Campaign, which: str) -> Dialect:
+    """How the table of a campaign is written, as "asked" for at the start, or as "found"."""
+    return Dialect(**campaign._settings.get("dialects", {}).get(which, {}))
+
+
+def labelled_table(
+    paths: list[str], id: str | None, target: str, kind: str | None, dialect: Dialect
+) -> tuple[pd.DataFrame, str | None]:
+    """A table, and what its labels are, if they say so; classes come as texts, to the letter."""
+    frame = _table(paths, id, target, dialect=dialect)
+    with error_context(_in_words(paths), frame):
+        frame[target], kind = labels_of(frame[target], kind, frame.attrs["dialect"])
+    if kind != "numbers" and (words := sorted(set(GAPS).intersection(map(str, frame[target].dropna())))):
         warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
-    return frame, "classification"
+    return frame, kind
 
 
-def _table(paths: Sequence[str], text: Iterable[str], *names: str | None) -> pd.DataFrame:
-    """The table in all these files, if it has the columns that it must have; what there is to note of it is said."""
-    frame = read_table(*sorted(file for path in paths for file in _files_of(path)), text=text)
+def labels_of(column: pd.Series, kind: str | None, dialect: Dialect) -> tuple[pd.Series, str | None]:
+    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say."""
+    if kind == "classes":
+        return column, kind
+    texts = column.map(str.strip, na_action="ignore").astype(object)
+    texts = texts.where(~texts.isin([*GAPS, ""]))
+    spelt = spelling_of(texts.dropna(), dialect.mark)
+    numbers = read(texts, spelt)
+    is_odd = texts.notna() & numbers.isna()
+    if kind is None and (is_odd.any() or kind_of(numbers.dropna().tolist()) != "numbers"):
+        return column, kind
+    if dialect.decimal is not None:  # "1.028" beside "7.5" where other columns show decimal commas
+        others = read(texts, replace(spelt, mark=dialect.decimal, grouped=True))
+        is_odd |= others.notna() & (others != numbers)
+    if is_odd.any():
+        got, mark = texts[is_odd].iloc[0], dialect.mark or spelt.mark
+        said = f"a label must be a number, with the decimal mark {mark!r} unless --decimal names another. Got {got!r}."
+        raise CampaignError(said, np.flatnonzero(is_odd).tolist())
+    return numbers, "numbers"
+
+
+def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **given: Dialect) -> pd.DataFrame:
+    """The table in all these files, if it has ids and labels, as texts; what there is to note of it is said."""
+    names = [name for name in (id, target) if name is not None]
+    files = sorted(file for path in paths for file in _files_of(path))
+    frame = numbered(read_table(*files, text=[*names, *text], **given))
     for note in frame.attrs["notes"]:
         warn(note)
     for name in names:
-        if name is not None and name not in frame.columns:
+        if name not in frame.columns:
             raise FileError(f"{_in_words(paths)} has no column {name!r}: add it. Its columns: {shown([*frame], 12)}.")
     return frame
 
@@ -314,11 +385,12 @@ def _files_of(path: str) -> list[str]:
     return found
 
 
-def _typed(campaign: Campaign, ids: Iterable[Any]) -> list[Any]:
+def _typed(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     """Ids of a file, which are texts, in the type of the campaign."""
     if len(campaign._ids) and isinstance(campaign._ids[0], int | np.integer):
-        whole = re.compile("-?(0|[1-9][0-9]{0,17})")
-        return [int(id) if isinstance(id, str) and whole.fullmatch(id) else id for id in ids]
+        whole = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0+)?")  # "89.0" of a column that had a gap once
+        found = [whole.fullmatch(id) if isinstance(id, str) else None for id in ids]
+        return [int(one[1]) if one else id for one, id in zip(found, ids, strict=True)]
     return list(ids)
 
 
@@ -335,20 +407,42 @@ def keep_inputs(output: str | None, inputs: Mapping[str, Sequence[str]]) -> None
 # --- batches in files -----------------------------------------------------------------------------
 
 
-def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
-    """A file of a batch that somebody has filled in."""
+def _returned(campaign: Campaign, path: str, dialect: Dialect) -> pd.DataFrame:
+    """The table in a file of a batch."""
     if _is(path, ".html"):
         raise FileError(
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
+    like = _dialect(campaign, "found")
+    return _table([path], campaign.id or "id", campaign.target, "skip", dialect=dialect, like=like)
+
+
+def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
+    """What somebody has filled in, with ids and labels in their types."""
     id, target = campaign.id or "id", campaign.target
-    as_text = [id, "skip", *([target] if campaign.kind == "classes" else [])]
-    frame = _table([path], as_text, id, target)
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
-    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object, index=frame.index)
+    frame[id] = pd.Series(_with_zeros(campaign, _typed(campaign, frame[id])), dtype=object, index=frame.index)
+    frame[target], _ = labels_of(frame[target], campaign._settings["kind"], frame.attrs["dialect"])
     return frame
+
+
+def _with_zeros(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
+    """Ids with the zeros that a spreadsheet took away, where one row that is out fits; it is said."""
+    out = _counted(campaign).out.index
+    n_of = Counter(map(_bare, out))
+    fits = {_bare(id): id for id in out if n_of[_bare(id)] == 1 and isinstance(id, str)}
+    known = set(campaign._ids)
+    is_lost = [isinstance(id, str) and id not in known and not id.startswith("0") for id in ids]
+    found = [fits.get(_bare(id), id) if lost else id for id, lost in zip(ids, is_lost, strict=True)]
+    if mended := [f"{before} is {now}" for before, now in zip(ids, found, strict=True) if now is not before]:
+        warn(f"{len(mended)} ids lack zeros, which spreadsheets take away: {mended[0]}, the only row out that fits.")
+    return found
+
+
+def _bare(id: Any) -> str:
+    return re.sub(r"^0+(?=\d)|\.0+$", "", str(id))
 
 
 def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:
@@ -409,7 +503,8 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     frame.insert(1, "skip", None)
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
-    return {output: packed(frame.reset_index(names=campaign.id or "id"), str(output))}
+    frame = frame.reset_index(names=campaign.id or "id")
+    return {output: packed(frame, str(output), _dialect(campaign, "found"))}
 
 
 def _questions(campaign: Campaign) -> dict[str, Any]:
@@ -446,15 +541,15 @@ def _counted(campaign: Campaign) -> Status:
 
 
 @contextmanager
-def error_context(path: str) -> Iterator[None]:
-    """Errors of a campaign name the file, and the row where one is at fault."""
+def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None]:
+    """Errors of a campaign name the file, and the row of its table where one is at fault."""
     try:
         yield
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        places = shown([entry + 1 for entry in error.entries])
-        where = f", row{'s' * (len(error.entries) > 1)} {places}" if error.entries else ""
+        places = [f"{entry + 1}" if frame is None else place(frame, entry) for entry in error.entries]
+        where = f", row{'s' * (len(places) > 1)} {_some(places)}" if places else ""
         raise CampaignError(f"{path}{where}: {error}", error.entries) from None
 
 

@@ -145,14 +145,16 @@ def queries_for(kind: str, model: str) -> dict[str, Any]:
     return queries
 
 
-def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tuple[str, dict[str, Any]]:
+def simulated(options: argparse.Namespace, frame: pd.DataFrame, kind: str | None) -> tuple[str, dict[str, Any]]:
     """A paragraph, and facts; the picture is written on the way."""
     output = picture_of(options)
     frame = frame[frame[options.target].notna()].reset_index(drop=True)
-    kind = "numbers" if task == "regression" else "classes"
+    kind = kind or "classes"
     labels = frame[options.target]
     y = labels.to_numpy(dtype=float) if kind == "numbers" else labels.str.strip().to_numpy(dtype=str)
     X = frame.drop(columns=[name for name in (options.target, options.id) if name is not None])
+    if not X.shape[1]:
+        raise FileError(f"{options.labels} must have a column beside the id and the target, for a model to learn from.")
     needed = options.initial + options.rounds * options.n
     n_test = max(1, len(y) // 3)
     if len(y) - n_test < needed:

@@ -38,7 +38,8 @@ def report_page(campaign: Campaign) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n"
         f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status()._repr_html_()}\n"
-        f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n</body></html>\n"
+        f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n"
+        f"<h2>How columns are read</h2>\n{_columns(campaign)}\n</body></html>\n"
     )
 
 
@@ -108,3 +109,11 @@ def _last_batch(campaign: Campaign) -> str:
         gapless = shown.astype(object).where(shown.notna(), "–").reset_index()
         table = gapless.to_html(index=False, border=0, float_format="{:.6g}".format)
     return f'<p>Batch {last}, {len(shown)} rows.</p><div class="wide">{table}</div>{more}'
+
+
+def _columns(campaign: Campaign) -> str:
+    """Each column with its kind, and what it holds beside that."""
+    found = campaign.columns().astype(object)
+    found["example"] = [None if one.example is None else f"{one.example} (row {one.row})" for one in found.itertuples()]
+    table = found.drop(columns="row").rename(columns={"read_as": "read as"}).fillna("").reset_index()
+    return f'<div class="wide">{table.to_html(index=False, border=0)}</div>'

@@ -78,10 +78,11 @@ def test_a_plain_label_of_numpy_and_pandas_is_that_of_python(label):
     assert str(plain_labels(pd.Series([1.0, np.nan, 0.0]), "y", range(3))) == "[1, None, 0]"  # whole beside a gap
 
 
-def test_numbers_are_to_be_predicted_if_some_are_not_whole_or_there_are_more_than_twenty():
-    classes = ([], ["a", "b"], [True, False], list(range(20)), [1.0, 2.0])
+def test_numbers_are_to_be_predicted_if_some_are_not_whole_or_there_are_many():
+    classes = (["a", "b"], [True, False], list(range(10)) * 2, list(range(19)), [1.0, 2.0])
     assert {kind_of(labels) for labels in classes} == {"classes"}
-    assert {kind_of(labels) for labels in ([0.5, 1], list(range(21)))} == {"numbers"}
+    assert {kind_of(labels) for labels in ([0.5, 1], list(range(21)) * 9, [*range(11), *[0] * 9])} == {"numbers"}
+    assert kind_of([None]) is None
 
 
 def test_a_label_takes_the_type_of_the_others_or_is_refused():

@@ -158,22 +158,23 @@ def test_labels_that_are_numbers_are_seen_in_the_file_with_decimal_commas_too(sh
     Path("a.csv").write_text(f"id;churn\n{ids[0]};3,5\n{ids[1]};1,25\n")
     shell("tell c.db a.csv")
     shell("export c.db -o out.csv")
-    exported = pd.read_csv("out.csv", dtype={"id": str}).set_index("id")["churn"]
+    exported = pd.read_csv("out.csv", dtype={"id": str}, sep=";", decimal=",").set_index("id")["churn"]
     assert exported[ids].tolist() == [3.5, 1.25]
     shell("ask c.db -n 3 -o tasks.json")
     kinds = {r["type"] for task in json.loads(Path("tasks.json").read_text()) for r in task["predictions"][0]["result"]}
     assert kinds == {"textarea"}
 
 
-def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(shell):
+def test_the_same_seed_asks_for_the_same_rows_whatever_the_encoding_of_the_table_which_is_kept(shell):
     text = pool().to_csv(index=False, sep=";")
     files = []
     for name, encoding in (("a", "latin-1"), ("b", "utf-16")):
         Path("pool.csv").write_text(text, encoding=encoding, newline="")
         shell(f"{START.replace('c.db', f'{name}.db')} --seed 5")
         shell(f"ask {name}.db -n 9 -o {name}.csv")
-        files.append(Path(f"{name}.csv").read_bytes())
+        files.append(Path(f"{name}.csv").read_bytes().decode(encoding))
     assert files[0] == files[1]
+    assert files[0].startswith("id;churn;skip;age;plan")
 
 
 def test_a_file_of_recheck_is_corrected_and_told(shell):
@@ -206,7 +207,7 @@ def test_simulate_says_whether_labels_would_have_been_saved(shell):
     assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
     assert "--trials must be an integer" in shell(f"{line} --trials 0", 2).err
     pd.read_csv("full.csv", dtype=str)[["id", "churn"]].to_csv("full.csv")  # nothing to learn from
-    assert re.search(r"error: Every run failed\. .* 0 feature\(s\) .*\n$", shell(line, 2).err)
+    assert "full.csv must have a column beside the id and the target" in shell(line, 2).err
 
 
 def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell):
@@ -286,7 +287,7 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
         (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "No such file"),
         ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
+        ([*PARTS, "twice.parquet"], "rows 1 of twice.parquet, 2 of twice.parquet"),
     ]:
         error = shell(of("c.db", *files), 2).err
         assert message in error, files
@@ -296,7 +297,7 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
-        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
+        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 3: the id must be different .* Got '1' again in row 3"),
         ("name,age,churn\na,3,\n", r"pool\.csv has no column 'id'"),
         ("id,age,churn\n1,3,yes\n2,4,no\n", r"pool\.csv: the target must have gaps"),
         ("id,age,churn\n", r"pool\.csv: the table must have at least one row"),
@@ -313,12 +314,12 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
     free = (set(frame["id"]) - {one, *others}).pop()
     before = Path("c.db").read_bytes()
     for text, message in [
-        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 2: '999' is no id of the campaign"),
-        (f"id,churn\n{free},yes\n", r"a\.csv, row 1: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
-        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 2: '\d+' has two labels, 'yes' and 'no'"),
-        (f"id,churn\n{one},maybe\n", r"a\.csv, row 1: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
+        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is no id of the campaign"),
+        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
+        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 3: '\d+' has two labels, 'yes' and 'no'"),
+        (f"id,churn\n{one},maybe\n", r"a\.csv, row 2: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
         (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
-        ("id,churn\n,yes\n", r"a\.csv, row 1: a row has no id"),
+        ("id,churn\n,yes\n", r"a\.csv, row 2: a row has no id"),
     ]:
         Path("a.csv").write_text(text)
         error = shell("tell c.db a.csv", 2).err
