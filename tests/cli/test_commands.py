@@ -479,3 +479,48 @@ def test_parameters_of_python_become_options():
     ]:
         command, *arguments = line.split()
         assert _in_shell(said, command, vars(_parse(command, arguments))) == words
+
+
+def test_start_lists_how_columns_are_read_by_the_rows_of_the_spreadsheet_and_report_has_it(shell):
+    frame = pool(weight=[f"{i}.5 mg" if i != 5 else "heavy" for i in range(N)], code=[f"{i:03d}" for i in range(N)])
+    text = frame.to_csv(index=False).replace("004,", "\n004,")  # an empty line above the row
+    Path("pool.csv").write_text(text)
+    out = shell(f"{START} --model logistic --seed 0").out
+    for line in ("Read as number: age, weight (1 gap).", "Read as category: plan.", "Read as text: code."):
+        assert f"\n{line}\n" in out
+    assert "\nColumn 'weight': 1 value is no number like 1.5 mg ('heavy', row 8), and so a gap.\n" in out
+    shell("report c.db -o r.html")
+    assert "heavy (row 8)" in Path("r.html").read_text(encoding="utf-8")
+
+
+def test_numbers_keep_the_decimal_mark_of_the_pool_and_ids_get_their_zeros_back(shell):
+    frame = pool(share=[i + 0.5 for i in range(N)])
+    frame.to_csv("pool.csv", index=False, sep=";", decimal=",")
+    shell(f"{START} --task regression --model logistic --seed 0")
+    shell("ask c.db -n 4 -o a.csv")
+    batch = pd.read_csv("a.csv", dtype=str, sep=";")
+    assert batch["share"].str.fullmatch("[0-9]+,5").all()
+    batch.assign(churn=["1.028", "12.500", "980", "2.100"], id=batch["id"].str.lstrip("0") + ".0").to_csv(
+        "a.csv", index=False, sep=";"
+    )
+    said = shell("tell c.db a.csv")
+    assert "4 ids lack zeros, which spreadsheets take away" in said.err
+    assert "least: 980, mean: 4152, largest: 12500" in said.out
+    shell("ask c.db -n 2 -o b.csv")
+    batch = pd.read_csv("b.csv", dtype=str, sep=";")
+    batch.assign(churn=["1.028", "7.5"]).to_csv("b.csv", index=False, sep=";")
+    error = shell("tell c.db b.csv", 2).err
+    assert "b.csv, row 2: a label must be a number, with the decimal mark ',' unless --decimal names another" in error
+    assert "2 new labels" in shell("tell c.db b.csv --decimal .").out
+    shell("export c.db -o out.csv --guesses")
+    assert pd.read_csv("out.csv", sep=";", decimal=",")["churn"].dropna().sum() == 4 * 4152 + 8.528
+
+
+def test_a_sheet_is_named(shell):
+    with pd.ExcelWriter("pool.xlsx") as book:
+        pd.DataFrame({"note": ["secret"]}).to_excel(book, sheet_name="notes", index=False)
+        pool().to_excel(book, sheet_name="data", index=False)
+    line = f"{START} --seed 0".replace("pool.csv", "pool.xlsx")
+    assert "it has no sheet 'x'. Its sheets: notes, data." in shell(f"{line} --sheet x", 2).err
+    shell(f"{line} --sheet data")
+    assert len(shell("ask c.db -n 2").out.splitlines()) == 3
