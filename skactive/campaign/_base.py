@@ -111,7 +111,8 @@ class CampaignBase:
         readings = {name: Reading(**one) for name, one in self._settings["readings"].items()}
         self._readings = settled(readings, table.X, table.decimal)
         match = Match.of(rows, table, self._readings)
-        self._warn_of_odd(table, np.concatenate([match.positions[match.changed], match.new]))
+        places = np.concatenate([match.positions[match.changed], match.new])
+        self._warn_of_odd(described(table.X.take(places), self._readings, table.names.take(places)))
         match.check_changes(rows.ids, set(taken), changes)
         known = State.of(len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"])
         labels = [table.labels[i] for i in match.new.tolist()]
@@ -126,11 +127,10 @@ class CampaignBase:
         self._ids, self._came, self._gone = ids, labelled(now.labels), match.gone
         self._X, self._names = match.rows(ids)
 
-    def _warn_of_odd(self, table: Table, rows: NDArray[np.int64]) -> None:
-        """Name cells of these rows that are gaps to a model by name."""
-        if isinstance(self._model, str) and len(rows):
-            for line in told_of_odd(described(table.X.take(rows), self._readings, table.names.take(rows))):
-                warn(line)
+    def _warn_of_odd(self, found: pd.DataFrame) -> None:
+        """Name cells that are gaps to a model by name."""
+        for line in told_of_odd(found) if isinstance(self._model, str) else ():
+            warn(line)
 
     def _state(self) -> State:
         events, rule = self._store.events(), self._settings["rule"]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
@@ -60,8 +59,7 @@ class Campaign(CampaignBase):
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
-    >>> import pandas as pd
+    >>>     >>> import pandas as pd
     >>> from skactive import Campaign
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame({"customer": [f"{i:03d}" for i in range(300)], "age": rng.integers(18, 80, 300)})
@@ -169,7 +167,7 @@ class Campaign(CampaignBase):
         campaign._take_rows()
         campaign._query, campaign._model = query, model
         campaign._X, campaign._names, campaign._readings = table.X, table.names, readings
-        campaign._warn_of_odd(table, np.arange(len(table.ids)))
+        campaign._warn_of_odd(campaign.columns())
         return campaign
 
     @classmethod
@@ -348,7 +346,9 @@ class Campaign(CampaignBase):
             ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
             something else, an ``example`` of these and its ``row``.
         """
-        return described(self._table(), self._readings, self._names)
+        if "columns" not in self._fits:
+            self._fits["columns"] = described(self._table(), self._readings, self._names)
+        return self._fits["columns"].copy()
 
     def disagreements(self) -> pd.DataFrame:
         """Rows with different labels of annotators: a column for each, and ``label``, which counts, or None."""

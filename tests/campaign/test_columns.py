@@ -59,16 +59,20 @@ def test_nearly_all_cells_decide_and_a_cell_in_doubt_is_a_gap(cells, decimal, ki
 
 def table():
     x = np.arange(40) / 10 + 0.5
-    return pd.DataFrame({"id": [f"r{i}" for i in range(40)], "x": x, "point": [[v, -v] for v in x], "y": None})
+    frame = pd.DataFrame({"id": [f"r{i}" for i in range(40)], "x": x, "high": x > 2, "y": None})
+    return frame.assign(point=[[v, -v] for v in x])
 
 
 def test_the_reading_of_the_start_stays_and_an_odd_cell_later_is_named(tmp_path):
     Campaign.start(tmp_path / "c.db", table(), target="y", id="id", random_state=0)
-    later = pd.concat([table().astype({"x": str}), pd.DataFrame({"id": ["new"], "x": ["unknown"], "point": [[1, 2]]})])
+    new = pd.DataFrame({"id": ["new"], "x": ["unknown"], "high": ["?"], "point": [[1, 2]]})
+    later = pd.concat([table().astype({"x": str, "high": str}), new])
     later.index = range(7, 48)
     with pytest.warns(UserWarning, match=r"Column 'x': 1 value is no number \('unknown', row 47\), and so a gap"):
         campaign = Campaign.open(tmp_path / "c.db", later)
-    assert campaign.columns()[["kind", "gaps", "odd"]].to_numpy().tolist() == [["number", 1, 1], ["embedding", 0, 0]]
+    found = campaign.columns()
+    assert found["kind"].tolist() == ["number", "number", "embedding"]
+    assert (found["gaps"].tolist(), found["odd"].tolist()) == ([1, 1, 0], [1, 0, 0])
     later.loc[9, "x"] = "12 mg"
     with (
         pytest.warns(UserWarning, match=r"Column 'x': 1 value is no number \('12 mg', row 9\)"),
