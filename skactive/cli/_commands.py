@@ -40,9 +40,7 @@ def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file, or in several."""
     keep_inputs(options.campaign, {"the table": options.pool})
     path = Path(options.campaign)
-    frame, kind = labelled_table(
-        options.pool, options.id, options.target, TASKS[options.task] or None, _asked_for(options)
-    )
+    frame, kind = labelled_table(options.pool, options, TASKS[options.task] or None)
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
     with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool), frame):
@@ -264,8 +262,7 @@ def simulate(options: argparse.Namespace) -> str:
     from ._experiments import simulated
 
     keep_inputs(options.output, {"the table": [options.labels]})
-    table = labelled_table([options.labels], options.id, options.target, None, _asked_for(options))
-    text, facts = simulated(options, *table)
+    text, facts = simulated(options, *labelled_table([options.labels], options, None))
     return _answer(options, text, **facts)
 
 
@@ -326,11 +323,10 @@ def _dialect(campaign: Campaign, which: str) -> Dialect:
     return Dialect(**campaign._settings.get("dialects", {}).get(which, {}))
 
 
-def labelled_table(
-    paths: list[str], id: str | None, target: str, kind: str | None, dialect: Dialect
-) -> tuple[pd.DataFrame, str | None]:
+def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd.DataFrame, str | None]:
     """A table, and what its labels are, if they say so; classes come as texts, to the letter."""
-    frame = _table(paths, id, target, dialect=dialect)
+    target = options.target
+    frame = _table(paths, options.id, target, dialect=_asked_for(options))
     with error_context(_in_words(paths), frame):
         frame[target], kind = labels_of(frame[target], kind, frame.attrs["dialect"])
     if kind != "numbers" and (words := sorted(set(GAPS).intersection(map(str, frame[target].dropna())))):
@@ -433,7 +429,7 @@ def _with_zeros(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     out = _counted(campaign).out.index
     n_of = Counter(map(_bare, out))
     fits = {_bare(id): id for id in out if n_of[_bare(id)] == 1 and isinstance(id, str)}
-    known = set(campaign._ids)
+    known = set(campaign._ids[campaign._ids.isin(ids)])
     is_lost = [isinstance(id, str) and id not in known and not id.startswith("0") for id in ids]
     found = [fits.get(_bare(id), id) if lost else id for id, lost in zip(ids, is_lost, strict=True)]
     if mended := [f"{before} is {now}" for before, now in zip(ids, found, strict=True) if now is not before]:
@@ -442,7 +438,8 @@ def _with_zeros(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
 
 
 def _bare(id: Any) -> str:
-    return re.sub(r"^0+(?=\d)|\.0+$", "", str(id))
+    found = re.fullmatch(r"0*(\d+)(\.0+)?", str(id))
+    return found[1] if found else str(id)
 
 
 def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:

@@ -187,6 +187,7 @@ def _series(column: Any) -> pd.Series:
 
 
 def _table(names: list[str], columns: list[list[Any]], file: _File) -> Any:
+    file.found(sep=None, decimal=None)  # numbers are numbers here
     arrays = [_array(cells, name in file.text, name, file.notes) for name, cells in zip(names, columns, strict=True)]
     return pa.Table.from_arrays(arrays, names)
 
@@ -422,6 +423,7 @@ def _write_lines(frame: pd.DataFrame, _: Dialect) -> bytes:
 def _read_parquet(content: bytes, file: _File) -> Any:
     table = parquet.ParquetFile(pa.BufferReader(content)).read()  # which takes no columns from names of folders
     file.rows = np.arange(len(table)) + 1
+    file.found(sep=None, decimal=None)
     pairs = zip(table.column_names, table.columns, strict=True)
     columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
     return pa.Table.from_arrays(columns, table.column_names)
