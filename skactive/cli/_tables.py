@@ -321,7 +321,7 @@ def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | No
     found = {mark for mark in ",." if any(_shows(texts, mark) for texts in columns)}
     if len(found) == 1:
         return found.pop()
-    return like.decimal if like.sep == delimiter else None
+    return like.mark if delimiter in (like.sep, "\t") else None
 
 
 def _shows(texts: Any, mark: str) -> bool:
