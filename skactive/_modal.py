@@ -1,7 +1,7 @@
 """What modAL 0.4 needs on today's scikit-learn and pandas: the only file that knows modAL's versions.
 
-modAL is imported by nobody but `repair_modal`, which replaces names inside modAL's own modules where the installed
-scikit-learn, pandas and numpy no longer have what they call. Learners are recognised by what they carry.
+modAL is imported here alone, where it is installed. `repair_modal` replaces names inside modAL's own modules where the
+installed scikit-learn, pandas and numpy no longer have what they call. Learners are recognised by what they carry.
 """
 
 from __future__ import annotations
@@ -70,14 +70,10 @@ def committee_types() -> tuple[type, ...]:
 
 
 def fitted_learner(estimator: Any, X: Any, y: Any, **fit_keywords: Any) -> Any:
-    """A modAL learner that has fitted this estimator to these rows, without a query strategy yet."""
+    """A modAL learner that has fitted this estimator to these rows; its query strategy is still modAL's own."""
     repair_modal()
     learner_class = importlib.import_module("modAL.models").ActiveLearner
-    return learner_class(estimator=estimator, query_strategy=_no_strategy, X_training=X, y_training=y, **fit_keywords)
-
-
-def _no_strategy(learner: Any, X_pool: Any, **options: Any) -> Any:
-    raise NotImplementedError
+    return learner_class(estimator=estimator, X_training=X, y_training=y, **fit_keywords)
 
 
 def repair_modal() -> None:

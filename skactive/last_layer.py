@@ -42,7 +42,7 @@ from ._utils.validation import (
 from .posterior import _laplace as laplace
 from .posterior._embeddings import embed_by
 from .posterior._registry import DEFAULT_DRAWS
-from .posterior._wrappers import Composed
+from .posterior._wrappers import Composed, LinearDraws
 
 __all__ = ["LastLayerClassifier"]
 
@@ -156,24 +156,26 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the net, unless it is fitted, and the distribution of the last layer: see `MCDropoutClassifier.fit`."""
         check_parameters(self.rules, self.get_params(deep=False))
-        rows, labels = self._check_data(X, y)
+        twin = copy.copy(self)  # self changes only if all goes well
+        rows, labels = twin._check_data(X, y)
         rng = check_random_state(self.random_state)
         net, classes = self._fitted_net(rows, labels)
         if len(classes) < 2:
             raise one_class_error(classes)
         features = rows if net is None else _features_of(net)(rows)
         check_consistent_length(features, labels)
-        features_nF, codes_n = laplace.with_column(features.astype(np.float64), 1.0), np.searchsorted(classes, labels)
+        features_nF, codes_n = _with_constant(features), np.searchsorted(classes, labels)
         precision_F = self._precisions(features_nF)
         mean_CF = _most_probable(features_nF, codes_n, len(classes), precision_F)
         mode = mean_CF, np.zeros(len(classes))
-        draw = laplace.posterior(features_nF, mode, np.ones(len(codes_n)), 1 / precision_F, False, _MAX_JOINT)
-        draws = draw(int(self.n_draws), rng)
+        law = laplace.posterior(features_nF, mode, np.ones(len(codes_n)), 1 / precision_F, False, _MAX_JOINT)
+        draws = law.draw(int(self.n_draws), rng)
         if laplace.are_too_wide(features_nF, codes_n, mode, draws):
             warn_wide_draws(self, "a larger `prior_precision`")
+        self.__dict__ = vars(twin)
         self.net_, self.classes_, self.prior_precision_ = net, classes, float(precision_F[0])
         self.coef_, self.intercept_ = mean_CF[:, :-1], mean_CF[:, -1]
-        self._draw_weights, self._weights_FCK = draw, draws[0]
+        self._law, self._weights_FCK = law, draws[0]
         if hasattr(net, "n_features_in_"):
             self.n_features_in_ = net.n_features_in_
         return self
@@ -200,8 +202,9 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         """Draw functions, one matrix of last-layer weights each: see `sample_posterior`."""
         check_is_fitted(self, "coef_")
         n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-        weights_FCK, _ = self._draw_weights(n_draws, check_random_state(rng))
-        return Composed(self._embedder(), after=partial(_probabilities, weights_FCK))
+        weights = self._law.draw(n_draws, check_random_state(rng))
+        features = Composed(self._embedder(), after=_with_constant)
+        return LinearDraws(features, after=lambda rows: laplace.predict_draws(rows, *weights), law=self._law)
 
     def _embedder(self) -> Callable[[Any], NDArray[Any]]:
         """Features of rows, by a function that stays the same if this head is fitted again."""
@@ -276,6 +279,10 @@ def _check_features(features: Any) -> NDArray[Any]:
             f"torch.nn.Linear layer. Got {'' if is_finite else 'infinite or NaN in '}shape {features.shape}."
         )
     return features
+
+
+def _with_constant(features_mU: NDArray[Any]) -> Floats:
+    return laplace.with_column(features_mU.astype(np.float64), 1.0)
 
 
 def _probabilities(weights_FCK: Floats, features_mU: NDArray[Any]) -> Floats:

@@ -571,6 +571,35 @@ def sqrt_pehe(true_effects, effects):
     return math.sqrt(sum((b - a) ** 2 for a, b in zip(true_effects, effects, strict=True)) / len(effects))
 
 
+def fall_in_variance(covariance, weights, rows, targets):
+    """Mean over targets and classes of g² k² / (k(x, x) + 1 / s): MacKay 1992; Schein and Ungar 2007.
+
+    Of the log-odds of a class, as the contrast of its logit with the mean of the others. Weights are (C, p), a single
+    one those of the second of two classes; their covariance is class by class.
+    """
+    n_classes = len(weights)
+    others = np.full((n_classes, n_classes), -1 / max(1, n_classes - 1))
+    np.fill_diagonal(others, 1.0)
+
+    def k(c, x, x2):
+        first, second = np.kron(others[c], x), np.kron(others[c], x2)
+        return first @ covariance @ second
+
+    def log_odds(c, x):
+        logits = weights @ x if n_classes > 1 else np.array([(weights @ x)[0], 0.0])
+        return logits[c] - math.log(sum(math.exp(z) for d, z in enumerate(logits) if d != c))
+
+    def bernoulli(m):
+        return 1 / (1 + math.exp(-m)) / (1 + math.exp(m))
+
+    scores = np.zeros(len(rows))
+    for (i, x), t, c in itertools.product(enumerate(rows), targets, range(n_classes)):
+        shrinkage = 1 / math.sqrt(1 + math.pi * k(c, t, t) / 8)
+        slope = shrinkage * bernoulli(shrinkage * log_odds(c, t))
+        scores[i] += slope**2 * k(c, x, t) ** 2 / (k(c, x, x) + 1 / bernoulli(log_odds(c, x)))
+    return scores / len(targets) / n_classes
+
+
 class UnitNoise:
     """Stands in for a generator: its noise is, draw by draw, one unit vector of all the noise that is asked for.
 

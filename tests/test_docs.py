@@ -44,7 +44,7 @@ def test_readme_campaign_runs(capsys):
 @pytest.mark.slow
 def test_readme_experiment_runs(capsys):
     result = run_block(BLOCKS[2])["result"]
-    assert len(result.rounds) == 2 * 3 * 4
+    assert len(result.rounds) == 2 * 8 * 4
     assert not result.failures
     assert "minus uniform" in capsys.readouterr().out
 

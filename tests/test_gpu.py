@@ -115,7 +115,7 @@ def test_training_on_the_gpu_neither_reads_nor_moves_a_generator_of_torch(name, 
     net = MCDropoutClassifier(module=module, max_epochs=3, device=device, random_state=0)
     before = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
     first = net.fit(X, y).predict_proba(X)
-    assert next(net.net_.module_.parameters()).device == torch.device(net.net_.device)
+    assert next(net.net_.module_.parameters()).device == torch.empty(0, device=device).device
     assert all(map(torch.equal, (torch.get_rng_state(), *torch.cuda.get_rng_state_all()), before))
     torch.rand(3, device=device)
     np.testing.assert_allclose(net.fit(X, y).predict_proba(X), first, rtol=0, atol=1e-3)

@@ -76,7 +76,7 @@ def test_summaries_show_the_cells_of_their_text_and_results_their_counts_and_the
     for summary in (result.summary(), result.label_savings()):
         read = card(summary)
         blocks = [words(" ".join([title, *(" ".join(row) for row in rows)])) for title, rows, _ in read.tables]
-        assert [*blocks, *read.lines] == [words(block) for block in str(summary).split("\n\n")]
+        assert [*blocks, *map(words, read.lines)] == [words(block) for block in str(summary).split("\n\n")]
         assert any(HOSTILE in row for row in read.tables[0][1])
     read, summary = card(result), card(result.summary())
     assert read.lines == [repr(result), *summary.lines]
@@ -92,8 +92,8 @@ def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
     models = [LogisticRegression(C=C, max_iter=1000).fit(X[::3], y[::3]) for C in (0.01, 1)]
 
     estimates = {
-        "accuracy": RiskEstimate(0.875, 0.02, n_labelled=60, n_pool=1000, greater_is_better=True),
-        "risk without a loss": estimate_risk([0.0] * 10, np.full(10, -np.log(100)), 100),
+        "accuracy": RiskEstimate(0.875, 0.02, n_labelled=60, n_pool=1000, greater_is_better=True, largest_loss=1),
+        "risk without a loss": estimate_risk([False] * 10, np.full(10, -np.log(100)), 100),
         "difference": tester.difference(*models),
         "measure": tester.measure(models[0], "balanced_accuracy", random_state=0),
     }
@@ -112,7 +112,7 @@ def test_a_campaign_and_its_status_show_sentences_by_topic(tmp_path):
     status = campaign.status()
     read, shown = card(status), card(campaign)
     assert "\n".join([*read.lines, *(cell for _, cell in read.tables[0][1])]) == str(status)
-    assert [name for name, _ in read.tables[0][1]] == ["labels", "out", "accuracy", "report"]
+    assert [name for name, _ in read.tables[0][1]] == ["labels", "out", "accuracy", "classes", "report"]
     assert shown.lines == read.lines
     assert shown.tables[0][1] == read.tables[0][1][:2]
     assert HOSTILE in shown.tables[0][1][0][1]

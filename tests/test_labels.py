@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery, StoppingReport, run_experiment
-from skactive._utils.validation import check_labels, check_labels_of, kind_of_labels, plain_labels
+from skactive._utils.validation import check_classes, check_labels, check_labels_of, kind_of_labels, plain_labels
 from skactive.last_layer import LastLayerClassifier
 from skactive.posterior import bootstrap
 from skactive.risk import ActiveTester
@@ -157,6 +157,8 @@ def test_text_beside_numbers_and_several_labels_a_row_are_refused():
         check_labels_of(2, [[1, 2], [3]])
     with pytest.raises(ValueError, match="several outputs"):
         check_labels([[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match="`classes` must have a finite label"):
+        check_classes(np.array([0.0, 1.0]), [0, 1, np.nan])
 
 
 def shuffled(values):

@@ -80,7 +80,7 @@ def test_the_covariance_is_the_inverse_hessian(n, n_features, n_classes):
     rows, labels = rng().standard_normal((n, n_features)), rng(1).integers(n_classes, size=n)
     fitted = head(None, prior_precision=0.7, classes=range(n_classes)).fit(rows, labels)
     size = n_classes * (n_features + 1 + n)  # no law asks for more noise than this: see `UnitNoise`
-    draws = fitted._draw_weights(size, UnitNoise(size))[0].transpose(1, 0, 2).reshape(-1, size)
+    draws = fitted._law.draw(size, UnitNoise(size))[0].transpose(1, 0, 2).reshape(-1, size)
     draws -= np.column_stack([fitted.coef_, fitted.intercept_]).reshape(-1, 1)
     logits = rows @ fitted.coef_.T + fitted.intercept_
     expected = ref.laplace_covariance(with_ones(rows) / np.sqrt(0.7), softmax(logits, axis=1)) / 0.7
@@ -181,6 +181,9 @@ def test_without_a_net_rows_are_features():
     assert (fitted.net_, fitted.n_features_in_) == (None, 4)
     with pytest.raises(ValueError, match="3 features, but LastLayerClassifier is expecting 4"):
         fitted.predict(X[:, :3])
+    with pytest.raises(ValueError, match="Got one class, 'setosa'"):
+        fitted.fit(X[:, :3], np.full(150, "setosa"))
+    np.testing.assert_array_equal(fitted.predict_proba(X), same.predict_proba(X))
 
 
 def torch_module():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import reference
 from killed_experiment import keep_records, records_of
 
 ROOT = Path(__file__).parents[1]
@@ -82,8 +84,7 @@ def test_files_of_results_have_the_settings_and_the_claims_of_their_studies(monk
         settings = json.loads(json.dumps(study.SIZES[record["size"]]))
         said, now = ({**of, "n_trials": None} for of in (record["settings"], settings))  # more trials: the same study
         assert said == now, path.stem
-        claims = [(claim.statement, claim.ours, claim.verdict) for claim in study.claims(record["findings"])]
-        assert claims == [(of["statement"], of["ours"], of["verdict"]) for of in record["claims"]], path.stem
+        assert [vars(claim) for claim in study.claims(record["findings"])] == record["claims"], path.stem
 
 
 @pytest.fixture
@@ -101,6 +102,19 @@ def test_the_table_of_claims_has_a_row_for_each(page):
     lines = (RESULTS / "claims.inc").read_text(encoding="utf-8").splitlines()
     n_claims = sum(len(json.loads(path.read_text(encoding="utf-8"))["claims"]) for path in RESULTS.glob("*.json"))
     assert sum(line.startswith("     - :ref:`") for line in lines) == n_claims
+
+
+def test_verdicts_follow_p_values_that_are_corrected_for_all_claims_of_the_page_at_once(page):
+    names = [name for names in page.PARTS.values() for name in names]
+    before = [claim for name in names for claim in json.loads((RESULTS / f"{name}.json").read_bytes())["claims"]]
+    after = [claim for record in page.read(RESULTS).values() for claim in record["claims"]]
+    p_values = [math.nan if p is None else p for claim in before for p in (claim["p"], claim["second_p"])]
+    corrected, n = reference.holm(p_values), sum(p == p for p in p_values)
+    for raw, claim, *p in zip(before, after, corrected[::2], corrected[1::2], strict=True):
+        for said, says, adjusted in zip(raw["verdict"].split("; "), claim["verdict"].split("; "), p, strict=False):
+            assert says == (page.HINTS.get(said, said) if adjusted > 0.05 else said)
+    assert 2 / 2**12 * (n - sum(p <= 0.05 for p in corrected)) > 0.05  # as the page says of 12 units
+    assert f"this page together, {n}." in (ROOT / "docs" / "reproduction.rst").read_text("utf-8")
 
 
 def test_random_effects_are_those_of_two_cases_known_by_hand(page):

@@ -112,7 +112,7 @@ def refusal_of(path):
 def test_files_and_databases_of_others_are_refused_and_left_alone(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(b"a,b\n1,2\n")
-    assert "is not a list of words. Nothing in it was changed. Give a new path." in refusal_of(path)
+    assert "is not a list of words, or its first bytes are damaged. Nothing in it was changed." in refusal_of(path)
     empty = changed(file_of(tmp_path / "f").path, "PRAGMA application_id = 3")
     for other in (path, changed(empty, "DROP TABLE words")):
         with pytest.raises(KeyError, match="is not a list of words"):

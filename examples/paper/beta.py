@@ -75,11 +75,13 @@ def optimum_between(statement: str, setting: str, findings: dict[str, Any], samp
     accuracy = np.array([findings["means"][_key(sampler, beta)] for beta in findings["betas"]])
     chosen = [int(np.argmax(np.delete(accuracy[1:-1], t, axis=1).mean(axis=1))) for t in range(accuracy.shape[1])]
     best = accuracy[1:-1][chosen, np.arange(accuracy.shape[1])]
-    differences = [estimate(best - accuracy[end]) for end in (0, -1)]
+    gains = [best - accuracy[end] for end in (0, -1)]
+    differences = [estimate(gain) for gain in gains]
     betas = ", ".join(f"{inner[i]:g}" for i in sorted(set(chosen)))
     over_warm, over_cold = (study.with_interval(d, sign=True) for d in differences)
+    p = study.p_value(*gains)
     ours = f"β = {betas} − smallest β: {over_warm}; − largest: {over_cold}"
-    return study.Claim(statement, f"{setting}; β chosen by the other trials", len(best), ours, _both(differences))
+    return study.Claim(statement, f"{setting}; β chosen by the other trials", len(best), ours, _both(differences), p)
 
 
 def _both(differences: list[Estimate]) -> str:

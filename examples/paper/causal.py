@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ def with_a_good_beta(statement: str, setting: str, found: dict[str, Any], refere
     }
     claim = study.better(statement, setting, means, "power", reference)
     betas = ", ".join(f"{found['betas'][i]:g}" for i in np.unique(chosen))
-    return study.Claim(statement, setting, claim.trials, f"β = {betas}: {claim.ours}", claim.verdict)
+    return replace(claim, ours=f"β = {betas}: {claim.ours}")
 
 
 def draw(findings: dict[str, Any]) -> Any:
@@ -191,7 +191,7 @@ def _draw_means(ax: Any, name: str, found: dict[str, Any]) -> None:
         ax.axhline(-estimate(means[query]).mean, label=label, **look)
     power = [_over_reference(means, _key(beta)) for beta in betas]
     middle = np.array([-estimate(means["uniform"]).mean - found.mean for found in power])
-    half = [found.half_width for found in power]
+    half = [(found.high - found.low) / 2 for found in power]
     label = "power; bars: 95 % of the difference to uniform"
     ax.errorbar(betas, middle, yerr=np.nan_to_num(half), label=label, **study.LOOKS["power"])
     ax.set_xscale("log")

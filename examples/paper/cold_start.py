@@ -207,8 +207,8 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 
 def _claim(statement: str, setting: str, n_trials: int, by_table: Mapping[str, np.ndarray]) -> study.Claim:
     value, p = over_tables(by_table)
-    verdict = "seen" if value.low > 0 else "the opposite" if value.high < 0 else "cannot be told"
-    return study.Claim(statement, setting, n_trials, f"{study.with_interval(value, 1, sign=True)} points", verdict, p)
+    ours = f"{study.with_interval(value, 1, sign=True)} points"
+    return study.Claim(statement, setting, n_trials, ours, study.above(value), p)
 
 
 def guide(findings: dict[str, Any]) -> str:

@@ -4,6 +4,9 @@ Draws scatter around the fitted model as far as the posterior is wide. With some
 they scatter so far that every row is in doubt, and BALD measures how far a row lies from the origin. Here draws are
 pulled towards the fitted model by the root of a temperature, from 1 (the posterior) to 0.01, for three widths of the
 prior. Beside it: the margin of the model's own predictions, and chance.
+
+On eight further tables, with C=1: information about predictions, not weights. EPIG asks what a label tells of a hundred
+other rows, which are neither bought nor tested on: from 100 draws, and in closed form, without any.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import study
-from repulsion import FIRST_HALF, over_tables, rows
+from repulsion import FIRST_HALF, SECOND_HALF, over_tables, rows
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from tabular import columns
 
 from skactive import StochasticBatchQuery, sample_posterior
+from skactive.query import score_pool
 from skactive.scores import bald
 
 TITLE = "BALD of Laplace draws, pulled together"
@@ -30,11 +35,34 @@ ALT = (
 )
 
 SIZES: dict[str, dict[str, Any]] = {
-    "smallest": {"n_trials": 2, "n_rounds": 1, "tables": ["wine"], "priors": [1.0]},
-    "quick": {"n_trials": 3, "n_rounds": 3, "tables": ["digits", "wine"], "priors": [1.0]},
-    "full": {"n_trials": 5, "n_rounds": 6, "tables": FIRST_HALF, "priors": [0.1, 1.0, 10.0]},
+    "smallest": {
+        "n_trials": 2,
+        "n_rounds": 1,
+        "tables": ["wine"],
+        "priors": [1.0],
+        "n_further": 2,
+        "further": ["breast_cancer"],
+    },
+    "quick": {
+        "n_trials": 3,
+        "n_rounds": 3,
+        "tables": ["digits", "wine"],
+        "priors": [1.0],
+        "n_further": 3,
+        "further": ["breast_cancer"],
+    },
+    "full": {
+        "n_trials": 5,
+        "n_rounds": 6,
+        "tables": FIRST_HALF,
+        "priors": [0.1, 1.0, 10.0],
+        "n_further": 12,
+        "further": SECOND_HALF,
+    },
 }
 TEMPERATURES = (1.0, 0.1, 0.01)
+N_DRAWS, N_TARGET = 100, 100
+CLOSED = "EPIG in closed form"
 
 
 def draws_at(temperature: float, learner: Any, X: Any) -> np.ndarray:
@@ -83,6 +111,59 @@ def width(table: str, prior: float, places: study.Places) -> dict[str, float]:
     }
 
 
+ARMS = ["margin", "BALD", "EPIG of draws", CLOSED]
+
+
+def about_predictions(X_target: Any) -> dict[str, Any]:
+    return {
+        "uniform": StochasticBatchQuery("bald", sampler="uniform"),
+        "margin": StochasticBatchQuery("margin", beta=4),
+        "BALD": StochasticBatchQuery("bald", beta=4, n_draws=N_DRAWS),
+        "EPIG of draws": StochasticBatchQuery("epig", beta=4, n_draws=N_DRAWS, X_target=X_target),
+        CLOSED: StochasticBatchQuery("epig", beta=4, X_target=X_target),
+    }
+
+
+def apart(y: np.ndarray, n_trials: int) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Rows that EPIG is told of, and for each trial, without these, rows to buy and rows to test on."""
+    others, told = train_test_split(np.arange(len(y)), test_size=N_TARGET, stratify=y, random_state=0)
+    parts = (train_test_split(others, test_size=1 / 3, stratify=y[others], random_state=t) for t in range(n_trials))
+    return told, [(pool, test) for pool, test in parts]
+
+
+def lengths(X: Any, y: np.ndarray, told: np.ndarray, pool: np.ndarray) -> dict[str, float]:
+    """Rank correlations of scores with the length of a row's features, by the first rows of a pool as labels."""
+    labelled, rest = pool[: max(20, len(np.unique(y)))], X.iloc[pool[max(20, len(np.unique(y))) :]]
+    fitted = model(1.0).fit(X.iloc[labelled], y[labelled])
+    training = {"X_training": X.iloc[labelled], "y_training": y[labelled], "X_target": X.iloc[told]}
+    columns = score_pool(fitted, rest, ["bald", "epig"], **training, random_state=0)
+    length = np.linalg.norm(fitted[0].transform(rest), axis=1)
+    return {name: float(stats.spearmanr(column, length)[0]) for name, column in columns.items()}
+
+
+def predictions(size: Any, places: study.Places) -> dict[str, Any]:
+    """Accuracy on the further tables, and what scores go with there."""
+    found: dict[str, Any] = {"means": {}, "lengths": {}}
+    for table in size.further:
+        X, y = rows(table, places)
+        told, splits = apart(y, size.n_further)
+        result = places.compare(
+            f"laplace-predictions-{table}",
+            model(1.0),
+            about_predictions(X.iloc[told]),
+            X,
+            y,
+            splits=splits,
+            n_initial=max(20, len(np.unique(y))),
+            batch_size=10,
+            n_rounds=size.n_rounds,
+            n_trials=size.n_further,
+        )
+        found["means"][table] = study.means(result)
+        found["lengths"][table] = lengths(X, y, told, splits[0][0])
+    return found
+
+
 def run(size: Any, places: study.Places) -> dict[str, Any]:
     found: dict[str, Any] = {}
     widths: dict[str, Any] = {}
@@ -104,7 +185,7 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
                 test_size=1 / 3,
             )
             found[f"C={prior:g}"][table] = study.means(result)
-    return {"means": found, "widths": widths}
+    return {"means": found, "widths": widths, "predictions": predictions(size, places)}
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
@@ -118,6 +199,12 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         made.append(
             study.better("The margin is better than BALD of the posterior", setting, means, "margin", "BALD, T=1")
         )
+    found = findings["predictions"]["means"]
+    n_trials = len(next(iter(found.values()))["uniform"])
+    setting = f"logistic regression, C=1, {len(found)} further tables, {n_trials} trials each"
+    means = {arm: [float(np.mean(values[arm])) for values in found.values()] for arm in about_predictions(None)}
+    for other in ("uniform", "BALD", "EPIG of draws", "margin"):
+        made.append(study.better(f"EPIG in closed form is better than {other}", setting, means, CLOSED, other))
     return made
 
 
@@ -140,7 +227,24 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
             ["", *priors],
             widths,
         ),
+        (
+            "Further tables: mean accuracy over acquisitions minus uniform's, points; the interval of the last line is "
+            "over tables. Beside it, with first labels of one trial, the rank correlation of scores with the length "
+            "of a row's features",
+            ["table", *ARMS, "BALD and length", "EPIG and length"],
+            lines_by_table(findings["predictions"]),
+        ),
     ]
+
+
+def lines_by_table(found: dict[str, Any]) -> list[list[str]]:
+    lines = []
+    for table, values in found["means"].items():
+        gains = [f"{100 * (np.mean(values[arm]) - np.mean(values['uniform'])):+.1f}" for arm in ARMS]
+        lines.append([table, *gains, *(f"{found['lengths'][table][name]:.2f}" for name in ("bald", "epig"))])
+    over = [study.with_interval(over_tables(found["means"], arm, "uniform"), 1, sign=True) for arm in ARMS]
+    means = [f"{np.mean([of[name] for of in found['lengths'].values()]):.2f}" for name in ("bald", "epig")]
+    return [*lines, ["all", *over, *means]]
 
 
 def guide(findings: dict[str, Any]) -> str:
@@ -166,7 +270,23 @@ def guide(findings: dict[str, Any]) -> str:
         f"the model's margin {min(margins):.2f} to {max(margins):.2f}. Mean accuracy minus uniform's, in points: BALD "
         f"{over['BALD, T=1']}; margin {over['margin']}. Draws pulled towards the fitted model, to a tenth or a "
         'hundredth of their variance, did no better that could be told. So take ``"margin"`` for linear models. '
-        ":ref:`The study <laplace>` has the numbers."
+        ":ref:`The study <laplace>` has the numbers.\n\n" + guide_to_predictions(findings["predictions"])
+    )
+
+
+def guide_to_predictions(found: dict[str, Any]) -> str:
+    def over(arm: str, other: str) -> str:
+        return study.with_interval(over_tables(found["means"], arm, other), 1, sign=True)
+
+    of_bald, of_epig = (np.mean([of[name] for of in found["lengths"].values()]) for name in ("bald", "epig"))
+    return (
+        'Information about predictions, not about weights, is ``"epig"``, which needs no draws of these models: see '
+        f":ref:`epig_without_draws`. On {len(found['means'])} further tables, ``C=1``, with a hundred rows as targets, "
+        f"its rank correlation with the length of a row's features was {of_epig:.2f}, where that of BALD was "
+        f"{of_bald:.2f}. Mean accuracy minus uniform's, in points: {over(CLOSED, 'uniform')}, of 100 draws "
+        f"{over('EPIG of draws', 'uniform')}, BALD {over('BALD', 'uniform')}, margin {over('margin', 'uniform')}. "
+        f"Without draws it is above BALD, {over(CLOSED, 'BALD')}, and level with the margin, {over(CLOSED, 'margin')}: "
+        "take it where predictions matter for some rows."
     )
 
 

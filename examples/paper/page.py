@@ -17,6 +17,8 @@ import numpy as np
 import study
 from scipy import optimize, stats
 
+from skactive._utils.statistics import holm
+
 PARTS = {
     "The paper: accuracy and seconds": (
         "repeated_mnist",
@@ -38,14 +40,23 @@ PARTS = {
 """Studies by what they are about, the paper's in its order."""
 
 HEADER = ("claim", "setting", "units", "found", "p, adjusted", "verdict")
-VERDICTS = {"seen": "seen", "cannot be told": "untold", "not seen": "unseen", "the opposite": "opposite"}
+VERDICTS = {
+    "seen": "seen",
+    "hinted": "hint",
+    "cannot be told": "untold",
+    "not seen": "unseen",
+    "the opposite hinted": "untold",
+    "the opposite": "opposite",
+}
 """Verdicts, and the roles of reStructuredText that mark them."""
-ROLES = [f".. role:: {role}" for role in VERDICTS.values()]
+ROLES = [f".. role:: {role}" for role in dict.fromkeys(VERDICTS.values())]
+HINTS = {name: f"{name} hinted" for name in ("the opposite", "better", "worse")} | {"seen": "hinted"}
+"""What is left of a verdict whose p-value is above 0.05 after the correction."""
 OPENING = ("topk", "uniform", "BADGE", "BatchBALD")
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Results by study, in the order of the page, with adjusted p-values."""
+    """Results by study, in the order of the page, with p-values and verdicts after the correction."""
     records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
     order = [name for names in PARTS.values() for name in names]
     if nowhere := records.keys() - set(order):
@@ -123,13 +134,12 @@ def guide_parts(records: Mapping[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def _adjust(claims: list[dict[str, Any]]) -> None:
-    """Give each claim its p-value after the correction of all on the page (Benjamini and Hochberg, 1995)."""
-    tested = [claim for claim in claims if claim.get("p") is not None]
-    adjusted = stats.false_discovery_control([claim["p"] for claim in tested]) if tested else []
-    for claim in claims:
-        claim["adjusted"] = ""
-    for claim, p in zip(tested, adjusted, strict=True):
-        claim["adjusted"] = f"{p:.2g}" if p >= 0.001 else "< 0.001"
+    """Correct the p-values of all claims at once (Holm, 1979); a verdict whose p is then above 0.05 is a hint."""
+    p_values = [np.nan if c[key] is None else c[key] for c in claims for key in ("p", "second_p")]
+    for claim, p in zip(claims, np.reshape(holm(p_values), (-1, 2)), strict=True):
+        said = claim["verdict"].split("; ")
+        claim["verdict"] = "; ".join(HINTS.get(v, v) if q > 0.05 else v for v, q in zip(said, p, strict=False))
+        claim["adjusted"] = "" if np.isnan(p[0]) else f"{p[0]:.2g}" if p[0] >= 0.001 else "< 0.001"
 
 
 def settings(records: list[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:

@@ -152,9 +152,9 @@ def _mean_accuracy(findings: dict[str, Any], name: str, start: int, stop: int) -
 
 
 def _below_zero(statement: str, setting: str, values: list[float]) -> study.Claim:
-    found = estimate(values)
-    verdict = "seen" if found.high < 0 else "the opposite" if found.low > 0 else "cannot be told"
-    return study.Claim(statement, setting, len(values), study.with_interval(found, 2, sign=True), verdict)
+    found, below = estimate(values), np.negative(values)
+    verdict, p = study.above(estimate(below)), study.p_value(below)
+    return study.Claim(statement, setting, len(values), study.with_interval(found, 2, sign=True), verdict, p)
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import study
 from sklearn.ensemble import RandomForestClassifier
 
@@ -89,16 +90,15 @@ def _claims_of(model: str, found: dict[str, Any]) -> list[study.Claim]:
 def table_1(setting: str, means: Mapping[str, Sequence[float]]) -> study.Claim:
     """Seen if each of the paper's differences of several points has an interval on its side of zero."""
     shown = ", ".join(f"{query} {_percent(means[query])}" for query in ("topk", "power", "BatchBALD", "BADGE"))
-    differences = [
-        study.difference(means, *pair)
-        for pair in (("power", "topk"), ("BatchBALD", "topk"), ("BADGE", "topk"), ("power", "BADGE"))
-    ]
+    pairs = (("power", "topk"), ("BatchBALD", "topk"), ("BADGE", "topk"), ("power", "BADGE"))
+    values = [np.subtract(means[better], means[worse]) for better, worse in pairs]
+    differences = [estimate(of) for of in values]
     if all(d.low > 0 for d in differences):
         verdict = "seen"
     else:
         verdict = "not seen" if any(d.high <= 0 for d in differences) else "cannot be told"
     statement = "Mean accuracy (Table 1): top-k 80 %, power 90 %, BatchBALD 90 %, BADGE 86 %"
-    return study.Claim(statement, setting, len(means["power"]), shown, verdict)
+    return study.Claim(statement, setting, len(means["power"]), shown, verdict, study.p_value(*values))
 
 
 def draw(findings: dict[str, Any]) -> Any:

@@ -102,6 +102,7 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             len(of["overlap at 8"]),
             f"overlap {study.with_interval(common)} there, {study.with_interval(everywhere)} over all rows",
             same,
+            study.p_value(np.subtract(of["overlap at 8, top tenth"], 0.9)),
         ),
         study.better(
             f"Power avoids low scores more than softmax at β = 8 ({avoided})", setting, seldom, "power", "softmax", 4

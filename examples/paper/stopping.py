@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import study
 import tabular
+from many_tables import PACKAGED
 from scipy.stats import spearmanr
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import StochasticBatchQuery
 from skactive._utils.randomness import seeded_clone
-from skactive._utils.statistics import Estimate, estimate
+from skactive._utils.statistics import estimate
 from skactive.experiment._plan import choose_initial
 from skactive.plotting import _drawing as drawing
 from skactive.stopping import StoppingReport
@@ -36,16 +37,44 @@ ALT = (
 
 TABLES = ["breast_cancer", "credit_data", "digits", "letter", "satellite", "spambase"]
 MODELS = ["logistic", "net", "forest"]
+UNEVEN = [
+    "Arrests",
+    "Caravan",
+    "HMDA",
+    "SmokeBan",
+    "attrition",
+    "credit_data",
+    "email",
+    "headInjury",
+    "lending_club",
+    "mlc_churn",
+    "wa_churn",
+]
 SIZES: dict[str, dict[str, Any]] = {
-    "smallest": {"n_trials": 2, "n_rounds": 4, "tables": ["breast_cancer"], "models": ["logistic"], "n_flipped": 2},
+    "smallest": {
+        "n_trials": 2,
+        "n_rounds": 4,
+        "tables": ["breast_cancer"],
+        "models": ["logistic"],
+        "n_flipped": 2,
+        "uneven": [],
+    },
     "quick": {
         "n_trials": 2,
         "n_rounds": 20,
         "tables": ["breast_cancer", "digits"],
         "models": ["logistic", "net"],
         "n_flipped": 2,
+        "uneven": ["credit_data"],
     },
-    "full": {"n_trials": 2, "n_rounds": 30, "tables": TABLES, "models": MODELS, "n_flipped": 10},
+    "full": {
+        "n_trials": 2,
+        "n_rounds": 30,
+        "tables": TABLES,
+        "models": MODELS,
+        "n_flipped": 10,
+        "uneven": UNEVEN,
+    },
 }
 TOLERANCE, PATIENCE = 0.05, 30  # a hundred labels, and labels
 VERDICTS = ("go on", "stop", "cannot be told", "too early")
@@ -76,7 +105,8 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
         name: [made_up(make, seed, size.n_rounds + 10, 0, 0.03) for seed in range(max(2, size.n_flipped // 4))]
         for name, make in RARE.items()
     }
-    return {"tables": found, "flipped": flipped, "rare": rare}
+    uneven = {name: [kept_uneven(places, name, seed) for seed in range(size.n_trials)] for name in size.uneven}
+    return {"tables": found, "flipped": flipped, "rare": rare, "uneven": uneven}
 
 
 def made_up(make: Any, seed: int, n_rounds: int, flips: float, positives: float = 0.5) -> dict[str, Any]:
@@ -106,6 +136,50 @@ def made_up(make: Any, seed: int, n_rounds: int, flips: float, positives: float 
         rounds.append((len(labelled), value, reckoned(report), report.verdict))
         labelled = np.concatenate([labelled, left[query.select(model, X[left], 10)]])
     return _columns(rounds)
+
+
+MEASURED: dict[str, Any] = {
+    "accuracy": lambda y, p: float(np.mean((p > 0.5) == y)),
+    "balanced_accuracy": lambda y, p: float(balanced_accuracy_score(y, p > 0.5)),
+    "average_precision": lambda y, p: float(average_precision_score(y, p)),
+}
+AT = range(60, 201, 20)  # labels, after which a hundred more are bought
+
+
+def kept_uneven(places: study.Places, table: str, seed: int) -> dict[str, Any]:
+    """One run, from the disk if it is there."""
+    path = places.rounds / f"stopping-uneven-{table}-{seed}.json"
+    if not path.exists():
+        print(path.stem, flush=True)
+        path.write_text(json.dumps(uneven_run(places, table, seed)))
+    return dict(json.loads(path.read_text()))
+
+
+def uneven_run(places: study.Places, table: str, seed: int) -> dict[str, Any]:
+    """Verdicts by each measure after batches of 20, as a campaign asks for them, and the measures on held-out rows."""
+    packaged = PACKAGED.get(table)
+    X, labels = study.packaged_table(table, *packaged) if packaged else study.table(places, table)
+    names, counts = np.unique(labels, return_counts=True)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(labels))[:3_500]
+    X, y = tabular.columns().fit_transform(X.iloc[rows]), labels[rows] == names[counts.argmin()]
+    pool, test = np.split(np.arange(len(y)), [900])
+    labelled = pool[: max(20, 1 + int(np.argmax(y)), 1 + int(np.argmin(y)))]  # of both classes
+    reports: dict[str, Any] = dict.fromkeys(MEASURED)
+    query, found = StochasticBatchQuery(epsilon=0.1, random_state=seed), []
+    while True:
+        model = RandomForestClassifier(50, random_state=seed).fit(X[labelled], y[labelled])
+        left = np.setdiff1d(pool, labelled)
+        given = {"X_training": X[labelled], "y_training": y[labelled], "n_draws": 2, "random_state": seed}
+        for name, before in reports.items():
+            reports[name] = StoppingReport.from_learner(model, X[left], before, scoring=name, **given)
+        chance = model.predict_proba(X[test])[:, 1]
+        seen = {name: measure(y[test], chance) for name, measure in MEASURED.items()}
+        said = {name: [report.verdict, reckoned(report), report.by_gains] for name, report in reports.items()}
+        found.append({"rarer": int(min(y[labelled].sum(), (~y[labelled]).sum())), "seen": seen, "said": said})
+        if len(found) > (AT[-1] + 80) // 20:
+            return {"share": float(y.mean()), "rounds": found}
+        labelled = np.concatenate([labelled, left[query.select(model, X[left], 20)]])
 
 
 def reckoned(report: StoppingReport) -> float | None:
@@ -164,8 +238,11 @@ def stop_of(trial: dict[str, Any]) -> int | None:
     return next((i for i, verdict in enumerate(trial["verdict"]) if verdict == "stop"), None)
 
 
-def real_gains(found: dict[str, Any]) -> dict[str, Estimate]:
-    """Points of accuracy that a hundred labels bring just before and after the stop: means over windows of batches."""
+def real_gains(found: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Points of accuracy that a hundred labels bring just before and after the stop: means over windows of batches.
+
+    One value for each pair of table and model.
+    """
     parts: dict[str, list[float]] = {"before": [], "after": []}
     for trials in found.values():
         stops = [(trial, stop) for trial in trials if (stop := stop_of(trial)) is not None]
@@ -173,7 +250,7 @@ def real_gains(found: dict[str, Any]) -> dict[str, Estimate]:
             gains = [_window(trial["accuracy"], trial["n_labelled"], stop, sign) for trial, stop in stops]
             known = [gain for gain in gains if gain is not None]
             parts[part] += [float(np.mean(known))] if known else []
-    return {part: estimate(100 * np.array(values)) for part, values in parts.items()}
+    return {part: 100 * np.array(values) for part, values in parts.items()}
 
 
 def _window(accuracy: list[float], n_labelled: list[int], stop: int, sign: int) -> float | None:
@@ -223,32 +300,34 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
         f"tolerance of {100 * TOLERANCE:g} points a hundred labels, over {PATIENCE} labels"
     )
     gains, limit = real_gains(found), 100 * TOLERANCE
-    after, before = gains["after"], gains["before"]
+    below, above, correlation = limit - gains["after"], gains["before"] - limit, np.array(correlations(found))
     text = f"points a hundred; {sum(s is not None for s in stops)} of {len(stops)} runs stopped"
-    told = "cannot be told"
-    correlation = estimate(correlations(found))
-    beyond = estimate([too_much(trials) for trials in found.values()])
+    too_high = np.array([too_much(trials) for trials in found.values()])
+    beyond = estimate(too_high)
     return [
         study.Claim(
             f"The labels of the {WINDOW} batches after “stop” gain less than the tolerance",
             setting,
             n_trials,
-            f"{study.with_interval(after, 2, sign=True)} {text}",
-            "seen" if after.high < limit else "the opposite" if after.low > limit else told,
+            f"{study.with_interval(estimate(gains['after']), 2, sign=True)} {text}",
+            study.above(estimate(below)),
+            study.p_value(below),
         ),
         study.Claim(
             f"The labels of the {WINDOW} batches before “stop” gain more",
             setting,
             n_trials,
-            f"{study.with_interval(before, 2, sign=True)} {text}",
-            "seen" if before.low > limit else "the opposite" if before.high < limit else told,
+            f"{study.with_interval(estimate(gains['before']), 2, sign=True)} {text}",
+            study.above(estimate(above)),
+            study.p_value(above),
         ),
         study.Claim(
             "Batches with larger estimated gains have larger real gains",
             f"{setting}; means over {WINDOW} batches",
             n_trials,
-            f"rank correlation {study.with_interval(correlation, 2)}",
-            "seen" if correlation.low > 0 else "the opposite" if correlation.high < 0 else told,
+            f"rank correlation {study.with_interval(estimate(correlation), 2)}",
+            study.above(estimate(correlation)),
+            study.p_value(correlation),
         ),
         study.Claim(
             "Estimated and real gains of all batches differ by less than 3 points",
@@ -259,10 +338,12 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
             if max(abs(beyond.low), abs(beyond.high)) < 3
             else "not seen"
             if beyond.low > 3 or beyond.high < -3
-            else told,
+            else "cannot be told",
+            study.p_value(too_high + 3, too_high - 3),
         ),
         *_on_flipped(findings["flipped"]),
         *_on_rare(findings["rare"]),
+        *_on_uneven(findings["uneven"]),
     ]
 
 
@@ -318,6 +399,59 @@ def _on_rare(rare: dict[str, Any]) -> list[study.Claim]:
     return made
 
 
+def _said(uneven: dict[str, Any], by: str, verdict: str, doubted: bool = True) -> np.ndarray:
+    """Points that the hundred labels after such a report brought, a row a report: of each of `MEASURED`.
+
+    ``doubted``: by the verdict, with doubts about the model; otherwise by gains alone.
+    """
+    rounds = [of["rounds"][i : i + 6] for runs in uneven.values() for of in runs for i in range(2, 10)]
+    chosen = [of for of in rounds if of[0]["said"][by][0 if doubted else 2] == verdict]
+    gains = [[100 * (of[5]["seen"][name] - of[0]["seen"][name]) for name in MEASURED] for of in chosen]
+    return np.array(gains).reshape(-1, len(MEASURED))
+
+
+def _on_uneven(uneven: dict[str, Any]) -> list[study.Claim]:
+    """What labels bring after a verdict where one of two classes is rarer: by accuracy, and by average precision."""
+    if not uneven:
+        return []
+    setting = f"{len(uneven)} tables, 5 to 28 % of the rarer class, forest, reports at 60 to 200 labels"
+    n_trials = len(next(iter(uneven.values())))
+    by_accuracy = _said(uneven, "accuracy", "stop", doubted=False)
+    on, other = (_said(uneven, "average_precision", verdict) for verdict in ("go on", "cannot be told"))
+    rises = f"{np.mean(by_accuracy[:, 2] > 100 * TOLERANCE):.0%}" if len(by_accuracy) else "none"
+    text = f"of {len(by_accuracy)} such reports {rises} are followed by 5 points of average precision in 100 labels"
+    means = [float(part[:, 2].mean()) if len(part) else np.nan for part in (on, other)]
+    ours = f"{means[0]:+.1f} points in {len(on)} reports, {means[1]:+.1f} after “cannot be told”"
+    return [
+        study.Claim(
+            "“Stop” by accuracy leaves less than 5 points of average precision to come",
+            setting,
+            n_trials,
+            text.replace(" %", "%").replace("%", " %"),
+            "not seen" if len(by_accuracy) and np.mean(by_accuracy[:, 2] > 100 * TOLERANCE) > 0.1 else "seen",
+        ),
+        study.Claim(
+            "After “go on” by average precision, 100 labels bring it more than the tolerance",
+            setting,
+            n_trials,
+            ours,
+            "seen" if means[0] > 100 * TOLERANCE else "not seen",
+        ),
+    ]
+
+
+def _rows_of_uneven(uneven: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for name in MEASURED:
+        for verdict in VERDICTS:
+            counts = [len(_said(uneven, name, verdict, doubted)) for doubted in (False, True)]
+            gains = _said(uneven, name, verdict)
+            if sum(counts):
+                shown = [f"{gain:+.1f}" for gain in gains.mean(axis=0)] if len(gains) else ["–"] * len(MEASURED)
+                rows.append([name.replace("_", " "), verdict, *map(str, counts), *shown])
+    return rows
+
+
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Where each pair stopped, and what was to come."""
     header = ["table and model", "stopped", "labels", "accuracy", "of the last round", "with all labels"]
@@ -351,6 +485,17 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
             "Labels turned round at random: gains in points over all batches, and parts of all reports",
             ["model", "turned round", "estimated", "real", "stopped", *VERDICTS],
             flipped,
+        ),
+        (
+            "One of two classes is rare (5 to 28 %): verdicts by each measure, and what the next 100 labels bring",
+            [
+                "measure",
+                "verdict",
+                "reports, by gains alone",
+                "reports",
+                *(name.replace("_", " ") for name in MEASURED),
+            ],
+            _rows_of_uneven(findings["uneven"]),
         ),
     ]
 

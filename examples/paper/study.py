@@ -72,9 +72,9 @@ LOOKS: dict[str, dict[str, Any]] = {
 class Claim:
     """One statement of the paper, and what was found.
 
-    ``ours`` is a number with its interval as text; ``verdict`` is "seen", "not seen", "the opposite" or "cannot be
-    told", with a second one after a semicolon where two hold; ``p`` is that of no difference, by sign flips, None of
-    claims that are not about one.
+    ``ours`` is a number with its interval as text; ``verdict``, by the interval alone, is "seen", "not seen", "the
+    opposite" or "cannot be told", with a second one after a semicolon where two hold. ``p`` and ``second_p`` are those
+    of the verdicts, by sign flips; None of claims that are seen by another rule. The page corrects them together.
     """
 
     statement: str
@@ -83,6 +83,7 @@ class Claim:
     ours: str
     verdict: str
     p: float | None = None
+    second_p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ def draw_intervals(
     """Means with their intervals, a named row for each, and a line at 0."""
     for i, (name, value) in enumerate(found.items()):
         look = {"color": drawing.COLOURS[0], "marker": "o", **((looks or {}).get(name) or {}), "linestyle": "none"}
-        half = unit * np.nan_to_num(value.half_width)
+        half = unit * np.nan_to_num(value.high - value.low) / 2
         ax.errorbar(unit * value.mean, i + shift, xerr=half, label=None if i else label, **look)
     ax.axvline(0, color="k", lw=0.8)
     ax.set_yticks(range(len(found)), list(found))
@@ -269,20 +270,19 @@ def better(
     statement: str, setting: str, values: Mapping[str, Sequence[float]], query: str, reference: str, digits: int = 3
 ) -> Claim:
     """The claim that one query is better than another, from paired trials."""
-    found = difference(values, query, reference)
-    if np.isnan(found.low):
-        verdict = "cannot be told"
-    elif found.low > 0:
-        verdict = "seen"
-    else:
-        verdict = "the opposite" if found.high < 0 else "cannot be told"
-    ours = f"{query} − {reference}: {with_interval(found, digits, sign=True)}"
-    return Claim(statement, setting, len(values[query]), ours, verdict, p_value(values, query, reference))
+    d = np.subtract(values[query], values[reference])
+    ours = f"{query} − {reference}: {with_interval(estimate(d), digits, sign=True)}"
+    return Claim(statement, setting, len(d), ours, above(estimate(d)), p_value(d))
 
 
-def p_value(values: Mapping[str, Sequence[float]], query: str, reference: str) -> float | None:
-    """By sign flips, two-sided, of paired trials; None of too few."""
-    p = paired_p_value(np.subtract(values[query], values[reference]))
+def above(found: Estimate, limit: float = 0.0) -> str:
+    """The verdict on the claim that a mean is above a limit: all of its interval is, or none of it."""
+    return "seen" if found.low > limit else "the opposite" if found.high < limit else "cannot be told"
+
+
+def p_value(*values: np.ndarray) -> float | None:
+    """By sign flips, two-sided, of no difference; where several must be there the largest, None of too few trials."""
+    p = float(np.max([paired_p_value(of) for of in values]))
     return None if np.isnan(p) else p
 
 
@@ -298,30 +298,27 @@ def alike(
 
     That it is worse, or better, is a second verdict: a difference that is surely there may be within the margin or not.
     """
-    found = difference(values, query, reference)
-    if np.isnan(found.low):
-        verdict = "cannot be told"
-    elif found.low > -margin:
-        verdict = "seen"
-    else:
-        verdict = "the opposite" if found.high < -margin else "cannot be told"
-    if verdict != "the opposite":
-        verdict += "; worse" if found.high < 0 else "; better" if found.low > 0 else ""
+    d = np.subtract(values[query], values[reference])
+    found = estimate(d)
+    verdict, second_p = above(found, -margin), None
+    if verdict != "the opposite" and (found.low > 0 or found.high < 0):
+        verdict, second_p = f"{verdict}; {'better' if found.low > 0 else 'worse'}", p_value(d)
     ours = f"{query} − {reference}: {with_interval(found, 3, sign=True)}; margin {margin:g}"
-    return Claim(statement, setting, len(values[query]), ours, verdict, p_value(values, query, reference))
+    return Claim(statement, setting, len(d), ours, verdict, p_value(d + margin), second_p)
 
 
 def near(
     statement: str, setting: str, values: Mapping[str, Sequence[float]], query: str, reference: str, margin: float
 ) -> Claim:
     """The claim that two queries differ by less than a margin: all of the interval within it, or none of it."""
-    found = difference(values, query, reference)
+    d = np.subtract(values[query], values[reference])
+    found = estimate(d)
     if max(abs(found.low), abs(found.high)) < margin:
         verdict = "seen"
     else:
         verdict = "not seen" if found.low > margin or found.high < -margin else "cannot be told"
     ours = f"{query} − {reference}: {with_interval(found, 3, sign=True)}; margin {margin:g}"
-    return Claim(statement, setting, len(values[query]), ours, verdict)
+    return Claim(statement, setting, len(d), ours, verdict, p_value(d + margin, d - margin))
 
 
 def with_interval(value: Estimate, digits: int = 3, *, sign: bool = False) -> str:

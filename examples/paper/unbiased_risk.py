@@ -74,7 +74,7 @@ def estimates(buy: Callable[[], tuple[Any, Any]], losses: dict[str, Any], n_tria
     for _ in range(n_trials):
         bought, log_proba = buy()
         for name, of_rows in losses.items():
-            estimate = estimate_risk(of_rows[bought], log_proba, len(of_rows))
+            estimate = estimate_risk(of_rows[bought], log_proba, len(of_rows), largest_loss=of_rows.max())
             low, high = estimate.interval()
             found[name]["naive"].append(round(float(of_rows[bought].mean()), 5))
             found[name]["lure"].append(round(estimate.value, 5))

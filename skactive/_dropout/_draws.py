@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .._utils.devices import Lock
-from .._utils.validation import NetError, NoDropoutError
+from .._utils.validation import NetError, NoDropoutError, check_n_draws
 from ._dropout_calls import ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
 from ._pruned_networks import PrunedNetworks, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
@@ -161,8 +161,8 @@ class FixedDraws(FrozenNet):
         self, module: nn.Module, n_draws: int, rng: np.random.Generator, forward: Forward | None = None
     ) -> None:
         super().__init__(module, forward)
-        self.n_draws = n_draws
-        self._sites = Sites(n_draws, rng)
+        self.n_draws = check_n_draws(n_draws)
+        self._sites = Sites(self.n_draws, rng)
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
         self._is_checked, self._may_be_quick = False, True
@@ -177,11 +177,11 @@ class FixedDraws(FrozenNet):
         """Outputs of all draws for a block of the rows, (n_draws, n_rows, ...)."""
         batch, n_rows = rows.take(block), len(block)
         kind = _kind_of(batch)
-        outputs = None
-        if kind is None or kind not in self._plans:
+        outputs, is_new = None, kind is None or kind not in self._plans
+        if is_new or (n_rows > 1 and not self._is_checked):
             with self._lock:
                 self._check_draws(rows, block)
-                if kind is not None:
+                if is_new and kind is not None:
                     if len(self._plans) >= _MOST_PLANS:
                         self._plans.pop(next(iter(self._plans)))
                     self._plans[kind], outputs = self._plan(batch, n_rows) if self._may_be_quick else (None, None)
@@ -208,7 +208,8 @@ class FixedDraws(FrozenNet):
             return
         some = spread(block)
         # Parts of rows may lie on one axis in either order: in the right one each row is answered by itself.
-        for self._sites.parts_first in (False, True):
+        known = self._sites.parts_first  # in which other threads may be drawing now
+        for self._sites.parts_first in (known, not known):
             try:
                 self._check(0, rows, some)
                 for probe in self._sites.probes():

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from .._utils.validation import warn
+from .._utils.validation import integer, warn
 
 BLOCK = 256
 """Rows in one forward pass by default: enough to keep two cores busy, few enough for the cache."""
@@ -53,7 +53,7 @@ class InBlocks:
     _has_warned = False
 
     def __init__(self, batch_size: int) -> None:
-        self.batch_size = batch_size
+        self.batch_size = int(integer().check("predict_batch_size", batch_size))
 
     def with_batch_size(self, n_rows: int) -> Self:
         """The same function, in blocks of this size."""
@@ -63,6 +63,8 @@ class InBlocks:
 
     def joined(self, function: Callable[[Rows, range], Tensor], rows: Rows, axis: int = 0) -> Tensor:
         """Apply ``function`` to one block of rows after the other and join the results along ``axis``."""
+        if not len(rows):
+            raise ValueError("`X` must have one row or more for a net. Got none.")
         with torch.no_grad():
             return _join(self._parts(function, rows), len(rows), axis)
 

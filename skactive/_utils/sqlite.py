@@ -16,6 +16,8 @@ Connection = sqlite3.Connection
 _DURABLE = ("PRAGMA journal_mode = DELETE", "PRAGMA synchronous = EXTRA")
 _CAREFUL = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")
 
+_STEPS = 100_000  # of SQLite between two looks of Python for Ctrl-C: some milliseconds
+
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FORMAT}
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -33,6 +35,7 @@ class Kind:
     error: type[Exception] = ValueError  # for a wrong file
     file_error: type[Exception] = OSError  # for one that cannot be read or written now
     remedy: str = "Give a new path."  # what to do about a wrong file
+    after_damage: str = "Go on from a copy of it."
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,12 @@ class SqliteFile:
             self._check_kind(connection)
             yield connection
 
+    def copy_to(self, path: Path) -> None:
+        """Write the file as it is at one moment, whoever writes to it meanwhile, to a new or empty file."""
+        copy = SqliteFile(path, self.kind)
+        with self.reading() as connection, copy._errors_explained("written"), copy._connected("rwc") as new:
+            connection.backup(new)
+
     def check_integrity(self, connection: Connection) -> None:
         """Refuse a file with damaged pages. Takes as long as reading the whole file."""
         (report,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -73,7 +82,7 @@ class SqliteFile:
 
     def damaged(self, what: str) -> Exception:
         """The error for a damaged file."""
-        return self.kind.error(f"{self} is damaged: {what}. Go on from a copy of it. {self.kind.remedy}")
+        return self.kind.error(f"{self} is damaged: {what}. {self.kind.after_damage} {self.kind.remedy}")
 
     def __str__(self) -> str:
         return f"{self.kind.parameter}={str(self.path)!r}"
@@ -84,6 +93,7 @@ class SqliteFile:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         new = sqlite3.connect(address, timeout=self.kind.patience, isolation_level=None, uri=True)
         with closing(new) as connection:
+            connection.set_progress_handler(lambda: 0, _STEPS)
             for setting in _CAREFUL:
                 connection.execute(setting)
             yield connection
@@ -108,7 +118,10 @@ class SqliteFile:
             raise self.damaged("its tables are others than skactive makes")
 
     def _other_kind(self) -> Exception:
-        return self.kind.error(f"{self} is not {self.kind.noun}. Nothing in it was changed. {self.kind.remedy}")
+        return self.kind.error(
+            f"{self} is not {self.kind.noun}, or its first bytes are damaged. Nothing in it was changed. "
+            f"{self.kind.remedy}"
+        )
 
     @contextmanager
     def _errors_explained(self, done: str) -> Iterator[None]:
@@ -120,6 +133,8 @@ class SqliteFile:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without the details in higher bits
             if code == sqlite3.SQLITE_NOTADB:
                 raise self._other_kind() from error
+            if code == sqlite3.SQLITE_INTERRUPT:  # Python's handler of signals has raised within `_STEPS`
+                raise KeyboardInterrupt from error
             if code in _DAMAGE:
                 raise self.damaged(str(error)) from error
             held = f" for {self.kind.patience:.0f} seconds, by another process" if code in _LOCKED else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-LEVEL = 0.95
+_ERROR, _POWER = 0.05, 0.8  # the usual ones; the error is that of an interval, and of all comparisons together
+MOST_TRIALS = 1_000  # nobody runs more, so that nobody need know how many more
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -23,24 +25,15 @@ class Estimate:
     low: float
     high: float
 
-    @property
-    def half_width(self) -> float:
-        """Half the length of the interval."""
-        return (self.high - self.low) / 2
 
-
-def estimate(values: Iterable[float]) -> Estimate:
-    """Mean of one value a trial, with Student's t interval; equal values have none, as they show no spread."""
+def estimate(values: Iterable[float], limits: Ends = (-np.inf, np.inf)) -> Estimate:
+    """Mean of one value a trial, with Student's t interval, cut at limits of the mean; equal values have none."""
     values = np.fromiter(values, dtype=np.float64)
-    if len(values) == 0:
-        return Estimate(np.nan, np.nan, np.nan)
-    mean = float(values.mean())
-    if np.ptp(values) == 0:
+    n, mean = len(values), float(values.mean()) if len(values) else np.nan
+    if np.isnan(mean) or np.ptp(values) == 0:
         return Estimate(mean, np.nan, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of values that are equal but for rounding
-        interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
-    return Estimate(mean, float(interval.low), float(interval.high))
+    half = stats.t.isf(_ERROR / 2, n - 1) * values.std(ddof=1) / math.sqrt(n)
+    return Estimate(mean, *(float(np.clip(end, *limits)) for end in (mean - half, mean + half)))
 
 
 def paired_p_value(differences: ArrayLike) -> float:
@@ -77,6 +70,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
+def fewest_trials(n_comparisons: int) -> int:
+    """The fewest trials whose sign flips can be significant after Holm: n trials have no p below 2 / 2**n."""
+    return math.ceil(math.log2(2 * n_comparisons / _ERROR))
+
+
 def labels_to_reach(level: float, n_labelled: Sequence[int], scores: Sequence[float]) -> float:
     """Labels at which the straight lines between evaluations first reach the level; NaN if no evaluation does."""
     before = None
@@ -89,19 +87,29 @@ def labels_to_reach(level: float, n_labelled: Sequence[int], scores: Sequence[fl
     return np.nan
 
 
-def trials_to_tell(differences: Sequence[float]) -> float:
-    """How many trials would tell a difference like the one seen: 80 % power at 5 %, two-sided; NaN without a spread."""
+def trials_to_tell(differences: Sequence[float], n_comparisons: int) -> float:
+    """How many trials, more than these, give Student's test of a difference like the one seen a power of 80 %.
+
+    The comparisons share its error of 5 %, two-sided. Infinite beyond 1,000; NaN without a spread.
+    """
     d = np.asarray(differences, dtype=np.float64)
-    if len(d) < 3 or np.ptp(d) == 0 or d.mean() == 0:
+    if len(d) < 3 or np.ptp(d) == 0:
         return np.nan
-    power = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    return float(max(2, math.ceil((power * d.std(ddof=1) / d.mean()) ** 2)))
+    effect, level = abs(d.mean()) / d.std(ddof=1), _ERROR / n_comparisons
+
+    def power(n: int) -> float:
+        return float(stats.nct.sf(stats.t.isf(level / 2, n - 1), n - 1, effect * math.sqrt(n)))
+
+    numbers = range(max(fewest_trials(n_comparisons), len(d) + 1), MOST_TRIALS + 1)
+    place = bisect.bisect_left(numbers, _POWER, key=power)
+    return float(numbers[place]) if place < len(numbers) else math.inf
 
 
-def verdict_of(found: Estimate, margin: float) -> str:
-    """What an interval says of a difference: better or worse, within the margin, both, or that it cannot be told."""
-    if np.isnan(found.low):
-        return "cannot be told" if not np.isnan(found.mean) else ""
-    said = ["better"] * (found.low > 0) + ["worse"] * (found.high < 0)
-    said += ["within the margin"] * (-margin < found.low and found.high < margin)
-    return ", ".join(said) or "cannot be told"
+def verdict_of(found: Estimate, p: float, margin: float = 0.0) -> str:
+    """What is said of a difference: better or worse by interval and p, within the margin by the interval, or both.
+
+    Else, and where there is no p, it cannot be told.
+    """
+    said = ["better"] * (found.low > 0 and p <= _ERROR) + ["worse"] * (found.high < 0 and p <= _ERROR)
+    said += ["within the margin"] * (-margin < found.low and found.high < margin and not np.isnan(p))
+    return ", ".join(said) or ("" if np.isnan(found.mean) else "cannot be told")

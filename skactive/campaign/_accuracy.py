@@ -1,58 +1,99 @@
 """The accuracy of a campaign's model, from the labels of its batches.
 
 Rows that a query picks are not like the pool, so they are weighted by their probabilities, as in `skactive.risk`, and
-compared with out-of-fold predictions. Labels that came with the table were not picked: they are used to fit, and to
-estimate only if there is nothing else.
+compared with out-of-fold predictions. That estimates sums over the pool: of errors, of rows of a class. What is known
+of the labelled rows is subtracted, and what is left is the sum over the rows without a label, whose guesses a user
+exports. Labels that came with the table were not picked: they are used to fit, and to estimate only if there is nothing
+else.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 
-from ..risk import RiskEstimate, estimate_risk
-from ._store import BatchRecord, Event, State
+from .._utils import html
+from ..risk import RiskEstimate, estimate_risk, lure_weights
+from ._models import Judged
+from ._picks import Picks, as_if_drawn
+from ._store import State
 
-MOST_WEIGHT = 25.0  # of a row, relative to uniform choice: with more, intervals from a few hundred picks are too narrow
 FEWEST = 20  # labels for an estimate
-WIDEST = 0.5  # interval with which an accuracy is reported
+FEWEST_OF_CLASS = 10  # labels or guesses, for its recall or precision
+FEWEST_GROUPS = 10  # with labels: the spread of fewer is not known
+WIDEST = 0.5  # interval beside which a value is told
+UNSTABLE = 0.1  # part of the guesses that differ, which a sentence speaks of
+OF_DIFFERENCE = (
+    0.75  # of the guesses that differ, which the model may have right beyond its folds: a tree on xor needs it
+)
+MOST_CLASSES = 2  # that a sentence tells of
+
+Floats = NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """An estimate, and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """An accuracy, or of numbers the root mean squared error, with a 95 % interval.
+    """How good a campaign's model is, with 95 % intervals: its accuracy, or of numbers the root mean squared error.
 
     Attributes
     ----------
     value, low, high : float
+        On the rows without a label: of the guesses that `Campaign.to_frame` and ``skactive export --guesses`` give. Of
+        numbers, ``high`` is infinite: a few large errors may not have been met. If each row has a label, out of fold on
+        all of them.
     measure : {"accuracy", "root mean squared error"}
     n_labels : int
         Labels that the estimate uses.
     n_rows : int
-        Rows that it is a mean over.
+        Rows that ``value`` is a mean over.
+    overall : tuple of three float
+        Value and ends of what the model has on these rows and the labelled ones, where it is known.
+    n_overall : int
+        Rows that ``overall`` is a mean over.
     weighted : bool
-        True: of the rows without a label before ``first_batch``, by weighted picks. False: of rows like those that
-        came with a label or were asked for with unknown probabilities, which may be unlike the others.
-    n_skipped : int
-        Skipped rows among the picks: the value is that of rows that can be labelled.
+        True: by weighted picks. False: as if the rows with a label were like the others, which came with one or were
+        asked for with unknown probabilities.
+    classes : DataFrame
+        A row for each class, the rarest first, each number with the ends of its interval (``_low``, ``_high``):
+        ``labelled``, how many rows have this label; ``left``, how many without a label are of this class; ``share``,
+        their part of the rows without a label; ``found``, the part of the class that is labelled; ``recall`` and
+        ``precision`` of the guesses, NaN with fewer than ten labels or guesses of the class. None of numbers.
+    differ : float
+        The part of the guesses for rows without a label in which the models of the folds, which judge, differ from the
+        model itself, which may be better: upper ends allow for three quarters of it. 0 of numbers.
+    n_skipped, n_open : int
+        Among the picks, rows that were skipped, which are left out, and rows without an answer: they count as wrong for
+        the lower end, and as right for the upper one.
     n_uncounted : int
         Labels without known probabilities, which are not used: typical rows, batches with limits, the top of a ranking.
     first_batch : int
         Of the labels that are used.
-    n_more : int
-        About how many labels are missing until the interval of an accuracy is narrow enough to report; 0 if none.
+    is_of_table : bool
+        Whether the value is that of all rows of the table without a label; else some came later, or are gone.
+    groups : str or None
+        The column whose groups have no row in both a fold and its training part.
+    n_groups : int
+        Groups with labels that are used. With fewer than ten there is no interval: its ends are what is possible.
 
     See Also
     --------
     campaign.Status : Holds it.
-    risk.RiskEstimate : The estimate in it.
+    risk.estimate_risk : The estimate in it.
     """
 
     value: float
@@ -61,173 +102,351 @@ class Accuracy:
     measure: str
     n_labels: int
     n_rows: int
+    overall: Interval
+    n_overall: int
     weighted: bool
+    classes: pd.DataFrame | None = None
+    differ: float = 0.0
     n_skipped: int = 0
+    n_open: int = 0
     n_uncounted: int = 0
     first_batch: int = 1
-    n_more: int = 0
+    is_of_table: bool = True
+    groups: str | None = None
+    n_groups: int = 0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the interval is narrow enough to tell a value beside it."""
+        return self.measure != "accuracy" or self.high - self.low <= WIDEST
 
     def __str__(self) -> str:
-        left_out = self._left_out()
-        if self.n_more:
-            counting = f"{self.n_labels} that count" if self.n_uncounted else f"{self.n_labels}"
-            return f"too few labels to estimate accuracy ({counting}; about {self.n_more} more needed){left_out}"
-        rows = "rows like those labelled"
-        if self.weighted:
-            when = "had no label at first" if self.first_batch == 1 else f"were left before batch {self.first_batch}"
-            rows = f"the {self.n_rows:,} rows that {when}"
-        show = _percent if self.measure == "accuracy" else "{:.3g}".format
-        value, low, high = map(show, (self.value, self.low, self.high))
-        return (
-            f"{self.measure} {value} (95 % interval {low} to {high}) on {rows}, "
-            f"from {self.n_labels} labels by out-of-fold predictions{left_out}"
-        )
+        return ". ".join(filter(None, (self.on_rows(), self.on_classes())))
 
-    def _left_out(self) -> str:
-        text = ""
-        if self.n_skipped:
-            words = "row that was skipped is" if self.n_skipped == 1 else "rows that were skipped are"
-            text += f"; the {self.n_skipped} {words} left out"
-        if self.n_uncounted:
-            text += f". Not counted: {self.n_uncounted} chosen as typical, under limits or as the top of a ranking"
-        return text
+    @property
+    def commonest(self) -> Any:
+        """The class with the largest share of the rows without a label."""
+        return None if self.classes is None else self.classes["share"].fillna(0.0).idxmax()
+
+    def on_rows(self) -> str:
+        """The accuracy, that of naming always the commonest class, and how it was estimated."""
+        first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
+        if self.n_overall > self.n_rows:
+            first += f", {self._shown(self.overall)} of the model on all {self.n_overall:,} rows"
+        return ". ".join(filter(None, (first, self._commonest(), *self._remarks(), self._not_counted())))
+
+    def on_classes(self) -> str:
+        """What is found of the rarest classes and what is left, and how well it is guessed."""
+        rarest = [] if self.classes is None else [*self.classes.iterrows()][: min(MOST_CLASSES, len(self.classes) - 1)]
+        listed = "; ".join(_of_class(label, row) for label, row in rarest)
+        return f"By class, the rarest first: {listed}" if listed else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers by their names, those of classes and of ``overall`` as dicts."""
+        classes = None if self.classes is None else self.classes.to_dict(orient="index")
+        return {**vars(self), "overall": self.overall._asdict(), "classes": classes}
+
+    def tables(self) -> list[html.Table]:
+        """The classes, for a page."""
+        if self.classes is None:
+            return []
+        head = ["", "labelled", "left without a label", "part that is labelled", "recall", "precision"]
+        rows = [[str(label), *_cells(row)] for label, row in self.classes.iterrows()]
+        return [html.Table(rows, head=head, title="Classes, the rarest first, with 95 % intervals")]
+
+    def _shown(self, interval: Any) -> str:
+        if self.measure != "accuracy":
+            return f"{interval.value:.3g} (95 %: at least {interval.low:.3g})"
+        ends = f"{_percent(interval.low)} to {_percent(interval.high)}"
+        return f"{_percent(interval.value)} (95 % interval {ends})" if self.is_told else f"{ends} (95 % interval)"
+
+    def _of_which_rows(self) -> str:
+        if self.n_overall == self.n_rows:
+            return f"out of fold on all {self.n_rows:,} rows, which have a label"
+        when = "" if self.is_of_table else f" of those there before batch {self.first_batch}"
+        return f"of guesses for the {self.n_rows:,} rows without a label{when}"
+
+    def _commonest(self) -> str:
+        if self.classes is None:
+            return ""
+        label = self.commonest
+        where = "without a label" if self.n_overall > self.n_rows else "of the table"
+        return f"{_percent(self.classes['share'][label])} of the rows {where} are {label!r}, the commonest class"
+
+    def _remarks(self) -> list[str]:
+        label = "1 label" if self.n_labels == 1 else f"{self.n_labels} labels"
+        if self.n_groups:
+            label += f" of {self.n_groups} groups"
+        like = "" if self.weighted else ", as if the rows with a label were like the others"
+        remarks = [f"From {label} by out-of-fold predictions{like}"]
+        if self.groups is not None:
+            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}")
+            if self.n_groups < FEWEST_GROUPS:
+                remarks.append(f"Labels of {FEWEST_GROUPS} groups are the fewest for an interval")
+        elif not self.is_told:
+            remarks.append("Too few labels for a value")
+        if self.differ >= UNSTABLE:
+            remarks.append(
+                f"{_percent(self.differ)} of the guesses change if a fifth of the labels is left out, as in the models "
+                "that judge: this one may be better, for which the upper end allows"
+            )
+        if self.measure != "accuracy":
+            remarks.append("There is no upper end, as a few large errors may not have been met")
+        return remarks
+
+    def _not_counted(self) -> str:
+        parts = (
+            (self.n_skipped, "skipped and left out"),
+            (self.n_open, "waiting among these, which count as wrong for the lower end and as right for the upper one"),
+            (self.n_uncounted, "not counted: chosen as typical, under limits or as the top of a ranking"),
+        )
+        listed = "; ".join(f"{n} {what}" for n, what in parts if n)
+        return f"Rows beside these: {listed}" if listed else ""
 
 
 def _percent(share: float) -> str:
-    return f"{100 * min(max(share, 0.0), 1.0):.0f} %"
+    return "unknown" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def _count(number: float) -> str:
+    return "unknown" if math.isnan(number) else f"{number:,.0f}"
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    counts = [f"{row['labelled']:,.0f}", f"{_count(row['left'])} {_ends(row, 'left', _count)}"]
+    names = ("found", "recall", "precision")
+    return [*counts, *("" if math.isnan(row[f"{x}_low"]) else f"{_percent(row[x])} {_ends(row, x)}" for x in names)]
+
+
+def _ends(row: Mapping[str, Any], name: str, show: Callable[[float], str] = _percent) -> str:
+    return f"({show(row[f'{name}_low'])} to {show(row[f'{name}_high'])})"
+
+
+def _of_class(label: Any, row: Mapping[str, Any]) -> str:
+    """What is known of a class, in words."""
+    text = f"{label!r}: {row['labelled']:.0f} labelled, about {_count(row['left'])} left {_ends(row, 'left', _count)}"
+    for name in ("recall", "precision"):
+        if not math.isnan(row[f"{name}_low"]):
+            text += f", {name} {_percent(row[name])} {_ends(row, name)}"
+    return text
+
+
+# --- estimates ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Picks:
-    """Consecutive picks of known probability, from one pool."""
+class _Sample:
+    """Labelled rows, as a sample of the pool of some picks. A part of them is 0 or 1, or a loss, for each."""
 
-    rows: NDArray[np.int64]
-    log_proba: NDArray[np.float64]
-    n_pool: int
-    # Sum over the picks of the least probability of a row, relative to uniform choice: with epsilon=0.1 a tenth each.
-    n_sure: float
-    first_batch: int
-    n_uncounted: int = 0  # labels of rows in batches without usable probabilities
+    picks: Picks
+    rows: NDArray[np.int64]  # with a label
+    weight: Floats  # of each row of the table
+    is_open: NDArray[np.bool_]  # which picks have no answer yet
+    groups: NDArray[Any] | None  # of each row of the table
+    largest: float  # that a part can be
+    is_of_others: bool = True  # of rows without a label; else of all rows, which have one
+
+    @cached_property
+    def at(self) -> NDArray[np.int64]:
+        """Where among the labelled rows each pick is; -1 if it has no label."""
+        where = np.full(len(self.weight), -1, dtype=np.int64)
+        where[self.rows] = np.arange(len(self.rows))
+        return where[self.picks.rows]
+
+    @cached_property
+    def whole(self) -> Interval:
+        """The weight of the rows without a label that can be labelled: what is left but for rows like the skipped."""
+        is_skipped = (self.at < 0) & ~self.is_open
+        of_picks = self.weight[self.picks.rows] * is_skipped
+        known = self._known(np.ones(len(self.rows))) + of_picks.sum()
+        left = float(self.weight[self.picks.pool].sum() - known)
+        if not is_skipped.any():
+            return Interval(left, left, left)
+        value, low, high = (min(max(end - of_picks.sum(), 0.0), left) for end in self._sum(of_picks))
+        return Interval(left - value, left - high, left - low)
+
+    def left(self, part: Floats) -> Interval:
+        """The sum of a part over the rows of the pool without a label; open picks have it for the upper end only."""
+        of_picks, known = self._of_picks(part), self._known(part)
+        value, low, high = self._sum(of_picks)
+        if self.is_open.any():
+            high = self._sum(of_picks + self.is_open * self.weight[self.picks.rows]).high
+        return Interval(*(max(end - known, 0.0) for end in (value, low, high)))
+
+    def share(self, part: Floats, other: Floats, more: float = 0.0) -> Interval:
+        """The share of a part in it and another one, of which ``more`` may belong to the first."""
+        a, b = self.left(part), self.left(other)
+        correlation = self._correlation(part, other)
+        fewer, extended = (Interval(*(max(end + x, 0.0) for end in one)) for one, x in ((b, -more), (a, more)))
+        ends = _least_share(a, b, correlation), 1 - _least_share(fewer, extended, correlation)
+        return Interval(_ratio(a.value, a.value + b.value), *ends)
+
+    def accuracy(self, right: Floats, more: float) -> Interval:
+        """The share of the rows that are right, from the sum of the wrong ones where the number of all is known."""
+        wrong, whole = self.left(1 - right), self.whole
+        if whole.low < whole.high:
+            return self.share(right, 1 - right, more)
+        low, high = (1 - min(max(end, 0.0) / whole.value, 1.0) for end in (wrong.high, wrong.low - more))
+        return Interval(float(np.clip(1 - _ratio(wrong.value, self._answered), low, high)), low, high)
+
+    def mean(self, loss: Floats) -> Interval:
+        """The mean of a loss without a bound."""
+        a = self.left(loss)
+        return Interval(_ratio(a.value, self._answered), _ratio(a.low, self.whole.high), math.inf)
+
+    @property
+    def _answered(self) -> float:
+        """The estimate of the weight of the rows like those with a label."""
+        of_open = self.weight[self.picks.rows] * self.is_open
+        return self.whole.value - (self._sum(of_open).value if self.is_open.any() else 0.0)
+
+    def _of_picks(self, part: Floats) -> Floats:
+        return np.where(self.at < 0, 0.0, (self.weight[self.rows] * part)[self.at])
+
+    def _correlation(self, part: Floats, other: Floats) -> float:
+        """That of the estimates of two parts, of which a row can have one only."""
+        errors = [self._estimate(self._of_picks(one)).standard_error for one in (part, other, part + other)]
+        product = 2 * errors[0] * errors[1]
+        return min(max((errors[2] ** 2 - errors[0] ** 2 - errors[1] ** 2) / product, -1.0), 0.0) if product > 0 else 0.0
+
+    def _sum(self, of_picks: Floats) -> Interval:
+        """The sum over the pool of what each pick has."""
+        risk = self._estimate(of_picks)
+        ends = risk.interval(side="both" if math.isfinite(self.largest) else "lower")
+        return Interval(*(self.picks.n_pool * end for end in (risk.value, *ends)))
+
+    def _estimate(self, of_picks: Floats) -> RiskEstimate:
+        picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
+        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=self.largest * heaviest)
+        # what no pick has met: the rule of three, over all batches
+        risk = replace(risk, step=risk.step and 1 / picks.n_sure)
+        return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
+
+    def _known(self, part: Floats) -> float:
+        """The sum over labelled rows of the pool, which is taken off; nothing if these are all there are."""
+        is_in_pool = np.isin(self.rows, self.picks.pool) & self.is_of_others
+        return float(np.sum(self.weight[self.rows] * part * is_in_pool))
+
+    def _by_group(self, risk: RiskEstimate, losses: Floats, groups: NDArray[Any]) -> RiskEstimate:
+        """With the standard error of sums over groups, if that is larger."""
+        apart = lure_weights(self.picks.log_proba, self.picks.n_pool) * (losses - risk.value)
+        of_group = np.unique(groups, return_inverse=True)[1]
+        sums, sizes = np.bincount(of_group, apart), np.bincount(of_group)
+        n = len(sizes)
+        if n < FEWEST_GROUPS:
+            return replace(risk, standard_error=math.nan)  # whose interval is what is possible
+        # the design effect of Kish: labels tell as much as that many times fewer without groups
+        effect = max(float(n / (n - 1) * np.sum(sums**2) / max(np.sum(apart**2), 1e-300)), 1.0)
+        return replace(risk, standard_error=risk.standard_error * math.sqrt(effect), step=risk.step * effect)
 
 
-def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
-    """The longest run of labelled or skipped picks; None without any.
-
-    A run ends before a pick without an answer, before a batch without usable probabilities, and before a batch from
-    another pool than the last one left, as rows were added, withdrawn, or labelled unasked.
-    """
-    asked, fresh = _asked(events, set(state.came))
-    runs: list[list[BatchRecord]] = []
-    left = -1
-    uncounted: set[int] = set()
-    for batch in batches:
-        picks = asked.get(batch.number, [])
-        weight = batch.facts.get("largest_weight", 1.0)
-        is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
-        if not is_known or weight is None or weight > MOST_WEIGHT:
-            left = -1
-            uncounted.update(event.row for event in picks)
-            continue
-        if batch.facts["n_candidates"] != left or batch.number in fresh:
-            runs.append([])
-        runs[-1].append(batch)
-        left = batch.facts["n_candidates"] - len(picks)
-    longest = max((_answered(run, asked, state) for run in runs), key=lambda picks: len(picks.rows), default=None)
-    if longest is None or len(longest.rows) == 0:
-        return None
-    others = uncounted.difference(longest.rows.tolist())
-    return replace(longest, n_uncounted=sum(row in others for row in state.labels))
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan
 
 
-def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
-    """The picks of each batch; and the batches from another pool than the last one left, with its ``known`` rows."""
-    asked: dict[int, list[Event]] = {}
-    fresh: set[int] = set()
-    disturbed = False
-    for event in events:
-        if event.kind == "ask" and event.batch is not None:
-            if event.batch not in asked and disturbed:
-                fresh.add(event.batch)
-                disturbed = False
-            asked.setdefault(event.batch, []).append(event)
-            known.add(event.row)
-        elif event.kind == "withdraw" or event.row not in known:
-            disturbed = True
-    return asked, fresh
-
-
-def _answered(run: Sequence[BatchRecord], asked: dict[int, list[Event]], state: State) -> Picks:
-    events = [event for batch in run for event in asked[batch.number]]
-    answered = {*state.labels, *state.skipped}
-    n = next((i for i, event in enumerate(events) if event.row not in answered), len(events))
-    weight_of = {batch.number: batch.facts.get("largest_weight", 1.0) for batch in run}
-    return Picks(
-        np.array([event.row for event in events[:n]], dtype=np.int64),
-        np.array([event.log_proba for event in events[:n]], dtype=np.float64),
-        run[0].facts["n_candidates"],
-        sum(1 / weight_of[event.batch] for event in events[:n] if event.batch is not None),
-        run[0].number,
-    )
+def _least_share(a: Interval, b: Interval, correlation: float) -> float:
+    """The lower end of a / (a + b), from r with which an interval of a - r b by Zou and Donner (2008) reaches 0."""
+    below, above = a.value - a.low, b.high - b.value
+    common = a.value * b.value - correlation * below * above
+    root = math.sqrt(max(common**2 - (b.value**2 - above**2) * (a.value**2 - below**2), 0.0))
+    ratio = (a.value**2 - below**2) / (common + root) if common + root > 0 else 0.0
+    return ratio / (1 + ratio)
 
 
 def accuracy_of(
-    judged: pd.DataFrame, y: Any, rows: Sequence[int], state: State, picks: Picks | None, kind: str
+    judged: Judged, state: State, picks: Picks | None, kind: str, weight: pd.Series | None, groups: pd.Series | None
 ) -> Accuracy | None:
-    """The accuracy from out-of-fold predictions ``judged`` of the labelled rows; ``rows`` are their positions."""
-    if kind == "numbers":
-        losses = (np.asarray(judged["guess"], dtype=np.float64) - np.asarray(y, dtype=np.float64)) ** 2
-    else:
-        losses = (judged["guess"].to_numpy() != np.asarray(y)).astype(np.float64)
-    loss_of = dict(zip(rows, losses.tolist(), strict=True))
-    if picks is not None and len(picks.rows) >= FEWEST:
-        return _weighted(loss_of, picks, kind)
-    if len(losses) < FEWEST:
+    """The accuracy, from guesses for the labelled rows; ``weight`` and ``groups`` are of all rows of the table."""
+    sample = _sample_of(state, picks, kind, weight, groups)
+    if sample is None:
         return None
-    if kind == "classes":
-        low, high = stats.binomtest(round(losses.sum()), len(losses)).proportion_ci(method="wilson")
+    y, guess = np.array(list(state.labels.values())), judged.out_of_fold["guess"].to_numpy()
+    own = np.array(judged.own)
+    if kind == "numbers":
+        value, known, classes = sample.mean((guess - y) ** 2), (own - y) ** 2, None
     else:
-        error = stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
-        low, high = losses.mean() - error, losses.mean() + error
-    return _shown(losses.mean(), low, high, kind, len(losses), state.n_rows, False)
+        right, known = (guess == y).astype(np.float64), (own == y).astype(np.float64)
+        value = sample.accuracy(right, OF_DIFFERENCE * judged.differ * sample.whole.value)
+        classes = _classes(sample, y, guess, judged.differ_of)
+    found = _accuracy(sample, state, kind, value, known, classes=classes, differ=judged.differ)
+    return found if groups is None else replace(found, groups=str(groups.name))
 
 
-def _weighted(loss_of: dict[int, float], picks: Picks, kind: str) -> Accuracy:
-    skipped = np.array([row not in loss_of for row in picks.rows.tolist()])
-    picked = np.array([loss_of.get(row, 0.0) for row in picks.rows.tolist()])
-    largest = 1.0 if kind == "classes" else None
-    risk = estimate_risk(picked, picks.log_proba, picks.n_pool, largest_loss=largest)
-    if kind == "classes":  # errors in rows that no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=1 / picks.n_sure)
-    # The share of rows that can be labelled: at least a half, so that noise in it cannot blow up the estimate.
-    share = max(1 - estimate_risk(skipped.astype(np.float64), picks.log_proba, picks.n_pool).value, 0.5)
-    low, high = (end / share for end in risk.interval())
-    n_skipped = int(skipped.sum())
-    return replace(
-        _shown(risk.value / share, low, high, kind, len(picked) - n_skipped, picks.n_pool, True),
-        n_skipped=n_skipped,
+def _sample_of(
+    state: State, picks: Picks | None, kind: str, weight: pd.Series | None, groups: pd.Series | None
+) -> _Sample | None:
+    """The labels of the picks, or, if these are few, all labels; None if these are few as well."""
+    rows = np.array(list(state.labels), dtype=np.int64)
+    if picks is None or np.isin(picks.rows, rows).sum() < FEWEST:
+        picks = as_if_drawn(state)
+    heavy = np.ones(state.n_rows) if weight is None else pd.to_numeric(weight).to_numpy(dtype=np.float64)
+    is_open = ~np.isin(picks.rows, [*state.labels, *state.skipped])
+    of_row = None if groups is None else groups.to_numpy()
+    sample = _Sample(
+        picks, rows, heavy / heavy[picks.pool].mean(), is_open, of_row, 1.0 if kind == "classes" else math.inf
+    )
+    if len(rows) < FEWEST:
+        return None
+    if np.isin(picks.pool, [*state.labels, *state.skipped]).all():  # no row is left: all count, out of fold
+        picks = as_if_drawn(state)
+        return replace(sample, picks=picks, is_open=np.zeros(len(rows), dtype=bool), is_of_others=False)
+    return sample
+
+
+def _accuracy(sample: _Sample, state: State, kind: str, value: Interval, known: Floats, **found: Any) -> Accuracy:
+    """With what the model has on all rows; ``known`` is what it has on the labelled ones."""
+    picks, weight = sample.picks, sample.weight[sample.rows]
+    left = sample.whole.value
+    overall = value
+    if sample.is_of_others:
+        overall = Interval(*((np.sum(weight * known) + left * end) / (weight.sum() + left) for end in value))
+    if kind == "numbers":
+        value, overall = (Interval(*map(math.sqrt, one)) for one in (value, overall))
+    is_labelled = sample.at >= 0
+    answered = [*state.labels, *state.skipped]
+    others = np.setdiff1d(picks.pool, answered) if sample.is_of_others else picks.pool
+    of_table = np.setdiff1d(np.arange(state.n_rows), [*answered, *state.gone])
+    return Accuracy(
+        *value,
+        "accuracy" if kind == "classes" else "root mean squared error",
+        n_labels=int(is_labelled.sum()),
+        n_rows=len(others),
+        overall=overall,
+        n_overall=len(others) + len(sample.rows) * sample.is_of_others,
+        weighted=picks.are_drawn,
+        n_skipped=int((~is_labelled & ~sample.is_open).sum()),
+        n_open=int(sample.is_open.sum()),
         n_uncounted=picks.n_uncounted,
         first_batch=picks.first_batch,
-        n_more=_n_more(risk) if kind == "classes" else 0,
+        is_of_table=np.array_equal(others, of_table),
+        n_groups=0 if sample.groups is None else len(set(sample.groups[picks.rows].tolist())),
+        **found,
     )
 
 
-def _n_more(risk: RiskEstimate) -> int:
-    """About how many labels are missing until the interval is narrow enough, if they are like the present ones."""
-    n = n_then = risk.n_labelled
-    then = risk
-    while np.subtract(*then.interval()[::-1]) > WIDEST and n_then < risk.n_pool:
-        n_then = min(n_then + 10, risk.n_pool)
-        error = risk.standard_error * math.sqrt(n / n_then)
-        then = replace(risk, step=risk.step * n / n_then, standard_error=error, n_labelled=n_then)
-    return n_then - n
-
-
-def _shown(risk: float, low: float, high: float, kind: str, n_labels: int, n_rows: int, weighted: bool) -> Accuracy:
-    """A risk as an accuracy, or as a root mean squared error."""
-    if kind == "classes":
-        value, low, high, measure = 1 - risk, 1 - high, 1 - low, "accuracy"
-    else:
-        value, low, high = (math.sqrt(max(0.0, end)) for end in (risk, low, high))
-        measure = "root mean squared error"
-    value = min(max(value, low), high)  # an unbiased estimate can lie beyond what is possible
-    return Accuracy(float(value), float(low), float(high), measure, n_labels, n_rows, weighted)
+def _classes(sample: _Sample, y: NDArray[Any], guess: NDArray[Any], differ: Mapping[Any, float]) -> pd.DataFrame:
+    """`Accuracy.classes`."""
+    whole, plain = sample.whole, replace(sample, weight=np.ones(len(sample.weight)))
+    picked = sample.at[sample.at >= 0]
+    found = {}
+    for label in dict.fromkeys(y.tolist()):
+        of_class, guessed = (y == label).astype(np.float64), (guess == label).astype(np.float64)
+        n, more = int(of_class.sum()), OF_DIFFERENCE * differ[label] * whole.value
+        share = plain.share(of_class, 1 - of_class)
+        left = Interval(
+            *(one * all_left * sample.is_of_others for one, all_left in zip(share, plain.whole, strict=True))
+        )
+        parts = {
+            "left": left,
+            "share": sample.share(of_class, 1 - of_class),
+            "found": Interval(*(n / (n + end) for end in (left.value, left.high, left.low))),
+        }
+        for name, all_of_it in (("recall", of_class), ("precision", guessed)):
+            both, missed = of_class * guessed, all_of_it - of_class * guessed
+            is_enough = all_of_it[picked].sum() >= FEWEST_OF_CLASS
+            parts[name] = sample.share(both, missed, more) if is_enough else Interval(*[math.nan] * 3)
+        ends = {"": 0, "_low": 1, "_high": 2}
+        found[label] = {f"{name}{end}": parts[name][i] for name in parts for end, i in ends.items()}
+    frame = pd.DataFrame.from_dict(found, orient="index").rename_axis("label")
+    frame.insert(0, "labelled", [int(np.sum(y == label)) for label in frame.index])
+    return frame.iloc[np.argsort((frame["labelled"] + frame["left"]).to_numpy(), kind="stable")]

@@ -21,18 +21,20 @@ from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
-from ._accuracy import Accuracy, accuracy_of, picks_of
-from ._columns import MOST_ROWS, Reading, described, settled, told_of_odd
+from ._accuracy import Accuracy, accuracy_of
+from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, first_rows
 from ._labels import Answer, Told, Vocabulary, events_of, kind_of, told_of_kind
+from ._picks import picks_of
 from ._status import report_on
-from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, labelled, shown
-from ._table import Match, Table, rows_of
+from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
+from ._table import Match, Table, check_by_row, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
 TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a text").or_none()
 
+MOST_COMPARED = 2_000  # rows without a label, for which models of the folds and the model are compared
 TRIES = 20  # how often to decide anew if other processes write meanwhile
 
 Result = TypeVar("Result")
@@ -48,14 +50,13 @@ class CampaignBase:
     _query: Any
     _model: Any
     _X: pd.DataFrame | None
-    _names: pd.Index  # of the rows, in messages
     _readings: dict[str, Reading]
     _fits: dict[str, Any]
 
     rules: ClassVar[Rules] = {
         **dict.fromkeys(("unasked", "accuracy", "report", "guesses"), FLAG),
         "id": TEXT_OR_NONE,
-        "annotator": TEXT_OR_NONE,
+        **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
         "rule": one_of(RULES),
         "first": one_of(("auto", *FIRST)),
@@ -77,55 +78,42 @@ class CampaignBase:
         """Read the settings in a file."""
         self._store, self._verbose = Store(path), verbose
         self._settings = settings = self._store.settings()
+        n_rows = self._store.ledger().n_rows
+        with self._store.ours("its settings"):
+            check_settings({"gone": [], "pool": [], "dialect": {}, **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
         self.random_state = settings["random_state"]
+        self._readings = {name: Reading(**one) for name, one in settings["readings"].items()}
         self._X, self._fits = None, {}
 
     @property
     def kind(self) -> str:
         """What labels are: "classes", also while there are none that say so, or "numbers"."""
-        return self._known_kind() or "classes"
-
-    def _known_kind(self) -> str | None:
-        if self._settings["kind"] is None:  # another process may have told the first labels
-            self._settings["kind"] = self._store.settings()["kind"]
-        return self._settings["kind"]
-
-    def _take_kind(self, labels: Sequence[Any]) -> None:
-        """Keep what labels are, if these are the first."""
-        kind = kind_of(labels)
-        if kind is not None and self._known_kind() is None:
-            self._store.note({"kind": kind})
-            if said := told_of_kind(labels, kind):
-                warn(said)
+        return self._settings["kind"] or self._store.settings()["kind"] or "classes"
 
     def _take_rows(self) -> None:
-        """Read ids and labels, without a table."""
-        rows = self._store.rows()
-        self._ids, self._came = rows.ids, labelled(rows.labels)  # the labels that rows came with
+        """Read ids, without a table."""
+        self._ids = self._store.rows().ids
         self._gone = np.array(self._settings.get("gone", []), dtype=np.int64)
 
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
         rows, taken = self._store.rows(), self._store.settings().get("gone", [])
-        readings = {name: Reading(**one) for name, one in self._settings["readings"].items()}
-        self._readings = settled(readings, table.X, table.decimal)
+        check_by_row(table.X, self._settings["groups"], self._settings["weight"])
         match = Match.of(rows, table, self._readings)
         places = np.concatenate([match.positions[match.changed], match.new])
-        self._warn_of_odd(described(table.X.take(places), self._readings, table.names.take(places)))
+        self._warn_of_odd(described(table.X.take(places), self._readings))
         match.check_changes(rows.ids, set(taken), changes)
-        known = State.of(len(rows.ids), labelled(rows.labels), self._store.events(), self._settings["rule"])
         labels = [table.labels[i] for i in match.new.tolist()]
-        came = self._vocabulary(known, labels).labels(labels)
+        came, decided = self._vocabulary(labels).labels(labels), self._decided_by(labels)
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
-        self._take_kind(labels)
         if len(match.new) or len(match.changed):
-            self._store.replace_rows(now, len(rows.ids))
+            self._store.replace_rows(now, len(rows.ids), decided)
+            self._tell_of(labels, decided)
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
-        self._ids, self._came, self._gone = ids, labelled(now.labels), match.gone
-        self._X, self._names = match.rows(ids)
+        self._ids, self._gone, self._X = ids, match.gone, match.rows(ids)
 
     def _warn_of_odd(self, found: pd.DataFrame) -> None:
         """Name cells that are gaps to a model by name."""
@@ -133,23 +121,32 @@ class CampaignBase:
             warn(line)
 
     def _state(self) -> State:
-        events, rule = self._store.events(), self._settings["rule"]
-        return State.of(len(self._ids), self._came, events, rule, self._gone.tolist())
+        return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
 
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
-    def _vocabulary(self, state: State, labels: Sequence[Any]) -> Vocabulary:
+    def _vocabulary(self, labels: Sequence[Any]) -> Vocabulary:
         """What labels may be; ``labels`` decide if they are the first."""
-        kind = self._known_kind() or kind_of(labels) or "classes"
+        kind = self._settings["kind"] or kind_of(labels) or "classes"
         models.check_score(self._settings["query"].get("params", {}).get("score"), kind)
-        return Vocabulary(kind, self._settings["labels"], state.all_labels())
+        return Vocabulary(kind, self._settings["labels"], self._store.ledger().counts)
+
+    def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
+        """Settings that labels decide if they are the first: what labels are."""
+        kind = None if self._settings["kind"] else kind_of(labels)
+        return {"kind": kind} if kind else {}
 
     def _table(self) -> pd.DataFrame:
-        """The columns of the model, in the order of the campaign."""
+        """The table without ids and labels, in the order of the campaign."""
         if self._X is None:
             raise CampaignError("`frame` is needed for this, and the campaign was opened without: give it to `open`.")
         return self._X
+
+    def _features(self) -> pd.DataFrame:
+        """The columns of the model: those of groups and weights are none."""
+        by_row = [name for name in (self._settings.get("groups"), self._settings.get("weight")) if name is not None]
+        return self._table().drop(columns=by_row) if by_row else self._table()
 
     def _named_ids(self) -> pd.Index:
         return self._ids.rename(self.id or "id")
@@ -162,15 +159,13 @@ class CampaignBase:
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
         choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
-        events = [
-            Event("ask", row, batch=number, log_proba=None if np.isnan(p) else p)
-            for row, p in zip(choice.rows.tolist(), choice.log_proba.tolist(), strict=True)
-        ]
+        log_proba = [None if np.isnan(p) else p for p in choice.log_proba.tolist()]
         batch = self._table().take(choice.rows)
-        guesses = (None, np.nan) if model is None else models.guesses_of(model, batch, self.kind)
+        X = self._features().take(choice.rows)
+        guesses = (None, np.nan) if model is None else models.guesses_of(model, X, self.kind)
         batch = batch.assign(guess=guesses[0], guess_probability=guesses[1], log_proba=choice.log_proba)
         batch.attrs["batch"] = number
-        self._store.add_batch(number, choice.facts, events, state.seen)
+        self._store.add_batch(number, choice.facts, choice.rows.tolist(), log_proba, state.seen)
         return batch
 
     def _choice(self, state: State, model: Any, n: int, limits: Limits | None, number: int) -> Choice:
@@ -184,9 +179,9 @@ class CampaignBase:
         k = min(n, n_free)
         if model is None:
             rng = check_random_state([self.random_state, 3, number - 1])
-            return first_choice(self._settings["first"], self._table(), self._prepared, state, k, limits, rng)
+            return first_choice(self._settings["first"], self._features(), self._prepared, state, k, limits, rng)
         query = query_of_batch(self._query, self.random_state, number, self._verbose)
-        return chosen(query, model, self._table(), self._training(list(state.labels), state), state, k, limits)
+        return chosen(query, model, self._features(), self._training(list(state.labels), state), state, k, limits)
 
     def _take(self, answers: Sequence[Answer], unasked: bool = False) -> Told:
         """Write labels and skips."""
@@ -199,13 +194,19 @@ class CampaignBase:
         return told
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
-        state, rows = self._state(), self._rows_of([answer.id for answer in answers])
-        labels = [answer.label for answer in answers if not answer.skipped]
-        events, told = events_of(answers, rows, state, self._came, self._vocabulary(state, labels), unasked)
-        self._take_kind(labels)
+        ledger, rows = self._store.ledger(), self._rows_of([answer.id for answer in answers])
+        labels, seen = [answer.label for answer in answers if not answer.skipped], ledger.seen
+        events, told = events_of(answers, rows, ledger, self._vocabulary(labels), unasked)
+        decided = self._decided_by(labels)
         if events:
-            self._store.add_events(events, state.seen)
+            self._store.add_events(events, seen, decided)
+            self._tell_of(labels, decided)
         return told
+
+    def _tell_of(self, labels: Sequence[Any], decided: dict[str, Any]) -> None:
+        """Say what the first labels have decided, where others might see it otherwise."""
+        if decided and (said := told_of_kind(labels, decided["kind"])):
+            warn(said)
 
     def _withdraw(self, ids: Sequence[Any]) -> None:
         state, rows = self._state(), self._rows_of(ids)
@@ -232,12 +233,12 @@ class CampaignBase:
         """The fitted preprocessing of a named model."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            given = self._table(), self._readings, vectorizer, self.random_state
+            given = self._features(), self._readings, vectorizer, self.random_state
             self._fits["prepared"] = models.fitted_preprocessing(*given)
         return self._fits["prepared"]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
-        return self._table().take(rows), np.array([state.labels[row] for row in rows])
+        return self._features().take(rows), np.array([state.labels[row] for row in rows])
 
     def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
         """The result of ``make(X, y)`` for the labels that count; kept until these change."""
@@ -249,25 +250,58 @@ class CampaignBase:
     def _fitted(self, state: State) -> Any:
         return self._kept("model", state, lambda X, y: models.fitted(self._estimator(), X, y, self.random_state))
 
-    def _judged(self, state: State) -> pd.DataFrame | None:
-        """Out-of-fold predictions of the labelled rows; None with too few labels."""
-        seed = self.random_state
-        return self._kept("judged", state, lambda X, y: models.cross_fitted(self._estimator(), X, y, self.kind, seed))
+    def _judged(self, state: State) -> models.Judged | None:
+        """Guesses that judge the model; None with too few labels, or of too few groups."""
+        groups, left = self._by_row("groups"), np.flatnonzero(state.candidates())
+        if len(left) > MOST_COMPARED:
+            left = np.sort(check_random_state([self.random_state, 5]).choice(left, MOST_COMPARED, replace=False))
+
+        def judge(X: pd.DataFrame, y: NDArray[Any]) -> models.Judged | None:
+            of_row = None if groups is None else groups.to_numpy()[list(state.labels)]
+            others, seed = self._features().take(left), self.random_state
+            return models.judged(self._estimator(), self._fitted(state), X, y, others, self.kind, seed, of_row)
+
+        return self._kept("judged", state, judge)
 
     def _accuracy(self, state: State) -> Accuracy | None:
         judged = self._judged(state)
         if judged is None:
             return None
-        picks = picks_of(self._store.batches(), self._store.events(), state)
-        return accuracy_of(judged, list(state.labels.values()), list(state.labels), state, picks, self.kind)
+        picks, weight = picks_of(self._store.batches(), self._store.events(), state), self._by_row("weight")
+        return accuracy_of(judged, state, picks, self.kind, weight, self._by_row("groups"))
 
-    def _report(self, state: State, tolerance: float, patience: int) -> StoppingReport | None:
+    def _by_row(self, name: str) -> pd.Series | None:
+        """The column of groups or of weights, if there is one."""
+        column = self._settings.get(name)
+        return None if column is None else self._table()[column]
+
+    def _report(self, state: State, **options: Any) -> StoppingReport | None:
         def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
             X, y = self._training(rows, state)
             return models.fitted(self._estimator(), X, y, self.random_state), X, y
 
-        options = {"tolerance": tolerance, "patience": patience, "random_state": self.random_state}
-        return report_on(state, self._table(), fit, self.kind, options, self._verbose)
+        options = {**options, "random_state": self.random_state}
+        return report_on(state, self._features(), fit, self.kind, options, self._verbose)
+
+
+def check_settings(settings: dict[str, Any], n_rows: int) -> None:
+    """Check what a file says, which any program can have written."""
+    rules = CampaignBase.rules
+    texts = Rule(lambda value: all(isinstance(name, str) for name in value), "texts")
+    written = {
+        **{name: rules[name] for name in ("target", "id", "labels", "rule", "first", "groups", "weight")},
+        **dict.fromkeys(("columns", "pool"), texts),
+        "kind": one_of(filter(None, TASKS.values())).or_none(),
+        "random_state": integer(0),
+        "dialect": Rule(lambda value: all(mark is None or len(mark) == 1 for mark in value.values()), "marks"),
+        "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
+        "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
+    }
+    for name, rule in written.items():
+        rule.check(name, settings[name])
+    check_readings(settings["readings"], {*settings["columns"]} - {settings["groups"], settings["weight"]})
+    if "params" in settings["query"]:
+        models.query_of(settings["query"], None, settings["kind"] or "classes").check_parameters()
 
 
 def until_written(attempt: Callable[[], Result]) -> Result:

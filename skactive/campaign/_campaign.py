@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, Task
+from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, StoppingMeasure, Task
 from .._utils.validation import check_parameters, each_warning_once
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
@@ -18,9 +18,9 @@ from ._base import TASKS, CampaignBase, until_written
 from ._columns import described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
-from ._status import Status, disputes_of, labelled_frame, status_of, surprising, table_of
+from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
-from ._table import Table, listed_ids, row_hashes
+from ._table import Table, check_by_row, listed_ids, row_hashes
 
 ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool
 
@@ -29,9 +29,9 @@ class Campaign(CampaignBase):
     """Labels for a table in batches: it proposes rows, accepts their labels in any order, and says whether to go on.
 
     Rows with a gap in the target column are the pool. `ask` chooses some of them, `tell` takes their labels by id. One
-    file keeps what happened, and any process can open it and go on; it holds ids, labels and settings, no rows of the
-    table and no code. Rows that wait for labels are not asked for again, by any process, and count as pending for the
-    query.
+    file keeps what happened, and any process can open it and go on, each thread with a Campaign of its own; it holds
+    ids, labels and settings, no rows of the table and no code. Rows that wait for labels are not asked for again, by
+    any process, and count as pending for the query.
 
     Attributes
     ----------
@@ -59,7 +59,8 @@ class Campaign(CampaignBase):
     Examples
     --------
     >>> import tempfile
-    >>>     >>> import pandas as pd
+    >>> import numpy as np
+    >>> import pandas as pd
     >>> from skactive import Campaign
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame({"customer": [f"{i:03d}" for i in range(300)], "age": rng.integers(18, 80, 300)})
@@ -99,6 +100,8 @@ class Campaign(CampaignBase):
         labels: Sequence[Any] | None = None,
         rule: DisputeRule = "latest",
         first: FirstRows | Auto = "auto",
+        groups: str | None = None,
+        weight: str | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> Campaign:
@@ -132,13 +135,20 @@ class Campaign(CampaignBase):
             How rows are chosen without labels of two classes. "auto" is "typical" if ``labels`` are more than two,
             where a study found it better, else "uniform", whose probabilities are known, so that the first labels count
             for the accuracy.
+        groups : str, optional
+            A column whose values belong together, such as patients or sites: the accuracy is judged by models that have
+            seen no label of the row's group, and its interval allows for errors that come together. No feature.
+        weight : str, optional
+            A column of numbers above 0, such as weights of a survey: the accuracy is the mean with these. No feature.
         random_state : int, optional
             By default one is drawn, and kept.
         verbose : int, default=0
             1 shows progress bars.
         """
         cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first, random_state=random_state)
+        cls._check(groups=groups, weight=weight)
         table = Table.of(frame, id=id, target=target)
+        check_by_row(table.X, groups, weight)
         kind = TASKS[task] or kind_of(table.labels) or ("classes" if labels is not None else None)
         if None not in table.labels:
             raise CampaignError(
@@ -147,7 +157,8 @@ class Campaign(CampaignBase):
         closed = None if labels is None else allowed_labels(labels, kind or "classes")
         came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
-        readings = readings_of(table.X, table.decimal)
+        features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
+        readings = readings_of(features, table.decimal)
         settings = {
             "target": target,
             "id": id,
@@ -156,6 +167,8 @@ class Campaign(CampaignBase):
             "kind": kind,
             "labels": closed,
             "rule": rule,
+            "groups": groups,
+            "weight": weight,
             "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
@@ -165,8 +178,7 @@ class Campaign(CampaignBase):
         campaign = object.__new__(cls)
         campaign._connect(path, verbose)
         campaign._take_rows()
-        campaign._query, campaign._model = query, model
-        campaign._X, campaign._names, campaign._readings = table.X, table.names, readings
+        campaign._query, campaign._model, campaign._X = query, model, table.X
         campaign._warn_of_odd(campaign.columns())
         return campaign
 
@@ -200,15 +212,26 @@ class Campaign(CampaignBase):
         cls._check(changes=changes)
         campaign = object.__new__(cls)
         campaign._connect(path, verbose)
-        settings = campaign._settings
-        if frame is None:
-            campaign._take_rows()
-            return campaign
-        campaign._query = query_of(settings["query"], query, campaign.kind)
-        campaign._model = model_of(settings["model"], model)
-        table = Table.of(frame, id=campaign.id, target=campaign.target, columns=settings["columns"])
-        until_written(lambda: campaign._take_table(table, changes))
-        return campaign
+        campaign._take_rows()
+        return campaign if frame is None else campaign._go_on(frame, model, query, changes)
+
+    def _go_on(self, frame: Any, model: Any, query: Any, changes: Changes) -> Campaign:
+        """Take the table and what learns from it."""
+        self._query = query_of(self._settings["query"], query, self.kind)
+        self._model = model_of(self._settings["model"], model)
+        table = Table.of(frame, id=self.id, target=self.target, columns=self._settings["columns"])
+        until_written(lambda: self._take_table(table, changes))
+        return self
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the file, whole, as it is at one moment, also while other processes write to it.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the copy, a campaign as good as the first; nothing is overwritten.
+        """
+        self._store.backup(path)
 
     # --- asking and telling -----------------------------------------------------------------------
 
@@ -246,7 +269,7 @@ class Campaign(CampaignBase):
         annotator : str, optional
             Each annotator has one label a row.
         unasked : bool, default=False
-            Also take labels of rows that were never asked for.
+            Also take labels of rows that were never asked for, or that were withdrawn since and not asked for again.
 
         Raises
         ------
@@ -281,30 +304,42 @@ class Campaign(CampaignBase):
 
     @each_warning_once()
     def status(
-        self, *, accuracy: bool = True, report: bool = True, tolerance: float = 0.05, patience: int = 30
+        self,
+        *,
+        accuracy: bool = True,
+        report: bool = True,
+        scoring: StoppingMeasure | Auto = "auto",
+        tolerance: float = 0.05,
+        patience: int = 30,
     ) -> Status:
         """Count rows and labels, estimate the accuracy, and say whether to go on: printed, some sentences.
 
         Parameters
         ----------
         accuracy : bool, default=True
-            Estimate it, with an interval: five fits.
+            Estimate it, with intervals: six fits.
         report : bool, default=True
-            Whether to go on: a fit for each of the last batches, eight at most.
-        tolerance, patience : float, int
+            Whether to go on: a fit for each of the last batches, eight at most, and those of the accuracy, as nobody is
+            told to stop without one.
+        scoring, tolerance, patience : str, float, int
             As in `skactive.StoppingReport.from_learner`.
         """
         self._check(accuracy=accuracy, report=report)
-        check_parameters(StoppingReport.rules, {"tolerance": tolerance, "patience": patience})
+        options: dict[str, Any] = {"scoring": scoring, "tolerance": tolerance, "patience": patience}
+        check_parameters(StoppingReport.rules, options)
         state, batches = self._state(), self._store.batches()
         can_fit = self._X is not None and self._can_fit(state)
-        judged = self._accuracy(state) if accuracy and can_fit else None
-        told = self._report(state, tolerance, patience) if report and can_fit else None
-        return status_of(state, batches, self._named_ids(), self.kind, accuracy=judged, report=told)
+        judged = self._accuracy(state) if (accuracy or report) and can_fit else None
+        told = judged_by(self._report(state, **options), judged) if report and can_fit else None
+        shown = judged if accuracy else None
+        return status_of(state, batches, self._named_ids(), self.kind, accuracy=shown, report=told)
 
     @each_warning_once()
     def model(self) -> Any:
-        """A model fitted to all labels that count. It takes rows of the table without the columns of id and target."""
+        """A model fitted to all labels that count.
+
+        It takes rows of the table without the columns of id and target, and of groups and weights.
+        """
         self._table()
         state = self._state()
         if not self._can_fit(state):
@@ -334,7 +369,7 @@ class Campaign(CampaignBase):
         judged = self._judged(state)
         if judged is None:
             raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
-        return surprising(judged, state, self._table().take(list(state.labels)), self.kind, n)
+        return surprising(judged.out_of_fold, state, self._table().take(list(state.labels)), self.kind, n)
 
     def columns(self) -> pd.DataFrame:
         """How each column of the table is read, as decided at the start: for models by name.
@@ -342,12 +377,12 @@ class Campaign(CampaignBase):
         Returns
         -------
         DataFrame
-            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "constant" or "empty"),
             ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
-            something else, an ``example`` of these and its ``row``.
+            something else, an ``example`` of these and the ``row``, by its id.
         """
         if "columns" not in self._fits:
-            self._fits["columns"] = described(self._table(), self._readings, self._names)
+            self._fits["columns"] = described(self._table(), self._readings)
         return self._fits["columns"].copy()
 
     def disagreements(self) -> pd.DataFrame:
@@ -374,7 +409,8 @@ class Campaign(CampaignBase):
         frame = labelled_frame(X, self.target, self._state())
         if model is None:
             return frame
-        return frame.assign(**guesses_beside(model, frame[X.columns], frame[self.target], self.kind))
+        rows = frame[self._features().columns]
+        return frame.assign(**guesses_beside(model, rows, frame[self.target], self.kind))
 
     def __repr__(self) -> str:
         return f"<Campaign {str(self.path)!r}: {self.status(accuracy=False, report=False)._on_rows()}>"

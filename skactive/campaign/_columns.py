@@ -7,7 +7,7 @@ where nothing tells whether that is a decimal mark.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,31 +25,42 @@ GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null"
 
 OTHER = {".": ",", ",": "."}
 MARKS = str.maketrans({"−": "-", **dict.fromkeys("\u00a0\u202f\u2009’", "'")})  # that part thousands, or a unit
-CELL = r"([€$£¥]?)[ ']?([-+]?[0-9.,][0-9.,']*?(?:[eE][-+]?[0-9]+)?)[ ']?((?:[^\W\d_]|[%‰°€$£¥]).*)?"
+UNIT = r"(?:[^\W\d_]|[%‰°€$£¥])[^\s,;]{0,11}"  # "kg", "mg/dl", "patients"; no sentence
+CELL = rf"([€$£¥]?)[ ']?([-+]?[0-9.,][0-9.,']*?(?:[eE][-+]?[0-9]+)?)[ ']?({UNIT})?"
 CODES = r"0[0-9]+|\+[0-9]{7,}|[0-9]{17,}"  # with zeros in front, telephone numbers, more digits than a float has
+
+
+KINDS = ("number", "date", "category", "text", "empty")
 
 
 @dataclass(frozen=True)
 class Reading:
     """How a column is read."""
 
-    kind: str  # "number", "date", "category", "text", "embedding" or "empty"
+    kind: str  # one of KINDS
     form: str = ""  # of dates that came as texts; "boolean" of numbers that are truths
-    width: int = 0  # of an embedding
-    mark: str = ""  # the decimal mark of numbers that came as texts
+    mark: str = "."  # the decimal mark of numbers that come as texts
     grouped: bool = False  # whether thousands are parted, by the other mark
     before: str = ""  # the unit of all numbers
     after: str = ""
 
     def __str__(self) -> str:
-        like = f" like {self.before}1{self.mark or '.'}5{f' {self.after}' if self.after else ''}"
+        if self.kind == "empty":
+            return "gap, as all were at the start"
         is_plain = not (self.before or self.after or self.mark == ",")
-        words = {
-            "number": "number" if is_plain else f"number{like}",
-            "embedding": f"list of {self.width} numbers",
-            "empty": "gap, as all were at the start",
-        }
-        return words.get(self.kind, self.kind)
+        return self.kind if is_plain else f"number like {self.before}1{self.mark}5 {self.after}".rstrip()
+
+
+def check_readings(found: Mapping[str, Mapping[str, Any]], names: Collection[str]) -> None:
+    """Check what a file says of these columns: kinds, marks and units, nothing of a row."""
+    if found.keys() != set(names):
+        raise ValueError("each column of the model has a reading")
+    for name, one in found.items():
+        reading = Reading(**one)
+        is_known = reading.kind in KINDS and reading.form in ("", "boolean", *DATES) and reading.mark in OTHER
+        is_unit = re.fullmatch("[€$£¥]?", reading.before) and re.fullmatch(f"({UNIT})?", reading.after)
+        if not (is_known and is_unit and type(reading.grouped) is bool):
+            raise ValueError(f"column {name!r} has no reading {one}")
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -74,13 +85,11 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
     if pd.api.types.is_datetime64_any_dtype(column):
         return Reading("date")
     if is_of_numbers(column):
-        return Reading("number", form="boolean" if pd.api.types.is_bool_dtype(column) else "")
+        form = "boolean" if pd.api.types.is_bool_dtype(column) else ""
+        return Reading("number", form, mark=decimal or ".")  # of texts, which one odd cell later makes of them
     found = some_of(column.dropna())
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _of_words(found)
-    width = int(found.map(_width).mode()[0])
-    if width and (found.map(_width) == width).mean() > NEARLY_ALL:
-        return Reading("embedding", width=width)
     said = found[~_is_gap_word(found)]
     dates = (Reading("date", form=form) for form in DATES)
     for reading in (*dates, _number_reading(said, decimal)):
@@ -107,6 +116,8 @@ def _number_reading(said: pd.Series, decimal: str | None) -> Reading | None:
     if parts["digits"].str.fullmatch(CODES).any() and not parts["digits"].str.contains("[.,]").any():
         return None
     before, after = parts[["before", "after"]].value_counts().index[0]
+    if after and (parts["after"] == after).sum() < 2:  # a unit comes again, and a text of one row is not kept
+        return None
     digits = parts["digits"][(parts["before"] == before) & (parts["after"] == after)]
     return replace(spelling_of(digits, decimal), before=before, after=after)
 
@@ -130,29 +141,15 @@ def _pattern(mark: str, grouped: bool | int) -> str:
 
 def _parts(texts: pd.Series) -> pd.DataFrame:
     """What stands before a number, its digits and marks, and what stands behind; gaps where there is no number."""
-    texts = texts.astype(object)
-    is_bare = texts.str.fullmatch("[-+]?[0-9.,]+").to_numpy(dtype=bool)  # nearly all, and quick to see
-    found = np.full((len(texts), 3), "", dtype=object)
-    found[is_bare, 1] = texts[is_bare]
-    found[~is_bare] = texts[~is_bare].str.translate(MARKS).str.strip().str.extract(f"^{CELL}$").fillna({0: "", 2: ""})
-    return pd.DataFrame(found, texts.index, ["before", "digits", "after"])
-
-
-def settled(readings: Mapping[str, Reading], X: pd.DataFrame, decimal: str | None) -> dict[str, Reading]:
-    """The same, with marks for columns that came as numbers once, and as texts now, as one odd cell makes them."""
-    found = dict(readings)
-    for name, reading in readings.items():
-        if reading.kind == "number" and not (reading.mark or reading.form) and not is_of_numbers(X[name]):
-            digits = _parts(X[name][_is_text(X[name])])["digits"].dropna()
-            found[name] = replace(spelling_of(digits, decimal), before=reading.before, after=reading.after)
-    return found
+    found = texts.astype(object).str.translate(MARKS).str.strip().str.extract(f"^{CELL}$")
+    return found.set_axis(["before", "digits", "after"], axis=1).fillna({"before": "", "after": ""})
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
 def read(column: pd.Series, reading: Reading) -> pd.Series:
-    """The values of a column, each by itself: floats, dates without a time zone, lists or texts; gaps for odd cells."""
+    """The values of a column, each by itself: floats, dates without a time zone, or texts; gaps for odd cells."""
     column = _of_numpy(column)
     if reading.kind == "number":
         return _numbers(column, reading).replace([np.inf, -np.inf], np.nan)
@@ -162,10 +159,7 @@ def read(column: pd.Series, reading: Reading) -> pd.Series:
         return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[us]")
     if reading.kind == "empty":
         return pd.Series(np.nan, index=column.index)
-    if reading.kind == "embedding":
-        values: list[Any] = [_embedded(value, reading.width) for value in column]
-    else:
-        values = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
+    values = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
     return pd.Series(values, index=column.index, dtype=object)
 
 
@@ -179,7 +173,7 @@ def _numbers(column: pd.Series, reading: Reading) -> pd.Series:
     is_text = _is_text(column)
     numbers = pd.to_numeric(column.astype(object).mask(is_text), errors="coerce").astype(np.float64)
     parts = _parts(column[is_text])
-    mark, digits = reading.mark or ".", parts["digits"].fillna("")
+    mark, digits = reading.mark, parts["digits"].fillna("")
     fits = digits.str.fullmatch(_pattern(mark, reading.grouped)) & ~digits.str.fullmatch(CODES)
     fits &= (parts["before"] == reading.before) & (parts["after"] == reading.after)
     plain = digits.where(fits).str.replace(rf"[{re.escape(OTHER[mark])}']", "", regex=True)
@@ -192,23 +186,6 @@ def _dates(column: pd.Series, form: str) -> pd.Series:
     texts = column.astype(str)
     marked = texts.where(texts.str.contains(r"\d[-/.:]\d", regex=True))
     return pd.to_datetime(marked, errors="coerce", utc=True, format=form)
-
-
-def _embedded(value: Any, width: int) -> NDArray[np.float64] | None:
-    """Numbers of a list; what is masked is a gap."""
-    if _width(value) != width:
-        return None
-    return np.ma.filled(np.ma.asarray(value).astype(np.float64), np.nan)
-
-
-def _width(value: Any) -> int:
-    """The number of numbers in a list or array; 0 for anything else."""
-    if not isinstance(value, list | tuple | np.ndarray):
-        return 0
-    try:
-        return len(value) if np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf" else 0
-    except ValueError:  # lists of several lengths within
-        return 0
 
 
 def _of_numpy(column: pd.Series) -> pd.Series:
@@ -224,8 +201,6 @@ def is_of_numbers(column: pd.Series) -> bool:
 
 
 def _is_text(column: pd.Series) -> NDArray[np.bool_]:
-    if isinstance(column.dtype, pd.StringDtype):
-        return column.notna().to_numpy()
     return np.array([isinstance(value, str) for value in column], dtype=bool)
 
 
@@ -238,18 +213,17 @@ def _is_gap_word(column: pd.Series) -> pd.Series:
 # --- telling --------------------------------------------------------------------------------------
 
 
-def described(X: pd.DataFrame, readings: Mapping[str, Reading], names: pd.Index) -> pd.DataFrame:
-    """What `Campaign.columns` returns; ``names`` are those of the rows."""
-    found = [_described(X[name].set_axis(names), reading) for name, reading in readings.items()]
-    rows = np.array([one.pop("row") for one in found], dtype=object)  # a frame would make floats of them
-    return pd.DataFrame(found, index=pd.Index([*readings], name="column")).assign(row=rows)
+def described(X: pd.DataFrame, readings: Mapping[str, Reading]) -> pd.DataFrame:
+    """What `Campaign.columns` returns."""
+    found = [_described(X[name], reading) for name, reading in readings.items()]
+    return pd.DataFrame(found, pd.Index([*readings], name="column"), dtype=object)  # whole numbers stay so
 
 
 def _described(column: pd.Series, reading: Reading) -> dict[str, Any]:
     values = read(column, reading)
     unread = column[values.isna() & column.notna()]
     odd = unread[~_is_gap_word(unread)]
-    is_constant = reading.kind not in ("embedding", "empty") and values.nunique() == 1
+    is_constant = reading.kind != "empty" and values.nunique() == 1
     return {
         "kind": "constant" if is_constant else reading.kind,
         "read_as": str(reading),
@@ -264,6 +238,6 @@ def told_of_odd(found: pd.DataFrame) -> list[str]:
     """A line for each column with cells that are none of its kind."""
     return [
         f"Column {name!r}: {one.odd} value{' is' if one.odd == 1 else 's are'} no {one.read_as} ({one.example!r}, "
-        f"row {one.row}), and so {'a gap' if one.odd == 1 else 'gaps'}."
+        f"row {one.row!r}), and so {'a gap' if one.odd == 1 else 'gaps'}."
         for name, one in found[found["odd"] > 0].iterrows()
     ]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ._store import CampaignError, Event, State, shown
+from ._store import CampaignError, Event, Ledger, shown
 
 EXACT = 2.0**53  # up to here a float holds every whole number
 MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ
@@ -220,6 +220,8 @@ class Told:
     n_labels, n_corrected, n_same, n_skipped, n_open : int
         Rows with a first label, with another label than before, with the same label, skipped as impossible to label,
         and given without a label, which changes nothing.
+    n_withdrawn : int
+        Labels left out, as they were withdrawn, and their rows were not asked for again: files come more than once.
     new : tuple
         Labels that no row had before.
     corrections : tuple of (id, label, label)
@@ -237,6 +239,7 @@ class Told:
     n_open: int
     new: tuple[Any, ...]
     corrections: tuple[tuple[Any, Any, Any], ...] = ()
+    n_withdrawn: int = 0
 
     def __str__(self) -> str:
         some = [f"{id}: {before!r} to {now!r}" for id, before, now in self.corrections[:MOST_SHOWN]]
@@ -246,6 +249,7 @@ class Told:
             (self.n_same, "known already"),
             (self.n_skipped, "skipped"),
             (self.n_open, "still open"),
+            (self.n_withdrawn, "withdrawn before and left out"),
         )
         new = f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"
         return f"{', '.join([new, *(f'{n} {what}' for n, what in parts if n)])}."
@@ -257,7 +261,7 @@ class Vocabulary:
 
     kind: str  # "classes" or "numbers"
     closed: Sequence[Any] | None  # all allowed labels; None if new ones may come
-    known: set[Any]  # labels that rows have
+    known: Mapping[Any, Any] | set[Any]  # labels that rows have
 
     def label(self, label: Any) -> Any:
         """A label in the type of the others, if it is allowed."""
@@ -279,23 +283,24 @@ class Vocabulary:
 def events_of(
     answers: Sequence[Answer],
     rows: Sequence[int],
-    state: State,
-    came: Mapping[int, Any],
+    ledger: Ledger,
     vocabulary: Vocabulary,
     unasked: bool,
 ) -> tuple[list[Event], Told]:
-    """Turn answers into events; ``rows`` are their positions, ``came`` the labels that rows came with."""
+    """Turn answers into events; ``rows`` are their positions."""
     given = _checked(answers, rows, vocabulary)
     if not unasked:
-        _check_asked(answers, rows, state)
+        _check_asked(answers, rows, ledger)
     events, counts, corrections = [], Counter[str](), []
     id_of = {row: answer.id for row, answer in zip(rows, answers, strict=True)}
     for (row, annotator), label in given.items():
-        before = state.given.get(row, {"": came.get(row)}).get(annotator)
+        before = ledger.vote(row, annotator)
         if label is None:
             counts["skipped"] += 1
-            if before is not None or row not in state.skipped:
+            if before is not None or row not in ledger.skipped:
                 events.append(Event("skip", row, annotator=annotator))
+        elif not unasked and ledger.withdrawn.get(row, {}).get(annotator) == label:
+            counts["withdrawn"] += 1
         elif before == label and type(before) is type(label):
             counts["same"] += 1
         else:
@@ -304,7 +309,7 @@ def events_of(
                 corrections.append((id_of[row], before, label))
             events.append(Event("tell", row, label=label, annotator=annotator))
     is_open = vocabulary.kind == "classes" and vocabulary.closed is None and vocabulary.known
-    new = {event.label for event in events if event.kind == "tell"} - vocabulary.known if is_open else set()
+    new = {event.label for event in events if event.kind == "tell"}.difference(vocabulary.known) if is_open else set()
     return events, Told(
         n_labels=counts["labels"],
         n_corrected=counts["corrected"],
@@ -313,11 +318,12 @@ def events_of(
         n_open=sum(not _is_given(answer) for answer in answers),
         new=tuple(sorted(new, key=str)),
         corrections=tuple(corrections),
+        n_withdrawn=counts["withdrawn"],
     )
 
 
-def _check_asked(answers: Sequence[Answer], rows: Sequence[int], state: State) -> None:
-    is_known = [row in state.asked or row in state.labels for row in rows]
+def _check_asked(answers: Sequence[Answer], rows: Sequence[int], ledger: Ledger) -> None:
+    is_known = [row in ledger.asked or ledger.has_vote(row) for row in rows]
     entries = [i for i, answer in enumerate(answers) if _is_given(answer) and not is_known[i]]
     if entries:
         raise CampaignError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def _with_categories(X: pd.DataFrame) -> pd.DataFrame:
 
 
 class Clean(TransformerMixin, BaseEstimator):
-    """Columns as they are read: numbers, an embedding as several; dates; texts."""
+    """Columns as they are read: numbers, dates or texts."""
 
     def __init__(self, readings: dict[str, Reading]) -> None:
         self.readings = readings
@@ -105,16 +106,7 @@ class Clean(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        found: dict[str, Any] = {}
-        for name, reading in self.readings.items():
-            values = read(X[name], reading)
-            if reading.kind == "embedding":
-                gap = np.full(reading.width, np.nan)
-                points = np.array([gap if point is None else point for point in values])
-                found |= {f"{name} {i}": point for i, point in enumerate(points.reshape(-1, reading.width).T)}
-            else:
-                found[name] = values
-        return pd.DataFrame(found, index=X.index)
+        return pd.DataFrame({name: read(X[name], reading) for name, reading in self.readings.items()}, index=X.index)
 
 
 class Columns(TransformerMixin, BaseEstimator):
@@ -184,31 +176,72 @@ def has_enough(labels: Sequence[Any], kind: str) -> bool:
     return len(labels) > 1 and (kind == "numbers" or len(set(labels)) > 1)
 
 
-def folds_of(y: NDArray[Any], kind: str, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
-    """Training and test rows of each fold; None if there are too few labels, or too few of a second class."""
-    n_folds, rng = min(FOLDS, len(y)), check_random_state([seed, 2])
+def folds_of(
+    y: NDArray[Any], kind: str, seed: int, groups: NDArray[Any] | None = None
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """Training and test rows of each fold, which has all rows of a group; None if there are too few labels for it."""
+    rng = check_random_state([seed, 2])
     shuffled = rng.permutation(len(y))
-    if kind == "classes":
-        shuffled = shuffled[np.argsort(y[shuffled], kind="stable")]  # each class is dealt out to the folds in turn
-    of_fold = np.empty(len(y), dtype=np.int64)
-    of_fold[shuffled] = np.arange(len(y)) % max(n_folds, 1)
+    if groups is not None:
+        of_fold = _dealt_out(groups, shuffled)
+    else:
+        if kind == "classes":
+            shuffled = shuffled[np.argsort(y[shuffled], kind="stable")]  # each class is dealt out to the folds in turn
+        of_fold = np.empty(len(y), dtype=np.int64)
+        of_fold[shuffled] = np.arange(len(y)) % max(min(FOLDS, len(y)), 1)
+    n_folds = int(of_fold.max(initial=-1)) + 1
     folds = [(np.flatnonzero(of_fold != fold), np.flatnonzero(of_fold == fold)) for fold in range(n_folds)]
     return folds if len(folds) > 1 and all(has_enough(y[fit].tolist(), kind) for fit, _ in folds) else None
 
 
-def cross_fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], kind: str, seed: int) -> pd.DataFrame | None:
-    """Out-of-fold predictions, their probabilities and those of the labels; None if there are too few labels."""
-    folds = folds_of(y, kind, seed)
+def _dealt_out(groups: NDArray[Any], shuffled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The fold of each row: groups, the largest first and else in random order, go to the fold with the fewest rows."""
+    sizes = pd.Series(groups[shuffled]).value_counts(sort=False).sort_values(ascending=False, kind="stable")
+    rows_in, fold_of = np.zeros(min(FOLDS, len(sizes))), {}
+    for group, size in sizes.items():
+        fold_of[group] = int(rows_in.argmin())
+        rows_in[fold_of[group]] += size
+    return np.array([fold_of[group] for group in groups], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Guesses for labelled rows, out of fold and of the model itself, and how these two sorts of models differ."""
+
+    out_of_fold: pd.DataFrame  # guesses, their probabilities, and those of the labels
+    own: list[Any]  # the guesses of the model that is fitted to all labels
+    differ: float  # share of rows without a label for which the guesses differ; 0 of numbers
+    differ_of: Mapping[Any, float]  # share for which only one of them guesses this class
+
+
+def judged(
+    model: Any,
+    fitted_model: Any,
+    X: pd.DataFrame,
+    y: NDArray[Any],
+    others: pd.DataFrame,
+    kind: str,
+    seed: int,
+    groups: NDArray[Any] | None = None,
+) -> Judged | None:
+    """What judges a model that is fitted to X and y; ``others`` are rows without a label. None with too few labels."""
+    folds = folds_of(y, kind, seed, groups)
     if folds is None:
         return None
+    of_others = []
     guesses, sure, of_label = np.empty(len(y), dtype=object), np.empty(len(y)), np.empty(len(y))
     for fit, test in folds:
         one = fitted(model, X.iloc[fit], y[fit], seed)
         guesses[test], sure[test] = guesses_of(one, X.iloc[test], kind)
+        if kind == "classes" and len(others):
+            of_others.append(guesses_of(one, others, kind)[0])
         of_label[test] = _of_labels(one, X.iloc[test], y[test], kind)
-    return pd.DataFrame(
-        {"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index
-    ).infer_objects()
+    frame = pd.DataFrame({"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index)
+    own = guesses_of(fitted_model, pd.concat([X, others]), kind)[0]
+    theirs, ours = np.array(of_others, dtype=object), np.array(own[len(y) :], dtype=object)
+    differ = float((theirs != ours).mean()) if of_others else 0.0
+    differ_of = {c: float(((theirs == c) != (ours == c)).mean()) if of_others else 0.0 for c in set(y.tolist())}
+    return Judged(frame.infer_objects(), own[: len(y)], differ, differ_of)
 
 
 def _of_labels(model: Any, X: pd.DataFrame, y: NDArray[Any], kind: str) -> NDArray[np.float64]:
@@ -255,6 +288,9 @@ def check_score(score: Any, kind: str) -> None:
 
 
 def _is_plain(params: dict[str, Any]) -> bool:
+    """True of words and finite numbers; a list of numbers can be a row."""
+    if any(isinstance(value, list | tuple | dict) for value in params.values()):
+        return False
     try:
         json.dumps(params, allow_nan=False)
     except (TypeError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,6 +16,7 @@ from .._utils import html
 from .._utils.progress import progress
 from .._utils.randomness import check_random_state
 from ..stopping import StoppingReport
+from ..stopping._evidence import Known, scoring_for
 from ._accuracy import Accuracy
 from ._models import has_enough
 from ._store import BatchRecord, Event, State
@@ -70,7 +71,8 @@ class Status:
         return "\n".join([self._on_rows(), *self._by_topic().values()])
 
     def _repr_html_(self) -> str:
-        return html.card(self._on_rows(), [html.Table(list(self._by_topic().items()), is_sentences=True)])
+        tables = [html.Table(list(self._by_topic().items()), is_sentences=True)]
+        return html.card(self._on_rows(), tables if self.accuracy is None else [*tables, *self.accuracy.tables()])
 
     def _by_topic(self) -> dict[str, str]:
         found = {}
@@ -83,8 +85,9 @@ class Status:
             are = "1 row is" if self.n_out == 1 else f"{self.n_out} rows are"
             found["out"] = f"{are} waiting for labels, {since}."
         if self.accuracy is not None:
-            text = str(self.accuracy)
+            text, classes = self.accuracy.on_rows(), self.accuracy.on_classes()
             found["accuracy"] = f"{text[0].upper()}{text[1:]}."
+            found |= {"classes": f"{classes}."} if classes else {}
         if self.report is not None:
             found["report"] = for_a_campaign(str(self.report))
         return found
@@ -96,11 +99,19 @@ class Status:
         return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {batches} so far."
 
 
+_FOR_CALLERS = {  # of `StoppingReport`
+    "Pass this report as `previous` after the next batch.": "The next batch tells more.",
+    " Pass `test=` (labelled test rows) to measure the gain.": "",
+    ", or test it (`test=`)": "",
+    " More of them (`n_draws`) would rank better.": "",
+}
+
+
 def for_a_campaign(text: str) -> str:
-    """The text of a report without advice for callers of `StoppingReport`."""
-    return text.replace("Pass this report as `previous` after the next batch.", "The next batch tells more.").replace(
-        "labels for a test would tell (`test`)", "labels that are kept for a test would tell"
-    )
+    """The text of a report without advice that nobody can follow in a campaign."""
+    for advice, instead in _FOR_CALLERS.items():
+        text = text.replace(advice, instead)
+    return text
 
 
 def status_of(state: State, batches: Sequence[BatchRecord], ids: pd.Index, kind: str, **judged: Any) -> Status:
@@ -148,19 +159,44 @@ def moments_of(state: State) -> list[int]:
 def report_on(
     state: State, table: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
 ) -> StoppingReport | None:
-    """The report of now, with those of the last batches before it; None with labels of one class."""
-    left = np.flatnonzero(state.candidates())
+    """The report of now, with those of the last batches before it; None with labels of one class.
+
+    Which measure "auto" is, all batches decide: the first of them are like the table.
+    """
+    left = np.concatenate([np.flatnonzero(state.candidates()), np.array(state.out, dtype=np.int64)])
     rng = check_random_state([options["random_state"], 4])
     if len(left) > MOST_ROWS:
         left = rng.choice(left, MOST_ROWS, replace=False)
-    report = None
-    for n in progress(moments_of(state)[-MOST_REPORTS:], doing="stopping report", unit="fit", verbose=verbose):
+    report, moments = None, moments_of(state)
+    if kind == "classes":
+        options = {**options, "scoring": _measured(state, moments, options["scoring"])}
+    for n in progress(moments[-MOST_REPORTS:], doing="stopping report", unit="fit", verbose=verbose):
         rows = state.first_labelled(n)
         if has_enough([state.labels[row] for row in rows], kind):
             model, X, y = fit(rows)
             pool = table.take(np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)])))
             report = StoppingReport.from_learner(model, pool, report, X_training=X, y_training=y, **options)
     return report
+
+
+def _measured(state: State, moments: Sequence[int], scoring: Any) -> Any:
+    """What a report on each batch would measure at last."""
+    measured = None
+    for n in moments:
+        counts = Counter(state.labels[row] for row in state.first_labelled(n))
+        measured = scoring_for(np.array(list(counts.values()), dtype=np.int64), scoring, measured)
+    return measured or "auto"
+
+
+def judged_by(report: StoppingReport | None, accuracy: Accuracy | None) -> Any:
+    """The report, which knows the accuracy, and that of naming always the commonest class."""
+    if report is None:
+        return None
+    known = Known(is_told=accuracy is not None and accuracy.is_told)
+    if accuracy is not None and accuracy.classes is not None:
+        guess, low, high = accuracy.classes.loc[accuracy.commonest, ["share", "share_low", "share_high"]]
+        known = Known(known.is_told, accuracy.value, accuracy.low, guess, (low, high), accuracy.commonest)
+    return replace(report, known=known)
 
 
 # --- tables --------------------------------------------------------------------------------------

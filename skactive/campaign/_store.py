@@ -1,20 +1,24 @@
-"""The file of a campaign, an SQLite database to which events are only ever added, and the state that they make.
+"""The file of a campaign, a chain of records to which others are only ever added, and the state that they make.
 
-A writer says up to which event it has read. If another process has changed the same rows since, it gets `Overtaken`,
-and decides again. Rows are kept in blocks of ids, row hashes and labels, written anew if the table has changed.
+A seal holds a checksum of all records in their order, and is compared whenever the file is read: what is read is what
+was written. A process that has a campaign open keeps what it has read, and reads only what came since.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import secrets
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,27 +64,23 @@ KIND = sqlite.Kind(
     parameter="`path`",
     noun="a campaign",
     application=b"skcm",
-    layout=2,
+    layout=3,
     tables=(
-        "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        "CREATE TABLE blocks (number INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, ids BLOB NOT NULL, "
-        "hashes BLOB NOT NULL, labels BLOB NOT NULL)",
-        "CREATE TABLE batches (number INTEGER PRIMARY KEY, time TEXT NOT NULL, facts TEXT NOT NULL)",
-        "CREATE TABLE events (number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, "
-        "row INTEGER NOT NULL, label TEXT, annotator TEXT NOT NULL, batch INTEGER, log_proba REAL)",
+        "CREATE TABLE records (number INTEGER PRIMARY KEY, content BLOB NOT NULL)",
+        "CREATE TABLE seal (key BLOB NOT NULL, checksum BLOB NOT NULL)",
     ),
     patience=30.0,
     error=CampaignError,
     file_error=CampaignFileError,
     remedy="`Campaign.start` begins a new one.",
+    after_damage="If it was copied while in use, copy it again by `Campaign.backup`, in the shell `skactive backup`; "
+    "else go on from the last copy.",
 )
 
-_BLOCK = 65_536  # rows: 1 MB of short ids, so that a long table is packed piece by piece
-_COLUMNS = "kind, row, label, annotator, batch, log_proba"  # of an event, in the order of `Event`
+_BLOCK = 65_536  # rows of a record: 1 MB of short ids, so that a long table is written piece by piece
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """What happened to a row."""
 
     kind: str  # "ask", "tell", "skip" or "withdraw"
@@ -89,8 +89,8 @@ class Event:
     annotator: str = ""  # "" if none was named
     batch: int | None = None  # in which the row was asked for
     log_proba: float | None = None  # of the pick, given those before it
-    number: int = 0  # events count up from 1; 0 is not written yet
     time: str = ""  # ISO 8601, in the time zone of the writer
+    number: int = 0  # events count up from 1; 0 is not written yet
 
 
 @dataclass(frozen=True)
@@ -121,86 +121,198 @@ class Store:
     def __init__(self, path: Any) -> None:
         self.path = Path(path).absolute()
         self._file = sqlite.SqliteFile(self.path, KIND)
-        self._key: Any = None  # of the campaign, once it was read
+        self._thread = threading.get_ident()
+        self._ledger = Ledger()
+        self._n_records = 0  # in the ledger, with the seal that they had
+        self._key = self._checksum = b""
 
     def create(self, settings: dict[str, Any], rows: Rows) -> None:
         """Make the file, in one transaction; a process killed within leaves an empty file, which may be begun anew."""
-        if not self.path.parent.is_dir():
-            raise CampaignError(f"`path` must be a file in a folder that exists. Got {str(self.path)!r}.")
+        self._check_folder()
         with self._file.writing(create=True) as connection:
-            if connection.execute("SELECT 1 FROM settings").fetchone():
+            if connection.execute("SELECT 1 FROM seal").fetchone():
                 raise CampaignError(f"{self._file} exists. Go on with it by `Campaign.open`, or give a new path.")
-            _put_settings(connection, {**settings, "key": secrets.token_hex(8)})
-            _put_rows(connection, rows)
+            self._key = self._checksum = secrets.token_bytes(8)
+            connection.execute("INSERT INTO seal VALUES (?, ?)", (self._key, self._checksum))
+            self._add(connection, [("settings", [settings]), *_records_of(rows, 0)])
 
-    def settings(self) -> dict[str, Any]:
-        """The settings from the start, and what was noted since."""
-        return {name: json.loads(value) for name, value in self._all("SELECT name, value FROM settings")}
+    def backup(self, path: Any) -> None:
+        """Write a copy of the file as it is at one moment, whole."""
+        copy = Store(path)
+        copy._check_folder()
+        if copy.path.exists() and copy.path.stat().st_size:
+            raise CampaignError(f"{copy._file} exists: a backup overwrites nothing. Give a new path.")
+        Store(self.path).ledger()  # all of it is read and compared
+        self._file.copy_to(copy.path)
+        copy.ledger()
 
-    def rows(self) -> Rows:
-        """All rows, in the order in which they came."""
-        ids, hashes, labels = [], [], list[Any]()
-        for block in self._all("SELECT ids, hashes, labels FROM blocks ORDER BY number"):
-            ids.append(index_of(_unpacked(block[0])))
-            hashes.append(np.frombuffer(zlib.decompress(block[1]), dtype="<u8"))
-            labels.extend(_unpacked(block[2]))
-        return Rows(ids[0].append(ids[1:]), np.concatenate(hashes), labels)
-
-    def events(self) -> list[Event]:
-        """Events in the order in which they happened."""
-        found = self._all(f"SELECT {_COLUMNS}, number, time FROM events ORDER BY number")
-        return [Event(kind, row, label and json.loads(label), *rest) for kind, row, label, *rest in found]
-
-    def batches(self) -> list[BatchRecord]:
-        found = self._all("SELECT number, time, facts FROM batches ORDER BY number")
-        return [BatchRecord(number, time, json.loads(facts)) for number, time, facts in found]
-
-    def add_batch(self, number: int, facts: dict[str, Any], events: Sequence[Event], seen: int) -> None:
-        """Write a batch, chosen in view of events up to ``seen``; `Overtaken` if it exists, or its rows had others."""
-        with self._file.writing() as connection:
-            self._check_same(connection)
-            (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
-            if last + 1 != number:
-                raise Overtaken
-            now = _now()
-            connection.execute("INSERT INTO batches VALUES (?, ?, ?)", (number, now, _text(facts)))
-            _put_events(connection, events, seen, now)
-
-    def add_events(self, events: Sequence[Event], seen: int) -> None:
-        """Write events that were decided on in view of those up to ``seen``; `Overtaken` as for a batch."""
-        with self._file.writing() as connection:
-            self._check_same(connection)
-            _put_events(connection, events, seen, _now())
-
-    def note(self, settings: dict[str, Any]) -> None:
-        """Write some settings, replacing those of the same names."""
-        with self._file.writing() as connection:
-            _put_settings(connection, settings)
-
-    def replace_rows(self, rows: Rows, n_before: int) -> None:
-        """Write rows in place of the ``n_before`` first of them: with new ones behind, or other hashes."""
-        with self._file.writing() as connection:
-            (n_now,) = connection.execute("SELECT coalesce(sum(n_rows), 0) FROM blocks").fetchone()
-            if n_now != n_before:
-                raise Overtaken
-            connection.execute("DELETE FROM blocks")
-            _put_rows(connection, rows)
-
-    def _all(self, query: str) -> list[Any]:
+    def ledger(self) -> Ledger:
+        """What is in the file now; it changes with the next reading."""
+        self._check_thread()
         if not self.path.is_file():
             raise CampaignError(
                 f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
-            self._check_same(connection)
-            return connection.execute(query).fetchall()
+            if not self._n_records:
+                self._file.check_integrity(connection)
+            self._catch_up(connection)
+        return self._ledger
 
-    def _check_same(self, connection: sqlite.Connection) -> None:
-        """Refuse a campaign that was begun anew at the path since it was read: its rows are others."""
-        key = connection.execute("SELECT value FROM settings WHERE name = 'key'").fetchone()
-        self._key = self._key or key
-        if key != self._key:
-            raise CampaignError(f"{self._file} was begun anew since it was opened. Open it again.")
+    def settings(self) -> dict[str, Any]:
+        """The settings from the start, and what was noted since."""
+        return self.ledger().settings
+
+    def rows(self) -> Rows:
+        """All rows, in the order in which they came."""
+        ledger = self.ledger()
+        with self.ours("its rows"):
+            return ledger.rows()
+
+    def events(self) -> list[Event]:
+        """Events in the order in which they happened."""
+        happened = (
+            (kind, row, label, annotator, batch, p, time)
+            for kind, time, annotator, rows, labels, log_proba, batch in self.ledger().groups
+            for row, label, p in zip(rows, labels or _NONE, log_proba or _NONE, strict=False)
+        )
+        return [Event(*one, number) for number, one in enumerate(happened, 1)]
+
+    def batches(self) -> list[BatchRecord]:
+        return self.ledger().batches
+
+    def add_batch(
+        self, number: int, facts: dict[str, Any], rows: list[int], log_proba: list[float | None], seen: int
+    ) -> None:
+        """Write a batch, chosen in view of events up to ``seen``; `Overtaken` if it exists, or its rows had others."""
+        with self._writing(rows, seen) as connection:
+            if len(self._ledger.batches) + 1 != number:
+                raise Overtaken
+            self._add(connection, [("ask", [rows, log_proba, facts])])
+
+    def add_events(self, events: Sequence[Event], seen: int, decided: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write events that were decided on in view of those up to ``seen``, and settings that they decide.
+
+        `Overtaken` as for a batch, and if these settings are no longer None.
+        """
+        turn: dict[int, Iterator[int]] = defaultdict(itertools.count)  # events of one row stay in their order
+        events = sorted(events, key=lambda event: (next(turn[event.row]), event.kind, event.annotator))
+        with self._writing(_rows(events), seen) as connection:
+            by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
+            groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
+            told = [(kind, [name, _rows(some), _labels(some)]) for kind, name, some in groups]
+            self._add(connection, [*self._settled(decided), *told])
+
+    def note(self, settings: dict[str, Any]) -> None:
+        """Write some settings, replacing those of the same names."""
+        with self._writing() as connection:
+            self._add(connection, [("settings", [settings])])
+
+    def replace_rows(self, rows: Rows, n_before: int, decided: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write rows in place of the ``n_before`` first: new ones behind, that decide settings, or other hashes."""
+        with self._writing() as connection:
+            if self._ledger.n_rows != n_before:
+                raise Overtaken
+            changed = np.flatnonzero(rows.hashes[:n_before] != self._ledger.rows().hashes)
+            hashes = _packed(rows.hashes[changed])
+            new = [("hashes", [changed.tolist(), hashes]), *_records_of(rows, n_before)]
+            self._add(connection, [*self._settled(decided), *new])
+
+    def _settled(self, decided: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """A record of settings that were None until now."""
+        if any(self._ledger.settings[name] is not None for name in decided):
+            raise Overtaken
+        return [("settings", [dict(decided)])] if decided else []
+
+    @contextmanager
+    def ours(self, what: str) -> Iterator[None]:
+        """What Python says of contents that the package has not written: the file is damaged."""
+        try:
+            yield
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise self._file.damaged(f"{what} cannot be: {type(error).__name__}, {error}") from error
+
+    @contextmanager
+    def _writing(self, rows: Iterable[int] = (), seen: int | None = None) -> Iterator[sqlite.Connection]:
+        """A transaction; `Overtaken` if any of the rows had events after the one of number ``seen``."""
+        self._check_thread()
+        with self._file.writing() as connection:
+            n_groups = len(self._ledger.groups)
+            if seen not in (None, self._ledger.seen):
+                raise Overtaken
+            self._catch_up(connection)
+            since = self._ledger.groups[n_groups:]
+            if not set(rows).isdisjoint(row for group in since for row in group.rows):
+                raise Overtaken
+            yield connection
+
+    def _catch_up(self, connection: sqlite.Connection) -> None:
+        """Read the records that came since, once the seal is seen to be theirs."""
+        seal = "SELECT CAST(key AS BLOB), CAST(checksum AS BLOB) FROM seal"
+        since = "SELECT number, CAST(content AS BLOB) FROM records WHERE number > ? ORDER BY number"
+        key, wanted = connection.execute(seal).fetchone() or (b"", b"")
+        if not self._n_records:
+            self._key = self._checksum = key
+        found, now = list[bytes](), self._checksum
+        for number, content in connection.execute(since, (self._n_records,)):
+            found.append(content)
+            if number != self._n_records + len(found):  # damage can lead a reader in circles
+                break
+            now = sqlite.checksum(now, content)
+        if self._n_records and (key, now) != (self._key, wanted):
+            raise CampaignError(f"{self._file} was begun anew, replaced or damaged since it was opened. Open it again.")
+        if now != wanted or not (found or self._n_records):
+            raise self._file.damaged("its records are not those that were written")
+        for content in found:
+            with self.ours(f"record {self._n_records + 1}"):
+                self._ledger.take(content)
+            self._n_records += 1
+        self._checksum = now
+
+    def _add(self, connection: sqlite.Connection, records: Iterable[tuple[str, Any]]) -> None:
+        """Write records behind those that were read, and seal them; they are read once they are on the disk."""
+        now, time = self._checksum, datetime.now().astimezone().isoformat(timespec="seconds")
+        for number, (kind, content) in enumerate(records, self._n_records + 1):
+            written = json.dumps([kind, time, content], separators=(",", ":"), allow_nan=False).encode()
+            connection.execute("INSERT INTO records VALUES (?, ?)", (number, written))
+            now = sqlite.checksum(now, written)
+        connection.execute("UPDATE seal SET checksum = ?", (now,))
+
+    def _check_folder(self) -> None:
+        if not self.path.parent.is_dir():
+            raise CampaignError(f"`path` must be a file in a folder that exists. Got {str(self.path)!r}.")
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise CampaignError("A Campaign is for the thread that opened it: open one per thread, of the same file.")
+
+
+_NONE = itertools.repeat(None)
+
+
+def _rows(events: Sequence[Event]) -> list[int]:
+    return [event.row for event in events]
+
+
+def _labels(events: Sequence[Event]) -> list[Any]:
+    return [event.label for event in events if event.kind == "tell"]
+
+
+def _records_of(rows: Rows, first: int) -> Iterator[tuple[str, Any]]:
+    """Records of the rows from ``first`` on."""
+    for start in range(first, len(rows.ids), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        yield "rows", [rows.ids[part].tolist(), _packed(rows.hashes[part]), rows.labels[part]]
+
+
+def _packed(hashes: NDArray[np.uint64]) -> str:
+    return hashes.astype("<u8").tobytes().hex()
+
+
+def _unpacked(text: str, n: int) -> NDArray[np.uint64]:
+    hashes = np.frombuffer(bytes.fromhex(text), dtype="<u8")
+    _require(len(hashes) == n, "each row has a hash")
+    return hashes
 
 
 def index_of(ids: Sequence[Any]) -> pd.Index:
@@ -213,51 +325,7 @@ def has_texts(ids: Any) -> bool:
     return len(ids) == 0 or isinstance(ids[0], str)
 
 
-def _put_settings(connection: sqlite.Connection, settings: dict[str, Any]) -> None:
-    pairs = [(name, _text(value)) for name, value in settings.items()]
-    connection.executemany("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", pairs)
-
-
-def _put_rows(connection: sqlite.Connection, rows: Rows) -> None:
-    for start in range(0, len(rows.ids), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        ids, labels = rows.ids[part].tolist(), rows.labels[part]
-        connection.execute(
-            "INSERT INTO blocks (n_rows, ids, hashes, labels) VALUES (?, ?, ?, ?)",
-            (len(ids), _packed(ids), zlib.compress(rows.hashes[part].astype("<u8").tobytes(), 1), _packed(labels)),
-        )
-
-
-def _put_events(connection: sqlite.Connection, events: Sequence[Event], seen: int, now: str) -> None:
-    since = {row for (row,) in connection.execute("SELECT row FROM events WHERE number > ?", (seen,))}
-    if since.intersection(event.row for event in events):
-        raise Overtaken
-    connection.executemany(
-        f"INSERT INTO events ({_COLUMNS}, time) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (e.kind, e.row, None if e.label is None else _text(e.label), e.annotator, e.batch, e.log_proba, now)
-            for e in events
-        ],
-    )
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
-def _packed(values: list[Any]) -> bytes:
-    return zlib.compress(_text(values).encode(), 1)
-
-
-def _unpacked(content: bytes) -> list[Any]:
-    return json.loads(zlib.decompress(content))
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-# --- the state of the rows ------------------------------------------------------------------------
+# --- what the records come to ------------------------------------------------------------------------
 
 
 def _latest(votes: Mapping[str, Any]) -> Any:
@@ -277,12 +345,148 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {"latest": _latest, "majo
 """Which of the last labels of annotators, in the order in which they were told, counts; None if none does."""
 
 
+class Group(NamedTuple):
+    """Events of one kind by one annotator at one time."""
+
+    kind: str
+    time: str
+    annotator: str
+    rows: list[int]
+    labels: Sequence[Any] = ()  # of "tell"
+    log_proba: Sequence[float | None] = ()  # of "ask"
+    batch: int | None = None
+
+
 @dataclass
-class _Row:
-    votes: dict[str, Any]
-    out: bool = False
-    skipped: bool = False
-    batch: int | None = None  # the last one it was asked for in
+class Ledger:
+    """What the records of a file come to. One more costs time by its own length, however many there were.
+
+    A record that the package does not write is an error, of whatever type.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    ids: list[pd.Index] = field(default_factory=list)
+    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
+    n_rows: int = 0
+    came: dict[int, Any] = field(default_factory=dict)  # labels that rows came with
+    batches: list[BatchRecord] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    seen: int = 0  # number of the last event
+    votes: dict[str, dict[int, tuple[int, Any]]] = field(default_factory=lambda: {"": {}})
+    """The last label of each annotator, by row, with the number of its event."""
+    counts: Counter[Any] = field(default_factory=Counter)  # how many votes there are for each label
+    out: set[int] = field(default_factory=set)
+    skipped: set[int] = field(default_factory=set)
+    asked: dict[int, int] = field(default_factory=dict)  # the last batch of each row
+    order: dict[int, None] = field(default_factory=dict)  # rows in the order of their first label
+    withdrawn: dict[int, dict[str, Any]] = field(default_factory=dict)  # votes of rows that nobody asked for since
+
+    def take(self, content: bytes) -> None:
+        """Add a record."""
+        kind, time, facts = json.loads(content.decode("ascii"), parse_float=_finite, parse_constant=_finite)
+        _require(datetime.fromisoformat(time).isoformat(timespec="seconds") == time, "times are in seconds")
+        getattr(self, f"_take_{kind}")(time, *facts)
+
+    def rows(self) -> Rows:
+        ids = self.ids[0].append(self.ids[1:])
+        _require(ids.is_unique, "ids are different")
+        return Rows(ids, np.concatenate(self.hashes), [self.came.get(row) for row in range(self.n_rows)])
+
+    def vote(self, row: int, annotator: str) -> Any:
+        """What an annotator says of a row; None if nothing."""
+        return self.votes.get(annotator, {}).get(row, (0, None))[1]
+
+    def votes_on(self, row: int) -> dict[str, Any]:
+        """The labels of a row by annotators, in the order in which they were told."""
+        found = sorted((*told[row], name) for name, told in self.votes.items() if row in told)
+        return {name: label for _, label, name in found}
+
+    def has_vote(self, row: int) -> bool:
+        return any(row in told for told in self.votes.values())
+
+    def _take_settings(self, time: str, settings: dict[str, Any]) -> None:
+        self.settings |= settings
+
+    def _take_rows(self, time: str, ids: list[Any], hashes: str, labels: list[Any]) -> None:
+        _require(set(map(type, ids)) in ({int}, {str}), "ids are texts or whole numbers")
+        _require(len(labels) == len(ids), "each row has a label or none")
+        came = {row: label for row, label in enumerate(labels, self.n_rows) if label is not None}
+        self.ids.append(index_of(ids))
+        self.hashes.append(_unpacked(hashes, len(ids)))
+        self.n_rows += len(ids)
+        self.came |= came
+        self._vote("", list(came), list(came.values()), itertools.repeat(0))  # before all events
+
+    def _take_hashes(self, time: str, rows: list[int], hashes: str) -> None:
+        self.hashes = [np.concatenate(self.hashes)]
+        self.hashes[0][rows] = _unpacked(hashes, len(rows))
+
+    def _take_ask(self, time: str, rows: list[int], log_proba: list[float | None], facts: dict[str, Any]) -> None:
+        _require(type(facts["n_candidates"]) is int and len(log_proba) == len(rows), "batches have facts")
+        _require(set(map(type, log_proba)) <= {int, float, type(None)}, "log-probabilities are numbers or none")
+        self.batches.append(BatchRecord(len(self.batches) + 1, time, facts))
+        self._happened(Group("ask", time, "", rows, (), log_proba, len(self.batches)))
+        self.out.update(rows)
+        self.asked.update(dict.fromkeys(rows, len(self.batches)))
+        for row in rows:
+            self.withdrawn.pop(row, None)
+
+    def _take_tell(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        self._vote(annotator, rows, labels, itertools.count(self.seen + 1))
+        self._happened(Group("tell", time, annotator, rows, labels))
+        self.order.update(dict.fromkeys(rows))
+
+    def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        self._happened(Group("skip", time, annotator, rows))
+        self._revoke(annotator, rows)
+        self.skipped.update(row for row in rows if not self.has_vote(row))  # labels of other annotators stay
+
+    def _take_withdraw(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        self._happened(Group("withdraw", time, annotator, rows))
+        for name in self.votes:
+            for row, label in self._revoke(name, rows).items():
+                self.withdrawn.setdefault(row, {})[name] = label
+        for row in rows:
+            self.order.pop(row, None)
+
+    def _happened(self, group: Group) -> None:
+        """Note events, after which no row is out or skipped."""
+        rows = group.rows
+        in_table = set(map(type, rows)) == {int} and min(rows) >= 0 and max(rows) < self.n_rows
+        _require(in_table and type(group.annotator) is str, "events are of rows of the table")
+        self.groups.append(group)
+        self.seen += len(rows)
+        self.out.difference_update(rows)
+        self.skipped.difference_update(rows)
+
+    def _vote(self, annotator: str, rows: list[int], labels: list[Any], numbers: Iterator[int]) -> None:
+        _require(len(labels) == len(rows), "each row has a label")
+        _require(set(map(type, labels)) <= {str, int, float, bool}, "labels are texts, numbers or booleans")
+        self._revoke(annotator, rows)
+        self.votes.setdefault(annotator, {}).update(zip(rows, zip(numbers, labels, strict=False), strict=True))
+        self.counts.update(labels)
+
+    def _revoke(self, annotator: str, rows: list[int]) -> dict[int, Any]:
+        """The labels that an annotator has said of rows, which count no more."""
+        told = self.votes.get(annotator, {})
+        labels = {row: told.pop(row)[1] for row in rows if row in told}
+        for label in labels.values():
+            self.counts[label] -= 1
+            if not self.counts[label]:
+                del self.counts[label]
+        return labels
+
+
+def _require(is_so: bool, rule: str) -> None:
+    if not is_so:
+        raise ValueError(rule)
+
+
+def _finite(text: str) -> float:
+    """A number of JSON; Python would read 1e999 and NaN as well."""
+    number = float(text)
+    _require(math.isfinite(number), "numbers are finite")
+    return number
 
 
 @dataclass(frozen=True)
@@ -295,48 +499,40 @@ class State:
     out: list[int]  # rows that wait for labels
     skipped: list[int]
     disputed: list[int]  # rows whose annotators disagree, so that no label counts
-    given: dict[int, dict[str, Any]]  # the last label of each annotator, of all rows with events
+    given: dict[int, dict[str, Any]]  # the last label of each annotator, of rows that several have labelled
     asked: dict[int, int]  # rows that were ever asked for, with their last batch
     order: list[int]  # rows in the order of their first label, without those that came with one
     gone: frozenset[int]  # rows that are no longer in the table: they have no label, and are not asked for
     came: frozenset[int]  # rows that came with a label
 
     @classmethod
-    def of(
-        cls, n_rows: int, came: Mapping[int, Any], events: Sequence[Event], rule: str, gone: Iterable[int] = ()
-    ) -> State:
-        """Apply the events; ``came`` are labels by row, ``gone`` rows that are no longer there."""
+    def of(cls, ledger: Ledger, n_rows: int, rule: str, gone: Iterable[int] = ()) -> State:
+        """The first ``n_rows`` rows, other processes may have added some; ``gone`` are no longer there."""
         gone = frozenset(gone)
-        came = {row: label for row, label in came.items() if row not in gone}
-        rows: dict[int, _Row] = {}
-        order: dict[int, None] = {}
-        seen = 0
-        for event in events:
-            seen = event.number
-            if event.row >= n_rows or event.row in gone:
-                continue  # the former: a row that another process has added, from a longer table
-            if event.row not in rows:
-                rows[event.row] = _Row({"": came[event.row]} if event.row in came else {})
-            _apply(event, rows[event.row])
-            if event.kind == "tell" and event.row not in came:
-                order.setdefault(event.row)
-            elif event.kind == "withdraw":
-                order.pop(event.row, None)
-        decided = {row: RULES[rule](known.votes) for row, known in rows.items() if known.votes}
-        labels = {row: label for row, label in came.items() if row not in rows}
-        labels |= {row: label for row, label in decided.items() if label is not None}
+
+        def there(rows: Iterable[int]) -> list[int]:
+            return sorted(row for row in rows if row < n_rows and row not in gone)
+
+        votes: dict[int, tuple[int, Any]] = {}
+        several: set[int] = set()
+        for told in ledger.votes.values():
+            several |= votes.keys() & told.keys()
+            votes |= told
+        given = {row: ledger.votes_on(row) for row in there(several)}
+        decided = {row: RULES[rule](found) for row, found in given.items()}
+        labels = {row: decided[row] if row in decided else votes[row][1] for row in there(votes)}
         return cls(
             n_rows=n_rows,
-            seen=seen,
-            labels=dict(sorted(labels.items())),
-            out=sorted(row for row, known in rows.items() if known.out),
-            skipped=sorted(row for row, known in rows.items() if known.skipped),
-            disputed=sorted(row for row, label in decided.items() if label is None),
-            given={row: known.votes for row, known in sorted(rows.items())},
-            asked={row: known.batch for row, known in rows.items() if known.batch is not None},
-            order=[row for row in order if row in labels],
+            seen=ledger.seen,
+            labels={row: label for row, label in labels.items() if label is not None},
+            out=there(ledger.out),
+            skipped=there(ledger.skipped),
+            disputed=[row for row, label in decided.items() if label is None],
+            given=given,
+            asked={row: ledger.asked[row] for row in there(ledger.asked)},
+            order=[row for row in ledger.order if labels.get(row) is not None and row not in ledger.came],
             gone=gone,
-            came=frozenset(came),
+            came=frozenset(there(ledger.came)),
         )
 
     def first_labelled(self, n: int) -> list[int]:
@@ -353,33 +549,9 @@ class State:
             order=[row for row in self.order if row in known],
         )
 
-    def all_labels(self) -> set[Any]:
-        """All labels of annotators, whether they count or not."""
-        return {*self.labels.values(), *(label for votes in self.given.values() for label in votes.values())}
-
     def candidates(self) -> NDArray[np.bool_]:
         """Which rows may be asked for."""
         free = np.ones(self.n_rows, dtype=bool)
         for rows in (list(self.labels), self.out, self.skipped, self.disputed, list(self.gone)):
             free[rows] = False
         return free
-
-
-def labelled(labels: Sequence[Any]) -> dict[int, Any]:
-    """Rows with a label, by their positions in a list that has None for the others."""
-    return {row: label for row, label in enumerate(labels) if label is not None}
-
-
-def _apply(event: Event, row: _Row) -> None:
-    if event.kind == "ask":
-        row.out, row.batch = True, event.batch
-    elif event.kind == "tell":
-        row.votes.pop(event.annotator, None)  # so that the last one told is the last
-        row.votes[event.annotator] = event.label
-        row.out = row.skipped = False
-    elif event.kind == "skip":  # labels of other annotators stay
-        row.votes.pop(event.annotator, None)
-        row.out, row.skipped = False, not row.votes
-    elif event.kind == "withdraw":
-        row.out = row.skipped = False
-        row.votes.clear()

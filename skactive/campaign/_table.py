@@ -35,7 +35,6 @@ class Table:
     ids: pd.Index
     X: pd.DataFrame  # the columns of the model, indexed by id
     labels: list[Any]  # None where the target has a gap
-    names: pd.Index  # of the rows, in messages
     decimal: str | None  # the decimal mark of the file that the table was read from, if it shows one
 
     @classmethod
@@ -57,8 +56,24 @@ class Table:
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
         X = frame[ours]
         X = X.set_axis(ids.rename(id if id is not None else frame.index.name or "id"), axis=0)
-        labels = plain_labels(frame[target], "target", ids)
-        return cls(ids, X, labels, names_of(frame.index), frame.attrs.get("decimal"))
+        return cls(ids, X, plain_labels(frame[target], "target", ids), frame.attrs.get("decimal"))
+
+
+def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
+    """Check the columns of groups and of weights, and that there are others, for a model to learn from."""
+    for parameter, name in (("groups", groups), ("weight", weight)):
+        if name is not None and name not in X.columns:
+            raise CampaignError(f"`{parameter}` must name a column of `frame` that is no id or target. Got {name!r}.")
+    if not X.columns.difference([groups, weight]).size:
+        raise CampaignError("`frame` must have a column beside these, for a model to learn from.")
+    if groups is not None and X[groups].isna().any():
+        row = int(np.flatnonzero(X[groups].isna())[0])
+        raise CampaignError(f"`groups` must be there in every row. {X.index[row]!r} has none in {groups!r}.", [row])
+    if weight is not None:
+        given = pd.to_numeric(X[weight], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        if len(bad := np.flatnonzero(~((given > 0) & (given < np.inf))).tolist()):
+            got = f"{X[weight].iloc[bad[0]]!r} for {X.index[bad[0]]!r}"
+            raise CampaignError(f"`weight` must be a number above 0 in every row. Got {got}.", bad)
 
 
 def _columns_of(
@@ -148,21 +163,15 @@ def _files_at(paths: Sequence[Any]) -> list[str]:
 # --- ids ------------------------------------------------------------------------------------------
 
 
-def names_of(index: pd.Index) -> pd.Index:
-    """What rows are called in messages: by the user's index, else by numbers from 1."""
-    return index + 1 if index.equals(pd.RangeIndex(len(index))) else index
-
-
 def plain_ids(keys: Any) -> pd.Index:
     """Ids as texts or whole numbers, all different, none missing."""
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
     if len(missing):
-        where = names_of(series.index)[missing[0]]
-        raise CampaignError(f"`id` must be there in every row. Row {where} has none.", missing.tolist())
+        raise CampaignError(f"`id` must be there in every row. Row {missing[0] + 1} has none.", missing.tolist())
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
-        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {names_of(series.index)[twice[0]]}"
+        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {twice[0] + 1}"
         raise CampaignError(f"`id` must be different in every row. Got {where}: drop the copies.", twice.tolist())
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
@@ -230,13 +239,13 @@ def row_hashes(X: pd.DataFrame, readings: Mapping[str, Reading]) -> Hashes:
     """A hash for each row: the same for the same values, in whatever types and order of columns and rows."""
     names = sorted(X.columns)
     blocks = (X.iloc[start : start + _BLOCK] for start in range(0, len(X), _BLOCK))
-    hashed = (pd.DataFrame({name: _hashed_as(block[name], readings[name]) for name in names}) for block in blocks)
+    hashed = (pd.DataFrame({name: _hashed_as(block[name], readings.get(name)) for name in names}) for block in blocks)
     return np.concatenate([pd.util.hash_pandas_object(one, index=False).to_numpy() for one in hashed])
 
 
-def _hashed_as(column: pd.Series, reading: Reading) -> Hashes:
+def _hashed_as(column: pd.Series, reading: Reading | None) -> Hashes:
     """A hash for each value as it is read, so that one odd cell, by which all are texts, does not change the others."""
-    if reading.kind not in ("number", "date") or column.dtype.kind in "mM" or is_of_numbers(column):
+    if reading is None or reading.kind not in ("number", "date") or column.dtype.kind in "mM" or is_of_numbers(column):
         return _hashed(column)
     values = read(column, reading)
     is_read = values.abs() < EXACT if reading.kind == "number" else values.notna()
@@ -319,17 +328,13 @@ class Match:
         now[self.changed] = self.hashes[self.positions[self.changed]]
         return np.concatenate([now, self.hashes[self.new]])
 
-    def rows(self, ids: pd.Index) -> tuple[pd.DataFrame, pd.Index]:
-        """Rows and their names in the order of the campaign, ``ids``, the new ones behind.
-
-        Those that are gone hold any values.
-        """
+    def rows(self, ids: pd.Index) -> pd.DataFrame:
+        """Rows in the order of the campaign, ``ids``, the new ones behind; those that are gone hold any values."""
         positions = np.concatenate([self.positions, self.new])
-        X, names = self.table.X, self.table.names
+        X = self.table.X
         if len(positions) == len(X) and (positions == np.arange(len(X))).all():
-            return X, names
-        places = np.maximum(positions, 0)
-        return X.iloc[places].set_axis(ids.rename(X.index.name), axis=0), names.take(places)
+            return X
+        return X.iloc[np.maximum(positions, 0)].set_axis(ids.rename(X.index.name), axis=0)
 
 
 def _count(ids: list[Any], one: str, more: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import importlib
 import os
 import re
@@ -50,17 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(command: str, options: Any) -> int:
     """Run a command; what goes wrong is one line on standard error."""
-    said: set[str] = set()
 
-    def say(kind: str, text: Any) -> None:
-        line = f"skactive {command}: {kind}: {_in_shell(str(text), command, vars(options))}"
-        if line not in said:  # a warning of a model comes with each of its fits
-            print(line, file=sys.stderr)
-        said.add(line)
+    @functools.cache  # a warning of a model comes with each of its fits
+    def say(kind: str, said: str) -> None:
+        print(f"skactive {command}: {kind}: {_in_shell(said, command, vars(options))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_, **__: say("note", message)
+        warnings.showwarning = lambda message, *_, **__: say("note", str(message))
         try:
             print(_function(command)(options))
         except BrokenPipeError:
@@ -105,6 +103,7 @@ _COMMANDS = {
     "report": "write a page about the campaign",
     "simulate": "try on a table with all its labels which query would have saved some",
     "export": "write the table with the labels so far",
+    "backup": "copy the file of a campaign, whole, while others may use it",
 }
 
 _Option = dict[str, Any]
@@ -135,26 +134,26 @@ def _output(help: str, default: str | None = None, required: bool = False) -> di
     }
 
 
-_DIALECT = {
-    "--sep": _text(None, "what parts the cells of a csv file (default: what its header shows)", "MARK"),
-    "--decimal": _text(None, "its decimal mark (default: what its numbers show)", choices=[".", ","]),
-    "--sheet": _text(None, "the sheet of a workbook (default: the one that is open)", "NAME"),
-}
 _DB = {"campaign": {"metavar": "DB", "help": "the file of the campaign"}}
 _CAMPAIGN = {
     **_DB,
     "--pool": _text(None, "the table, if it has moved", "FILE", nargs="+"),
     "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
 }
+_OF_REPORT = {
+    "--scoring": _one_of("auto accuracy balanced_accuracy average_precision log_loss", "what labels are to improve"),
+    "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
+    "--patience": _number(30, "labels over which the gain is looked at"),
+}
 _MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
-        "--trials": _number(3, "paired trials: split, first labels, weights"),
-        "--rounds": _number(15, "batches bought in a trial"),
+        "--trials": _number(8, "paired trials: split, first labels, weights; with fewer than 8 nothing can be told"),
+        "--rounds": _number(8, "batches bought in a trial"),
         "--batch-size": _number(10, "labels bought in a batch"),
         "--score": _text("bald", "what makes a row worth a label"),
-        "--epochs": _number(150, "full-batch training steps of a refit"),
+        "--epochs": _number(100, "full-batch training steps of a refit"),
         "--jobs": _number(-1, "processes, of one thread each; -1: all"),
         "--seed": _number(0, "seed of everything"),
         **_output("where the picture goes", "learning_curves.png"),
@@ -170,7 +169,6 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         ),
         "--id": _text(None, "the column with an id for each row", "COLUMN", required=True),
         "--target": _text(None, "the column of labels, with gaps", "COLUMN", required=True),
-        **_DIALECT,
         **_MODEL,
         "--task": _one_of("auto classification regression", "what labels are"),
         "--labels": _text(None, "all labels there are; others are refused", "A,B"),
@@ -178,6 +176,8 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--sampler": _one_of("power softmax softrank topk uniform", "how scores choose"),
         "--beta": _number(4.0, "coldness of the sampler", float),
         "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
+        "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
+        "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
         "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
         "--first": _one_of("auto uniform kmeans++ typical", "how rows are chosen without a model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
@@ -200,7 +200,6 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "labels": {"metavar": "FILE", "help": "a file of `ask` filled in, or an export of Label Studio"},
         "--annotator": _text(None, "who says so", "NAME"),
         "--unasked": _flag("take labels of rows that were not asked for"),
-        **_DIALECT,
     },
     "skip": {**_DB, "ids": {"metavar": "ID", "nargs": "+"}},
     "withdraw": {**_DB, "ids": {"metavar": "ID", "nargs": "*"}, "--all": _flag("all rows that are out, and no ids")},
@@ -211,18 +210,16 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     },
     "status": {
         **_CAMPAIGN,
-        "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
-        "--patience": _number(30, "labels over which the gain is looked at"),
+        **_OF_REPORT,
         "--quick": _flag("count only: fit no model, read no table"),
     },
-    "report": {**_CAMPAIGN, **_output("the page, html", required=True)},
+    "report": {**_CAMPAIGN, **_OF_REPORT, **_output("the page, html", required=True)},
     "simulate": {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
-        **_DIALECT,
         **_MODEL,
-        "--trials": _number(5, "paired trials: split and first labels"),
+        "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
         "--rounds": _number(8, "batches bought in a trial"),
         "-n": _number(20, "labels bought in a batch"),
         "--initial": _number(20, "labels to begin with, at random"),
@@ -235,6 +232,11 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
         "--guesses": _flag("beside rows without a label, what the model says, and how probable that is to it"),
         "--history": _flag("write all that happened instead, one line an event"),
+    },
+    "backup": {
+        **_DB,
+        "copy": {"metavar": "COPY", "help": "the file to write"},
+        "--force": _flag("overwrite the copy if it exists"),
     },
 }
 

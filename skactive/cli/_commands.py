@@ -10,10 +10,9 @@ import re
 import shlex
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ import pandas as pd
 from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._base import TASKS
-from ..campaign._columns import GAPS, read, spelling_of, told_of_odd
+from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
 from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import Dialect, numbered, packed, place, read_table, write_table
+from ._tables import Dialect, packed, read_table, write_table
 
 MOST_NAMES = 12  # of columns or rows, in one sentence
 
@@ -43,27 +42,20 @@ def start(options: argparse.Namespace) -> str:
     frame, kind = labelled_table(options.pool, options, TASKS[options.task] or None)
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
-    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool), frame):
-        new.unlink()
+    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
         columns = _begin(new, frame, kind, options)
     campaign = Campaign.open(path)
-    status = _counted(campaign)
+    status, kind = _counted(campaign), campaign._settings["kind"]
+    what = {"numbers": "numbers to predict", None: "classes or numbers, as the first ones will say"}.get(kind, kind)
     text = (
         f"{path} begins a campaign for the {status.n_rows:,} rows of {_in_words(options.pool)}: {status.n_labels:,} "
         f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
-        f"{LABELS_ARE[campaign._settings['kind']]}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"Labels are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
     listed = columns.reset_index().to_dict("records")
-    return _answer(options, text, status, kind=campaign._settings["kind"], seed=campaign.random_state, columns=listed)
-
-
-LABELS_ARE = {
-    "numbers": "Labels are numbers to predict",
-    "classes": "Labels are classes",
-    None: "The first labels will say whether they are classes or numbers to predict",
-}
+    return _answer(options, text, status, kind=kind, seed=campaign.random_state, columns=listed)
 
 
 def _columns_in_words(columns: pd.DataFrame) -> str:
@@ -85,11 +77,10 @@ def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
-    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first")}
+    same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     task: Any = next(task for task, its_kind in TASKS.items() if its_kind == (kind or ""))
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
-    dialects = {"asked": asdict(_asked_for(options)), "found": asdict(frame.attrs["dialect"])}
-    campaign._store.note({"pool": [os.path.abspath(path) for path in options.pool], "dialects": dialects})
+    campaign._store.note({"pool": _beside(path, options.pool), "dialect": asdict(frame.attrs["dialect"])})
     return campaign.columns()
 
 
@@ -158,13 +149,11 @@ def tell(options: argparse.Namespace) -> str:
     """Take the labels of a file."""
     campaign = Campaign.open(options.campaign)
     path = options.labels
-    if _is(path, ".json"):
-        with error_context(path):
+    with error_context(path):
+        if _is(path, ".json"):
             told = campaign._take(_of_label_studio(campaign, path, options.annotator), options.unasked)
-    else:
-        frame = _returned(campaign, path, _asked_for(options))
-        with error_context(path, frame):
-            told = campaign.tell(_filled(campaign, frame), annotator=options.annotator, unasked=options.unasked)
+        else:
+            told = campaign.tell(_filled(campaign, path), annotator=options.annotator, unasked=options.unasked)
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if status.n_disputed:
@@ -205,7 +194,7 @@ def recheck(options: argparse.Namespace) -> str:
     found = campaign.recheck(options.n)
     if options.output is not None:
         file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
-        write_table(file.reset_index(), options.output, _dialect(campaign, "found"), force=options.force)
+        write_table(file.reset_index(), options.output, _dialect(campaign), force=options.force)
         text = (
             f"{options.output} holds the {len(found)} labelled rows whose label surprises the model most.\n"
             f"Correct what is wrong in its column {campaign.target!r}. Next: skactive tell "
@@ -223,7 +212,7 @@ def recheck(options: argparse.Namespace) -> str:
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
     campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
-    found = campaign.status(tolerance=options.tolerance, patience=options.patience)
+    found = campaign.status(**_of_report(options))
     report = found.report
     return _answer(
         options,
@@ -231,18 +220,24 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
-        accuracy=None if found.accuracy is None else vars(found.accuracy),
+        accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
     )
+
+
+def _of_report(options: argparse.Namespace) -> dict[str, Any]:
+    return {"scoring": options.scoring, "tolerance": options.tolerance, "patience": options.patience}
 
 
 def _next(path: str, found: Status) -> str:
     path, is_done = shlex.quote(path), found.n_left == found.n_out == 0
     if is_done or (found.report is not None and found.report.verdict == "stop"):
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
-    tell = f"skactive tell {path} FILE, or " if found.n_out else ""
-    return f"Next: {tell}skactive ask {path} -n 20 -o next.csv"
+    if found.report is not None and found.report.labels_alone_fail:
+        return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
+    tell, ask = f"skactive tell {path} FILE", f"skactive ask {path} -n 20 -o next.csv"
+    return f"Next: {', or '.join([tell] * (found.n_out > 0) + [ask] * (found.n_left > 0))}"
 
 
 def report(options: argparse.Namespace) -> str:
@@ -253,7 +248,7 @@ def report(options: argparse.Namespace) -> str:
     if not _is(options.output, ".html"):
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
-        temporary.write_text(report_page(campaign), encoding="utf-8")
+        temporary.write_text(report_page(campaign, **_of_report(options)), encoding="utf-8")
     return _answer(options, f"{options.output} shows where the campaign stands.")
 
 
@@ -274,7 +269,7 @@ def export(options: argparse.Namespace) -> str:
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
-    write_table(frame, options.output, _dialect(campaign, "found"), force=options.force)
+    write_table(frame, options.output, _dialect(campaign), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
     if options.guesses:
@@ -283,51 +278,59 @@ def export(options: argparse.Namespace) -> str:
     return _answer(options, f"{options.output} holds {what}.", status)
 
 
+def backup(options: argparse.Namespace) -> str:
+    """Copy the file of a campaign."""
+    keep_inputs(options.copy, {"the file of the campaign": [options.campaign]})
+    with atomic_write(options.copy, force=options.force) as new:
+        Campaign.open(options.campaign).backup(new)
+    status = _counted(Campaign.open(options.copy))
+    return _answer(options, f"{options.copy} is a whole copy of {options.campaign}. {status}", status)
+
+
 # --- tables of campaigns --------------------------------------------------------------------------
 
 
 def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     """The campaign with its table."""
-    bare = Campaign.open(options.campaign)
-    known = bare._settings.get("pool") or []
+    bare = Campaign.open(options.campaign, verbose=int(verbose))
+    known = [os.path.normpath(bare.path.parent / path) for path in bare._settings.get("pool", [])]
     paths = options.pool or known
     output = getattr(options, "output", None)
     keep_inputs(output, {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
     if not paths:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
+    if far := [path for path in known if not (options.pool or Path(path).is_relative_to(bare.path.parent))]:
+        warn(f"the table is read from {shown(far)}, as {options.campaign} says.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
-    frame = _table(paths, bare.id, bare.target, dialect=_dialect(bare, "asked"))
+    frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
     frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], frame.attrs["dialect"])
     if bare.id is not None:
         frame[bare.id] = _typed(bare, frame[bare.id])
-    else:
-        frame = frame.reset_index(drop=True)
     changes: Any = "take" if options.take_changes else "refuse"
-    with error_context(_in_words(paths), frame):
-        campaign = Campaign.open(options.campaign, frame, changes=changes, verbose=int(verbose))
+    with error_context(_in_words(paths)):
+        campaign = bare._go_on(frame, None, None, changes)
     if options.pool:
-        campaign._store.note({"pool": [os.path.abspath(path) for path in paths]})
+        campaign._store.note({"pool": _beside(campaign.path, paths)})
     return campaign
 
 
-def _asked_for(options: argparse.Namespace) -> Dialect:
-    """What options say of how files are written."""
-    if options.sep is not None and len(options.sep) != 1:
-        raise FileError(f"--sep must be one character. Got {options.sep!r}.")
-    return Dialect(options.sep, options.decimal, sheet=options.sheet)
+def _beside(campaign: Path, paths: Sequence[str]) -> list[str]:
+    """Paths of a table as the file of a campaign holds them: those below its folder relative to that."""
+    folder, whole = campaign.absolute().parent, [Path(os.path.abspath(path)) for path in paths]
+    return [str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in whole]
 
 
-def _dialect(campaign: Campaign, which: str) -> Dialect:
-    """How the table of a campaign is written, as "asked" for at the start, or as "found"."""
-    return Dialect(**campaign._settings.get("dialects", {}).get(which, {}))
+def _dialect(campaign: Campaign) -> Dialect:
+    """How the table of a campaign was written at the start."""
+    return Dialect(**campaign._settings.get("dialect", {}))
 
 
 def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd.DataFrame, str | None]:
     """A table, and what its labels are, if they say so; classes come as texts, to the letter."""
     target = options.target
-    frame = _table(paths, options.id, target, dialect=_asked_for(options))
-    with error_context(_in_words(paths), frame):
+    frame = _table(paths, options.id, target)
+    with error_context(_in_words(paths)):
         frame[target], kind = labels_of(frame[target], kind, frame.attrs["dialect"])
     if kind != "numbers" and (words := sorted(set(GAPS).intersection(map(str, frame[target].dropna())))):
         warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
@@ -340,26 +343,24 @@ def labels_of(column: pd.Series, kind: str | None, dialect: Dialect) -> tuple[pd
         return column, kind
     texts = column.map(str.strip, na_action="ignore").astype(object)
     texts = texts.where(~texts.isin([*GAPS, ""]))
-    spelt = spelling_of(texts.dropna(), dialect.mark)
-    numbers = read(texts, spelt)
-    is_odd = texts.notna() & numbers.isna()
-    if kind is None and (is_odd.any() or kind_of(numbers.dropna().tolist()) != "numbers"):
+    spelt = [spelling_of(texts.dropna(), dialect.mark)]
+    spelt += [Reading("number", mark=dialect.decimal, grouped=True)] if dialect.decimal else []  # other columns show it
+    found = [read(texts, one) for one in spelt]
+    kinds = {kind_of(numbers.dropna().tolist()) for numbers in found if numbers.count() == texts.count()}
+    if kind is None and "numbers" not in kinds:
         return column, kind
-    if dialect.decimal is not None:  # "1.028" beside "7.5" where other columns show decimal commas
-        others = read(texts, replace(spelt, mark=dialect.decimal, grouped=True))
-        is_odd |= others.notna() & (others != numbers)
-    if is_odd.any():
-        got, mark = texts[is_odd].iloc[0], dialect.mark or spelt.mark
-        said = f"a label must be a number, with the decimal mark {mark!r} unless --decimal names another. Got {got!r}."
-        raise CampaignError(said, np.flatnonzero(is_odd).tolist())
-    return numbers, "numbers"
+    odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
+    if odd:
+        mark, got = spelt[-1].mark, texts.iloc[odd[0]]
+        raise CampaignError(f"a label must be a number, with the decimal mark {mark!r} of the table. Got {got!r}.", odd)
+    return found[-1], "numbers"
 
 
 def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **given: Dialect) -> pd.DataFrame:
     """The table in all these files, if it has ids and labels, as texts; what there is to note of it is said."""
     names = [name for name in (id, target) if name is not None]
     files = sorted(file for path in paths for file in _files_of(path))
-    frame = numbered(read_table(*files, text=[*names, *text], **given))
+    frame = read_table(*files, text=[*names, *text], **given)
     for note in frame.attrs["notes"]:
         warn(note)
     for name in names:
@@ -384,9 +385,8 @@ def _files_of(path: str) -> list[str]:
 def _typed(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     """Ids of a file, which are texts, in the type of the campaign."""
     if len(campaign._ids) and isinstance(campaign._ids[0], int | np.integer):
-        whole = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0+)?")  # "89.0" of a column that had a gap once
-        found = [whole.fullmatch(id) if isinstance(id, str) else None for id in ids]
-        return [int(one[1]) if one else id for one, id in zip(found, ids, strict=True)]
+        whole = re.compile("-?(0|[1-9][0-9]{0,17})")
+        return [int(id) if isinstance(id, str) and whole.fullmatch(id) else id for id in ids]
     return list(ids)
 
 
@@ -403,43 +403,20 @@ def keep_inputs(output: str | None, inputs: Mapping[str, Sequence[str]]) -> None
 # --- batches in files -----------------------------------------------------------------------------
 
 
-def _returned(campaign: Campaign, path: str, dialect: Dialect) -> pd.DataFrame:
-    """The table in a file of a batch."""
+def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
+    """What somebody has filled in, with ids and labels in their types."""
     if _is(path, ".html"):
         raise FileError(
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
-    like = _dialect(campaign, "found")
-    return _table([path], campaign.id or "id", campaign.target, "skip", dialect=dialect, like=like)
-
-
-def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
-    """What somebody has filled in, with ids and labels in their types."""
     id, target = campaign.id or "id", campaign.target
+    frame = _table([path], id, target, "skip", like=_dialect(campaign))
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
-    frame[id] = pd.Series(_with_zeros(campaign, _typed(campaign, frame[id])), dtype=object, index=frame.index)
+    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object)
     frame[target], _ = labels_of(frame[target], campaign._settings["kind"], frame.attrs["dialect"])
     return frame
-
-
-def _with_zeros(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
-    """Ids with the zeros that a spreadsheet took away, where one row that is out fits; it is said."""
-    out = _counted(campaign).out.index
-    n_of = Counter(map(_bare, out))
-    fits = {_bare(id): id for id in out if n_of[_bare(id)] == 1 and isinstance(id, str)}
-    known = set(campaign._ids[campaign._ids.isin(ids)])
-    is_lost = [isinstance(id, str) and id not in known and not id.startswith("0") for id in ids]
-    found = [fits.get(_bare(id), id) if lost else id for id, lost in zip(ids, is_lost, strict=True)]
-    if mended := [f"{before} is {now}" for before, now in zip(ids, found, strict=True) if now is not before]:
-        warn(f"{len(mended)} ids lack zeros, which spreadsheets take away: {mended[0]}, the only row out that fits.")
-    return found
-
-
-def _bare(id: Any) -> str:
-    found = re.fullmatch(r"0*(\d+)(\.0+)?", str(id))
-    return found[1] if found else str(id)
 
 
 def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:
@@ -501,7 +478,7 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
     frame = frame.reset_index(names=campaign.id or "id")
-    return {output: packed(frame, str(output), _dialect(campaign, "found"))}
+    return {output: packed(frame, str(output), _dialect(campaign))}
 
 
 def _questions(campaign: Campaign) -> dict[str, Any]:
@@ -538,15 +515,15 @@ def _counted(campaign: Campaign) -> Status:
 
 
 @contextmanager
-def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None]:
-    """Errors of a campaign name the file, and the row of its table where one is at fault."""
+def error_context(path: str) -> Iterator[None]:
+    """Errors of a campaign name the file, and the row where one is at fault."""
     try:
         yield
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        places = [f"{entry + 1}" if frame is None else place(frame, entry) for entry in error.entries]
-        where = f", row{'s' * (len(places) > 1)} {_some(places)}" if places else ""
+        places = shown([entry + 1 for entry in error.entries])
+        where = f", row{'s' * (len(error.entries) > 1)} {places}" if error.entries else ""
         raise CampaignError(f"{path}{where}: {error}", error.entries) from None
 
 
@@ -556,6 +533,13 @@ def _in_words(paths: Sequence[str]) -> str:
 
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
+
+
+def _finite(value: Any) -> Any:
+    """With None for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

@@ -26,6 +26,7 @@ from ._files import FileError, atomic_write, check_target
 
 if TYPE_CHECKING:
     from ..experiment import ExperimentResult
+    from ..experiment._results import Summary
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -68,7 +69,7 @@ STRATEGIES: dict[str, tuple[SamplerName, float]] = {
     "topk": ("topk", 1.0),
     "uniform": ("uniform", 1.0),
 }
-N_INITIAL, N_TEST, N_DRAWS = 20, 500, 50
+N_INITIAL, N_TEST, N_DRAWS = 20, 500, 20
 REPEATS, NOISE = 4, 0.1
 """Copies of each digit in the pool, and the standard deviation of their noise; features are in [0, 1]."""
 
@@ -80,7 +81,7 @@ def demo(options: argparse.Namespace) -> str:
     pictured = save_curves(result, output, force=options.force)
     if options.json:
         return result.to_json()
-    return f"{result.summary(reference='topk')}\n{options.trials} paired trials. --trials 8 tells more.{pictured}"
+    return f"{result.summary(reference='topk')}{pictured}"
 
 
 def compared(options: argparse.Namespace) -> ExperimentResult:
@@ -172,31 +173,30 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, kind: str | None
     result = run(options, learner, queries, X, y, scoring=scoring, **sizes, verbose=verbose)
     pictured = save_curves(result, output, force=options.force)
     summary, saved = result.summary(reference="uniform"), result.label_savings(reference="uniform")
-    sentence = _sentence(saved, options)
+    sentence = _sentence(saved, summary, options)
     facts = {"sentence": sentence, "queries": _records(summary), "saved": _records(saved)}
     return f"{summary}\n\n{saved}\n\n{sentence}{pictured}", facts
 
 
-def _sentence(saved: Any, options: argparse.Namespace) -> str:
-    row = next(row for row in saved.rows if row["query"] == "default")
-    found, n = row["saved"], row["n_trials"]
-    if not n or np.isnan(found.low):
-        return "How many labels the default query would have saved cannot be told: --trials 10 tells more."
-    n_labels = options.initial + options.rounds * options.n
-    told = (
-        "it would have saved labels"
-        if found.low > 0
-        else "it would have cost labels"
-        if found.high < 0
-        else "whether it saves any cannot be told from these trials"
-    )
+_TOLD = {"better": "it would have saved labels", "worse": "it would have cost labels"}
+
+
+def _sentence(saved: Summary, summary: Summary, options: argparse.Namespace) -> str:
+    """What both tables say of the default query."""
+    row, scores = (next(row for row in of.rows if row["query"] == "default") for of in (saved, summary))
+    found, n_labels = row["saved"], options.initial + options.rounds * options.n
+    if np.isnan(found.low):
+        return "Whether the default query would have saved labels cannot be told from these trials."
+    told = _TOLD.get(row["verdict"], "whether it saves any cannot be told from these trials")
+    if row["verdict"] not in _TOLD and (by := scores["verdict"].split(",")[0]) in _TOLD:
+        told += f", though its scores were {by}"
     return (
         f"Against choosing rows at random, the default query needed {abs(found.mean):.0f} labels "
         f"{'fewer' if found.mean >= 0 else 'more'} of {n_labels} for the same result (saved: 95 % interval "
-        f"{found.low:.0f} to {found.high:.0f}, {n} paired trials): {told}."
+        f"{found.low:.0f} to {found.high:.0f}, {row['n_trials']} paired trials): {told}."
     )
 
 
-def _records(summary: Any) -> Any:
-    """Rows with null for NaN, which JSON has not."""
+def _records(summary: Summary) -> Any:
+    """Rows with null for what is not finite, which JSON has not."""
     return json.loads(summary.to_frame().to_json(orient="records", double_precision=15))

@@ -7,8 +7,16 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can remove a file that is open
+    fcntl = None  # type: ignore[assignment]
+
+_UNFINISHED = ".skactive-"  # how names of temporary files begin
 
 
 class FileError(ValueError):
@@ -19,16 +27,19 @@ class FileError(ValueError):
 def atomic_write(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
     """A temporary file in the same folder, to be written, that replaces `path` at the end.
 
-    After any error (a full disk, Ctrl-C) it is gone, and `path` is as it was. A link is followed.
+    After any error (a full disk, Ctrl-C) it is gone, and `path` is as it was. After a kill it stays until the next
+    command writes to the folder. A link is followed.
     """
     path = Path(path)
     check_target(path, force)
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    _clear(target.parent)
+    temporary = target.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}{target.suffix}")
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        yield temporary
-        with temporary.open("rb+") as file:
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "rb+") as file:
+            with suppress(OSError):  # of folders that have no locks, where `_clear` removes nothing
+                _lock(file)
+            yield temporary
             os.fsync(file.fileno())
         check_target(path, force)  # it may have come in the meantime
         if target.exists():
@@ -41,6 +52,20 @@ def atomic_write(path: str | os.PathLike[str], *, force: bool = False) -> Iterat
         raise FileError(f"{path} could not be written: {error.strerror or error}.{remedy}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock a file while it is open; an error if another process has."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _clear(folder: Path) -> None:
+    """Remove unfinished files of commands that were killed: those that nobody locks, first a database's journal."""
+    for left in sorted(folder.glob(f"{_UNFINISHED}*"), reverse=True):
+        with suppress(OSError), left.with_name(left.name.removesuffix("-journal")).open("rb") as file:
+            _lock(file)
+            left.unlink()
 
 
 def check_target(path: Path, force: bool) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import html
 import io
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..campaign import Accuracy, Campaign
-from ..campaign._accuracy import accuracy_of, picks_of
-from ..campaign._models import cross_fitted, has_enough
 from ..campaign._status import moments_of
 
 MOST_POINTS = 8
@@ -29,35 +28,28 @@ th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bot
 """
 
 
-def report_page(campaign: Campaign) -> str:
-    """HTML of the page."""
+def report_page(campaign: Campaign, **options: Any) -> str:
+    """HTML of the page; options of `Campaign.status`."""
     title = html.escape(f"{campaign.target}: {campaign.path.name}")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n"
-        f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status()._repr_html_()}\n"
+        f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status(**options)._repr_html_()}\n"
         f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n"
-        f"<h2>How columns are read</h2>\n{_columns(campaign)}\n</body></html>\n"
+        f"<h2>How columns are read</h2>\n{campaign.columns().fillna('').to_html(border=0)}\n</body></html>\n"
     )
 
 
 def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
     """Estimates at the moments when batches had come back."""
-    state, batches, events = campaign._state(), campaign._store.batches(), campaign._store.events()
-    found = []
+    state, found = campaign._state(), []
     for n in moments_of(state)[-MOST_POINTS:]:
-        rows = state.first_labelled(n)
-        if not has_enough([state.labels[row] for row in rows], campaign.kind):
-            continue
-        X, y = campaign._training(rows, state)
-        judged = cross_fitted(campaign._estimator(), X, y, campaign.kind, campaign.random_state)
-        then = state.when(rows)
-        if judged is not None:
-            accuracy = accuracy_of(judged, y.tolist(), rows, then, picks_of(batches, events, then), campaign.kind)
-            if accuracy is not None and not accuracy.n_more:
-                found.append((len(rows), accuracy))
+        then = state.when(state.first_labelled(n))
+        accuracy = campaign._accuracy(then) if campaign._can_fit(then) else None
+        if accuracy is not None and accuracy.is_told:
+            found.append((len(then.labels), accuracy))
     return found
 
 
@@ -109,11 +101,3 @@ def _last_batch(campaign: Campaign) -> str:
         gapless = shown.astype(object).where(shown.notna(), "–").reset_index()
         table = gapless.to_html(index=False, border=0, float_format="{:.6g}".format)
     return f'<p>Batch {last}, {len(shown)} rows.</p><div class="wide">{table}</div>{more}'
-
-
-def _columns(campaign: Campaign) -> str:
-    """Each column with its kind, and what it holds beside that."""
-    found = campaign.columns().astype(object)
-    found["example"] = [None if one.example is None else f"{one.example} (row {one.row})" for one in found.itertuples()]
-    table = found.drop(columns="row").rename(columns={"read_as": "read as"}).fillna("").reset_index()
-    return f'<div class="wide">{table.to_html(index=False, border=0)}</div>'

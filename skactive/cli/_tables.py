@@ -24,11 +24,10 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
@@ -60,8 +59,6 @@ class Dialect:
 
     sep: str | None = None
     decimal: str | None = None
-    encoding: str | None = None  # other than UTF-8
-    sheet: str | None = None
 
     @property
     def mark(self) -> str | None:
@@ -74,32 +71,25 @@ class _File:
     """What a reader is asked for, and what it finds."""
 
     text: frozenset[str]
-    dialect: Dialect
     like: Dialect
+    dialect: Dialect = Dialect()
     notes: list[str] = field(default_factory=list)
-    rows: Any = ()  # their numbers, as a spreadsheet shows them
-
-    def found(self, **parts: Any) -> None:
-        self.dialect = replace(self.dialect, **parts)
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(
-    *paths: str, text: Iterable[str] = (), dialect: Dialect = Dialect(), like: Dialect = Dialect()
-) -> pd.DataFrame:
+def read_table(*paths: str, text: Iterable[str] = (), like: Dialect = Dialect()) -> pd.DataFrame:
     """The table in a file of a format told by its suffix; columns in ``text``, which need not be there, to the letter.
 
-    ``dialect`` is what is known of the files; where one does not show its decimal mark, it is that of ``like``, if its
-    separator is, too. Rows of several files follow each other; all must have the same columns. ``attrs["notes"]`` has
-    sentences that a user should know, such as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file
-    is written, and ``attrs["rows"]`` the numbers of the rows of each file, as a spreadsheet shows them.
+    Where a file does not show its decimal mark, it is that of ``like``, if its separator is, too. Rows of several files
+    follow each other; all must have the same columns. ``attrs["notes"]`` has sentences that a user should know, such as
+    "... is not UTF-8: read as ...", and ``attrs["dialect"]`` how the first file is written.
     """
     tables, notes, files = [], [], []
     for path in paths:
         read, _ = _format_of(path)
-        file = _File(frozenset(text), dialect, like)
+        file = _File(frozenset(text), like)
         with _told_of(path, "read"):
             content = Path(path).read_bytes()
             content = gzip.decompress(content) if _is_packed(path) else content
@@ -111,27 +101,8 @@ def read_table(
     with _told_of(f"{paths[0]}, ...", "read"):
         table = pa.concat_tables(tables, promote_options="default")
     frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
-    found, rows = files[0].dialect, [np.asarray(file.rows) for file in files]
-    frame.attrs.update(notes=notes, dialect=found, decimal=found.mark, rows=[*zip(paths, rows, strict=True)])
+    frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
     return frame
-
-
-def numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table that was read, with the numbers of its rows as its index."""
-    rows = frame.attrs.pop("rows")
-    frame.index = pd.Index(np.concatenate([one for _, one in rows]))
-    frame.attrs["files"] = [(path, len(one)) for path, one in rows]
-    return frame
-
-
-def place(frame: pd.DataFrame, entry: int) -> str:
-    """Where an entry of a table stands: the number of a row, and the file if there are several."""
-    row, files = frame.index[entry], frame.attrs["files"]
-    for path, n_rows in files:
-        if entry < n_rows:
-            return f"{row} of {path}" if len(files) > 1 else f"{row}"
-        entry -= n_rows
-    raise IndexError(entry)
 
 
 @contextmanager
@@ -187,7 +158,6 @@ def _series(column: Any) -> pd.Series:
 
 
 def _table(names: list[str], columns: list[list[Any]], file: _File) -> Any:
-    file.found(sep=None, decimal=None)  # numbers are numbers here
     arrays = [_array(cells, name in file.text, name, file.notes) for name, cells in zip(names, columns, strict=True)]
     return pa.Table.from_arrays(arrays, names)
 
@@ -222,14 +192,12 @@ def _plain_text(value: Any) -> str | None:
 def _decoded(content: bytes, file: _File) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = content.decode("utf-16")
-        file.found(encoding="utf-16")
     else:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             text = content.decode("cp1252")
-            file.found(encoding="cp1252")
             file.notes.append(f"it is not UTF-8 (line {line}): read as Windows-1252.")
     if "\0" in text:
         raise ValueError("it holds NUL characters, so it is no text. Save the table as UTF-8 text.")
@@ -244,13 +212,12 @@ def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -
 
     pandas fills short rows with gaps and so does not see a missing delimiter.
     """
-    whole = _decoded(content, file)
-    text = whole.lstrip("\r\n")
+    text = _decoded(content, file).lstrip("\r\n")
     if declared := re.match("sep=(.)[\r\n]+", text):  # which Excel wants before the header
         text, delimiter = text[declared.end() :], declared[1]
     if not text:
         raise ValueError("the file is empty. It must begin with a header, the names of the columns.")
-    delimiter = delimiter or file.dialect.sep or _delimiter(text)
+    delimiter = delimiter or _delimiter(text)
     if text.count('"') % 2:
         _check_quotes(text, delimiter)
     width = len(next(csv.reader(io.StringIO(text[: 2**22], newline=""), delimiter=delimiter)))  # of the header
@@ -266,25 +233,15 @@ def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -
     if (table.columns[-1][-1].as_py() or "").endswith("\n"):  # the last quote may be open up to the end
         _check_quotes(text, delimiter)
     names = [column[0].as_py() or "" for column in table.columns]
-    filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns)).slice(1)
-    body = table.slice(1).filter(filled)  # spreadsheets leave rows of delimiters alone
-    n_above = len(whole[: len(whole) - len(text)].splitlines())
-    file.rows = n_above + _row_numbers(text, delimiter, len(filled))[filled.to_numpy()]
+    filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns))
+    body = table.slice(1).filter(filled.slice(1))  # spreadsheets leave rows of delimiters alone
     cells = {name: _cells(column) for name, column in zip(names, body.columns, strict=True) if name not in file.text}
-    file.found(sep=delimiter, decimal=file.dialect.decimal or _decimal_mark([*cells.values()], delimiter, file.like))
+    file.dialect = Dialect(delimiter, _decimal_mark([*cells.values()], delimiter, file.like))
     typed = [
         _typed(column, cells[name], name, file) if name in cells else column
         for name, column in zip(names, body.columns, strict=True)
     ]
     return pa.Table.from_arrays(typed, names)
-
-
-def _row_numbers(text: str, delimiter: str, n: int) -> Any:
-    """The numbers of the rows below the header; Arrow passes over empty lines."""
-    if not any(ends in text for ends in ("\n\n", "\n\r\n", "\r\r")):
-        return np.arange(n) + 2
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    return np.array([number for number, row in enumerate(rows, 1) if row][1:], dtype=np.int64)
 
 
 def _delimiter(text: str) -> str:
@@ -375,9 +332,6 @@ def _write_delimited(frame: pd.DataFrame, dialect: Dialect, delimiter: str | Non
     if dialect.mark == ",":
         frame = frame.apply(lambda column: column.map(_with_comma, na_action="ignore"))
     text = frame.to_csv(None, sep=delimiter or dialect.sep or ",", index=False, lineterminator="\r\n")
-    if dialect.encoding is not None:
-        with suppress(UnicodeEncodeError):
-            return text.encode(dialect.encoding)
     # The mark of UTF-8 only where it matters: without it spreadsheets show, and save, other characters.
     return (b"" if text.isascii() else codecs.BOM_UTF8) + text.encode()
 
@@ -397,10 +351,9 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_lines(content: bytes, file: _File) -> Any:
-    rows, file.rows = [], []
+    rows = []
     for number, line in enumerate(_decoded(content, file).split("\n"), 1):
         if line.strip():
-            file.rows.append(number)
             try:
                 rows.append(json.loads(line, object_pairs_hook=_without_doubles))
             except (ValueError, RecursionError) as error:
@@ -422,8 +375,6 @@ def _write_lines(frame: pd.DataFrame, _: Dialect) -> bytes:
 
 def _read_parquet(content: bytes, file: _File) -> Any:
     table = parquet.ParquetFile(pa.BufferReader(content)).read()  # which takes no columns from names of folders
-    file.rows = np.arange(len(table)) + 1
-    file.found(sep=None, decimal=None)
     pairs = zip(table.column_names, table.columns, strict=True)
     columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
     return pa.Table.from_arrays(columns, table.column_names)
@@ -452,23 +403,18 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
 
 
 def _read_workbook(content: bytes, file: _File) -> Any:
-    """The sheet that is asked for, else the one that is open in the workbook."""
+    """The sheet that is open in the workbook."""
     import openpyxl  # type: ignore[import-untyped]
 
     _check_formulas(content)
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    asked, titles = file.dialect.sheet, [sheet.title for sheet in book.worksheets]
-    if asked is not None and asked not in titles:
-        raise ValueError(f"it has no sheet {asked!r}. Its sheets: {', '.join(titles)}.")
-    sheet = book.active if asked is None else book[asked]
-    if len(titles) > 1 and asked is None:
-        file.notes.append(f"of {len(titles)} sheets, {sheet.title!r} was read.")
+    sheet = book.active
+    if len(book.worksheets) > 1:
+        file.notes.append(f"of {len(book.worksheets)} sheets, {sheet.title!r} was read.")
     sheet.reset_dimensions()  # not every program writes the right ones
-    rows = enumerate(sheet.iter_rows(), 1)
-    numbered = [(number, row) for number, row in rows if any(cell.value not in (None, "") for cell in row)]
-    if not numbered:
+    cells = [row for row in sheet.iter_rows() if any(cell.value not in (None, "") for cell in row)]
+    if not cells:
         raise ValueError("the sheet is empty. It must begin with a header, the names of the columns.")
-    (_, *file.rows), cells = zip(*numbered, strict=True)
     errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
     if errors:
         file.notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")

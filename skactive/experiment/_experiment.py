@@ -33,7 +33,7 @@ from ..query._base import RULES as QUERY_RULES
 from . import _plan as plan
 from ._checkpoint import Checkpoint, versions
 from ._results import ExperimentResult, Failure, Round
-from ._run import Data, Experiment, copied, do_run, name_scorers
+from ._run import Data, Experiment, copied, do_run, name_scorers, shares_among
 
 
 def _is_by_trial(value: Any) -> bool:
@@ -76,7 +76,7 @@ def run_experiment(
     batch_size: int = 10,
     n_rounds: int | None = None,
     budget: int | None = None,
-    n_trials: int = 5,
+    n_trials: int = 8,
     scoring: Scoring | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -127,7 +127,8 @@ def run_experiment(
     n_rounds, budget : int, optional
         Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
         pool is empty.
-    n_trials : int, default=5
+    n_trials : int, default=8
+        The fewest that can tell of up to six queries whether they are better than a seventh.
     scoring : str, callable, list or dict of these, optional
         Names of scikit-learn's scorers, or callables ``scorer(estimator, X_test, y_test)``; larger is better. A
         callable with a keyword-only parameter ``rows`` gets the positions of the test rows in X (or ``X_test``), to
@@ -214,7 +215,8 @@ def run_experiment(
     ]
     rounds, failures = _do_all(runs, n_jobs, verbose)
     as_text = _as_text({**settings, "n_rounds": n_rounds, "n_trials": n_trials, "queries": queries})
-    return ExperimentResult(rounds, failures, {**as_text, "random_state": entropy, "versions": versions()})
+    facts = {"shares": shares_among(scorers, estimator), "random_state": entropy, "versions": versions()}
+    return ExperimentResult(rounds, failures, {**as_text, **facts})
 
 
 def _as_text(value: Any) -> Any:

@@ -11,12 +11,15 @@ import numpy as np
 import pandas as pd
 
 from .._utils import html, statistics
-from .._utils.statistics import Estimate
+from .._utils.statistics import Ends, Estimate
 from .._utils.validation import Rule, check_reference, number, shown
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
 _MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
-_NOTE = "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction."
+_NOTE = (
+    "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction.\n"
+    "Better and worse: an interval beyond 0 and a p of 0.05 or less; both are too sure if few differences are skewed."
+)
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,11 @@ class ExperimentResult:
         """Names of the scores."""
         return list(self.rounds[0].scores) if self.rounds else []
 
+    def limits_of(self, score: str) -> Ends:
+        """Ends that no interval of this score passes: 0 and 1 where it is known to lie there, as accuracies are."""
+        known = score in self.settings.get("shares", ()) and all(0 <= r.scores[score] <= 1 for r in self.rounds)
+        return (0.0, 1.0) if known else (-np.inf, np.inf)
+
     def to_frame(self) -> pd.DataFrame:
         """One row for each round.
 
@@ -173,14 +181,16 @@ class ExperimentResult:
             * ``labels``: number of labels at which straight lines between evaluations reach ``level``, over the
               ``reached`` trials that do;
             * ``difference``: of ``mean`` to the reference in the same trials, with the p-value of a sign-flip test,
-              uncorrected (``p_value``) and corrected for the number of queries (``p_holm``);
-            * ``verdict``: "better" or "worse" if the interval of the difference is on one side of 0, "within the
-              margin" if it is in it, which may both hold, else "cannot be told";
-            * ``trials_to_tell``: how many trials would tell the difference seen, by its spread (80 % power, 5 %).
+              uncorrected (``p_value``) and corrected for the number of queries (``p_holm``); NaN of so few trials that
+              it could not be 0.05 (one comparison takes 6, two or three take 7, up to six 8);
+            * ``verdict``: "better" or "worse" if the interval of the difference is on one side of 0 and ``p_holm`` is
+              0.05 or less, "within the margin" if the interval is, or both; else, and without a p, "cannot be told";
+            * ``trials_to_tell``, where it cannot be told: how many would tell the difference seen, by its spread
+              (Student's test, 80 % power, 5 % over all comparisons); infinite beyond 1,000.
 
-            Intervals are Student's, 95 %, and not corrected. A trial in which a run failed is left out for all queries,
-            so that none looks good because its bad trials failed; a query of which all runs failed is left out by
-            itself.
+            Intervals are Student's, 95 %, and not corrected; those of accuracies end at 0 and 1. They are too short for
+            few skewed values (see the user guide). A trial in which a run failed is left out for all queries, so that
+            none looks good because its bad trials failed; a query of which all runs failed is left out by itself.
 
         References
         ----------
@@ -194,7 +204,8 @@ class ExperimentResult:
             runs = self._complete_runs(score)
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
-            rows += _with_holm([_compare(score, query, runs, reference, goal, margin) for query in runs])
+            of = [_compare(score, query, runs, reference, goal, self.limits_of(score)) for query in runs]
+            rows += _judged(of, "difference", margin)
         return Summary("mean over acquisitions, the first labels left out", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:
@@ -213,7 +224,7 @@ class ExperimentResult:
         Summary
             For each score and query: ``saved``, labels at which the reference reaches the level, by straight lines
             between evaluations, minus those of the query, over the ``n_trials`` trials in which both reach it, with
-            p-values as in `summary`.
+            p-values and verdicts as in `summary`.
         """
         _LEVEL.check("level", level)
         reference = check_reference(reference, self.queries)
@@ -221,7 +232,7 @@ class ExperimentResult:
         for score in self.score_names:
             runs = self._complete_runs(score)
             of = [_savings(score, query, runs[query], runs[reference], level) for query in runs if query != reference]
-            rows += _with_holm(of)
+            rows += _judged(of, "saved")
         return Summary("labels saved", reference, rows)
 
     def _complete_runs(self, score: str) -> dict[str, dict[int, _Curve]]:
@@ -255,10 +266,19 @@ class Summary:
         return pd.DataFrame([_flat(row) for row in self.rows])
 
     def __str__(self) -> str:
-        return "\n\n".join([*(f"{table.title}\n{_in_columns(table)}" for table in self._tables()), _NOTE])
+        return "\n\n".join([*(f"{table.title}\n{_in_columns(table)}" for table in self._tables()), self._note()])
 
     def _repr_html_(self, title: str = "") -> str:
-        return html.card(title, self._tables(), note=_NOTE)
+        return html.card(title, self._tables(), note=self._note())
+
+    def _note(self) -> str:
+        """How to read the tables, and where a p is missing how many trials it needs."""
+        compared = [row for row in self.rows if row["verdict"]]
+        n = len({row["query"] for row in compared})
+        if all(row["n_trials"] >= statistics.fewest_trials(n) for row in compared):
+            return _NOTE
+        fewest = statistics.fewest_trials(n)
+        return f"{_NOTE}\np and verdicts take {fewest} trials or more (comparisons: {n}); of fewer no p can be 0.05."
 
     def _tables(self) -> list[html.Table]:
         """The texts that are shown, a table for each score."""
@@ -286,24 +306,23 @@ class _Curve:
 
 
 def _compare(
-    score: str, query: str, runs: dict[str, dict[int, _Curve]], reference: str, level: float, margin: float
+    score: str, query: str, runs: dict[str, dict[int, _Curve]], reference: str, level: float, limits: Ends
 ) -> dict[str, Any]:
     """The row of a query in `ExperimentResult.summary`."""
     mine, theirs = runs[query], runs[reference]
     differences = [mine[t].mean - theirs[t].mean for t in mine if t in theirs] if query != reference else []
     labels = [n for n in (run.labels_to(level) for run in mine.values()) if not np.isnan(n)]
+    low, high = limits
     return {
         "score": score,
         "query": query,
         "n_trials": len(mine),
-        "mean": statistics.estimate(run.mean for run in mine.values()),
-        "difference": statistics.estimate(differences),
-        "verdict": statistics.verdict_of(statistics.estimate(differences), margin),
-        "trials_to_tell": statistics.trials_to_tell(differences),
-        "p_value": statistics.paired_p_value(differences),
+        "mean": statistics.estimate((run.mean for run in mine.values()), limits),
+        "difference": statistics.estimate(differences, (low - high, high - low)),
         "level": level,
         "reached": len(labels),
-        "labels": statistics.estimate(labels),
+        "labels": statistics.estimate(labels, (0.0, np.inf)),
+        "differences": differences,
     }
 
 
@@ -316,19 +335,21 @@ def _savings(
         goal = min(max(mine[t].scores), max(theirs[t].scores)) if level is None else level
         saved.append(theirs[t].labels_to(goal) - mine[t].labels_to(goal))
     saved = [labels for labels in saved if not np.isnan(labels)]
-    return {
-        "score": score,
-        "query": query,
-        "n_trials": len(saved),
-        "saved": statistics.estimate(saved),
-        "p_value": statistics.paired_p_value(saved),
-    }
+    estimate = statistics.estimate(saved)
+    return {"score": score, "query": query, "n_trials": len(saved), "saved": estimate, "differences": saved}
 
 
-def _with_holm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with p-values corrected for the number of rows."""
-    corrected = statistics.holm([row["p_value"] for row in rows])
-    return [{**row, "p_holm": p} for row, p in zip(rows, corrected, strict=True)]
+def _judged(rows: list[dict[str, Any]], found: str, margin: float = 0.0) -> list[dict[str, Any]]:
+    """Rows with p-values, corrected for their number, and verdicts by these and by the interval of what was found."""
+    differences = [row.pop("differences") for row in rows]
+    n_compared = max(1, sum(map(bool, differences)))
+    fewest = statistics.fewest_trials(n_compared)
+    p_values = [statistics.paired_p_value(d) if len(d) >= fewest else np.nan for d in differences]
+    for row, d, p, p_holm in zip(rows, differences, p_values, statistics.holm(p_values), strict=True):
+        verdict = statistics.verdict_of(row[found], p_holm, margin)
+        to_tell = statistics.trials_to_tell(d, n_compared) if verdict == "cannot be told" else np.nan
+        row |= {"verdict": verdict, "trials_to_tell": to_tell, "p_value": p, "p_holm": p_holm}
+    return rows
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -352,16 +373,19 @@ def _in_columns(table: html.Table) -> str:
 def _cells(row: dict[str, Any], reference: str) -> dict[str, str]:
     """A row as text, under the names that the printed table shows."""
     cells = {"query": row["query"], "trials": str(row["n_trials"])}
-    p = {"p": "" if np.isnan(row["p_holm"]) else f"{row['p_holm']:.2g}"}
+    p = f"{row['p_holm']:.2g}" if not np.isnan(row["p_holm"]) else "-" if row["verdict"] else ""
+    said = {"verdict": row["verdict"], "trials to tell": number_of_trials(row["trials_to_tell"]), "p": p}
     if "saved" in row:
-        return {**cells, f"labels saved against {reference}": _with_interval(row["saved"], "+.1f"), **p}
+        return {**cells, f"labels saved against {reference}": _with_interval(row["saved"], "+.1f"), **said}
     cells["mean"] = _with_interval(row["mean"], ".3f")
     cells[f"minus {reference}"] = _with_interval(row["difference"], "+.3f")
-    cells["verdict"] = row["verdict"]
-    open_ = row["verdict"] == "cannot be told" and not np.isnan(row["trials_to_tell"])
-    cells["trials to tell"] = f"{row['trials_to_tell']:.0f}" if open_ else ""
     reached = "" if row["reached"] == row["n_trials"] else f" ({row['reached']} of {row['n_trials']})"
-    return {**cells, **p, f"labels to {row['level']:.3g}": _with_interval(row["labels"], ".1f") + reached}
+    return {**cells, **said, f"labels to {row['level']:.3g}": _with_interval(row["labels"], ".1f") + reached}
+
+
+def number_of_trials(n: float) -> str:
+    """In words where there are too many to be counted, and nothing where the number is not known."""
+    return "" if np.isnan(n) else f"over {statistics.MOST_TRIALS:,}" if np.isinf(n) else f"{n:.0f}"
 
 
 def _with_interval(value: Estimate, digits: str) -> str:

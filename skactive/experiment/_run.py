@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, get_scorer_names
 
 from .. import _containers as chunks
 from .. import _modal as modal
 from .._utils import randomness as global_random
 from .._utils.devices import one_thread
 from .._utils.randomness import seeded_clone
-from .._utils.validation import check_labels_of, check_sample_weight, is_number, shown
+from .._utils.validation import check_labels_of, check_sample_weight, is_number, shown, task
 from ..posterior._wrappers import labels_to_fit, weight_keyword
 from ..query import BatchQuery
 from . import _plan as plan
@@ -231,6 +231,17 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
         )
     check_scoring(estimator, scoring=dict(scoring))  # scikit-learn's own error for a name that it does not know
     return dict(scoring)
+
+
+_SHARES = ("accuracy", "f1", "jaccard", "precision", "recall", "roc_auc")
+"""Parts of scikit-learn's names of scores between 0 and 1, and of no others."""
+
+
+def shares_among(scorers: Mapping[str, Any], estimator: Any) -> list[str]:
+    """Names of the scores that are known to lie between 0 and 1."""
+    known: list[Any] = [own_score] if task(estimator) == "classifier" else []
+    known += [name for name in get_scorer_names() if any(part in name for part in _SHARES)]
+    return [name for name, scorer in scorers.items() if scorer in known]
 
 
 def evaluate(scorers: Mapping[str, Any], estimator: Any, X: Any, y: Any, rows: NDArray[Any]) -> dict[str, float]:

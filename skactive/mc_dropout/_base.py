@@ -24,7 +24,6 @@ from .._utils.validation import (
     NoDropoutError,
     Rule,
     Rules,
-    check_n_draws,
     check_parameters,
     integer,
     is_number,
@@ -35,7 +34,6 @@ from .._utils.validation import (
     shown,
 )
 from ..posterior import _nets as nets
-from ..posterior._registry import DEFAULT_DRAWS
 from . import _training as training
 from ._training import ACTIVATIONS, OPTIMIZERS, Data, HostRows, row_weights, rows_to_hold_out, to_tensor
 
@@ -155,7 +153,6 @@ class BaseMCDropout(BaseEstimator, ABC):
             regressor. X in chunks of whole blocks of ``predict_batch_size`` rows gives the same bits as in one piece.
         """
         check_is_fitted(self, "net_")
-        n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
         # A copy, so that the functions stay the same if this estimator is fitted again.
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
@@ -232,18 +229,19 @@ class BaseMCDropout(BaseEstimator, ABC):
     ) -> Self:
         """Train a new skorch net around a new module, or a copy of the last one; self changes only if all goes well."""
         self._check_parameters()
-        data = self._check_data(X, y, sample_weight, reset=not goes_on)
+        twin = copy.copy(self)  # takes the number of columns and their names
+        data = twin._check_data(X, y, sample_weight, reset=not goes_on)
         learned, data, n_outputs = self._encoded(data, goes_on, **declared)
         with torch.inference_mode(False):  # the caller may be in inference mode, which has no gradients
             fitted = self._fit_net(data, n_outputs, goes_on, epochs or self.max_epochs)
-        vars(self).update(learned, **fitted)
+        self.__dict__ = {**vars(twin), **learned, **fitted}
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, **declared: Any) -> Self:
         if not hasattr(self, "net_"):
             return self._fit(X, y, sample_weight, goes_on=False, epochs=1, **declared)
         self._check_parameters()
-        _, data, _ = self._encoded(self._check_data(X, y, sample_weight, reset=False), goes_on=True)
+        _, data, _ = self._encoded(self._check_data(X, y, sample_weight, reset=False), goes_on=True, **declared)
         with torch.inference_mode(False):  # as in `_fit`
             self._train(self.net_, data, None, 1, self._rng)
         self.n_iter_ = len(self.net_.history)

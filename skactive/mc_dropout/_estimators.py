@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .._dropout import BLOCK
 from .._utils.devices import best_float
 from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
-from .._utils.validation import Rule, Rules, check_classes, one_class_error, one_of
+from .._utils.validation import Rule, Rules, check_classes, float64_array, one_class_error, one_of
 from . import _training as training
 from ._base import RULES, BaseMCDropout
 from ._training import OUTPUTS, Data
@@ -184,15 +184,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         classes : array-like, optional
             All labels that may ever come. Needed at the first call, unless the parameter ``classes`` declares them.
         """
-        if not hasattr(self, "net_"):
-            classes = self.classes if classes is None else classes
-            if classes is None:
-                raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be the same at every call to partial_fit. Got {np.unique(classes)}, and "
-                f"{self.classes_} before."
-            )
+        if not hasattr(self, "net_") and classes is None and self.classes is None:
+            raise ValueError("`classes` must list all labels that may ever come at the first call to partial_fit.")
         return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -239,6 +232,11 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         declared = self.classes if classes is None else classes
+        if goes_on and declared is not None and not np.array_equal(np.unique(declared), self.classes_):
+            raise ValueError(
+                f"`classes` must stay the same while training goes on. Got {np.unique(declared)}, and {self.classes_} "
+                "before."
+            )
         labels = check_classes(data.target, self.classes_ if goes_on else declared)
         if len(labels) < 2:
             raise one_class_error(labels)
@@ -325,8 +323,9 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         return self._sample(X, n_draws)
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
-        mean, scale = self._target_scale if goes_on else training.mean_and_scale(data.target)
-        target = ((data.target - mean) / scale).astype(np.float32)
+        target = float64_array("y", data.target)
+        mean, scale = self._target_scale if goes_on else training.mean_and_scale(target)
+        target = ((target - mean) / scale).astype(np.float32)
         return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
 
     def _net_params(self) -> dict[str, Any]:

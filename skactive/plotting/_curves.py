@@ -34,6 +34,8 @@ class LearningCurveDisplay:
     score_name : str, default="score"
     order : sequence of str, optional
         All queries, shown or not, in the order of their colours: a query looks alike in all figures of the same order.
+    limits : tuple of float, default=(-inf, inf)
+        Ends that no band passes; `from_result` sets 0 and 1 for accuracies.
 
     Attributes
     ----------
@@ -63,6 +65,7 @@ class LearningCurveDisplay:
     scores: Mapping[str, ArrayLike]
     score_name: str = "score"
     order: Sequence[str] | None = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @classmethod
     def from_result(
@@ -91,14 +94,16 @@ class LearningCurveDisplay:
         """
         scoring, runs = _finished_runs(result, scoring, queries)
         n_labelled, scores = _aligned({query: list(of.values()) for query, of in runs.items()})
-        data: dict[str, Any] = {"n_labelled": n_labelled, "scores": scores}
+        data: dict[str, Any] = {"n_labelled": n_labelled, "scores": scores, "limits": result.limits_of(scoring)}
         return cls(**data, score_name=scoring, order=result.queries).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> LearningCurveDisplay:
         """Draw the curves, and return the display; ``ax`` and keywords as in `from_result`."""
         canvas = drawing.Canvas(ax)
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
-        self.lines_, self.bands_ = drawing.draw_curves(self.ax_, self.n_labelled, self.scores, kwargs, order=self.order)
+        self.lines_, self.bands_ = drawing.draw_curves(
+            self.ax_, self.n_labelled, self.scores, kwargs, order=self.order, limits=self.limits
+        )
         canvas.label(drawing.LABELS, f"{self.score_name} on test rows")
         self.legend_ = canvas.legend([*self.lines_.values()], drawing.describe_trials(self.scores.values()))
         return self
@@ -119,7 +124,7 @@ class PairedDifferenceDisplay:
     differences : dict of str to array-like of shape (n_trials, n_evaluations)
         Score minus that of the reference with as many labels in the same trial, by query.
     reference : str
-    score_name, order
+    score_name, order, limits
         As in `LearningCurveDisplay`.
 
     Attributes
@@ -148,6 +153,7 @@ class PairedDifferenceDisplay:
     reference: str
     score_name: str = "score"
     order: Sequence[str] | None = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @classmethod
     def from_result(
@@ -176,6 +182,8 @@ class PairedDifferenceDisplay:
         scoring, runs = _finished_runs(result, scoring, [*shown, reference])
         n_labelled, differences = _aligned({query: _within_trials(runs[query], runs[reference]) for query in shown})
         data: dict[str, Any] = {"n_labelled": n_labelled, "differences": differences, "reference": reference}
+        low, high = result.limits_of(scoring)
+        data["limits"] = (low - high, high - low)
         return cls(**data, score_name=scoring, order=result.queries).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> PairedDifferenceDisplay:
@@ -184,7 +192,7 @@ class PairedDifferenceDisplay:
         (self.ax_,), self.figure_ = canvas.axes, canvas.figure
         self.zero_line_ = self.ax_.axhline(0.0, color=drawing.GREY, linewidth=1.2, label=self.reference)
         self.lines_, self.bands_ = drawing.draw_curves(
-            self.ax_, self.n_labelled, self.differences, kwargs, order=self.order, level=0.0
+            self.ax_, self.n_labelled, self.differences, kwargs, order=self.order, level=0.0, limits=self.limits
         )
         canvas.label(drawing.LABELS, f"{self.score_name} minus that of {self.reference}")
         handles = [*self.lines_.values(), self.zero_line_]

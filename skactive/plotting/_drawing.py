@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils import statistics
+from .._utils.statistics import Ends
 from .._utils.validation import import_optional
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -116,6 +117,7 @@ def draw_curves(
     *,
     order: Sequence[str] | None = None,
     level: float | None = None,
+    limits: Ends = (-np.inf, np.inf),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Lines and bands by name, from x and values of shape (n_trials, len(x)).
 
@@ -128,7 +130,7 @@ def draw_curves(
     names = list(dict.fromkeys([*(order or ()), *values]))
     looks = {name: {**look, "label": name, **kwargs} for name, look in zip(names, styles(len(names)), strict=True)}
     drawn = {
-        name: _draw_curve(ax, np.asarray(x[name]), np.asarray(of_name, dtype=float), **looks[name])
+        name: _draw_curve(ax, np.asarray(x[name]), np.asarray(of_name, dtype=float), limits, **looks[name])
         for name, of_name in values.items()
     }
     lines, bands = ({name: pair[i] for name, pair in drawn.items()} for i in (0, 1))
@@ -137,9 +139,9 @@ def draw_curves(
     return lines, bands
 
 
-def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[np.float64], **look: Any) -> tuple[Any, Any]:
+def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[Any], limits: Ends, **look: Any) -> tuple[Any, Any]:
     """Mean over trials as a line, and Student's 95 % interval as a band."""
-    estimates = [statistics.estimate(column[~np.isnan(column)]) for column in by_trial.T]
+    estimates = [statistics.estimate(column[~np.isnan(column)], limits) for column in by_trial.T]
     return draw_band(ax, x, *np.array([(e.mean, e.low, e.high) for e in estimates]).reshape(-1, 3).T, **look)
 
 

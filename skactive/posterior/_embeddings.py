@@ -68,8 +68,11 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     """Return a function that computes probabilities of rows and their embeddings, those of a net in one pass."""
     check_one_target(estimator)
-    represent, embed = _represent(estimator), embed_by(estimator, embedding)
-    return (lambda X: (represent(X)[0], embed(X))) if callable(embedding) else represent
+    represent = _represent(estimator)
+    if not callable(_EMBEDDING.check("embedding", embedding)):
+        return represent
+    embed = embed_by(estimator, embedding)
+    return lambda X: (represent(X)[0], embed(X))
 
 
 def predictions_by(estimator: Any) -> PredictDraws:
@@ -170,21 +173,18 @@ class TappedNet(InBlocks):
         self._is_checked = False
 
     def __call__(self, X: Any) -> Any:
-        rows = self._adapter.rows(X)
-        self._check(rows)
-        return as_array(self.joined(self._tapped, rows))
+        return as_array(self.joined(self._tapped, self._adapter.rows(X)))
 
-    def _check(self, rows: Rows) -> None:
+    def _check(self, rows: Rows, block: range) -> None:
         """Check that outputs of a row do not depend on other rows, until this was seen for rows that differ."""
-        n_block = min(len(rows), self.batch_size)
-        if self._is_checked or n_block < 2:
+        if self._is_checked or len(block) < 2:
             return
-        some = spread(range(n_block))
-        with torch.no_grad():
-            self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
+        some = spread(block)
+        self._net.check_rows(lambda batch, n: self._net.plain(batch, n)[0], rows, some)
         self._is_checked = differ(rows, some)
 
     def _tapped(self, rows: Rows, block: range) -> Tensor:
+        self._check(rows, block)
         outputs, masks = self._net.plain(rows.take(block), len(block))
         embeddings = _input_of_last_linear(outputs, masks, len(block))
         return embeddings.float() if embeddings.dtype in _HALF else embeddings
@@ -201,12 +201,12 @@ class RepresentedNet(TappedNet):
             with torch.no_grad():
                 self._adapter.learn(self._net, rows)
             self._has_looked = True
-        self._check(rows)
         widths: list[int] = []
         joined = as_array(self.joined(partial(self._both, widths), rows))
         return joined[:, : widths[0]], joined[:, widths[0] :]
 
     def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
+        self._check(rows, block)
         outputs, masks = self._net.plain(rows.take(block), len(block))
         probabilities = self._adapter.answer(outputs.unsqueeze(0))[0]
         if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32

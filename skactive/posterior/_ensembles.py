@@ -32,7 +32,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .. import _modal as modal
 from .._utils.randomness import check_rng, seeded_clone
 from .._utils.validation import (
@@ -112,7 +112,10 @@ def _answer_of_members(ensemble: Any) -> Callable[[Any, Any], Any]:
     """What a member, fitted to labels coded as 0, 1, ..., says of rows: its probabilities, vote or value."""
     if not is_classifier(ensemble):
         return lambda member, X: member.predict(X)
-    answer = _votes if getattr(ensemble, "voting", "soft") == "hard" else member_probabilities
+    voting = getattr(ensemble, "voting", "")
+    if voting == "soft":  # averages by position: a frozen member has the labels themselves as its classes
+        return lambda member, X: check_one_output(member.predict_proba(X), member)
+    answer = _votes if voting == "hard" else member_probabilities
     return partial(answer, classes=np.arange(len(ensemble.classes_)))
 
 
@@ -274,8 +277,8 @@ def bootstrap(
     n_draws = _BOOTSTRAP_DRAWS if n_draws is None else check_n_draws(n_draws)
     estimator = without_searches(estimator)
     _check_can_be_refitted(estimator)
-    X, y = chunks.prepare_pool(X, "X"), labels_to_fit(estimator, y)
-    if len(y) != chunks.count_rows(X) or not len(y):
+    X, y = containers.prepare_pool(X, "X"), labels_to_fit(estimator, y)
+    if len(y) != containers.count_rows(X) or not len(y):
         raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
     classes = np.asarray(getattr(estimator, "classes_", np.unique(y))) if is_classifier(estimator) else None
@@ -295,7 +298,7 @@ def bootstrap(
 
 
 def _predictions(members: list[Any], X: Any) -> Floats:
-    return np.stack([np.asarray(member.predict(X)).reshape(chunks.count_rows(X)) for member in members])
+    return np.stack([np.asarray(member.predict(X)).reshape(containers.count_rows(X)) for member in members])
 
 
 def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> Floats:
@@ -308,7 +311,7 @@ def _fitted(member: Any, X: Any, y: NDArray[Any], counts: Indices, unit: Floats 
     rows = np.repeat(np.arange(len(y)), counts)
     weight = None if unit is None or weight_keyword(member) is None else unit[rows]
     keywords = {name: _of_rows(value, rows, len(y)) for name, value in fit_params.items()}
-    return fit_with(member, chunks.take_rows(X, rows), y[rows], weight, keywords)
+    return fit_with(member, containers.take_rows(X, rows), y[rows], weight, keywords)
 
 
 def _takes_counts(member: Any) -> bool:
@@ -352,7 +355,7 @@ def _draws_per_weight(weight: Floats, most: float) -> float:
 def _of_rows(value: Any, rows: Indices, n_rows: int) -> Any:
     """The entries of a keyword of ``fit``, if it is an array with one for each row; lists may be evaluation sets."""
     shape: tuple[Any, ...] = getattr(value, "shape", ())
-    return chunks.take_rows(value, rows) if len(shape) > 0 and shape[0] == n_rows else value
+    return containers.take_rows(value, rows) if len(shape) > 0 and shape[0] == n_rows else value
 
 
 def _check_can_be_refitted(estimator: Any) -> None:

@@ -1,4 +1,4 @@
-"""The Laplace approximation to the posterior of logistic weights: arrays in, random weights out.
+"""The Laplace approximation to the posterior of logistic weights: arrays in, random weights and covariances out.
 
 For rows x_i of weight s_i with class probabilities p_i at the mode, and a normal prior on the coefficients, the
 negative log-posterior has the Hessian Σ_i S_i ⊗ x_i x_i' + prior precision, with S_i = s_i (diag(p_i) - p_i p_i') for
@@ -10,7 +10,8 @@ Letters: n rows, m rows to predict, p features, C classes (one, for a binary mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 from sklearn.utils import gen_batches
 
+from ._covariance import Covariance, NormalLaw, Weights, kernel
+
 Floats = NDArray[np.float64]
-Weights = tuple[Floats, Floats]
-"""Coefficients and intercepts: (C, p) and (C,) of the mode, (p, C, K) and (C, K) of draws."""
-WeightLaw = Callable[[int, np.random.Generator], Weights]
 
 MAX_ELEMENTS = 2**28  # 2 GiB of float64
 
@@ -68,8 +68,8 @@ def blocks(n_rows: int, coef_pCK: Floats) -> Iterator[slice]:
 
 def posterior(
     X: Any, mode: Weights, weight_n: Floats, prior_p: Floats, intercept: bool, max_joint: int = MAX_ELEMENTS
-) -> WeightLaw:
-    """A function ``draw(n_draws, rng)`` of weights around the mode.
+) -> NormalLaw:
+    """The law of weights around the mode.
 
     ``weight_n`` are the weights of the rows, ``prior_p`` is the prior variance of the coefficients of each feature; the
     prior of an intercept is flat. Classes are drawn jointly if that takes matrices of at most ``max_joint`` elements:
@@ -79,7 +79,8 @@ def posterior(
     law_of = _dual_law if _is_dual_cheaper(D_nC.shape, X.shape[1]) else _primal_law
     if D_nC.shape[1] > 1 and matrix_elements(D_nC.shape, X.shape[1]) > max_joint:
         law_of = _law_by_class
-    return partial(_draw_around, mode, law_of(X, D_nC, prior_p, intercept))
+    law = law_of(X, D_nC, prior_p, intercept)
+    return replace(law, draw=partial(_draw_around, mode, law), log_odds=partial(_log_odds, mode))
 
 
 def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
@@ -89,8 +90,16 @@ def curvature(logits_nC: Floats, weight_n: Floats) -> Floats:
     return weight_n[:, np.newaxis] * softmax(logits_nC, axis=1)
 
 
-def _draw_around(mode: Weights, law: WeightLaw, n_draws: int, rng: np.random.Generator) -> Weights:
-    coef_pCK, intercept_CK = law(n_draws, rng)
+def _log_odds(mode: Weights, X: Any) -> Floats:
+    """Those of each class against all others, (m, C)."""
+    logits_mC = linear(X, mode[0].T, mode[1])
+    n_classes = logits_mC.shape[1]
+    others = [logsumexp(np.delete(logits_mC, c, axis=1), axis=1) for c in range(n_classes) if n_classes > 1]
+    return logits_mC - np.stack(others, axis=1) if others else logits_mC
+
+
+def _draw_around(mode: Weights, law: NormalLaw, n_draws: int, rng: np.random.Generator) -> Weights:
+    coef_pCK, intercept_CK = law.draw(n_draws, rng)
     coef_pCK += mode[0].T[:, :, np.newaxis]  # in place: it may be large
     return coef_pCK, intercept_CK + mode[1][:, np.newaxis]
 
@@ -124,10 +133,16 @@ def with_column(X: Any, value: float) -> Any:
     return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
+def _contrasts(n_classes: int) -> Floats:
+    """A class against the mean of the others, a row each: its log-odds. A single logit is the log-odds already."""
+    # What is common to all classes changes no probability, and no label tells of it: its variance would never shrink.
+    return np.eye(n_classes) if n_classes == 1 else (np.eye(n_classes) - 1 / n_classes) * n_classes / (n_classes - 1)
+
+
 # Class by class
 
 
-def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> NormalLaw:
     """Each class as a binary model, with the curvature s p (1 - p) C / (C - 1).
 
     Probabilities depend on differences between classes alone. The factor C / (C - 1) makes the law of these exact for
@@ -137,17 +152,18 @@ def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> Wei
     parts_nC = _variances(D_nC) * n_classes / (n_classes - 1)
     law_of = partial(_primal_law, X, prior_p=prior_p, intercept=intercept)
     if _is_dual_cheaper((len(D_nC), 1), X.shape[1]):  # one kernel serves all classes
-        law_of = partial(_dual_law, X, prior_p=prior_p, intercept=intercept, kernel_nn=_kernel(X, prior_p))
+        law_of = partial(_dual_law, X, prior_p=prior_p, intercept=intercept, kernel_nn=kernel(X, prior_p, X))
     kept = None
     if n_classes * matrix_elements((len(D_nC), 1), X.shape[1]) <= MAX_ELEMENTS:
         kept = [law_of(parts_nC[:, [c]]) for c in range(n_classes)]
-    return partial(_draw_by_class, X.shape[1], kept, law_of, parts_nC)
+    draw = partial(_draw_by_class, X.shape[1], kept, law_of, parts_nC)
+    return NormalLaw(draw, partial(_covariance_by_class, kept))
 
 
 def _draw_by_class(
     n_features: int,
-    kept: list[WeightLaw] | None,
-    law_of: Callable[[Floats], WeightLaw],
+    kept: list[NormalLaw] | None,
+    law_of: partial[NormalLaw],
     parts_nC: Floats,
     n_draws: int,
     rng: np.random.Generator,
@@ -156,9 +172,18 @@ def _draw_by_class(
     n_classes = parts_nC.shape[1]
     coef_pCK, intercept_CK = np.empty((n_features, n_classes, n_draws)), np.empty((n_classes, n_draws))
     for c, law in enumerate(kept or (law_of(part_n[:, np.newaxis]) for part_n in parts_nC.T)):
-        coef_1, intercept_1 = law(n_draws, rng)
+        coef_1, intercept_1 = law.draw(n_draws, rng)
         coef_pCK[:, c], intercept_CK[c] = coef_1[:, 0], intercept_1[0]
     return coef_pCK, intercept_CK
+
+
+def _covariance_by_class(kept: list[NormalLaw] | None) -> Covariance | None:
+    parts = [part for law in kept or [] if (part := law.covariance()) is not None]
+    if not parts:
+        return None
+    shares_CC = _contrasts(len(parts)) ** 2  # classes are independent
+    matrices_Cuu = np.tensordot(shares_CC, np.concatenate([part.matrices for part in parts]), 1)
+    return replace(parts[0], matrices=matrices_Cuu, scale=shares_CC[0].sum())
 
 
 def _variances(D_nC: Floats) -> Floats:
@@ -187,7 +212,7 @@ def hessian(X: Any, D_nC: Floats) -> Floats:
     return blocks.reshape(n_classes * n_features, -1)
 
 
-def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> WeightLaw:
+def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> NormalLaw:
     n_classes, n_features = D_nC.shape[1], X.shape[1]
     precision = hessian(with_column(X, 1.0) if intercept else X, D_nC)
     diagonal_Cp = np.einsum("ii->i", precision).reshape(n_classes, -1)  # a view
@@ -196,7 +221,8 @@ def _primal_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> Weigh
         precision[last, last] += _pin(diagonal_Cp[:, -1])
     diagonal_Cp[:, :n_features] += 1 / prior_p
     factor = cholesky(precision, lower=True, overwrite_a=True, check_finite=False)
-    return partial(_draw_primal, factor, n_classes, intercept)
+    draw = partial(_draw_primal, factor, n_classes, intercept)
+    return NormalLaw(draw, partial(_primal_covariance, factor, n_classes))
 
 
 def _draw_primal(factor: Floats, n_classes: int, intercept: bool, n_draws: int, rng: np.random.Generator) -> Weights:
@@ -207,6 +233,12 @@ def _draw_primal(factor: Floats, n_classes: int, intercept: bool, n_draws: int, 
     return coef_pCK, draws_CpK[:, n_features] if intercept else np.zeros((n_classes, n_draws))
 
 
+def _primal_covariance(factor: Floats, n_classes: int) -> Covariance:
+    root_Cpr = solve_triangular(factor, np.eye(len(factor)), lower=True, trans="T").reshape(n_classes, -1, len(factor))
+    roots = (np.tensordot(contrast_C, root_Cpr, 1) for contrast_C in _contrasts(n_classes))
+    return Covariance(np.stack([root_pr @ root_pr.T for root_pr in roots]))
+
+
 def _pin(diagonal_C: Floats) -> float:
     """Curvature for a shift common to the intercepts of all classes: it has none, and changes no probability."""
     return float(diagonal_C.mean())
@@ -215,9 +247,10 @@ def _pin(diagonal_C: Floats) -> float:
 # By the kernel of the rows
 
 
-def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, kernel_nn: Floats | None = None) -> WeightLaw:
-    kernel_nn = _kernel(X, prior_p) if kernel_nn is None else kernel_nn
-    return partial(_draw_dual, X, _KernelSolver(kernel_nn, D_nC), prior_p, intercept)
+def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, kernel_nn: Floats | None = None) -> NormalLaw:
+    kernel_nn = kernel(X, prior_p, X) if kernel_nn is None else kernel_nn
+    found = X, _KernelSolver(kernel_nn, D_nC), prior_p, intercept
+    return NormalLaw(partial(_draw_dual, *found), partial(_dual_covariance, *found))
 
 
 def _draw_dual(
@@ -243,6 +276,20 @@ def _draw_dual(
     return coef.reshape(-1, n_classes, n_draws), intercept_CK
 
 
+def _dual_covariance(X: Any, solver: _KernelSolver, prior_p: Floats, intercept: bool) -> Covariance:
+    """The prior's, less what the labelled rows tell, plus what the intercepts leave open (eqs. 2.24 and 2.42)."""
+    contrasts_CC = _contrasts(solver.n_classes)
+    scale = float(contrasts_CC[0] @ contrasts_CC[0])
+    # G sees nothing of what is common to all classes: that of a contrast is a multiple of the class's own block.
+    matrices_Cuu = np.stack([-(scale**2) * solver.block(c) for c in range(solver.n_classes)])
+    if intercept:
+        ones_CnC, information_CC = solver.of_ones()
+        open_CuC = np.concatenate([-scale * ones_CnC, contrasts_CC[:, np.newaxis]], axis=1)
+        matrices_Cuu = np.pad(matrices_Cuu, ((0, 0), (0, 1), (0, 1)))
+        matrices_Cuu += open_CuC @ np.linalg.solve(information_CC, open_CuC.transpose(0, 2, 1))
+    return Covariance(matrices_Cuu, X, prior_p, scale)
+
+
 class _KernelSolver:
     """Solves with G = (K + S⁻¹)⁻¹ for all classes at once: Rasmussen and Williams (2006), algorithm 3.3.
 
@@ -266,16 +313,26 @@ class _KernelSolver:
 
     def flat_intercept(self, push_CnK: Floats) -> tuple[Floats, Floats]:
         """Intercepts, and what they change in a solution: the limit of a prior of ever larger variance (eq. 2.42)."""
-        n_classes, n, _ = push_CnK.shape
+        ones_CnC, information_CC = self.of_ones()
+        intercept_CK = -np.linalg.solve(information_CC, push_CnK.sum(axis=1))
+        return intercept_CK, ones_CnC @ intercept_CK
+
+    def of_ones(self) -> tuple[Floats, Floats]:
+        """G times a column of ones for each class, and the information of the rows on the intercepts."""
+        n_classes, n, _ = self._roots_Cn1.shape
         ones_CnC = np.zeros((n_classes, n, n_classes))
         for c in range(n_classes):
             ones_CnC[c, :, c] = self._smooth(c, np.ones((n, 1)))[:, 0]
-        ones_CnC = self._project(ones_CnC)  # G times a column of ones for each class
+        ones_CnC = self._project(ones_CnC)
         information_CC = ones_CnC.sum(axis=1)
         if n_classes > 1:
             information_CC = information_CC + _pin(np.diag(information_CC))
-        intercept_CK = -np.linalg.solve(information_CC, push_CnK.sum(axis=1))
-        return intercept_CK, ones_CnC @ intercept_CK
+        return ones_CnC, information_CC
+
+    def block(self, c: int) -> Floats:
+        """G within one class, (n, n)."""
+        own_nn = self._smooth(c, np.eye(self._roots_Cn1.shape[1]))
+        return own_nn if self._total is None else own_nn - self._smooth(c, cho_solve(self._total, own_nn))
 
     def _project(self, v_CnK: Floats) -> Floats:
         if self._total is None:
@@ -294,12 +351,6 @@ class _KernelSolver:
 
 
 # Arrays and sparse matrices alike
-
-
-def _kernel(X: Any, prior_p: Floats) -> Floats:
-    scaled = X.multiply(prior_p).tocsr() if sparse.issparse(X) else X * prior_p
-    kernel = scaled @ X.T
-    return kernel.toarray() if sparse.issparse(kernel) else kernel
 
 
 def _scaled_rows(X: Any, scale_n: Floats) -> Any:

@@ -13,11 +13,13 @@ Letters: n labelled rows, m rows to predict, p features, C classes (one, for a b
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import LinAlgError, eigh
 from sklearn.linear_model import ARDRegression, BayesianRidge, LogisticRegression, LogisticRegressionCV
 from sklearn.utils import check_consistent_length
@@ -34,7 +36,9 @@ from .._utils.validation import (
     warn_wide_draws,
 )
 from . import _laplace as laplace
+from ._covariance import Covariance, NormalLaw, Weights
 from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
+from ._wrappers import LinearDraws
 
 Floats = NDArray[np.float64]
 
@@ -61,17 +65,17 @@ def _logistic_regression(
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     X_labelled, codes, weight = _labelled_rows(estimator, X_training, y_training, sample_weight)
     _check_size(estimator, *X_labelled.shape)
-    coef = np.asarray(estimator.coef_, dtype=np.float64)
+    coef = (estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else estimator.coef_).astype(np.float64)
     mode = coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     try:
         prior_p = np.full(X_labelled.shape[1], variance)
         law = laplace.posterior(X_labelled, mode, weight, prior_p, estimator.fit_intercept)
-        draws = law(n_draws, rng)
+        draws = law.draw(n_draws, rng)
     except LinAlgError as error:
         raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
     if laplace.are_too_wide(X_labelled, codes, mode, draws):
         warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
-    return lambda X: laplace.predict_draws(_check_rows(estimator, X), *draws)
+    return LinearDraws(partial(_check_rows, estimator), after=lambda rows: laplace.predict_draws(rows, *draws), law=law)
 
 
 def _prior_variance(estimator: Any) -> float:
@@ -145,18 +149,26 @@ def _check_size(estimator: Any, n_rows: int, n_features: int) -> None:
 def _bayesian_regression(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-    kept_p, root_pp = _root_of_covariance(estimator)
-    deviation_pK = np.zeros((len(kept_p), n_draws))
-    deviation_pK[kept_p] = root_pp @ rng.standard_normal((len(root_pp), n_draws))
     coef_p, offset_p = (np.asarray(a, dtype=np.float64) for a in (estimator.coef_, estimator.X_offset_))
-    intercept = float(estimator.intercept_)
+    kept_p, root_rr = _root_of_covariance(estimator)
+    root_pr = np.zeros((len(kept_p), len(root_rr)))
+    root_pr[kept_p] = root_rr
+    # The posterior is of functions of the centred features, and the fit holds the mean of y for known.
+    mean = float(estimator.intercept_) + offset_p @ coef_p
 
-    def predict_draws(X: Any) -> Floats:
-        X = _check_rows(estimator, X, accept_sparse=False)
-        # The posterior is of functions of the centred features, and the fit holds the mean of y for known.
-        return (X @ coef_p + intercept) + ((X - offset_p) @ deviation_pK).T
+    def draw(n_draws: int, rng: np.random.Generator) -> Weights:
+        weights_pK = coef_p[:, np.newaxis] + root_pr @ rng.standard_normal((len(root_rr), n_draws))
+        return weights_pK[:, np.newaxis], np.full((1, n_draws), mean)
 
-    return predict_draws
+    law = NormalLaw(
+        draw, lambda: Covariance((root_pr @ root_pr.T)[np.newaxis]), noise_variance=noise_variance(estimator)
+    )
+    weights = law.draw(n_draws, rng)
+    return LinearDraws(
+        lambda X: _check_rows(estimator, X, accept_sparse=False) - offset_p,
+        after=lambda rows: laplace.linear(rows, *weights)[:, 0].T,
+        law=law,
+    )
 
 
 def _root_of_covariance(estimator: Any) -> tuple[NDArray[np.bool_], Floats]:

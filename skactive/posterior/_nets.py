@@ -17,11 +17,10 @@ from skorch.dataset import Dataset
 from skorch.helper import SliceDict
 from torch import Tensor, nn
 
-from .. import _containers as chunks
-from .. import _dropout as thinning
-from .._dropout import Pass, plain_pass
+from .. import _containers as containers
+from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Pass, Rows, TensorRows, is_close, plain_pass
 from .._utils.devices import Lock
-from .._utils.validation import NetError, check_n_draws, sum_tolerance
+from .._utils.validation import NetError, sum_tolerance
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
 
 _IN_ORDER = {"shuffle": False, "drop_last": False, "persistent_workers": False, "prefetch_factor": None}
@@ -35,14 +34,14 @@ class NetAdapter(ABC):
     batch_size: int
 
     @abstractmethod
-    def rows(self, X: Any) -> thinning.Rows:
+    def rows(self, X: Any) -> Rows:
         """Wrap rows so that batches for `forward` can be taken from them."""
 
     def forward(self, module: nn.Module, batch: Any) -> Any:
         """Evaluate a copy of the net's module on a batch."""
         return module(batch)
 
-    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:  # noqa: B027 (there may be nothing to learn)
+    def learn(self, net: FrozenNet, rows: Rows) -> None:  # noqa: B027 (there may be nothing to learn)
         """Determine once, from the first row, what outputs mean, or check that they are what the net predicts."""
 
     @abstractmethod
@@ -50,15 +49,15 @@ class NetAdapter(ABC):
         """Outputs (n_draws, n_rows, ...) as probabilities (n_draws, n_rows, n_classes) or values (n_draws, n_rows)."""
 
 
-class NetDraws(thinning.InBlocks):
+class NetDraws(InBlocks):
     """Functions drawn from a net: ``predict_draws`` of `sample_posterior`. Several threads may call it at once."""
 
     checks_rows = True
     """The net was checked to answer each row by itself, so that no caller needs to."""
 
-    def __init__(self, adapter: NetAdapter, n_draws: int, rng: np.random.Generator) -> None:
+    def __init__(self, adapter: NetAdapter, n_draws: int | None, rng: np.random.Generator) -> None:
         self._adapter = adapter
-        self._draws = thinning.FixedDraws(adapter.module, n_draws, rng, adapter.forward)
+        self._draws = FixedDraws(adapter.module, DEFAULT_DRAWS if n_draws is None else n_draws, rng, adapter.forward)
         super().__init__(adapter.batch_size)
         self._lock, self._has_looked = Lock(), False
 
@@ -71,14 +70,14 @@ class NetDraws(thinning.InBlocks):
                 self._has_looked = True
         return self.joined(self._answers, rows, axis=1)
 
-    def _answers(self, rows: thinning.Rows, block: range) -> Tensor:
+    def _answers(self, rows: Rows, block: range) -> Tensor:
         # The last step belongs into the block, too: vectorised functions round by position.
         return self._adapter.answer(self._draws(rows, block))
 
 
 @source.register(NeuralNet | nn.Module)
 def _net(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
-    return NetDraws(adapter_of(estimator), DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws), rng)
+    return NetDraws(adapter_of(estimator), n_draws, rng)
 
 
 def adapter_of(net: Any) -> NetAdapter:
@@ -94,17 +93,17 @@ def adapter_of(net: Any) -> NetAdapter:
 class TorchModule(NetAdapter):
     """A bare module; whether it returns logits or probabilities is inferred from its first output."""
 
-    batch_size = thinning.BLOCK
+    batch_size = BLOCK
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self._like = first_floats(module)
         self._returns = ""
 
-    def rows(self, X: Any) -> thinning.Rows:
-        return thinning.TensorRows(as_tensor(X, self._like))
+    def rows(self, X: Any) -> Rows:
+        return TensorRows(as_tensor(X, self._like))
 
-    def learn(self, net: thinning.FrozenNet, rows: thinning.Rows) -> None:
+    def learn(self, net: FrozenNet, rows: Rows) -> None:
         outputs, masks = net.plain(rows.take(range(1)), 1)
         _check_class_outputs(outputs.unsqueeze(0))
         self._returns = _what_is_returned(net, outputs, masks)
@@ -125,7 +124,7 @@ def _check_class_outputs(outputs: Tensor) -> None:
         )
 
 
-def _what_is_returned(net: thinning.FrozenNet, outputs: Tensor, masks: Pass) -> str:
+def _what_is_returned(net: FrozenNet, outputs: Tensor, masks: Pass) -> str:
     """Whether a module returns probabilities, log-probabilities or logits, from what it returned for a real row.
 
     The function that made the outputs says it. Where none did that is known, row sums of 1 do; the rest are logits.
@@ -192,7 +191,7 @@ class SkorchNet(NetAdapter):
         self._like = first_floats(net.module_)
         self._takes_all = False  # whether the nonlinearity was given outputs of several parts, as skorch does
 
-    def rows(self, X: Any) -> thinning.Rows:
+    def rows(self, X: Any) -> Rows:
         X = _rows_for_skorch(X, self._like)
         if isinstance(X, Tensor) and _has_plain_batches(self._net):
             return _PlainRows(X)
@@ -213,7 +212,7 @@ class SkorchNet(NetAdapter):
             self._twin = net = _with_module(self._net, module)
         return net
 
-    def learn(self, net: thinning.FrozenNet, rows: Any) -> None:
+    def learn(self, net: FrozenNet, rows: Any) -> None:
         """Check that the outputs used for draws agree with the net's own prediction."""
         ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
@@ -221,7 +220,7 @@ class SkorchNet(NetAdapter):
         with plain_pass(1):
             predicted = getattr(self._around(net.module), self._method)(rows.first_row())
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
-        if not thinning.is_close(ours.to("cpu"), theirs.to(ours.dtype)):
+        if not is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             ours_first, theirs_first = ([round(v, 4) for v in p.flatten().tolist()[:5]] for p in (ours, theirs))
             found = f"{self._method} of this {type(self._net).__name__} gives {theirs_first} for the first row, they"
             raise _other_prediction_error(f"{found} give {ours_first}", self._method)
@@ -254,7 +253,7 @@ def _without_last_axis(predictions: Tensor) -> Tensor:
     )
 
 
-class _PlainRows(thinning.TensorRows):
+class _PlainRows(TensorRows):
     """Batches equal to those that skorch makes of an array."""
 
     def take(self, rows: range | list[int]) -> Any:
@@ -272,16 +271,16 @@ class _BatchRows:
         self._net, self.X = net, X
 
     def __len__(self) -> int:
-        return chunks.count_rows(self.X)
+        return containers.count_rows(self.X)
 
     def take(self, rows: range | list[int]) -> Any:
-        dataset = self._net.get_dataset(chunks.take_rows(self.X, np.array(rows)))
+        dataset = self._net.get_dataset(containers.take_rows(self.X, np.array(rows)))
         net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
         (batch,) = net.get_iterator(dataset, training=False)
         return batch
 
     def first_row(self) -> Any:
-        return chunks.take_rows(self.X, np.array([0]))
+        return containers.take_rows(self.X, np.array([0]))
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .._utils.randomness import check_rng
 from .._utils.validation import (
     NoPosteriorError,
@@ -148,7 +148,7 @@ def sample_posterior(
     predict_draws : callable
         ``predict_draws(X)`` is an array or tensor (n_draws, n_points, n_classes) of probabilities with columns in the
         order of ``classes_``, or (n_draws, n_points) of predicted values for a regressor; the same functions at every
-        call. Our nets' rows are equal to the bit, on the CPU, however X is cut into chunks.
+        call. Our nets' rows are equal to the bit, on the CPU, however X is cut into containers.
 
     Raises
     ------
@@ -248,16 +248,16 @@ def check_posterior(
     >>> check_posterior(RandomForestClassifier(random_state=0).fit(X, y), X)
     """
     training = {"X_training": X_training, "y_training": y_training}
-    X = chunks.prepare_pool(X)
+    X = containers.prepare_pool(X)
     predict_draws = sample_posterior(estimator, n_draws, np.random.default_rng(0), **training)
     draws = predict_draws(X)
     classes = getattr(estimator, "classes_", None)
-    check_draws_of(draws, chunks.count_rows(X), None if classes is None else len(classes), n_draws)
+    check_draws_of(draws, containers.count_rows(X), None if classes is None else len(classes), n_draws)
     draws = real_array("draws", draws, objects=False)
     if draws.ndim == 3:
         entropy(draws)  # a score refuses what is no probability
     check_same_functions(draws, as_array(predict_draws(X)), "a second call")
-    one_by_one = [as_array(predict_draws(row)) for row in chunks.iter_chunks(X, None, 1)]
+    one_by_one = [as_array(predict_draws(row)) for row in containers.iter_chunks(X, None, 1)]
     check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one")
     if len(draws) < 2 or np.ptp(as_array(draws).astype(np.float64), axis=0).max() == 0:
         raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")

@@ -30,10 +30,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import _containers as containers
 from .._utils.validation import as_array, one_axis, plain_labels, task, warn
+from ._covariance import NormalLaw
 
 Function = Callable[[Any], Any]
 FitParams = Mapping[str, Any]
 """Keywords for ``fit``, weights of rows aside."""
+
+_BLOCK = 256  # rows: their covariances with some hundred targets stay in the cache
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,37 @@ class Composed:
 
     def with_batch_size(self, n_rows: int) -> Composed:
         return replace(self, function=in_batches(self.function, n_rows))
+
+
+@dataclass(frozen=True)
+class LinearDraws(Composed):
+    """Draws ``after(function(X))`` by random weights of features ``function(X)``, and the normal law of these."""
+
+    law: NormalLaw | None = None
+
+
+def linear_part(predict: Any) -> tuple[Function, NormalLaw] | None:
+    """Features of rows, and the law of what is linear in them; None for draws that come from no such law."""
+    if isinstance(predict, LinearDraws) and predict.law is not None:
+        return predict.function, predict.law
+    is_wrapped = isinstance(predict, Composed) and predict.after is None
+    found = linear_part(predict.function) if is_wrapped else None
+    return None if found is None else (Composed(found[0], before=predict.before), found[1])
+
+
+@dataclass(frozen=True)
+class InEqualBlocks:
+    """Scores of rows, as one draw, by a function that sees the same blocks for every chunk size: equal to the bit."""
+
+    function: Composed
+
+    @property
+    def batch_size(self) -> int:
+        return self.function.batch_size or _BLOCK
+
+    def __call__(self, X: Any) -> Any:
+        parts = [self.function(block) for block in containers.iter_chunks(X, None, self.batch_size)]
+        return np.concatenate(parts)[np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -116,7 +150,8 @@ def unwrap(estimator: Any) -> Unwrapped | None:
     if _answers_by_one_model(estimator):
         return _of_same_classes(estimator, estimator.estimator_)
     if hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
-        raise NotFittedError(f"This {type(estimator).__name__} holds no fitted model. Fit it, with refit=True.")
+        kind = NotFittedError if estimator.refit else ValueError  # for which there is no first batch at random
+        raise kind(f"This {type(estimator).__name__} holds no fitted model. Fit it, with refit=True.")
     return None
 
 

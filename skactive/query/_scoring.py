@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from .._utils.validation import (
     whole_fit,
 )
 from ..posterior._registry import has_source, innermost
+from ..posterior._wrappers import Composed, InEqualBlocks, linear_part
 from ..scores import SCORES
 from ._base import RULES
 from ._draws import PoolDraws, draws_of, explained, has_own_predictions
@@ -40,6 +41,7 @@ from ._pool import Pool, check_fits, check_last_fit, model_of, pool_for
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
 ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that it asks for is found by then
+Group = tuple[PoolDraws | None, Mapping[str, ReadyScore]]  # scores, and the draws that serve them all
 Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
 
 IS_TARGET = Rule(lambda value: value is None or containers.holds_rows(value), "None or rows like those of the pool")
@@ -62,15 +64,10 @@ def score_rows(
     query.draws_of : Makes the draws.
     query.score_pool : Scores of a pool, by an estimator.
     """
-    return _score_all(pool, [(draws, scores)], chunk_size, verbose)
+    return score_groups(pool, [(draws, scores)], chunk_size, verbose)
 
 
-def _score_all(
-    pool: Pool,
-    groups: Sequence[tuple[PoolDraws | None, Mapping[str, ReadyScore]]],
-    chunk_size: int | None,
-    verbose: int,
-) -> Values:
+def score_groups(pool: Pool, groups: Sequence[Group], chunk_size: int | None, verbose: int) -> Values:
     """Scores of several groups, each by draws of its own, in one pass over the pool."""
     draws = [of_group for of_group, _ in groups if of_group is not None]
     sizes = [of_group.batch_size for of_group in draws if of_group.batch_size is not None]
@@ -89,7 +86,7 @@ def _score_all(
     return columns
 
 
-def _columns(groups: Sequence[tuple[PoolDraws | None, Mapping[str, ReadyScore]]], rows: slice, chunk: Any) -> Values:
+def _columns(groups: Sequence[Group], rows: slice, chunk: Any) -> Values:
     """All scores of a chunk, one below the other; ``rows`` says where the chunk is among the candidates."""
     model = next((draws.model for draws, _ in groups if draws is not None), None)
     with explained("Scoring", rows, model):
@@ -113,6 +110,37 @@ def _one_a_row(scores: Any, n_points: int) -> Values:
 
 
 # --- what scores ask for ----------------------------------------------------------------------------
+
+
+def groups_for(
+    scores: Mapping[str, Any], pool: Pool, learner: Any, rng: np.random.Generator, X_target: Any, **options: Any
+) -> list[Group]:
+    """Scores that are ready, by what they are made of: draws or, unless draws are asked for, the law behind them."""
+    model = model_of(learner)
+    are_asked_for = options["n_draws"] is not None or options["posterior"] != "auto"
+    may_have_law = has_source(innermost(model)) and not are_asked_for
+    of_law = [name for name, score in scores.items() if may_have_law and hasattr(score, "of_law")]
+    for name in [name for name in scores if name not in of_law]:
+        check_task(model, name, scores[name])
+    draws = draws_for(scores, pool, learner, rng, **options)
+    forms = {name: _closed_form(name, scores[name].of_law, pool, draws, X_target) for name in of_law}
+    for name in [name for name, form in forms.items() if form is None]:
+        check_task(model, name, scores[name])
+    others = {name: score for name, score in scores.items() if forms.get(name) is None}
+    ready = ready_scores(others, learner, sources_of(pool, learner, draws, X_target))
+    by_law: list[Group] = [(form, {name: lambda found, chunk: found[0]}) for name, form in forms.items() if form]
+    return [*by_law, (draws, ready)] if ready else by_law
+
+
+def _closed_form(name: str, of_law: Callable[..., Any], pool: Pool, draws: Any, X_target: Any) -> PoolDraws | None:
+    """The score by the law that draws come from, in the place of draws: one number a row; None where there is none."""
+    features, law = linear_part(draws.predict) or (None, None)
+    covariance = None if law is None else law.covariance()
+    if features is None or covariance is None:
+        return None
+    function = Composed(features, after=of_law(law, covariance, _of_targets(name, pool, features, X_target)))
+    predict = InEqualBlocks(function)
+    return replace(draws, predict=predict, shape=(1, 1), batch_size=predict.batch_size)
 
 
 def draws_for(
@@ -166,10 +194,10 @@ def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any) -> Any:
     return score(learner, chunk)
 
 
-def sources_of(pool: Pool, learner: Any, draws: PoolDraws | None, X_target: Any) -> dict[str, Source]:
+def sources_of(pool: Pool, learner: Any, draws: Any, X_target: Any) -> dict[str, Source]:
     """Where scores of predictions find what they ask for."""
     return {
-        "target_draws": lambda name: _for_all_rows(_target_draws(name, pool, draws, X_target)),
+        "target_draws": lambda name: _for_all_rows(_of_targets(name, pool, draws.predict, X_target)),
         "noise_variance": lambda name: _for_all_rows(posteriors.noise_variance(model_of(learner))),
     }
 
@@ -178,14 +206,14 @@ def _for_all_rows(found: Any) -> Callable[[Any], Any]:
     return lambda chunk: found
 
 
-def _target_draws(name: str, pool: Pool, draws: PoolDraws | None, X_target: Any) -> Any:
+def _of_targets(name: str, pool: Pool, predict: Callable[[Any], Any], X_target: Any) -> Any:
     if X_target is None:
         raise ValueError(f"`X_target` must be given for score={name!r}, which asks for draws at the rows that matter.")
     targets = Pool(containers.in_columns_of(pool.X, containers.prepare_pool(X_target, "X_target"), "X_target"))
     if len(targets) == 0:
         raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
     with failure_explained("Drawing predictions for `X_target`"):
-        return draws.predict(targets.take(np.arange(len(targets))))  # type: ignore[union-attr]
+        return predict(targets.take(np.arange(len(targets))))
 
 
 # --- names and signatures ---------------------------------------------------------------------------
@@ -326,18 +354,15 @@ def score_pool(
     if not pool.is_open:
         check_n_instances(1, len(pool), pool.n_points)
     check_fits(model, pool)
-    for name, score in named.items():
-        check_task(model, name, score)
     rng = spawn(check_random_state(random_state), 2)[0]
-    options = {"n_draws": n_draws, "posterior": posterior, "predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
+    options: dict[str, Any] = {"n_draws": n_draws, "posterior": posterior}
+    options |= {"predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
     with whole_fit(model, pool.y_training):
         by_draws = n_draws is not None or posterior != "auto" or not has_own_predictions(model)
         groups = [named] if by_draws else _by_source(named)
-        ready = []
-        for group in groups:
-            draws = draws_for(group, pool, estimator, rng, **options)
-            ready.append((draws, ready_scores(group, estimator, sources_of(pool, estimator, draws, X_target))))
-        columns = dict(zip(itertools.chain(*groups), _score_all(pool, ready, chunk_size, verbose), strict=True))
+        ready = [part for group in groups for part in groups_for(group, pool, estimator, rng, X_target, **options)]
+        names = [name for _, scores_of_part in ready for name in scores_of_part]
+        columns = dict(zip(names, score_groups(pool, ready, chunk_size, verbose), strict=True))
     return {name: pool.of_pool(columns[name]) for name in named}
 
 

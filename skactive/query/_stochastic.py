@@ -40,12 +40,9 @@ from ._pool import Pool, model_of, pool_for
 from ._scoring import (
     IS_TARGET,
     check_is_of_predictions,
-    check_task,
-    draws_for,
+    groups_for,
     name_of,
-    ready_scores,
-    score_rows,
-    sources_of,
+    score_groups,
 )
 
 Values = NDArray[np.float64]
@@ -234,9 +231,9 @@ class StochasticBatchQuery(ScoringQuery):
     space : {"auto", "embeddings", "gradients"} or callable, default="auto"
         Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
         features of a linear model as its last step gets them, shares of trees whose leaves two rows do not have in
-        common, draws of any other model. "gradients": between gradients of the last layer, as of `BADGEQuery`; of
-        trees, with shared leaves in the place of inner products. Or a function ``space(X)`` or ``space(estimator, X)``
-        that returns an array (n_rows, n_columns) for a chunk of the pool.
+        common, draws of any other model. "gradients": between gradients by the weights of the last layer, as of
+        `BADGEQuery`; of trees, with shared leaves in the place of inner products. Or a function ``space(X)`` or
+        ``space(estimator, X)`` that returns an array (n_rows, n_columns) for a chunk of the pool.
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
         Scores that need one draw only ("entropy", "margin", "variation_ratio") are made of the estimator's own
@@ -247,11 +244,11 @@ class StochasticBatchQuery(ScoringQuery):
         is fitted to the training data, and its draws are used.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
-        once: some hundred, chosen at random, stand for many.
+        once: some hundred, chosen at random, stand for many. Of linear models "epig" needs no draws: see `scores.epig`.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, with their draws and
         with what the steps of a Pipeline make of them, as seen by the first row; of texts and objects 2,048 at most.
-        Rounded up to whole blocks of a net's batch size.
+        Rounded up to whole blocks of a net's batch size, and of 256 rows where "epig" needs no draws.
     predict_batch_size : int, optional
         Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
         `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
@@ -362,10 +359,8 @@ class StochasticBatchQuery(ScoringQuery):
         model = model_of(learner)
         found = _score_for(model, self.score)
         name, score = name_of(found), look_up("score", found, SCORES)
-        check_task(model, name, score)
-        draws = draws_for({name: score}, pool, learner, rng, **options_of(self))
-        ready = ready_scores({name: score}, learner, sources_of(pool, learner, draws, self.X_target))
-        return score_rows(pool, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0], draws
+        groups = groups_for({name: score}, pool, learner, rng, self.X_target, **options_of(self))
+        return score_groups(pool, groups, self.chunk_size, self.verbose)[0], groups[0][0]
 
     def points(self, learner: Any, pool: Pool, draws: PoolDraws | None, rng: np.random.Generator) -> PointSet | None:
         """The candidates in ``space``, and after them the rows in flight; None where ``diversity`` is 0."""

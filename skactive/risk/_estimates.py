@@ -4,7 +4,8 @@ What is not known of a risk sits in rows that are hardly ever picked, whose pick
 a loss, the estimate and its error are both too small, so that an interval by Student's t misses on one side. Here the
 lower end is the quantile of a gamma law with the estimate's mean and variance; for the upper end one more pick is
 imagined, of the largest weight and the largest loss, with the half weight of a mid-p value (Fay and Kim, 2017). Without
-any loss seen that is the rule of three, weighted.
+any loss seen that is the rule of three, weighted. Where it is not known how large a loss can be, there is no upper end:
+the samples whose intervals would miss are those that look harmless.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, stats
 
 from .._utils import html
@@ -24,15 +25,15 @@ from .._utils.validation import (
     ParameterError,
     Rule,
     Rules,
+    as_array,
     check_parameters,
     float64_array,
     integer,
-    is_number,
     number,
     one_of,
     shown,
 )
-from ._weights import Weights, check_log_proba, lure_weights
+from ._weights import Weights, check_log_proba, largest_bound, lure_weights
 
 LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
 _OF_INTERVALS: Rules = {"level": LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
@@ -54,11 +55,15 @@ class RiskEstimate:
     greater_is_better : bool
         True for an accuracy, which is one minus an error rate; False for a loss.
     step : float
-        What one more label of the largest weight and the largest loss would add. It widens intervals by what rows that
-        are hardly ever picked may hide.
+        What one more label of the largest weight and a loss of 1 would add. Times ``largest_loss`` it widens intervals
+        by what rows that are hardly ever picked may hide.
+    largest_loss : float
+        The most that a row without a label can cost, leaving aside rows too few to matter; infinite if not known.
+    largest_seen : float
+        The largest loss among the labels.
     limits : tuple of two float
         What the value on the pool can be at all, given the labels seen; no interval goes beyond.
-    largest_loss, n_looks
+    n_looks : int
         As in `estimate_risk`.
 
     See Also
@@ -69,11 +74,11 @@ class RiskEstimate:
     Examples
     --------
     >>> from skactive.risk import RiskEstimate
-    >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000))
-    0.125 ± 0.02 (95 % interval 0.0889 to 0.167), from 60 labels, for a pool of 1000 rows
-    >>> nothing_seen = RiskEstimate(0.0, 0.0, n_labelled=60, n_pool=1000, step=1 / 60, limits=(0.0, 0.94))
+    >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000, largest_loss=1))
+    0.125 (standard error 0.02; 95 % interval 0.0889 to 0.167), from 60 labels, for a pool of 1000 rows
+    >>> nothing_seen = RiskEstimate(0, 0, n_labelled=60, n_pool=1000, step=1 / 60, largest_loss=1, limits=(0, 0.94))
     >>> [round(end, 3) for end in nothing_seen.interval()]  # the rule of three
-    [0.0, 0.05]
+    [0, 0.05]
     """
 
     value: float
@@ -83,11 +88,12 @@ class RiskEstimate:
     greater_is_better: bool = False
     step: float = 0.0
     largest_loss: float = math.inf
+    largest_seen: float = math.inf
     limits: tuple[float, float] = (-math.inf, math.inf)
     n_looks: int = 1
 
     def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
-        """Confidence interval of the risk on the pool.
+        """Confidence interval of the risk on the pool; its upper end is infinite if ``largest_loss`` is.
 
         Parameters
         ----------
@@ -118,18 +124,23 @@ class RiskEstimate:
         return low, high
 
     def _end(self, tail: float, *, upper: bool) -> float:
-        """An end of the interval, or NaN; an accuracy has that of its errors, from the other side."""
+        """An end of the interval; an accuracy has that of its errors, from the other side."""
         if self.n_labelled < self.n_pool and math.isnan(self.standard_error):
-            return self.limits[upper] if math.isfinite(self.limits[upper]) else math.nan
+            return self.limits[upper]
         if self.greater_is_better:
             return 1 - self._end_of_loss(1 - self.value, tail, upper=not upper)
         return self._end_of_loss(self.value, tail, upper=upper)
 
     def _end_of_loss(self, value: float, tail: float, *, upper: bool) -> float:
-        variance, largest = self.standard_error**2, self.largest_loss
+        if upper and math.isinf(self.largest_loss):
+            return math.inf
+        # A risk is not below that of losses cut off at the largest one seen, of which that is the bound.
+        largest = max(self.largest_loss, self.largest_seen) if upper else self.largest_seen
+        variance = self.standard_error**2
         if value > largest / 2:  # it is rare that a loss is not the largest
-            return largest - gamma_end(max(largest - value, 0.0), variance, self.step, tail, upper=not upper)
-        return gamma_end(max(value, 0.0), variance, self.step, tail, upper=upper)
+            distance = max(largest - value, 0.0)
+            return largest - gamma_end(distance, variance, self.step * largest, tail, upper=not upper)
+        return gamma_end(max(value, 0.0), variance, self.step * self.largest_loss, tail, upper=upper)
 
     def __str__(self) -> str:
         return _sentence(self)
@@ -208,21 +219,39 @@ def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> floa
     return at_every_look(level, n_looks) if every_look else level
 
 
+_OPEN = "No upper end: a row without a label could cost any amount. Give `largest_loss`, the most that a row can cost"
+_WIDE = "Most of the interval allows for rare mistakes that no label has shown"
+
+
 def _sentence(estimate: RiskEstimate | RiskDifference, sign: str = "") -> str:
     value, error, interval, n_labelled, n_pool = _texts(estimate, sign)
-    return f"{value} ± {error} (95 % interval {interval}), from {n_labelled} labels, for a pool of {n_pool} rows"
+    found = f"{value} (standard error {error}; 95 % interval {interval})"
+    told = f"{found}, from {n_labelled} labels, for a pool of {n_pool} rows"
+    return ". ".join(filter(None, (told, _note(estimate))))
 
 
 def _card(estimate: RiskEstimate | RiskDifference, name: str, sign: str = "", note: str = "") -> str:
     head = ["", "estimate", "standard error", "95 % interval", "labels", "rows of the pool"]
-    return html.card("", [html.Table([[name, *_texts(estimate, sign)]], head=head)], note=note)
+    table = html.Table([[name, *_texts(estimate, sign)]], head=head)
+    return html.card("", [table], note=f"{note} {_note(estimate)}".strip())
 
 
 def _texts(estimate: RiskEstimate | RiskDifference, sign: str) -> list[str]:
     """Value, standard error, interval, labels and rows of the pool; ``sign`` is "+" for numbers with a sign."""
-    low, high = estimate.interval()
-    numbers = [f"{estimate.value:{sign}.4g}", f"{estimate.standard_error:.2g}", f"{low:{sign}.3g} to {high:{sign}.3g}"]
+    ends = [f"{end:{sign}.3g}" for end in estimate.interval()]
+    interval = {0: "unknown", 1: f"{ends[0]} or more", 2: " to ".join(ends)}[np.isfinite(estimate.interval()).sum()]
+    numbers = [f"{estimate.value:{sign}.4g}", f"{estimate.standard_error:.2g}", interval]
     return [*numbers, str(estimate.n_labelled), str(estimate.n_pool)]
+
+
+def _note(estimate: RiskEstimate | RiskDifference) -> str:
+    """Why an interval is open, or wider by far than the losses seen would make it."""
+    low, high = estimate.interval()
+    more = max(high - estimate.value, estimate.value - low)
+    if math.isinf(more):
+        return _OPEN
+    # so far off is an end only by what one more label could add, which is then above some five standard errors
+    return _WIDE if more > 15 * estimate.standard_error > 0 else ""
 
 
 def estimate_risk(
@@ -230,7 +259,7 @@ def estimate_risk(
     log_proba: ArrayLike,
     n_pool: int,
     *,
-    largest_loss: float | None = None,
+    largest_loss: ArrayLike | None = None,
     largest_weight: float = 1.0,
     n_looks: int = 1,
 ) -> RiskEstimate:
@@ -250,10 +279,10 @@ def estimate_risk(
         As for `lure_weights`.
     n_pool : int
         Rows before the first pick.
-    largest_loss : float, optional
-        That a row can have, where no loss is negative: 1 for an error rate, infinity where there is no bound. By
-        default 1 if all losses are 0 or 1, else infinity. It decides how far an interval reaches: without a bound the
-        weighted root mean square of the losses seen stands for the largest.
+    largest_loss : float or array-like of shape (n_pool,), optional
+        The most that a row can cost, where no loss is negative: 1 for an error rate. Or the most that each row can:
+        first those with a label, in the order of purchase. By default 1 if all losses are 0 or 1, else infinity:
+        then intervals have no upper end.
     largest_weight : float, default=1.0
         Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
         by it, or by the largest that was seen if that is larger.
@@ -287,24 +316,25 @@ def estimate_risk(
     >>> rows = query.select_scored(scores, 50)
     >>> print(f"pool {losses.mean():.3f}, picks {losses[rows].mean():.3f}")
     pool 0.312, picks 0.373
-    >>> print(estimate_risk(losses[rows], query.log_proba_, n_pool=500))
-    0.3078 ± 0.027 (95 % interval 0.258 to 0.403), from 50 labels, for a pool of 500 rows
+    >>> print(estimate_risk(losses[rows], query.log_proba_, n_pool=500, largest_loss=1.1))
+    0.3078 (standard error 0.027; 95 % interval 0.258 to 0.526), from 50 labels, for a pool of 500 rows
     """
     log_proba = check_log_proba(log_proba, n_pool)
     weights = lure_weights(log_proba, n_pool)
-    losses = _checked_losses(losses, len(weights))
+    values = checked_losses(losses, len(weights))
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
-    largest = _largest(losses) if largest_loss is None else _checked_largest(largest_loss, losses)
-    value = float(np.mean(weights * losses))
-    error = _standard_error(losses, log_proba, n_pool, value)
+    bound = bound_of(as_array(losses)) if largest_loss is None else largest_loss
+    largest, in_all = _of_rows_left(bound, values, int(n_pool))
+    value, known = float(np.mean(weights * values)), float(values.sum())
     return RiskEstimate(
         value,
-        error,
-        len(losses),
+        _standard_error(values, log_proba, n_pool, value),
+        len(values),
         int(n_pool),
-        step=_step(losses, weights, largest, max(largest_weight, float(weights.max())), int(n_pool)),
+        step=max(largest_weight, float(weights.max())) / len(values) if len(values) < n_pool else 0.0,
         largest_loss=largest,
-        limits=_limits(losses, largest, int(n_pool)),
+        largest_seen=float(values.max()),
+        limits=(known / n_pool, (known + in_all) / n_pool),
         n_looks=int(n_looks),
     )
 
@@ -312,7 +342,10 @@ def estimate_risk(
 def estimate_difference(
     losses: tuple[ArrayLike, ArrayLike], log_proba: ArrayLike, n_pool: int, **options: Any
 ) -> RiskDifference:
-    """The risk of one model less that of another, from losses of both on the same rows; options of `estimate_risk`."""
+    """The risk of one model less that of another, from losses of both on the same rows; options of `estimate_risk`.
+
+    ``largest_loss`` is the most that a row can cost either model more than the other.
+    """
     difference = np.subtract(*(np.asarray(of_one, dtype=np.float64) for of_one in losses))
     more, less = (estimate_risk(np.maximum(d, 0), log_proba, n_pool, **options) for d in (difference, -difference))
     value = more.value - less.value
@@ -320,21 +353,9 @@ def estimate_difference(
     return RiskDifference(value, error, len(difference), int(n_pool), more, less)
 
 
-def _largest(losses: Weights) -> float:
-    return 1.0 if np.isin(losses, (0.0, 1.0)).all() else math.inf
-
-
-def _step(losses: Weights, weights: Weights, largest: float, largest_weight: float, n_pool: int) -> float:
-    if len(losses) == n_pool:
-        return 0.0
-    stands_for_largest = largest if math.isfinite(largest) else math.sqrt(np.mean(weights * losses**2))
-    return largest_weight / len(losses) * stands_for_largest
-
-
-def _limits(losses: Weights, largest: float, n_pool: int) -> tuple[float, float]:
-    """What the mean over the pool can be, given the rows that are known."""
-    known = float(losses.sum())
-    return known / n_pool, (known + (n_pool - len(losses)) * largest if len(losses) < n_pool else known) / n_pool
+def bound_of(losses: NDArray[Any]) -> float:
+    """The most that a loss can be: errors are 0 or 1, and of other numbers it is not known."""
+    return 1.0 if np.isin(losses, (0, 1)).all() else math.inf
 
 
 def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:
@@ -407,13 +428,13 @@ def difference_ends(
 
 def _distance(a: float, b: float, correlation: float) -> float:
     # the square of a sum of distances a and b, less what they have in common; rounding may leave less than 0
-    return math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
+    return math.inf if math.isinf(a + b) else math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
 
 
 # --- checks --------------------------------------------------------------------------------------
 
 
-def _checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
+def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     values = float64_array("losses", losses)
     if values.shape != (n_labelled,) or not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError(
@@ -423,10 +444,15 @@ def _checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     return values
 
 
-def _checked_largest(largest: Any, losses: Weights) -> float:
-    if not is_number(largest) or not largest > 0 or losses.max() > largest:
+def _of_rows_left(largest: Any, losses: Weights, n_pool: int) -> tuple[float, float]:
+    """The most that a row without a label can cost, and what all of them can."""
+    bounds = float64_array("largest_loss", largest, booleans=False)
+    of_rows = np.broadcast_to(bounds, n_pool) if bounds.shape in ((), (n_pool,)) else np.array([np.nan])
+    seen, left = np.split(of_rows, [len(losses)])
+    # probabilities that were computed in other blocks of rows differ by rounding, in float32 and near 0 even more
+    if len(of_rows) != n_pool or not (losses <= 1.001 * seen).all() or not (left >= 0).all():
         raise ParameterError(
-            "`largest_loss` must be a number above 0 that no loss exceeds, or infinity. "
-            f"Got {largest!r}, and a loss of {losses.max()}."
+            f"`largest_loss` must be a number that no loss exceeds, infinity, or one such number for each of {n_pool} "
+            f"rows. Got {shown(largest)}, and losses of {losses.max()} at most."
         )
-    return float(largest)
+    return largest_bound(left, len(losses), n_pool) if bounds.ndim else float(bounds), float(left.sum())

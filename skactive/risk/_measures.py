@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,13 +31,26 @@ def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
 
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Minus the log of the label's probability, which is 0 for unknown labels, and clipped to the float64 precision."""
-    return -np.log(_of_label(*_probabilities(estimator, X, y)).clip(np.finfo(np.float64).eps, 1.0))
+    return _cost(_of_label(*_probabilities(estimator, X, y)))
+
+
+def _cost(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -np.log(probability.clip(np.finfo(np.float64).eps, 1.0))
+
+
+def log_ratios(models: Sequence[Any], X: Any) -> NDArray[np.float64]:
+    """The most that a label can cost one of two models more than the other, by row; one that both do not know: 0."""
+    labels = np.union1d(*(model.classes_ for model in models))
+    of_labels = (_probabilities(model, X, labels) for model in models)
+    costs = [_cost(probabilities @ is_label.T) for probabilities, is_label in of_labels]
+    return np.abs(costs[0] - costs[1]).max(axis=1)
 
 
 def _brier(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Squared distance of the probabilities from certainty of the label (Brier, 1950): 0 to 2, also for two classes."""
     probabilities, is_label = _probabilities(estimator, X, y)
-    return np.square(probabilities).sum(axis=1) - 2 * _of_label(probabilities, is_label) + 1
+    losses = np.square(probabilities).sum(axis=1) - 2 * _of_label(probabilities, is_label) + 1
+    return losses.clip(0.0, 2.0)  # by rounding, probabilities in float32 can add up to more than 1
 
 
 def _of_label(probabilities: NDArray[np.float64], is_label: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -78,7 +91,7 @@ LOSSES: dict[str, Loss] = {
 }
 """Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row."""
 
-LARGEST = {"brier": 2.0, "zero_one": 1.0}
+LARGEST = {"brier": 2.0, "log_loss": float(-np.log(np.finfo(np.float64).eps)), "zero_one": 1.0}
 """The most that the loss of a row can be, where there is a bound: intervals go by it."""
 
 

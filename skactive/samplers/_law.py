@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._utils.randomness import check_rng
-from .._utils.validation import BETA, ScoreError, check_k, check_scores, look_up, numbers_in_place, warn
+from .._utils.validation import (
+    BETA,
+    ScoreError,
+    check_k,
+    check_scores,
+    float64_array,
+    look_up,
+    numbers_in_place,
+    warn,
+)
 from ._distances import PointSet, Vectors
 from ._feasibility import Allowance, LimitedLaw
 from ._plackett_luce import BatchLaw, Law, RankLaw, warn_if_few
@@ -297,7 +306,7 @@ def draw_batch(
     from the start. A pick is uniform among the rows left with probability ``epsilon``.
     """
     draw: Any = look_up("sampler", sampler, SAMPLERS)
-    scores = _kept(scores)
+    scores = _kept(scores, draw)
     keeps_apart = points is not None and diversity > 0
     if not keeps_apart and allowance is None and epsilon == 0:
         if hasattr(draw, "law"):
@@ -350,9 +359,10 @@ def check_has_law(sampler: Any, wanted_by: str) -> None:
         )
 
 
-def _kept(scores: Any) -> Scores:
+def _kept(scores: Any, sampler: Any) -> Scores:
     """Scores that cannot change before probabilities are asked for: a copy, unless they are a read-only array."""
-    checked = check_scores(scores, minus_inf=True)
+    # the package's own samplers check them as they state their law
+    checked = float64_array("scores", scores) if hasattr(sampler, "law") else check_scores(scores, minus_inf=True)
     return checked if isinstance(scores, np.ndarray) and not scores.flags.writeable else checked.copy()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._closed_forms import FallInVariance
 from ._registry import eps, fold, mean, register, tiny, variance_over_draws
 
 _POINTS_OF_PRODUCT = 64  # columns of a product, for each class: enough for a fast one
@@ -59,7 +60,7 @@ def bald(draws: Tensor) -> Tensor:
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
 
 
-@register("classifier")
+@register("classifier", of_law=FallInVariance)
 def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Tensor:
     r"""Expected predictive information gain: what a point's label tells about the labels of target points.
 
@@ -71,6 +72,11 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
 
     Made of matrix products, whose last bits depend on the processor and on the other points of the block: equal points
     have equal scores to rounding, about n_draws ε, and not to the last bit as with other scores.
+
+    This is the score of draws. A query by "epig" does without any for logistic and Bayesian linear regressions and
+    `LastLayerClassifier`, unless its ``n_draws`` or ``posterior`` ask for them: then a row's score is, in closed form,
+    how much its label is expected to lower the variance of the predictions at the targets. Of regressors, only Bayesian
+    linear ones have the score at all.
 
     Parameters
     ----------

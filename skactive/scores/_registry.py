@@ -45,17 +45,20 @@ class Score(Protocol[Side]):
 
 
 SCORES: dict[str, Callable[..., Any]] = {}
-"""Scores by name. A score may carry two attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough) and
-``tasks`` (what it can score: draws of "classifier" and/or "regressor" models, or potential "outcomes")."""
+"""Scores by name. A score may carry three attributes: ``one_draw`` (a single draw, ``predict_proba`` say, is enough),
+``tasks`` (what it can score: draws of "classifier" and/or "regressor" models, or potential "outcomes") and ``of_law``
+(what a query takes instead where draws come from a normal law of weights: ``of_law(law, covariance, targets)`` is a
+function that returns scores of rows; targets and rows are features)."""
 
 
 def register(
-    *tasks: str, one_draw: bool = False, of_mean: bool = False
+    *tasks: str, one_draw: bool = False, of_mean: bool = False, **also: Any
 ) -> Callable[[Callable[Concatenate[Tensor, Side], Tensor]], Score[Side]]:
     """Turn a kernel for one float64 block into a registered score.
 
     A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
-    The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked.
+    The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked. ``also``
+    are further attributes of the score.
     """
 
     def decorate(kernel: Any) -> Any:
@@ -76,7 +79,7 @@ def register(
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
-        score.one_draw, score.tasks = one_draw, tasks  # type: ignore[attr-defined]
+        vars(score).update(also, one_draw=one_draw, tasks=tasks)
         SCORES[kernel.__name__] = score
         return score
 

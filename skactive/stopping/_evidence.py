@@ -32,6 +32,7 @@ from .._utils.validation import (
 from ..posterior._registry import has_source, innermost
 from ..query import model_of, score_pool
 from ..query._pool import check_last_fit
+from ..risk import ActiveTester, RiskEstimate
 from ..scores import SCORES
 
 Values = NDArray[np.float64]
@@ -40,7 +41,8 @@ MOST_ROWS = 1_000  # that are compared: enough for a standard error of at most 1
 _MOST_BYTES = 8 * 2**20  # of these rows, which are kept between reports
 MOST_BATCHES = 10  # that are looked back on: what a model was like before is of no use
 _SURE = 2.576  # standard errors that a slope must be off 0: 99 %, as reports are looked at again and again
-_PRIOR = 0.5  # weight of the assumption that a model is right about itself: that of two labels of which it is sure
+_PRIOR = 1.0  # weight of the assumption that a model is right about itself: that of two labels of which it is sure
+_WIDEST = 0.5  # interval, as a part of what a loss can be, with which an accuracy or risk counts as known
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ class Taught:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Labels of each class, or of each value."""
-        return np.unique(self.y, return_counts=True)[1]
+        """Labels of each class; of numbers none."""
+        return np.unique(self.y if self.is_classifier else self.y[:0], return_counts=True)[1]
 
     def has_draws(self, posterior: Any) -> bool:
         """Whether the estimator has posterior draws, or ``posterior`` says where to take them from."""
@@ -104,11 +106,11 @@ class Snapshot:
     X: Any
     predictions: NDArray[Any]
     probabilities: Values | None  # (n_rows, n_classes); None if predictions are not the most probable labels
-    classes: NDArray[Any] | None
+    classes: NDArray[Any]  # none of regressors
+    shares: Values  # of the labels that the model had, of each class
     is_all: bool  # whether these rows are the whole pool
     n_labels: int  # that the model had
     model: Any  # a copy, as learners fit the same object again; None of what cannot be copied
-    guess: float  # share of the commonest class among these labels
 
     @classmethod
     def of(cls, now: Taught, rng: np.random.Generator) -> Snapshot:
@@ -117,9 +119,28 @@ class Snapshot:
         n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, _MOST_BYTES)) if n else 0
         X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
         predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
-        classes = None if probabilities is None else np.array(estimator.classes_)
-        model, guess = _copy_of(estimator), float(now.counts.max() / now.n_labels)
-        return cls(X, predictions, probabilities, classes, n_kept == n, now.n_labels, model, guess)
+        classes = np.array(getattr(estimator, "classes_", np.unique(now.y)) if now.is_classifier else [])
+        shares = np.array([np.mean(now.y == label) for label in classes])
+        return cls(X, predictions, probabilities, classes, shares, n_kept == n, now.n_labels, _copy_of(estimator))
+
+    @property
+    def commonest(self) -> Any:
+        """The class with the most labels, which a guess names always; None of regressors."""
+        return self.classes[self.shares.argmax()] if len(self.classes) else None
+
+    def chances(self, predictions: NDArray[Any], probabilities: Values | None) -> Values:
+        """Probabilities of the classes (n_rows, n_classes); 1 for what is predicted by a model that has none."""
+        return (predictions[:, np.newaxis] == self.classes) * 1.0 if probabilities is None else probabilities
+
+    def advantage(self, slope: float, scoring: str) -> float:
+        """How much better than naming always the commonest class the model is on these rows, if so far to be believed.
+
+        Its probabilities are drawn towards the shares of the classes by ``slope``. NaN without rows.
+        """
+        if len(self.predictions) == 0:
+            return np.nan
+        p = self.chances(self.predictions, self.probabilities)
+        return MEASURES[scoring](self.shares + slope * (p - self.shares), np.tile(self.shares, (len(p), 1)), p)
 
     def without(self, keys: Sequence[Any]) -> Snapshot:
         """Those that are not among the rows of these keys."""
@@ -257,23 +278,27 @@ def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
 class Tested:
     """Labels of one batch, against what the model before it had said of them: one number a row."""
 
-    confidence: Values  # probability of the predicted label, less that of a guess
-    right: Values  # 1 or 0, less the same
-    guess: float  # how often it is right to name the commonest class of the labels that the model knew
+    spread: Values  # square of the model's probabilities less the shares of the classes, summed over classes
+    agreement: Values  # product of the same with labels (1 or 0) less the shares, summed over classes
+    confidence: Values  # probability of the predicted label
+    right: Values
+    named: Values  # whether the label is the commonest of those that the model knew
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: NDArray[Any], guess: float) -> Tested | None:
-        """None without labels, or if the model has no probabilities."""
-        if len(y) == 0 or not hasattr(model, "predict_proba"):
+    def of(cls, then: Snapshot, X: Any, y: NDArray[Any]) -> Tested | None:
+        """None without labels, or of a model that could not be copied."""
+        if len(y) == 0 or then.model is None:
             return None
-        predictions = as_array(model.predict(X)).reshape(len(y))
-        probabilities = as_array(model.predict_proba(X)).astype(float)
-        return cls(probabilities.max(axis=1) - guess, (predictions == y) - guess, guess)
+        predictions, probabilities = answers_of(then.model, X, len(y))
+        p = then.chances(predictions, probabilities)
+        said, true = p - then.shares, (y[:, np.newaxis] == then.classes) - then.shares
+        sums = (said**2).sum(axis=1), (said * true).sum(axis=1)
+        return cls(*sums, p.max(axis=1), (predictions == y) * 1.0, (y == then.commonest) * 1.0)
 
 
 @dataclass(frozen=True)
 class Trust:
-    """The slope of right against sure: 1 for a model that knows how good it is, 0 where confidence tells nothing.
+    """The slope of labels against probabilities: 1 for a model that knows how good it is, 0 where they tell nothing.
 
     The attributes are described in `skactive.StoppingReport`.
     """
@@ -284,21 +309,20 @@ class Trust:
     n_labels: int = 0
     confidence: float = np.nan
     right: float = np.nan
+    guess: float = np.nan
 
     @classmethod
     def of(cls, tested: Sequence[Tested]) -> Trust:
-        """From the last batches: least squares through the guess."""
+        """From the last batches: least squares through the shares of the classes."""
         if not tested:
             return cls()
-        x, y = (np.concatenate([getattr(batch, name) for batch in tested]) for name in ("confidence", "right"))
-        weight = float(x @ x) + _PRIOR
-        slope = (float(x @ y) + _PRIOR) / weight
+        spread, agreement, *shown = (np.concatenate(of) for of in zip(*(vars(t).values() for t in tested), strict=True))
+        weight = float(spread.sum()) + _PRIOR
+        slope = (float(agreement.sum()) + _PRIOR) / weight
         # an error that allows for unequal spread; a label of the prior has the spread of a coin
-        error = float(np.sqrt(np.sum((x * (y - slope * x)) ** 2) + _PRIOR * 0.25)) / weight
-        low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1)
-        guess = float(np.average([batch.guess for batch in tested], weights=[len(batch.right) for batch in tested]))
-        sure, right = float(x.mean()) + guess, float(y.mean()) + guess
-        return cls(float(middle), float(low), float(high), len(x), sure, right)
+        error = float(np.sqrt(np.sum((agreement - slope * spread) ** 2) + _PRIOR * 0.5)) / weight
+        low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1).tolist()
+        return cls(middle, low, high, len(spread), *(float(of.mean()) for of in shown))
 
     @property
     def is_wrong_about_itself(self) -> bool:
@@ -356,16 +380,60 @@ MEASURES: dict[str, Callable[[Values, Values, Values], float]] = {
 }
 """Each takes the chances of all labels, and the probabilities then and now; all of shape (n_rows, n_classes)."""
 
-_RARE = 0.2  # a class is rare that holds less than this part of what it would hold if all classes were alike
+_RARE = 0.2  # of three classes or more, one is rare with less than this part of what it would hold if all were alike
+_RARE_OF_TWO = 0.3  # share of the rarer of two classes: below, a model that never names it is right in 70 % or more
 
 
-def scoring_for(counts: Any, scoring: StoppingMeasure | Auto, before: StoppingMeasure | None) -> StoppingMeasure:
-    """What "auto" is: that of the first report; average precision if a class is rare among its labels."""
+def scoring_for(
+    counts: NDArray[np.int64], scoring: StoppingMeasure | Auto, before: StoppingMeasure | None
+) -> StoppingMeasure | None:
+    """What "auto" is: average precision if a class is rare; None while there is one class, or none.
+
+    Of more than two classes the first report decides. Of two, any report may find that one is rare: few labels may
+    hide that, and queries then ask for the rarer class more often than it comes.
+    """
     if scoring != "auto":
         return scoring
-    if before is not None:
+    if len(counts) < 2 or before not in (None, "accuracy") or (before is not None and len(counts) > 2):
         return before
-    return "average_precision" if len(counts) > 1 and counts.min() < _RARE * counts.sum() / len(counts) else "accuracy"
+    rare = _RARE_OF_TWO if len(counts) == 2 else _RARE / len(counts)
+    return "average_precision" if counts.min() < rare * counts.sum() else "accuracy"
+
+
+# --- what labels for a test tell ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """How accurate a model is by labels of a test or out-of-fold answers, and a guess; NaN of other losses."""
+
+    is_told: bool = False  # whether the interval is narrow enough to count
+    value: float = np.nan
+    low: float = np.nan
+    guess: float = np.nan  # accuracy of naming always the commonest class
+    ends: tuple[float, float] = (np.nan, np.nan)  # of its interval; NaN where it is that of the labels taught
+    commonest: Any = None
+
+    @classmethod
+    def of(cls, risk: RiskEstimate | None, test: ActiveTester | None, model: Any, now: Snapshot) -> Known | None:
+        """None without either, or of a loss without a bound, whose interval tells nothing."""
+        guess = float(now.shares.max(initial=0)), (np.nan, np.nan), now.commonest
+        if risk is None and test is not None and len(now.classes):
+            risk, guess = test.accuracy(model), _named(test, model)
+        largest = 1.0 if risk is None or risk.greater_is_better else risk.largest_loss
+        if risk is None or not np.isfinite(largest):
+            return None
+        low, high = risk.interval()
+        is_told = high - low <= _WIDEST * largest
+        return cls(is_told, risk.value, low, *guess) if risk.greater_is_better else cls(is_told)
+
+
+def _named(test: ActiveTester, model: Any) -> tuple[float, tuple[float, float], Any]:
+    """Accuracy of naming always the commonest class of test labels, its interval, and the class."""
+    errors = {c: test.risk(model, lambda _, X, y, c=c: (y != c) * 1.0) for c in np.unique(test.labels_).tolist()}
+    commonest = min(errors, key=lambda c: errors[c].value)
+    low, high = errors[commonest].interval()
+    return 1 - errors[commonest].value, (1 - high, 1 - low), commonest
 
 
 # --- what the acquisition function says of the rest of the pool -------------------------------------

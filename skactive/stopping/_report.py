@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,10 @@ from .. import _containers as chunks
 from .._utils import html
 from .._utils.randomness import check_random_state
 from .._utils.types import Auto, LossName, Posterior, StoppingMeasure, Verdict
-from .._utils.validation import Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
+from .._utils.validation import ParameterError, Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ..risk._estimates import looked_at
-from ._evidence import MEASURES, MOST_BATCHES, Gains, PoolScores, Snapshot, Taught, Tested, Trust, scoring_for
+from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, PoolScores, Snapshot, Taught, Tested, Trust, scoring_for
 from ._sentences import sentences_of
 
 HUNDRED = 100  # labels that the tolerance is the price of
@@ -33,12 +33,13 @@ class StoppingReport:
     Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
 
     - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` over ``patience`` labels
-      or more is below ``tolerance``, or surely is by ``test``;
+      or more is below ``tolerance``, or surely is by ``test``, and there is no ``doubt`` about the model;
     - "go on" if the rate is surely not below it, by the lower end of ``trust`` or by ``test``;
     - "too early" without two previous reports, with labels of one class only, if no row is left that both reports
       looked at, or over fewer than ``patience`` labels;
     - "cannot be told" if labels bring what they must by the model's own word, which is not known to be worth as much;
-      or if they seem to bring less, and a class has five labels or fewer (of average precision, a hundred).
+      or if they seem to bring less, and a class has five labels or fewer (of average precision, a hundred), or there is
+      a ``doubt``.
 
     Attributes
     ----------
@@ -53,8 +54,8 @@ class StoppingReport:
     n_recent : int
         By "probabilities" the labels between the previous report and the last one before it that is ``patience`` labels
         back, or the first one; else those between that one and this report.
-    scoring : {"accuracy", "average_precision", "balanced_accuracy", "log_loss"}
-        What gains are gains of.
+    scoring : {"accuracy", "average_precision", "balanced_accuracy", "log_loss"} or None
+        What gains are gains of. None for regressors, and before there are two classes.
     measure : {"probabilities", "changes", "movement"}
         "probabilities": how much better, in terms of ``scoring``, the later model's predictions are than the earlier
         one's by the predict_proba of the model after both, times the slope of ``trust``. "changes", for models without
@@ -63,10 +64,19 @@ class StoppingReport:
         the mean square of the change, in units of the variance of the labels.
     trust : Trust
         How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
-        when they were bought, the slope of right (1 or 0) against its confidence, both less the share of the commonest
-        class, which a guess would get.
-        ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 % interval, ``n_labels`` how many labels there were,
-        ``confidence`` how sure it was and ``right`` how often it was right.
+        when they were bought, the slope of labels (1 or 0 for each class) against its probabilities, both less the
+        shares of the classes, by which a guess would go. ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 %
+        interval, ``n_labels`` how many labels there were, ``confidence`` how sure it was, ``right`` how often it was
+        right, and ``guess`` how often the commonest class was.
+    advantage : float
+        How much better than naming always the class with the most labels, ``commonest``, the model is in terms of
+        ``scoring``, by its probabilities on rows without a label, drawn towards the shares by the slope of ``trust``.
+    known : Known or None
+        By ``risk``, ``test``, or out-of-fold answers of a campaign: the accuracy (``value``, ``low``), that of naming
+        always one class (``guess``), and whether the interval is at most half of what is possible (``is_told``).
+    doubt : {"", "unknown", "no better", "perhaps no better"}
+        Why nobody should stop with this model: its accuracy is not told yet; or by the accuracy it is no better than a
+        guess; or, by ``trust.low``, ``advantage`` and ``known.low``, perhaps no better.
     fewest : int
         Labels of the rarest class; 0 for regressors.
     tested : RiskDifference or None
@@ -126,9 +136,10 @@ class StoppingReport:
     ...     left = np.delete(left, idx)
     ...     report = StoppingReport.from_learner(learner, X[left], report, random_state=0)
     >>> print(report)
-    1... labels: stop. The last ... brought ... points of accuracy, by the model's own probabilities: ... points per 100
-    labels; `tolerance` asks for 5. The last batch changed ... % of the predictions on 9... rows; below ... % on the
-    pool, with 95 % confidence. By BALD, the best tenth of the pool is ... times as informative as its average row.
+    1... labels: stop. The last ... labels brought ... of accuracy, by the model's own probabilities: ... points per 100
+    labels. You asked to stop when 100 further labels bring less than 5 points of accuracy (`tolerance`). The last batch
+    changed ... % of the predictions on 9... rows; below ... % on the pool, with 95 % confidence. The best tenth of the
+    pool is ... times as informative (BALD) as its average row.
     """
 
     rules: ClassVar[Rules] = {
@@ -163,11 +174,14 @@ class StoppingReport:
     tolerance: float
     patience: int
     target_risk: float | None
-    scoring: StoppingMeasure
+    scoring: StoppingMeasure | None
     recent: float
     n_recent: int
     fewest: int
     trust: Trust
+    advantage: float
+    commonest: Any
+    known: Known | None
     tested: RiskDifference | None
     _past: tuple[Snapshot, ...] = field(repr=False, compare=False)
     _batches: tuple[Tested, ...] = field(repr=False, compare=False)
@@ -216,9 +230,9 @@ class StoppingReport:
         target_risk : float, optional
             The risk, or accuracy, that is good enough.
         scoring : {"auto", "accuracy", "balanced_accuracy", "average_precision", "log_loss"}, default="auto"
-            What labels are to improve, and ``tolerance`` is in units of. "auto": accuracy; average precision if one of
-            the classes is rare among the labels of the first report, holding less than a fifth of an equal share (a
-            tenth of all, of two classes), as a model that says "no" to everything is nearly always right then. Of two
+            What labels are to improve, and ``tolerance`` is in units of. "auto": accuracy; average precision if a class
+            is rare, as a model that never names it is mostly right then: of two classes, with less than 30 % of the
+            labels in any report so far; of more, with less than a fifth of an equal share in the first one. Of two
             classes, average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
         test : ActiveTester, optional
             Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
@@ -246,7 +260,12 @@ class StoppingReport:
         now = Taught.checked(learner, X_pool, X_training, y_training, sample_weight)
         rng = check_random_state(random_state)
         before = _Before.of(previous, now, patience)
+        if scoring != "auto" and not now.is_classifier:
+            raise ParameterError(
+                f'`scoring` must be left at "auto" for a regressor. Got {scoring!r}, which is of classes.'
+            )
         measured = scoring_for(now.counts, scoring, None if previous is None else previous.scoring)
+        in_terms_of = measured or "accuracy"
         trust = Trust.of(before.batches)
         scores, gains = PoolScores(), Gains()
         with whole_fit(now.estimator, now.y):
@@ -258,15 +277,20 @@ class StoppingReport:
             if previous is not None:
                 left = before.past[-1].without(now.keys)
                 previous._check_recognised(left, now)
-                gains = Gains(previous.gains).after(now, before.past, left, trust.slope, measured)
-            tested = _difference(test, before.past, snapshot.model, measured)
+                gains = Gains(previous.gains).after(now, before.past, left, trust.slope, in_terms_of)
+            tested = _difference(test, before.past, snapshot.model, in_terms_of)
+            known = Known.of(risk, test, now.estimator, snapshot)
+            advantage = snapshot.advantage(trust.slope, in_terms_of) if now.is_classifier else np.nan
         return cls(
             labels=(*before.labels, now.n_labels),
             n_pool=now.n_pool,
-            one_class=now.is_classifier and len(now.counts) == 1,
+            one_class=len(now.counts) == 1,
             scoring=measured,
             fewest=int(now.counts.min()) if now.is_classifier else 0,
             trust=trust,
+            advantage=advantage,
+            commonest=snapshot.commonest,
+            known=known,
             tested=tested,
             **vars(gains),
             **vars(scores),
@@ -316,6 +340,12 @@ class StoppingReport:
     @property
     def verdict(self) -> Verdict:
         """Whether to "go on" or to "stop", that it is "too early" to decide, or that this "cannot be told"."""
+        by_gains = self.by_gains
+        return "cannot be told" if by_gains == "stop" and self.n_pool and self.doubt else by_gains
+
+    @property
+    def by_gains(self) -> Verdict:
+        """What the verdict would be if there were no doubt about the model."""
         if self.standing == "reached" or self.n_pool == 0:
             return "stop"
         if not self.gains or self.one_class or np.isnan(self.rate):
@@ -332,9 +362,25 @@ class StoppingReport:
         return "stop" if self.rate < self.tolerance and not is_handful else "cannot be told"
 
     @property
+    def doubt(self) -> Literal["", "unknown", "no better", "perhaps no better"]:
+        known = self.known
+        if known and self.scoring == "accuracy" and known.value <= known.guess:
+            return "no better"
+        if known and not known.is_told and self.standing != "reached":
+            return "unknown"
+        is_better = (self.trust.low > 0 and self.advantage > 0) or (known and known.low > known.guess)
+        is_better = is_better or self.standing == "reached" or self.commonest is None
+        return "" if is_better else "perhaps no better"
+
+    @property
     def rate(self) -> float:
         """What the last ``n_recent`` labels brought, for 100 of them; NaN if unknown."""
         return HUNDRED * self.recent / self.n_recent if self.n_recent else np.nan
+
+    @property
+    def labels_alone_fail(self) -> bool:
+        """Whether a hundred labels or more have not shown that the model is better than a guess, and bring little."""
+        return self.verdict != self.by_gains and "better" in self.doubt and self.labels[-1] >= HUNDRED
 
     def _surely(self) -> float:
         """The least that the rate is, as far as the model's word about itself is known to count; none of a bound."""
@@ -345,8 +391,8 @@ class StoppingReport:
 
     def _tested_rates(self) -> tuple[float, float]:
         """Ends of the gain for 100 labels, as seen on test labels; infinite where it was not."""
-        if self.tested is None or self.scoring not in _LOSSES:
-            return -np.inf, np.inf
+        if self.tested is None or self.scoring not in _LOSSES or not np.isfinite(self.tested.more.largest_loss):
+            return -np.inf, np.inf  # the interval of a loss without a bound, as a squared error, tells nothing
         n_labels = self.labels[-1] - self._past[0].n_labels
         more, less = (looked_at(part, len(self.labels)) for part in (self.tested.more, self.tested.less))
         low, high = replace(self.tested, more=more, less=less).interval(every_look=True)
@@ -405,8 +451,8 @@ class _Before:
         previous._check_earlier(now)
         past, batches = previous._window(patience), previous._batches
         last, new = past[-1], np.flatnonzero([key not in previous._taught for key in now.keys])
-        if now.is_classifier and last.model is not None and last.probabilities is not None:
-            tested = Tested.of(last.model, chunks.take_rows(now.X, new), now.y[new], last.guess)
+        if now.is_classifier:
+            tested = Tested.of(last, chunks.take_rows(now.X, new), now.y[new])
             batches = (*batches, *([] if tested is None else [tested]))[-MOST_BATCHES:]
         return cls(previous.labels, past, batches)
 

@@ -15,6 +15,7 @@ def sentences_of(report: Any) -> dict[str, str]:
         "labels": _on_labels(report),
         "gain": _on_gains(report),
         "trust": _on_trust(report),
+        "guess": _on_guess(report),
         "test": _on_test(report),
         "predictions": _on_predictions(report),
         "risk": _on_risk(report),
@@ -36,32 +37,38 @@ def _on_labels(report: Any) -> str:
 def _on_gains(report: Any) -> str:
     if not report.gains or report.one_class or np.isnan(report.rate):
         return ""
-    name, unit = report.scoring.replace("_", " "), _nats if report.scoring == "log_loss" else _points
+    moved = report.measure == "movement"
+    unit = _percent if moved else _nats if report.scoring == "log_loss" else _points
+    name = "the variance of the labels" if moved else (report.scoring or "accuracy").replace("_", " ")
     brought = {
         "probabilities": f"brought {unit(report.recent)} of {name}, by the model's own probabilities",
         "changes": f"brought at most {_points(report.recent)} of accuracy, since no more predictions changed",
-        "movement": f"moved predictions by {_percent(report.recent)} of the variance of the labels",
+        "movement": f"moved predictions by {unit(report.recent)} of {name}",
     }[report.measure]
-    of_hundred = (_percent if report.measure == "movement" else unit)(report.rate)
-    few = f", over at least {report.patience} labels (`patience`)" if report.verdict == "too early" else ""
-    asked = f"{report.tolerance:g}" if unit is _nats else f"{100 * report.tolerance:g}"
-    return f"The last {report.n_recent} {brought}: {of_hundred} per 100 labels; `tolerance` asks for {asked}{few}."
+    last = "label" if report.n_recent == 1 else f"{report.n_recent} labels"
+    few = f", over {report.patience} or more (`patience`)" if report.verdict == "too early" else ""
+    return (
+        f"The last {last} {brought}: {unit(report.rate)} per 100 labels. You asked to stop when 100 further labels "
+        f"bring less than {unit(report.tolerance)} of {name} (`tolerance`){few}."
+    )
 
 
 def _on_trust(report: Any) -> str:
     if report.measure == "movement" or not report.gains or report.one_class:
         return ""
     trust, parts = report.trust, []
-    if trust.n_labels and trust.is_wrong_about_itself:
+    if report.measure == "probabilities" and trust.is_wrong_about_itself:
         parts.append(
             f"The model is overconfident: on the last {trust.n_labels} labels it was {_percent(trust.confidence)} "
             f"confident but {_percent(trust.right)} accurate before training on them. Estimated gains are scaled by "
             f"{trust.slope:.2g}."
         )
-    if report.verdict != "cannot be told":
+    if report.by_gains != "cannot be told":
         return " ".join(parts)
     if report.rate < report.tolerance:
-        parts.append(f"A class has {report.fewest} labels only, which say little about the next ones.")
+        parts.append(
+            f"A class has {report.fewest} label{'s' * (report.fewest != 1)} only, which say little about the next ones."
+        )
     elif report.measure == "changes":
         parts.append("This is only an upper bound. Pass `test=` (labelled test rows) to measure the gain.")
     else:
@@ -71,11 +78,35 @@ def _on_trust(report: Any) -> str:
     return " ".join(parts)
 
 
+def _on_guess(report: Any) -> str:
+    """How good it is to name always the commonest class, and why nobody should stop with this model."""
+    known, trust, parts = report.known, report.trust, []
+    if known is not None and not np.isnan(known.guess):
+        of_what = " of the labels taught"
+        if not np.isnan(known.ends[0]):
+            of_what = " ({} to {})".format(*(_percent(min(max(end, 0.0), 1.0)) for end in known.ends))
+        parts.append(f"Always naming {str(known.commonest)!r} is right in {_percent(known.guess)}{of_what}.")
+    if report.verdict == report.by_gains:
+        return " ".join(parts)
+    if report.doubt == "unknown":
+        return " ".join([*parts, "Its accuracy is not known yet: label more rows."])
+    if report.doubt == "no better":
+        parts.append("The model is no better than that.")
+    else:
+        parts.append(
+            f"It is not known to be better than always naming {str(report.commonest)!r}: before training on the last "
+            f"{trust.n_labels} labels the model was right in {_percent(trust.right)} of them, that in "
+            f"{_percent(trust.guess)}."
+        )
+    remedy = "Labels alone have not helped: try other columns or another model, or test it (`test=`)."
+    return " ".join([*parts, remedy if report.labels_alone_fail else "More labels tell."])
+
+
 def _on_test(report: Any) -> str:
     if report.tested is None:
         return ""
     low, high = (100 * end for end in report.tested.interval())
-    if report.scoring == "log_loss" or report.measure == "movement":
+    if report.scoring == "log_loss" or report.commonest is None:
         return f"On {report.tested.n_labelled} test labels the loss fell by {report.tested.value:.2g} over these."
     return (
         f"On {report.tested.n_labelled} test labels these brought {100 * report.tested.value:+.2g} points of accuracy "
@@ -111,22 +142,28 @@ def _on_scores(report: Any) -> str:
     if np.isnan(report.best_score):
         return ""
     if report.best_score > NEAR * report.ceiling:
-        return "The draws disagree as much as they can: with more draws, scores would rank rows better."
+        return "The draws disagree about the best rows as much as they can. More of them (`n_draws`) would rank better."
     if report.best_score <= report.floor:
         return "Scores differ by no more than the noise of the draws: use more draws, or choose rows at random."
     times = report.best_score / report.mean_score
     if report.ceiling == np.inf:
         return f"The model is {times:.2g} times as uncertain in the best tenth of the pool as in its average row."
-    return f"By BALD, the best tenth of the pool is {times:.2g} times as informative as its average row."
+    return f"The best tenth of the pool is {times:.2g} times as informative (BALD) as its average row."
 
 
 def _points(gain: float) -> str:
-    return f"{100 * gain:.2g} points"
+    number = _number(100 * gain)
+    return f"{number} point{'' if number == '1' else 's'}"
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+    return f"{_number(100 * share)} %"
+
+
+def _number(value: float) -> str:
+    """Two digits, or all before the point."""
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:.0f}"
 
 
 def _nats(gain: float) -> str:
-    return f"{gain:.2g} nats"
+    return f"{_number(gain)} nats"

@@ -230,8 +230,10 @@ def test_numbers_are_predicted_by_a_regressor(tmp_path):
     campaign.tell(dict.fromkeys(batch.index, "1.5"))  # as a file has it
     accuracy = campaign.status(report=False).accuracy
     assert (accuracy.measure, accuracy.n_labels, accuracy.weighted) == ("root mean squared error", 30, False)
-    assert 0 <= accuracy.low < accuracy.value < accuracy.high < 3
-    assert re.match(r"root mean squared error \d.* on rows like those labelled, from 30 labels", str(accuracy))
+    assert 0 <= accuracy.low < accuracy.value < accuracy.high == np.inf
+    assert re.match(r"root mean squared error \d.* \(95 %: at least \d.*\) of guesses for the \d+ rows", str(accuracy))
+    assert "as if the rows with a label were like the others" in str(accuracy)
+    assert "There is no upper end, as a few large errors may not have been met" in str(accuracy)
     assert campaign.recheck(40)["difference"].is_monotonic_decreasing
 
 
@@ -436,6 +438,24 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
     assert capsys.readouterr().err == ""
     opened(tmp_path, table(), verbose=1).ask(3)
     assert "row/s" in capsys.readouterr().err
+    campaign.ask(67)  # all that were left: rows that are out have no label either
+    assert campaign.status(accuracy=False).report.n_pool == 75
+
+
+def test_of_coins_no_status_says_stop_and_the_first_batches_say_that_a_class_is_rare(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"customer": range(400), "x": rng.normal(size=400), "churn": None})
+    coin, campaign = np.where(rng.random(400) < 0.2, "yes", "no"), started(tmp_path, frame)
+    for k in range(11):  # more than reports look back on
+        campaign.tell({id: coin[id] for id in campaign.ask(20 if k == 0 else 10).index})
+    found, unseen = campaign.status(scoring="accuracy"), campaign.status(accuracy=False)
+    assert unseen.report.scoring == "average_precision"
+    assert unseen.accuracy is None
+    assert unseen.report.known == found.report.known
+    assert found.report.known.is_told == found.accuracy.is_told
+    assert (found.report.verdict, unseen.report.verdict) == ("cannot be told", "cannot be told")
+    assert "Labels alone have not helped: try other columns or another model." in str(found)
+    assert "Always naming 'no' is right in" in str(found)
 
 
 def test_recheck_lists_the_labels_that_were_turned_round_first(tmp_path):

@@ -103,10 +103,23 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
     exported = pd.read_csv("all.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
     assert len(exported) == 30
     assert all(says[id] == label for id, label in exported.items())
+    shell("ask c.db -n 20 -o week2.csv")
+    for week in (1, 2):
+        filled(f"week{week}.csv", says)
+        shell(f"tell c.db week{week}.csv")
+    status = json.loads(shell("status c.db --json").out)
     shell("report c.db -o report.html")
     page = Path("report.html").read_text(encoding="utf-8")
-    for part in (html.escape(status["report"]), "30 labelled, 10 out", "The last batch", "<svg", "&lt;b&gt;extra"):
+    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
         assert part in page
+    shell("ask c.db -n 20 -o last.csv")
+    filled("last.csv", says)
+    shell("tell c.db last.csv")
+    of_report = "--scoring log_loss --tolerance 0.3 --patience 5"
+    status = json.loads(shell(f"status c.db {of_report} --json").out)
+    assert "bring less than 0.3 nats of log loss (`tolerance`)" in status["report"]
+    shell(f"report c.db {of_report} -o report.html --force")
+    assert html.escape(status["report"]) in Path("report.html").read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
 
@@ -165,16 +178,16 @@ def test_labels_that_are_numbers_are_seen_in_the_file_with_decimal_commas_too(sh
     assert kinds == {"textarea"}
 
 
-def test_the_same_seed_asks_for_the_same_rows_whatever_the_encoding_of_the_table_which_is_kept(shell):
+def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(shell):
     text = pool().to_csv(index=False, sep=";")
     files = []
     for name, encoding in (("a", "latin-1"), ("b", "utf-16")):
         Path("pool.csv").write_text(text, encoding=encoding, newline="")
         shell(f"{START.replace('c.db', f'{name}.db')} --seed 5")
         shell(f"ask {name}.db -n 9 -o {name}.csv")
-        files.append(Path(f"{name}.csv").read_bytes().decode(encoding))
+        files.append(Path(f"{name}.csv").read_bytes())
     assert files[0] == files[1]
-    assert files[0].startswith("id;churn;skip;age;plan")
+    assert files[0].decode("utf-8-sig").startswith("id;churn;skip;age;plan")
 
 
 def test_a_file_of_recheck_is_corrected_and_told(shell):
@@ -203,6 +216,9 @@ def test_simulate_says_whether_labels_would_have_been_saved(shell):
     line = "simulate full.csv --id id --target churn --model logistic --trials 2 --rounds 1 -n 8 --initial 10"
     facts = json.loads(shell(f"{line} --json -o s.png").out)
     assert {row["query"] for row in facts["queries"]} == {"default", "top of the ranking", "uniform", "BALD, sampled"}
+    assert {row["p_holm"] for row in facts["queries"] + facts["saved"]} == {None}  # two trials can tell nothing
+    assert {row["verdict"] for row in facts["saved"]} == {"cannot be told"}
+    assert facts["sentence"].endswith("cannot be told from these trials.")
     assert Path("s.png").stat().st_size > 10_000
     assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
     assert "--trials must be an integer" in shell(f"{line} --trials 0", 2).err
@@ -280,6 +296,22 @@ def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_to
     assert shell.counts()["n_out"] == 2
 
 
+def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_named_before_it_is_read(shell):
+    shell.label(6)
+    assert "c.db is the file of the campaign" in shell("backup c.db c.db --force", 2).err
+    assert "copy.db is a whole copy of c.db. 90 rows: 6 labelled" in shell("backup c.db copy.db").out
+    assert "copy.db exists" in shell("backup c.db copy.db", 2).err
+    assert shell("ask copy.db -n 2").err == ""
+    for folder in ("moved", "alone"):
+        os.mkdir(folder)
+        shell(f"backup copy.db {folder}/c.db")
+    shutil.copy("pool.csv", "moved")
+    assert shell("ask moved/c.db -n 2").err == ""
+    assert "is not there any more: name the table by --pool" in shell("ask alone/c.db", 2).err
+    assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
+    assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
+
+
 def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
     table.head(3).to_parquet("twice.parquet")
     table.head(3).assign(more=1).to_parquet("other.parquet")
@@ -287,7 +319,7 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
         (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "No such file"),
         ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "twice.parquet"], "rows 1 of twice.parquet, 2 of twice.parquet"),
+        ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
     ]:
         error = shell(of("c.db", *files), 2).err
         assert message in error, files
@@ -297,7 +329,7 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
-        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 3: the id must be different .* Got '1' again in row 3"),
+        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
         ("name,age,churn\na,3,\n", r"pool\.csv has no column 'id'"),
         ("id,age,churn\n1,3,yes\n2,4,no\n", r"pool\.csv: the target must have gaps"),
         ("id,age,churn\n", r"pool\.csv: the table must have at least one row"),
@@ -314,12 +346,12 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
     free = (set(frame["id"]) - {one, *others}).pop()
     before = Path("c.db").read_bytes()
     for text, message in [
-        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is no id of the campaign"),
-        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
-        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 3: '\d+' has two labels, 'yes' and 'no'"),
-        (f"id,churn\n{one},maybe\n", r"a\.csv, row 2: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
+        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 2: '999' is no id of the campaign"),
+        (f"id,churn\n{free},yes\n", r"a\.csv, row 1: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
+        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 2: '\d+' has two labels, 'yes' and 'no'"),
+        (f"id,churn\n{one},maybe\n", r"a\.csv, row 1: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
         (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
-        ("id,churn\n,yes\n", r"a\.csv, row 2: a row has no id"),
+        ("id,churn\n,yes\n", r"a\.csv, row 1: a row has no id"),
     ]:
         Path("a.csv").write_text(text)
         error = shell("tell c.db a.csv", 2).err
@@ -481,46 +513,32 @@ def test_parameters_of_python_become_options():
         assert _in_shell(said, command, vars(_parse(command, arguments))) == words
 
 
-def test_start_lists_how_columns_are_read_by_the_rows_of_the_spreadsheet_and_report_has_it(shell):
+def test_start_lists_how_columns_are_read_and_report_has_it(shell):
     frame = pool(weight=[f"{i}.5 mg" if i != 5 else "heavy" for i in range(N)], code=[f"{i:03d}" for i in range(N)])
-    text = frame.to_csv(index=False).replace("004,", "\n004,")  # an empty line above the row
-    Path("pool.csv").write_text(text)
+    frame.to_csv("pool.csv", index=False)
     out = shell(f"{START} --model logistic --seed 0").out
     for line in ("Read as number: age, weight (1 gap).", "Read as category: plan.", "Read as text: code."):
         assert f"\n{line}\n" in out
-    assert "\nColumn 'weight': 1 value is no number like 1.5 mg ('heavy', row 8), and so a gap.\n" in out
+    assert "\nColumn 'weight': 1 value is no number like 1.5 mg ('heavy', row '005'), and so a gap.\n" in out
     shell("report c.db -o r.html")
-    assert "heavy (row 8)" in Path("r.html").read_text(encoding="utf-8")
+    assert "<td>heavy</td>" in Path("r.html").read_text(encoding="utf-8")
 
 
-def test_numbers_keep_the_decimal_mark_of_the_pool_and_ids_get_their_zeros_back(shell):
+def test_numbers_keep_the_decimal_mark_of_the_pool_in_batches_returned_labels_and_exports(shell):
     frame = pool(share=[i + 0.5 for i in range(N)])
     frame.to_csv("pool.csv", index=False, sep=";", decimal=",")
     shell(f"{START} --task regression --model logistic --seed 0")
     shell("ask c.db -n 4 -o a.csv")
     batch = pd.read_csv("a.csv", dtype=str, sep=";")
     assert batch["share"].str.fullmatch("[0-9]+,5").all()
-    batch.assign(churn=["1.028", "12.500", "980", "2.100"], id=batch["id"].str.lstrip("0") + ".0").to_csv(
-        "a.csv", index=False, sep=";"
-    )
-    said = shell("tell c.db a.csv")
-    assert "4 ids lack zeros, which spreadsheets take away" in said.err
-    assert "least: 980, mean: 4152, largest: 12500" in said.out
+    batch.assign(churn=["1.028", "12.500", "980", "2.100"]).to_csv("a.csv", index=False, sep=";")
+    assert "least: 980, mean: 4152, largest: 12500" in shell("tell c.db a.csv").out
     shell("ask c.db -n 2 -o b.csv")
     batch = pd.read_csv("b.csv", dtype=str, sep=";")
     batch.assign(churn=["1.028", "7.5"]).to_csv("b.csv", index=False, sep=";")
     error = shell("tell c.db b.csv", 2).err
-    assert "b.csv, row 2: a label must be a number, with the decimal mark ',' unless --decimal names another" in error
-    assert "2 new labels" in shell("tell c.db b.csv --decimal .").out
+    assert "b.csv, row 2: a label must be a number, with the decimal mark ',' of the table. Got '7.5'" in error
+    batch.assign(churn=["1.028", "7,5"]).to_csv("b.csv", index=False, sep=";")
+    assert "2 new labels" in shell("tell c.db b.csv").out
     shell("export c.db -o out.csv --guesses")
-    assert pd.read_csv("out.csv", sep=";", decimal=",")["churn"].dropna().sum() == 4 * 4152 + 8.528
-
-
-def test_a_sheet_is_named(shell):
-    with pd.ExcelWriter("pool.xlsx") as book:
-        pd.DataFrame({"note": ["secret"]}).to_excel(book, sheet_name="notes", index=False)
-        pool().to_excel(book, sheet_name="data", index=False)
-    line = f"{START} --seed 0".replace("pool.csv", "pool.xlsx")
-    assert "it has no sheet 'x'. Its sheets: notes, data." in shell(f"{line} --sheet x", 2).err
-    shell(f"{line} --sheet data")
-    assert len(shell("ask c.db -n 2").out.splitlines()) == 3
+    assert pd.read_csv("out.csv", sep=";", decimal=",")["churn"].dropna().sum() == 4 * 4152 + 1035.5

@@ -341,6 +341,19 @@ def test_rights_and_links_are_kept_and_what_is_no_regular_file_is_left_alone():
         pass
 
 
+@pytest.mark.skipif(os.name == "nt", reason="processes of another kind")
+def test_an_unfinished_file_of_a_killed_command_is_removed_by_the_next_one_and_none_of_a_living_one():
+    if (child := os.fork()) == 0:
+        with atomic_write("a.db") as unfinished:
+            unfinished.with_name(f"{unfinished.name}-journal").write_text("of SQLite")
+            os._exit(9)
+    os.waitpid(child, 0)
+    assert len(os.listdir()) == 2
+    with atomic_write("a.csv") as unfinished, atomic_write("b.csv"):
+        assert unfinished.exists()
+    assert sorted(os.listdir()) == ["a.csv", "b.csv"]
+
+
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 TRICKY = ["NA", "03", "1e5", "=1+1", "True", "_x0041_", "'", ",", "", "\ufeff", "\r", "\n", "\r\n", '"', '""', " a "]
 CELLS = st.text(LETTERS, max_size=8) | st.sampled_from(TRICKY) | st.text('0123456789.,;"\n\r\t| -', max_size=6)

@@ -161,6 +161,8 @@ def test_a_row_that_has_no_room_is_an_error():
 
     with pytest.warns(UserWarning, match="Memory ran out"), pytest.raises(MemoryError):
         InBlocks(5).joined(no_room, TensorRows(torch.randn(5, 4)))
+    with pytest.raises(ValueError, match="one row or more"):
+        InBlocks(5).joined(no_room, TensorRows(torch.randn(0, 4)))
 
 
 def test_the_module_and_the_global_generators_are_left_alone(global_state_untouched):

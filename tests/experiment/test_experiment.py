@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from skactive import ExperimentResult, StochasticBatchQuery, run_experiment
+from skactive import ExperimentResult, LearningCurveDisplay, StochasticBatchQuery, run_experiment
 from skactive._utils import randomness as global_random
 from skactive._utils import statistics
 from skactive.experiment._plan import choose_initial, plan_trials
@@ -310,22 +310,22 @@ def test_json_gives_the_same_result_back_to_the_last_bit():
 
 def test_a_summary_leaves_the_first_labels_out_and_has_students_numbers():
     rng = np.random.default_rng(0)
-    curves = {name: rng.random((5, 3)) for name in ("power", "uniform", "topk")}
+    curves = {name: rng.random((8, 3)) for name in ("power", "uniform", "topk")}
     rows = {row["query"]: row for row in made_up(curves).summary().rows}
     means = {name: curve[:, 1:].mean(axis=1) for name, curve in curves.items()}
     for name, row in rows.items():
-        low, high = stats.t.interval(0.95, 4, means[name].mean(), stats.sem(means[name]))
+        low, high = stats.t.interval(0.95, 7, means[name].mean(), stats.sem(means[name]))
         np.testing.assert_allclose(
             [row["mean"].mean, row["mean"].low, row["mean"].high], [means[name].mean(), low, high]
         )
-        assert row["n_trials"] == 5
+        assert row["n_trials"] == 8
     for name in ("power", "topk"):
         test = stats.ttest_rel(means[name], means["uniform"])
         interval = test.confidence_interval(0.95)
         difference = rows[name]["difference"]
         np.testing.assert_allclose([difference.low, difference.high], interval)
         d = means[name] - means["uniform"]
-        flips = [abs(np.dot(signs, d)) for signs in itertools.product((-1, 1), repeat=5)]
+        flips = [abs(np.dot(signs, d)) for signs in itertools.product((-1, 1), repeat=8)]
         assert rows[name]["p_value"] == np.mean(np.array(flips) >= abs(d.sum()) - 1e-12)
     p = [rows["power"]["p_value"], rows["topk"]["p_value"]]
     assert [rows["power"]["p_holm"], rows["topk"]["p_holm"]] == pytest.approx(reference.holm(p))
@@ -363,22 +363,86 @@ def test_a_trial_in_which_one_run_failed_is_left_out_for_all_and_a_query_that_al
 
 
 @pytest.mark.parametrize(
-    ("differences", "verdict"),
+    ("mean", "spread", "verdict"),
     [
-        ([-0.02, -0.021, -0.022], "worse"),
-        ([0.002, 0.0021, 0.0022], "better, within the margin"),
-        ([-0.001, 0.001, 0.0005], "within the margin"),
-        ([-0.01, 0.03, 0.02], "cannot be told"),
-        ([0.01, 0.01, 0.01], "cannot be told"),  # equal: nothing is known of their spread
+        (0.002, 0.0001, "better, within the margin"),
+        (0.0005, 0.001, "within the margin"),
+        (0.01, 0.0, "cannot be told"),  # equal: nothing is known of their spread
     ],
 )
-def test_verdicts_say_better_worse_within_the_margin_or_that_it_cannot_be_told(differences, verdict):
-    curves = {"a": [[0.5, 0.7 + d] for d in differences], "uniform": [[0.5, 0.7]] * 3}
-    (row,) = (row for row in made_up(curves).summary().rows if row["query"] == "a")
-    assert row["verdict"] == verdict
-    if np.ptp(differences) > 1e-9:
-        times = (1.959964 + 0.841621) * np.std(differences, ddof=1) / np.mean(differences)
-        assert row["trials_to_tell"] == max(2, np.ceil(times**2))
+def test_verdicts_say_whether_a_difference_matters_and_equal_ones_cannot_be_told(mean, spread, verdict):
+    curves = {"a": [[0.5, 0.7 + mean + spread * x] for x in np.linspace(-1, 1, 8)], "uniform": [[0.5, 0.7]] * 8}
+    assert made_up(curves).summary().rows[0]["verdict"] == verdict
+
+
+@given(st.integers(3, 10), st.integers(1, 4), st.integers(0, 10_000))
+def test_a_verdict_and_its_p_agree_and_what_cannot_be_told_takes_more_trials(n_trials, n_queries, seed):
+    rng = np.random.default_rng(seed)
+    gains = rng.choice([0, 0.5, 2]) + rng.standard_exponential((n_queries, n_trials)) - 1  # skewed: t and p part
+    curves = {str(q): [[20, 20 + gain] for gain in of] for q, of in enumerate(gains)}
+    result = made_up({"uniform": [[20, 20]] * n_trials, **curves}, (1, 2))
+    rows, fewest = result.summary().rows[1:], statistics.fewest_trials(n_queries)
+    for row in rows:
+        assert np.isnan(row["p_value"]) == np.isnan(row["p_holm"]) == (n_trials < fewest)
+        sure = row["p_holm"] <= 0.05
+        assert ("better" in row["verdict"]) == (sure and row["difference"].low > 0)
+        assert ("worse" in row["verdict"]) == (sure and row["difference"].high < 0)
+        assert np.isnan(row["trials_to_tell"]) == (row["verdict"] != "cannot be told")
+        assert not row["trials_to_tell"] < max(fewest, n_trials + 1)
+    text = str(result.summary())
+    assert ("over 1,000" in text) == any(row["trials_to_tell"] == np.inf for row in rows)
+    assert (f"p and verdicts take {fewest} trials or more (comparisons: {n_queries})" in text) == (n_trials < fewest)
+
+
+def test_the_fewest_trials_are_those_whose_smallest_p_is_significant_for_all_comparisons():
+    smallest = {n: statistics.paired_p_value(np.arange(1, n + 1)) for n in range(2, 12)}
+    for n_comparisons in range(1, 30):
+        significant = [n for n, p in smallest.items() if statistics.holm([p] * n_comparisons)[0] <= 0.05]
+        assert statistics.fewest_trials(n_comparisons) == min(significant)
+
+
+@pytest.mark.parametrize("differences", [(1.0, 0.5, 0.2), (1, 1.4, 0.2, 1.9), (1, 0.2, 1.9), (1, -1, 0.6, 2, -0.3)])
+@pytest.mark.parametrize("n_comparisons", [1, 3])
+def test_trials_to_tell_give_students_test_a_power_of_four_fifths_and_no_fewer_do(differences, n_comparisons):
+    d, rng, repetitions = np.array(differences), np.random.default_rng(0), 20_000
+    n = int(statistics.trials_to_tell(d, n_comparisons))
+
+    def n_told(n):
+        found = stats.ttest_1samp(rng.normal(d.mean(), d.std(ddof=1), (repetitions, n)), 0, axis=1)
+        return np.sum((found.pvalue <= 0.05 / n_comparisons) & (found.statistic > 0))
+
+    assert stats.binom.cdf(n_told(n), repetitions, 0.8) > 1e-6
+    if n > max(statistics.fewest_trials(n_comparisons), len(d) + 1):
+        assert stats.binom.sf(n_told(n - 1), repetitions, 0.8) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("law", "skew"), [("normal", False), ("exponential", True), ("lognormal", True)])
+@pytest.mark.parametrize("n_trials", [3, 5, 8, 10])
+def test_intervals_of_few_trials_hold_as_often_as_the_guide_says(law, skew, n_trials):
+    rng, n = np.random.default_rng(0), 4_000
+    mean = {"normal": 0, "exponential": 1, "lognormal": math.exp(0.5)}[law]
+    found = [statistics.estimate(values) for values in getattr(rng, law)(size=(n, n_trials))]
+    held = sum(one.low <= mean <= one.high for one in found)
+    low, high = (0.82, 0.90) if skew else (0.95, 0.95)
+    assert stats.binom.sf(held - 1, n, high + 0.005) > 1e-6  # the guide rounds
+    assert stats.binom.cdf(held, n, low - 0.005) > 1e-6
+
+
+def test_intervals_of_accuracies_end_at_0_and_1_and_those_of_other_scores_do_not():
+    names = ["accuracy", "f1_macro", "neg_log_loss"]
+    result = run({"a": first_rows, "uniform": uniform}, n_initial=30, stratify=False, scoring=names)
+    own = run({"a": first_rows, "uniform": uniform}, n_initial=30, stratify=False)
+    frame = pd.concat([result.summary().to_frame(), own.summary().to_frame()]).set_index("score")
+    shares = frame.drop("neg_log_loss")
+    assert (shares["mean_high"] == 1.0).any()  # cut there
+    assert (shares["mean"] < 1).all()
+    assert min(shares["difference_low"].min() + 1, shares["labels_low"].min()) >= 0
+    assert frame.loc["neg_log_loss", "mean_high"].max() > 1
+    of_r2 = run({"a": first_rows}, KNeighborsRegressor(1), y=X[:, 3], n_initial=30).limits_of("score")
+    assert of_r2 == made_up({"a": [[0.5, 0.6]]}).limits_of("accuracy") == (-np.inf, np.inf)
+    bands = LearningCurveDisplay.from_result(result).bands_
+    assert max(band.get_paths()[0].vertices[:, 1].max() for band in bands.values()) == 1.0
 
 
 def test_one_trial_has_means_and_no_intervals():

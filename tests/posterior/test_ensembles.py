@@ -11,11 +11,11 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
-    RandomForestClassifier,
     RandomForestRegressor,
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -45,11 +45,13 @@ def voting(**options):
     return VotingClassifier([*members, ("knn", KNeighborsClassifier())], **options)
 
 
+FROZEN = FrozenEstimator(GaussianNB().fit(X, y))  # knows the labels, where others know their positions
 AVERAGING = {
     "bagging, some columns": (BaggingClassifier(GaussianNB(), 7, max_features=2, random_state=0), 7),
     "members miss classes": (BaggingClassifier(KNeighborsClassifier(1), 15, max_samples=3, random_state=0), 15),
     "bagging of voters": (BaggingClassifier(RidgeClassifier(), 5, random_state=0), 5),
     "voting": (voting(voting="soft"), 3),
+    "frozen voters": (VotingClassifier([("a", FROZEN), ("b", KNeighborsClassifier())], voting="soft"), 2),
     "voting, whole weights": (voting(voting="soft", weights=[1, 5, 3, 2]), 6),
     "calibrated": (CalibratedClassifierCV(GaussianNB(), cv=4), 4),
     "calibrated voters": (CalibratedClassifierCV(RidgeClassifier(), cv=3, method="isotonic"), 3),
@@ -152,12 +154,6 @@ def test_modals_margin_is_refused_because_it_is_small_where_a_model_is_unsure():
     learner = ActiveLearner(GaussianNB(), StochasticBatchQuery(classifier_margin, beta=1.0), X[::10], y[::10])
     with pytest.raises(ValueError, match='score="margin"'):
         learner.query(X, n_instances=3)
-
-
-def test_one_member_is_too_few_for_bald():
-    forest = RandomForestClassifier(1, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="two draws or more"):
-        StochasticBatchQuery("bald", beta=1.0).select(forest, X, 3)
 
 
 def test_check_posterior_finds_draws_that_break_the_promise():

@@ -51,7 +51,7 @@ def covariance_of_logits(way, X, D_nC, prior_p, intercept, X_new):
     """Of the logits at the new rows, without what is common to all classes, exactly."""
     (n, n_classes), n_features = D_nC.shape, X.shape[1]
     size = n_classes * (n_features + (n if way is laplace._dual_law else intercept))
-    coef, b = way(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
+    coef, b = way(X, D_nC, prior_p, intercept).draw(size, UnitNoise(size))
     logits = laplace.linear(X_new, coef, b)
     logits = logits - logits.mean(axis=1, keepdims=True) if n_classes > 1 else logits
     logits = logits.reshape(-1, size)
@@ -106,7 +106,7 @@ def test_class_by_class_each_is_a_binary_model(intercept, n, n_features):
     prior_p = noise.uniform(0.5, 20, n_features)
     D_nC = laplace.curvature(logits, weight_n)
     size = n_classes * (n_features + n)
-    coef, b = laplace._law_by_class(X, D_nC, prior_p, intercept)(size, UnitNoise(size))
+    coef, b = laplace._law_by_class(X, D_nC, prior_p, intercept).draw(size, UnitNoise(size))
     draws_CmK = laplace.linear(X_new, coef, b).transpose(1, 0, 2)
     p_nC = softmax(logits, axis=1)
     own_nC = weight_n[:, np.newaxis] * p_nC * (1 - p_nC) * 4 / 3
@@ -121,7 +121,7 @@ def test_laws_of_classes_that_are_not_kept_are_made_again(monkeypatch):
     monkeypatch.setattr(laplace, "MAX_ELEMENTS", 16)
     again = laplace._law_by_class(X, D_nC, np.ones(4), True)
     for _ in range(2):
-        for one, other in zip(kept(7, rng()), again(7, rng()), strict=True):
+        for one, other in zip(kept.draw(7, rng()), again.draw(7, rng()), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
@@ -138,8 +138,8 @@ def test_classes_are_drawn_one_by_one_where_a_joint_law_would_be_too_large():
     X, mode, prior_p = rng(3).standard_normal((15, 4)), (rng(4).standard_normal((5, 4)), np.arange(5.0)), np.ones(4)
     D_nC = laplace.curvature(laplace.linear(X, mode[0].T, mode[1]), np.ones(15))
     for max_joint, way in ((20**2, laplace._primal_law), (20**2 - 1, laplace._law_by_class)):
-        coef, b = laplace.posterior(X, mode, np.ones(15), prior_p, True, max_joint)(7, rng())
-        expected, expected_b = way(X, D_nC, prior_p, True)(7, rng())
+        coef, b = laplace.posterior(X, mode, np.ones(15), prior_p, True, max_joint).draw(7, rng())
+        expected, expected_b = way(X, D_nC, prior_p, True).draw(7, rng())
         np.testing.assert_array_equal(coef, expected + mode[0].T[:, :, np.newaxis])
         np.testing.assert_array_equal(b, expected_b + mode[1][:, np.newaxis])
     assert laplace.matrix_elements((1400, 150), 110) > laplace.MAX_ELEMENTS
@@ -241,7 +241,6 @@ def test_draws_that_do_not_know_the_training_labels_are_warned_of():
     with pytest.warns(UserWarning, match="is too wide"):
         draw(estimator, 50, x, labels)
     draw(LogisticRegression(C=0.1).fit(x / 100, labels), 50, x / 100, labels)
-    draw(LogisticRegression(fit_intercept=False).fit(X[:, :1], y_binary), 50, X[:, :1], y_binary)  # knows little
 
 
 def test_training_data_are_asked_for_by_name_and_are_those_of_the_fit():
@@ -272,6 +271,8 @@ def test_draws_are_probabilities_the_same_at_every_call_and_in_every_chunk(n, la
     assert np.abs(draw(estimator, 30, wide[rows], labels[rows], seed=1)(wide) - draws).max() > 0.01
     sparse_functions = draw(estimator, 30, sparse.csr_matrix(wide[rows]), labels[rows])
     np.testing.assert_allclose(sparse_functions(sparse.csr_array(wide)), draws, atol=1e-9)
+    from_sparse_weights = draw(estimator.sparsify(), 30, wide[rows], labels[rows])(wide)
+    np.testing.assert_allclose(from_sparse_weights, draws, atol=1e-12)
     check_posterior(estimator, wide[:10], n_draws=20, X_training=wide[rows], y_training=labels[rows])
 
 

@@ -15,15 +15,18 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, make_scorer, max_error
+from sklearn.naive_bayes import GaussianNB
 from small_models import first_law
 
 from skactive import StochasticBatchQuery
-from skactive.risk import ActiveTester, estimate_risk, lure_weights
+from skactive.risk import LOSSES, ActiveTester, estimate_risk, lure_weights
 from skactive.risk._estimates import at_every_look, estimate_difference, gamma_end
+from skactive.risk._measures import LARGEST
 from skactive.risk._weights import largest_of
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
+BAYES = GaussianNB(var_smoothing=1e-3).fit(X[:100], y[:100])  # sure, and often wrong
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +76,7 @@ def uniform(n_pool, n_labelled):
 
 
 def of_uniform(losses, n_pool, **options):
-    return estimate_risk(losses, uniform(n_pool, len(losses)), n_pool, **options)
+    return estimate_risk(losses, uniform(n_pool, len(losses)), n_pool, **{"largest_loss": 1, **options})
 
 
 def test_without_an_error_seen_the_upper_end_is_the_rule_of_three_and_without_a_right_row_the_same_from_above():
@@ -111,16 +114,33 @@ def test_no_interval_goes_beyond_what_the_labels_seen_leave_possible():
     single = of_uniform([1.0], 10)
     assert math.isnan(single.standard_error)
     assert single.interval() == (0.1, 1.0)
-    assert math.isnan(of_uniform([0.7], 10).interval()[1])  # a loss without a bound
 
 
-def test_a_loss_without_a_bound_has_the_weighted_root_mean_square_for_the_largest():
-    losses, log_proba = np.array([0.5, 2.0, 0.1]), np.log([0.1, 0.4, 0.2])
-    weights = lure_weights(log_proba, 10)
-    found = estimate_risk(losses, log_proba, 10)
-    assert found.step == pytest.approx(weights.max() / 3 * math.sqrt(np.mean(weights * losses**2)))
-    assert found.limits == (pytest.approx(0.26), math.inf)
-    assert estimate_risk(losses, log_proba, 10, largest_loss=2, largest_weight=9).step == 9 / 3 * 2
+def test_a_loss_without_a_bound_has_no_upper_end_and_says_why():
+    losses = np.r_[np.full(19, 0.1), 3.0]
+    found, bounded = of_uniform(losses, 200, largest_loss=math.inf), of_uniform(losses, 200, largest_loss=3)
+    assert found.interval() == (bounded.interval()[0], math.inf)
+    assert found.interval(side="upper", every_look=True) == (found.limits[0], math.inf)
+    assert " or more), from 20 labels, for a pool of 200 rows. No upper end: a row without a label could" in str(found)
+    assert of_uniform([0.5], 10, largest_loss=math.inf).interval() == (0.05, math.inf)
+    difference = estimate_difference((losses, losses[::-1]), uniform(200, 20), 200)
+    assert difference.interval() == (-math.inf, math.inf)
+    assert "95 % interval unknown), from 20" in str(difference)
+    assert of_uniform(losses, 20, largest_loss=math.inf).interval() == (losses.mean(), losses.mean())
+
+
+def test_bounds_of_rows_count_those_without_a_label_and_few_rows_no_more_than_their_part():
+    losses, bounds = np.array([0.5, 2.0, 0.1]), np.array([1.0, 2.0, 9.0, 0.0, 0.4, 3.0, 0.2, 1.0, 1.0, 1.0])
+    found, left = of_uniform(losses, 10, largest_loss=bounds), bounds[3:]
+    assert found.limits == (pytest.approx(0.26), pytest.approx((2.6 + left.sum()) / 10))
+    parts = [min(b, 3 * left[left >= b].sum() / 10) for b in left]  # of what the pool may lose, by the three picks
+    assert found.largest_loss == pytest.approx(max(parts))
+    assert "rows. Most of the interval allows for rare mistakes that no label has shown" in str(
+        of_uniform(losses, 1000, largest_loss=np.full(1000, 36.0))
+    )
+    for wrong in (bounds[:9], np.r_[0.4, bounds[1:]], np.r_[bounds[:9], math.nan], -1, math.nan, "much", True):
+        with pytest.raises((ValueError, TypeError), match="`largest_loss` must"):
+            of_uniform(losses, 10, largest_loss=wrong)
 
 
 @given(st.lists(st.floats(-30, 0), min_size=1, max_size=40), st.integers(1, 100))
@@ -144,13 +164,20 @@ def test_a_tester_hands_the_querys_weights_over_which_are_those_of_its_law():
     assert tester.risk(model, "zero_one").step == pytest.approx(max(expected, seen) / 40, rel=0.02)
 
 
-def held(losses, scores, beta, epsilon, n_labelled, n_repetitions):
+def in_order(values, rows):
+    """Those of the rows that were picked, and of the others."""
+    return np.r_[values[rows], np.delete(values, rows)]
+
+
+def held(losses, scores, beta, epsilon, n_labelled, n_repetitions, largest_loss=1.0):
     """How many of the intervals hold the risk of the pool."""
     query, truth, n_held = StochasticBatchQuery(beta=beta, epsilon=epsilon, random_state=0), losses.mean(), 0
     for _ in range(n_repetitions):
         rows = query.select_scored(scores, n_labelled)
         weight = largest_of(first_law(query), n_labelled)
-        low, high = estimate_risk(losses[rows], query.log_proba_, len(losses), largest_weight=weight).interval()
+        bounds = largest_loss if np.ndim(largest_loss) == 0 else in_order(largest_loss, rows)
+        options = {"largest_loss": bounds, "largest_weight": weight}
+        low, high = estimate_risk(losses[rows], query.log_proba_, len(losses), **options).interval()
         n_held += low <= truth <= high
     return n_held
 
@@ -163,6 +190,65 @@ def test_intervals_hold_the_error_rate_where_errors_are_rare_and_queries_cold(ra
     p = np.clip(rate * scores / scores.mean(), 0, 0.95)
     losses, n = (rng.random(1500) < p * rate / p.mean()).astype(float), 60
     assert stats.binom.cdf(held(losses, scores, beta, epsilon, n_labelled, n), n, 0.93) > 1e-4
+
+
+SURE, DISLIKED = np.full(2000, 0.02), np.sort(np.exp(np.random.default_rng(1).standard_normal(2000)))
+SURE[:40] = 6.0  # nats, of a sure model's mistakes, in the rows that the query likes least
+OTHER_LABEL = np.where(SURE == 6, 6.0, -math.log(-math.expm1(-0.02)))  # what the worst label would cost
+NONE_SHOWN = {  # losses that look harmless in most samples
+    "log-normal": lambda rng: np.exp(1.5 * rng.standard_normal(2000)),
+    "heavy log-normal": lambda rng: np.exp(2 * rng.standard_normal(2000)),
+    "Pareto": lambda rng: 1 + rng.pareto(1.5, 2000),
+    "squared t": lambda rng: rng.standard_t(3, 2000) ** 2,
+    "absolute t": lambda rng: np.abs(rng.standard_t(2, 2000)),
+    "half in two rows": lambda rng: np.r_[500.0, 500.0, np.full(1998, 0.5)],
+    "all but alike, rarely 0": lambda rng: (np.arange(2000) >= 60) * (1 + 0.05 * rng.standard_normal(2000)),
+}
+PICKS = [(0, 1, 30), (0, 1, 100), (1, 0.1, 100), (4, 0.05, 100), (0.25, 0.1, 100)]  # beta, epsilon, labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("picks", PICKS)
+def test_intervals_hold_where_samples_look_harmless_or_have_no_upper_end(picks):
+    # With the root mean square of the losses seen for the largest, 0.03 to 0.92 of them did.
+    rng, n, costs = np.random.default_rng(0), 200, LOSSES["log_loss"](BAYES, X[100:], y[100:])
+    settings = [(make(rng), np.exp(rng.standard_normal(2000)), math.inf) for make in NONE_SHOWN.values()]
+    settings += [(SURE, DISLIKED, bound) for bound in (OTHER_LABEL, LARGEST["log_loss"])]
+    settings += [(costs, 1 - BAYES.predict_proba(X[100:]).max(axis=1), LARGEST["log_loss"])]
+    for losses, scores, largest in settings:
+        assert stats.binom.cdf(held(losses, scores, *picks, n, largest), n, 0.95) > 1e-4
+
+
+@pytest.mark.slow
+def test_lower_ends_at_every_look_hold_at_all_of_them():
+    rng, n_runs, n_missed = np.random.default_rng(0), 200, 0
+    losses = np.exp(1.5 * rng.standard_normal(2000))
+    for _ in range(n_runs):
+        rows = rng.choice(2000, 100, replace=False)
+        looks = [of_uniform(losses[rows[: 5 * j]], 2000, largest_loss=math.inf, n_looks=j) for j in range(1, 21)]
+        n_missed += max(look.interval(every_look=True)[0] for look in looks) > losses.mean()
+    assert stats.binom.sf(n_missed - 1, n_runs, 0.05) > 1e-4
+
+
+def test_a_difference_of_log_losses_is_bounded_by_what_a_label_can_cost_one_model_more(models):
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:60], y[:60] % 7)  # knows seven of the digits
+    tester, models = told(models[0], 60), [models[0], forest]
+    labels = [np.full(len(X) - 100, label) for label in [*range(10), 99]]
+    apart = [np.subtract(*(LOSSES["log_loss"](model, X[100:], of_label) for model in models)) for of_label in labels]
+    left = np.delete(np.abs(apart).max(axis=0), tester.indices_)
+    low, high = tester.difference(*models, "log_loss").more.limits
+    assert high - low == pytest.approx(left.sum() / (len(X) - 100))
+    near = tester.difference(models[0], LogisticRegression(C=0.9, max_iter=500).fit(X[:100], y[:100]), "log_loss")
+    assert np.ptp(near.interval()) < 0.2  # of 36 nats
+
+
+def test_weighted_intervals_hold_the_weighted_error_rate():
+    rng, n = np.random.default_rng(3), 100
+    weights = np.exp(1.5 * rng.standard_normal(2000))
+    scale, wrong = weights / weights.mean(), (rng.random(2000) < 0.02 * np.minimum(weights, 20)).astype(float)
+    for beta, epsilon in [(0, 1), (1, 0.2)]:
+        n_held = held(scale * wrong, rng.random(2000), beta, epsilon, 100, n, scale)
+        assert stats.binom.cdf(n_held, n, 0.95) > 1e-4, beta
 
 
 def test_intervals_at_every_look_share_the_chance_of_a_miss_out(models):
@@ -215,14 +301,16 @@ def test_intervals_of_differences_hold_the_difference_on_the_pool(models):
     query = StochasticBatchQuery(beta=1, epsilon=0.2, random_state=0)
     for _ in range(n):
         rows = query.select_scored(scores, 100)
-        low, high = estimate_difference(tuple(of[rows] for of in wrong), query.log_proba_, n_pool).interval()
+        low, high = estimate_difference(
+            tuple(of[rows] for of in wrong), query.log_proba_, n_pool, largest_loss=1
+        ).interval()
         n_held += low <= truth <= high
     assert stats.binom.cdf(n_held, n, 0.95) > 1e-4
 
 
 def test_one_side_of_a_difference_is_open():
     losses = np.r_[np.ones(8), np.zeros(32)], np.r_[np.zeros(36), np.ones(4)]
-    found = estimate_difference(losses, uniform(500, 40), 500)
+    found = estimate_difference(losses, uniform(500, 40), 500, largest_loss=1)
     low, high = found.interval()
     assert found.interval(side="upper") == (-math.inf, pytest.approx(found.interval(0.9)[1]))
     assert found.interval(side="lower")[1] == math.inf

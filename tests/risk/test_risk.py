@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -23,6 +24,7 @@ from small_models import first_rows
 
 from skactive import BADGEQuery, StochasticBatchQuery
 from skactive.risk import LOSSES, ActiveTester, RiskEstimate, estimate_risk, lure_weights
+from skactive.risk._tester import Picks
 from skactive.samplers import SAMPLERS
 from skactive.samplers._law import draw_batch
 
@@ -92,6 +94,35 @@ def test_estimates_are_unbiased_in_fractions_over_all_batches(k):
     assert expected == Fraction(15, 5)
 
 
+@pytest.mark.parametrize(("loss", "bound"), [("zero_one", 1), ("brier", 2)])
+def test_weighted_estimates_are_unbiased_over_all_batches(model, loss, bound):
+    rows, weights, expected = POOL[60:66], np.array([0.0, 1.0, 3.0, 0.5, 2.0, 1.0]), 0.0
+    labels = (LABELS[60:66] + [0, 1, 0, 1, 0, 1]) % 10  # every other one is not what the model says
+    losses, law = (
+        LOSSES[loss](model, rows, labels),
+        reference.ordered_batches([Fraction(k) for k in (1, 4, 2, 2, 0, 1)], 3, 0.25),
+    )
+    for batch, probability in law.items():
+        tester, picks = ActiveTester(StochasticBatchQuery(), rows, row_weight=weights), np.array(batch)
+        answers = ((np.arange(3), labels[picks]),)
+        tester._picks = Picks(picks, np.log(floats(steps(law, batch))), np.zeros(3, dtype=int), answers)
+        tester._first_log_proba = [np.zeros(1)]
+        found = tester.risk(model, loss)
+        expected += float(probability) * found.value
+        known, left = (weights * losses)[picks].sum(), bound * np.delete(weights, picks).sum()
+        assert found.limits == pytest.approx((known / 7.5, (known + left) / 7.5))
+    assert expected == pytest.approx(np.average(losses, weights=weights))
+    right, of_picks = model.predict(rows[picks]) == labels[picks], lure_weights(tester.log_proba_, 6) * weights[picks]
+    measured = tester.measure(model, "accuracy", n_resamples=10)
+    assert measured.value == pytest.approx(np.average(right, weights=of_picks))
+
+
+def test_row_weights_are_refused_that_are_no_weights_of_the_rows():
+    for wrong in (np.ones(5), np.zeros(6), np.r_[-1.0, np.ones(5)], np.r_[np.nan, np.ones(5)]):
+        with pytest.raises(ValueError, match="`row_weight` must"):
+            ActiveTester(StochasticBatchQuery(), POOL[:6], row_weight=wrong)
+
+
 def steps(law, batch):
     """Probability of each pick of a batch given those before it."""
     marginals = [sum(p for b, p in law.items() if b[:m] == batch[:m]) for m in range(len(batch) + 1)]
@@ -109,13 +140,13 @@ def test_weights_of_uniform_picks_are_one_and_a_whole_pool_leaves_nothing_to_est
 
 
 def test_intervals_without_a_step_are_those_of_a_gamma_law():
-    estimate = RiskEstimate(1.0, 0.5, n_labelled=11, n_pool=100)
+    estimate = RiskEstimate(1.0, 0.5, n_labelled=11, n_pool=100, largest_loss=9)
     law = stats.gamma(4, scale=0.25)  # of mean 1 and standard deviation 0.5
     for level in (0.5, 0.95):
         assert estimate.interval(level) == pytest.approx(law.interval(level))
     assert estimate.interval(every_look=True) == pytest.approx(law.interval(0.975))  # of one look
     assert estimate.interval(0.4, side="upper")[1] >= estimate.value
-    assert "1 ± 0.5 (95 % interval 0.272 to 2.19)" in str(estimate)
+    assert "1 (standard error 0.5; 95 % interval 0.272 to 2.19)" in str(estimate)
 
 
 # --- mixture with uniform -------------------------------------------------------------------------
@@ -174,7 +205,7 @@ def test_estimates_agree_with_the_risk_of_the_pool_and_intervals_hold_it(loss, b
             )
             bought, log_proba = np.r_[bought, losses[left[batch]]], np.r_[log_proba, of_picks]
             left = np.delete(left, batch)
-        estimates.append(estimate_risk(bought, log_proba, len(losses)))
+        estimates.append(estimate_risk(bought, log_proba, len(losses), largest_loss=losses.max()))
         naive.append(bought.mean())
     values, naive = np.array([estimate.value for estimate in estimates]), np.array(naive)
     risk, error = losses.mean(), values.std(ddof=1) / math.sqrt(n_times)
@@ -205,7 +236,7 @@ def test_a_tester_asks_for_each_row_once_and_estimates_the_pool_by_what_the_quer
         log_proba.append(tester.query.log_proba_)
     assert np.unique(tester.indices_).size == 180
     np.testing.assert_array_equal(tester.labels_, LABELS[tester.indices_])
-    accuracy, risk, errors = tester.accuracy(model), tester.risk(model), tester.risk(model, "zero_one")
+    accuracy, risk, errors = tester.accuracy(model), tester.risk(model, "log_loss"), tester.risk(model, "zero_one")
     # Five standard errors, as they were measured above to be right.
     assert abs(accuracy.value - model.score(POOL, LABELS)) < 5 * accuracy.standard_error < 0.2
     assert abs(risk.value - log_loss(LABELS, model.predict_proba(POOL))) < 5 * risk.standard_error
@@ -229,10 +260,16 @@ def test_a_tester_takes_any_loss_and_any_model(model, forest, regressor):
     assert tester.risk(model, distance).value > 0
 
     def wrong(estimator, X, y):
-        return (estimator.predict(X) != y).astype(float)
+        return estimator.predict(X) != y
 
-    bounds = [tester.risk(model, loss).largest_loss for loss in ("brier", "log_loss", "zero_one", wrong)]
-    assert bounds == [2, math.inf, 1, 1]
+    losses = ("brier", "log_loss", "zero_one", wrong, distance)
+    bounds = [tester.risk(model, loss).largest_loss for loss in losses]
+    assert bounds == [2, pytest.approx(52 * math.log(2)), 1, 1, math.inf]
+    assert tester.risk(model) == tester.risk(model, "brier")
+    assert tester.risk(model, distance, largest_loss=9).largest_loss == 9
+    assert tester.difference(model, forest, distance, largest_loss=9).more.largest_loss == 9
+    with pytest.raises(ValueError, match="`largest_loss` must be a number that no loss exceeds"):
+        tester.risk(model, distance, largest_loss=np.full(len(POOL), 0.5))
 
 
 def test_losses_of_probabilities_are_those_of_their_formulas_and_unknown_labels_are_impossible(model):
@@ -263,7 +300,7 @@ def test_labels_told_in_parts_and_in_any_order_give_the_estimate_of_those_told_a
         in_parts.tell(LABELS[rows], rows=rows)
     for name in ("indices_", "labels_", "log_proba_"):
         np.testing.assert_array_equal(getattr(in_parts, name), getattr(at_once, name))
-    assert in_parts.accuracy(model) == at_once.accuracy(model)
+    assert in_parts.accuracy(model) == dataclasses.replace(at_once.accuracy(model), n_looks=5)
     assert in_parts.open_.size == 0
 
 

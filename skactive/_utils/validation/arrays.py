@@ -245,7 +245,7 @@ def check_sample_weight(weight: Any, n_rows: int, name: str = "sample_weight") -
     weight = float64_array(name, weight)
     if weight.shape != (n_rows,):
         raise ValueError(
-            f"`{name}` must have shape ({n_rows},), one weight for each training row. Got shape {weight.shape} instead."
+            f"`{name}` must have shape ({n_rows},), one weight for each row. Got shape {weight.shape} instead."
         )
     if not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
         raise weights_error(name, f"numbers from {weight.min()} to {weight.max()}")

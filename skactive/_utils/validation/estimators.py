@@ -282,8 +282,8 @@ def check_known_labels(y: NDArray[Any], classes: Any, name: str = "y_training") 
 
 def one_class_error(labels: NDArray[Any]) -> ValueError:
     return ValueError(
-        f"`y` must hold two classes or more to train a classifier. Got one class, {labels[0]!r}. Declare labels that "
-        "`y` still lacks with `classes`."
+        f"`y` must hold two classes or more to train a classifier. Got one class, {labels.tolist()[0]!r}. Declare "
+        "labels that `y` still lacks with `classes`."
     )
 
 
@@ -291,7 +291,7 @@ def check_classes(y: NDArray[Any], declared: Any) -> NDArray[Any]:
     """All labels, sorted: the declared ones, or those in y if none are declared."""
     if declared is None:
         return np.unique(y)
-    classes = np.unique(declared)
+    classes = np.unique(plain_labels(declared, "classes", "Leave it out."))
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(f"`classes` must list every label in `y`. Got {classes}, which lacks {unknown}.")
