@@ -28,8 +28,6 @@ MARKS = str.maketrans({"−": "-", **dict.fromkeys("\u00a0\u202f\u2009’", "'")
 UNIT = r"(?:[^\W\d_]|[%‰°€$£¥])[^\s,;]{0,11}"  # "kg", "mg/dl", "patients"; no sentence
 CELL = rf"([€$£¥]?)[ ']?([-+]?[0-9.,][0-9.,']*?(?:[eE][-+]?[0-9]+)?)[ ']?({UNIT})?"
 CODES = r"0[0-9]+|\+[0-9]{7,}|[0-9]{17,}"  # with zeros in front, telephone numbers, more digits than a float has
-
-
 KINDS = ("number", "date", "category", "text", "empty")
 
 

@@ -66,10 +66,9 @@ def kind_of(labels: Iterable[Any]) -> str | None:
         return None
     if any(isinstance(label, str | bool) for label in known):
         return "classes"
-    if any(isinstance(label, float) and label % 1 for label in known):
-        return "numbers"
+    are_parts = any(isinstance(label, float) and label % 1 for label in known)
     are_many = len(known) > MOST_CLASSES or (len(found) >= MOST_CLASSES and len(known) > len(found) / 2)
-    return "numbers" if are_many else "classes"
+    return "numbers" if are_parts or are_many else "classes"
 
 
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:
@@ -77,10 +76,9 @@ def told_of_kind(labels: Iterable[Any], kind: str) -> str:
     found = [None if re.match("0[0-9]", str(label)) else _as_number(label) for label in labels if label is not None]
     if None in found or (kind == "classes" and (len(found) < FEW or len(set(found)) <= len(found) / 2)):
         return ""
-    what, other = ("numbers to predict", "classes") if kind == "numbers" else ("classes", "numbers to predict")
-    task = "classification" if kind == "numbers" else "regression"
+    what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (
-        f"These first labels are taken as {what}, and so are all to come. If they are {other}, start anew with "
+        f"These first labels are taken as {what}, and so are all to come. If they are not, start anew with "
         f'task="{task}", in the shell `skactive start --task {task}`, and tell them again.'
     )
 

@@ -30,7 +30,7 @@ from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
 from ._tables import Dialect, packed, read_table, write_table
 
-MOST_NAMES = 12  # of columns or rows, in one sentence
+MOST_NAMES = 12  # of columns, in one sentence
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -61,14 +61,11 @@ def start(options: argparse.Namespace) -> str:
 def _columns_in_words(columns: pd.DataFrame) -> str:
     """A line for each kind of columns, and one for each column with odd cells."""
     gaps = [f"{name} ({n} gap{'s' * (n > 1)})" if n else str(name) for name, n in columns["gaps"].items()]
-    names = pd.Series(gaps, index=columns.index).groupby(columns["kind"], sort=False)
-    lines = [f"{'Constant' if kind == 'constant' else f'Read as {kind}'}: {_some(list(one))}." for kind, one in names]
+    lines = []
+    for kind, names in pd.Series(gaps, index=columns.index).groupby(columns["kind"], sort=False):
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"Read as {kind}: {', '.join(names[:MOST_NAMES])}{more}.")
     return "\n".join([*lines, *told_of_odd(columns)])
-
-
-def _some(words: Sequence[str]) -> str:
-    more = f" and {len(words) - MOST_NAMES} more" if len(words) > MOST_NAMES else ""
-    return ", ".join(words[:MOST_NAMES]) + more
 
 
 def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.Namespace) -> pd.DataFrame:

@@ -176,10 +176,10 @@ def each_warning_once() -> Iterator[None]:
     """Show each text once, however many fits give it; filters stay as they are."""
     show, said = warnings.showwarning, set()
 
-    def show_new(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if (category, str(message)) not in said:
-            said.add((category, str(message)))
-            show(message, category, *where, **more)
+    def show_new(message: Warning | str, *more: Any, **named: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            show(message, *more, **named)
 
     warnings.showwarning = show_new
     try:
